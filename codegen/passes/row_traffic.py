@@ -46,11 +46,19 @@ class RowTraffic:
     def _holds(self, again: Sequence[str], rows: Rows) -> bool:
         """Return whether the registers of the threads of a row hold it of each of these arrays."""
         length, count = (self._most(d) for d in (rows.length, dims.mul(*rows.dropped)))
-        _, lanes = row_threads.shape(length, count, rows.is_across, self.options)
-        turns = row_threads.turns(length, lanes)
+        nbytes = [self.types[x].dtype.nbytes for x in again]
+        width = self._width(max(nbytes, default=1), rows)
+        _, lanes = row_threads.shape(length, count, rows.is_across, self.options, width)
+        turns = row_threads.turns(length, lanes, width)
         if turns is None:
             return not again
-        return sum(row_threads.words(self.types[x].dtype, turns) for x in again) <= row_threads.KEPT
+        return sum(row_threads.words(n, turns * width) for n in nbytes) <= row_threads.KEPT
+
+    def _width(self, nbytes: int, rows: Rows) -> int:
+        """Return how many neighbours in a row a thread takes at once, as far as is known here."""
+        inner = rows.shape[rows.axes[-1]]
+        narrow = rows.is_across or not self.options.kernels.vectorise
+        return 1 if narrow or not isinstance(inner, int) else row_threads.widest(nbytes, inner)
 
     def _most(self, d: dims.Dim) -> int:
         return dims.bounds(d, self.ranges)[1]

@@ -103,7 +103,7 @@ def loaded(buffers: Iterable[Buffer], index: tuple[Expr, ...] = ()) -> tuple[Loa
     return tuple(Load(b.name, index, b.dtype) for b in buffers)
 
 
-def merged(s: Fold, mine: Sequence[Load], other: Sequence[Load], names: Names) -> Stmt:
+def merged(s: Fold, mine: Sequence[Load], other: Sequence[Expr], names: Names) -> Stmt:
     """Return the statement that merges the results of another part into those of one."""
     assert s.merger is not None
     table: dict[str, Expr] = {a.var.name: x for a, x in zip(s.accs, mine, strict=True)}

@@ -1,8 +1,8 @@
-"""Schedule reductions: several threads for each result, and a tree in shared memory.
+"""Schedule folds of columns: several threads for each result, and a tree in shared memory.
 
-Threads take terms in strides, so that neighbours read neighbours; the longest chain of additions
-is the terms of one thread and the height of the tree.  The tree's order is fixed: a result is the
-same at every run.
+Threads take terms in strides, and neighbouring threads hold neighbouring results; the longest chain
+of additions is the terms of one thread and the height of the tree.  The tree's order is fixed: a
+result is the same at every run.
 """
 
 from __future__ import annotations
@@ -34,31 +34,8 @@ from didyma.refimpl.ir.unfold import folded_into
 
 At: TypeAlias = Callable[[Expr], tuple[Expr, Expr]]
 
-LANES = 8  # threads to a row, at least
 COLUMNS = 32  # results of a block side by side when columns are folded
 LAYERS = 8  # threads for each of them
-
-
-def row_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
-    """Return how many results share a block, and the threads for each, where terms are a row."""
-    length, results = facts.largest(fold.length), facts.largest(fold.nest.numel)
-    lanes = LANES
-    block = facts.block
-    while lanes < min(block, facts.target.warp) and lanes * 2 < length:
-        lanes *= 2
-    while lanes < block and lanes * 32 < length:
-        lanes *= 2
-    if results * lanes < facts.options.kernels.full:  # few results: more threads to each
-        while lanes < block and lanes * 4 < length:
-            lanes *= 2
-    groups = min(max(1, block // lanes), 1 << max(0, results - 1).bit_length())
-    return max(1, groups), lanes
-
-
-def rows(facts: NestFacts, fold: FoldNest, groups: int, lanes: int) -> PrimFunc:
-    """Fold the innermost axes: a group of threads to a result, lanes along the row."""
-    schedule = "reduce_row" if fold.nest.index else "reduce_all"
-    return _tree(facts, fold, groups, lanes, schedule)
 
 
 def column_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
@@ -73,35 +50,28 @@ def column_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
 
 def columns(facts: NestFacts, fold: FoldNest, side: int, layers: int) -> PrimFunc:
     """Fold outer axes: neighbouring threads hold neighbouring results."""
-    return _tree(facts, fold, side, layers, "reduce_column")
-
-
-def _tree(facts: NestFacts, fold: FoldNest, groups: int, lanes: int, schedule: str) -> PrimFunc:
     fresh = facts.names.fresh
-    block, group, lane = Var(fresh("bx")), Var(fresh("group")), Var(fresh("lane"))
-    by_row = schedule != "reduce_column"
-    count = fold.nest.numel
-    out = Var(fresh("row" if by_row else "column"))
-    shape = (groups, lanes) if by_row else (lanes, groups)
+    block, column, layer = Var(fresh("bx")), Var(fresh("group")), Var(fresh("lane"))
+    count, out = fold.nest.numel, Var(fresh("column"))
     tiles = tuple(
-        Buffer(fresh(f"{b.name}_tile"), b.dtype, shape, Scope.SHARED) for b in fold.scalars
+        Buffer(fresh(f"{b.name}_tile"), b.dtype, (layers, side), Scope.SHARED) for b in fold.scalars
     )
 
     def at(n: Expr) -> tuple[Expr, Expr]:
-        return (group, n) if by_row else (n, group)
+        return (n, column)
 
-    exists = tail(out, count, groups)
-    partial = _partial(facts, fold, lane, lanes)
-    keep = [Store(t.name, at(lane), x) for t, x in zip(tiles, loaded(fold.scalars), strict=True)]
+    exists = tail(out, count, side)
+    partial = _partial(facts, fold, layer, layers)
+    keep = [Store(t.name, at(layer), x) for t, x in zip(tiles, loaded(fold.scalars), strict=True)]
     final = fold.after(loaded(tiles, at(ix.ZERO)))
-    first = [ix.compare("eq", lane, ix.ZERO), *exists]
+    first = [ix.compare("eq", layer, ix.ZERO), *exists]
     body: Stmt = Block(
         (
             *(Store(a.var.name, (), a.start) for a in fold.fold.accs),
             guarded(exists, partial),
             *keep,
             Barrier(),
-            *combined(facts, fold.fold, tiles, lane, lanes, at),
+            *combined(facts, fold.fold, tiles, layer, layers, at),
             guarded(first, with_lets(fold.lets, final, facts.names)),
         )
     )
@@ -109,15 +79,13 @@ def _tree(facts: NestFacts, fold: FoldNest, groups: int, lanes: int, schedule: s
         body = Allocate(b, body)
     index = dict(zip(fold.nest.index, ix.unflatten(out, fold.nest.extents), strict=True))
     body = let_all(index, body)
-    body = Let(out, ix.add(ix.mul(block, ix.index(groups)), group), body)
-    across, down = (lane, group) if by_row else (group, lane)
-    wide, high = (lanes, groups) if by_row else (groups, lanes)
-    body = bound(across, ix.index(wide), "threadIdx.x", body)
-    body = bound(down, ix.index(high), "threadIdx.y", body)
+    body = Let(out, ix.add(ix.mul(block, ix.index(side)), column), body)
+    body = bound(column, ix.index(side), "threadIdx.x", body)
+    body = bound(layer, ix.index(layers), "threadIdx.y", body)
     for t in reversed(tiles):
         body = Allocate(t, body)
-    body = bound(block, ix.ceildiv(count, ix.index(groups)), "blockIdx.x", body)
-    return facts.kernel(body, schedule)
+    body = bound(block, ix.ceildiv(count, ix.index(side)), "blockIdx.x", body)
+    return facts.kernel(body, "reduce_column")
 
 
 def _partial(facts: NestFacts, fold: FoldNest, lane: Var, lanes: int) -> Stmt:

@@ -14,7 +14,7 @@ from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.host import Host, HostLoaded
 from didyma.codegen.runtime.registry import engine, targets
 from didyma.codegen.schedule import dispatch
-from didyma.codegen.schedule.recipes import row, rows
+from didyma.codegen.schedule.recipes import column, rows
 from didyma.codegen.schedule.steps.apply import apply
 from didyma.codegen.schedule.steps.records import Memory, Stage
 from didyma.refimpl.errors import DidymaError
@@ -167,7 +167,7 @@ def test_updates_are_atomic_where_the_target_can() -> None:
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        ("row(groups=8, lanes=32)", "256 threads with 1024 bytes"),
+        ("row(groups=8, lanes=32, wide=1)", "256 threads with 0 bytes"),
         ("serial(block=128, parts=0, unroll=0, wide=0)", "128 threads with 0 bytes"),
     ],
 )
@@ -179,8 +179,8 @@ def test_a_choice_with_larger_blocks_is_refused(choice: str, words: str) -> None
 
 
 def test_a_recipe_that_no_target_has_room_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "RECIPES", (rows.RECIPE, row.RECIPE))
-    with says("target-lacks", "small", "a target with room for blocks of row"):
+    monkeypatch.setattr(dispatch, "RECIPES", (rows.RECIPE, column.RECIPE))
+    with says("target-lacks", "small", "a target with room for blocks of column"):
         compile(
             dd.trace(dd.f32[96, 65])(row_sums).module,
             Options(target=replace(SMALL, shared=0)),

@@ -97,21 +97,25 @@ def maximum(e: Expr) -> Expr:
 
 
 def test_the_judge_lets_right_candidates_pass() -> None:
-    for text in ("row(groups=8, lanes=32)", "row(groups=64, lanes=4)", "column(layers=8, side=32)"):
+    for text in (
+        "row(groups=8, lanes=32, wide=1)",
+        "row(groups=64, lanes=4, wide=1)",
+        "column(layers=8, side=32)",
+    ):
         assert judge(rows, text) == ""
 
 
 def test_the_judge_sees_wrong_values() -> None:
-    assert "elements are wrong" in judge(rows, "row(groups=8, lanes=32)", maximum)
+    assert "elements are wrong" in judge(rows, "row(groups=8, lanes=32, wide=1)", maximum)
 
 
 def test_the_judge_sees_a_missing_barrier() -> None:
-    assert "race" in judge(rows, "row(groups=8, lanes=32)", Barrier())
+    assert "race" in judge(rows, "row(groups=4, lanes=64, wide=1)", Barrier())
 
 
 def test_the_judge_sees_a_missing_guard() -> None:
     try:
-        found = judge(rows, "row(groups=8, lanes=32)", longer)
+        found = judge(rows, "row(groups=8, lanes=32, wide=1)", longer)
     except KernelFault as e:
         found = str(e)
     assert "out-of-bounds" in found

@@ -82,10 +82,10 @@ XOR = Fault(
     ),
 )
 TREE = Fault(
-    "a tree that leaves out its last level, in a schedule",
-    "codegen/schedule/reduction.py",
-    "return [For(level, ix.index(lanes.bit_length() - 1), step)]",
-    "return [For(level, ix.index(lanes.bit_length() - 2), step)]",
+    "exchanges that leave out the last, in a schedule",
+    "codegen/schedule/team.py",
+    "for n in range(width.bit_length() - 1):",
+    "for n in range(width.bit_length() - 2):",
     ("kernel",),
     ops=(
         "sum",
@@ -98,9 +98,9 @@ TREE = Fault(
 )
 RAISES = Fault(
     "a schedule of reductions to a number that raises",
-    "codegen/schedule/reduction.py",
-    'schedule = "reduce_row" if fold.nest.index else "reduce_all"',
-    'schedule = {True: "reduce_row"}[bool(fold.nest.index)]',
+    "codegen/schedule/recipes/row.py",
+    'name = "reduce_row" if work.facts.nest.index else "reduce_all"',
+    'name = {True: "reduce_row"}[bool(work.facts.nest.index)]',
     ("schedule",),
     ops=(
         "sum",

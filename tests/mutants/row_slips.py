@@ -11,50 +11,75 @@ def _slip(name: str, file: str, old: str, new: str, *levels: str) -> Fault:
 
 FAULTS: tuple[Fault, ...] = (
     _slip(
-        "registers of a row read before they are filled", "schedule/rows.py",
-        "body = Allocate(b, Block((fill, *_items(body))))",
-        "body = Allocate(b, Block((*_items(body), fill)))", "kernel",
+        "registers of a row read before they are filled", "schedule/row_stages.py",
+        "body = Block((fill, *_items(body)))", "body = Block((*_items(body), fill))", "kernel",
     ),
     _slip(
-        "registers of a row read wherever its operand is", "schedule/rows.py",
-        "b = self.kept.get(_written_out(self.facts, load))",
-        "b = next((b for x, b in self.kept.items() if x.buffer == load.buffer), None)", "kernel",
+        "registers of a row read wherever its operand is", "schedule/row_stages.py",
+        "b = some.get(written_out(self.facts, load))",
+        "b = next((b for x, b in some.items() if x.buffer == load.buffer), None)", "kernel",
     ),
     _slip(
-        "parts of a joined fold met before all are there", "schedule/rows.py",
-        "*keep, Barrier(), *tree, rest)", "*keep, *tree, rest)", "kernel",
+        "parts of a fold met before all warps' are there", "schedule/team.py",
+        "            Barrier(),\n            *taken,", "            *taken,", "kernel",
     ),
     _slip(
-        "elements of a joined row beyond its end", "schedule/rows.py",
-        "body = guarded([*conds, *tail(k, length, self.lanes)], body)",
-        "body = guarded(conds, body)", "kernel",
+        "parts of a fold met in a tree before all are there", "schedule/team.py",
+        "statements = (*keep, Barrier(), *tree)", "statements = (*keep, *tree)", "kernel",
     ),
     _slip(
-        "joined rows beyond the last one", "schedule/rows.py",
-        "exists = tail(row, count, groups)", "exists = list[Expr]()", "kernel",
-    ),
-    _slip(
-        "lanes of a joined row that take each other's elements", "schedule/rows.py",
-        "body = Let(k, ix.add(ix.mul(turn, ix.index(self.lanes)), self.lane), body)",
-        "body = Let(k, ix.add(ix.mul(turn, ix.index(max(1, self.lanes // 2))), self.lane), body)",
+        "one exchange too few among the threads of a row", "schedule/team.py",
+        "for n in range(width.bit_length() - 1):", "for n in range(width.bit_length() - 2):",
         "kernel",
     ),
     _slip(
-        "what belongs to a joined row stored by every lane", "schedule/rows.py",
-        'first = [ix.compare("eq", self.lane, ix.ZERO), *exists]', "first = exists", "kernel",
+        "the part of a fold of a warp's last thread alone", "schedule/team.py",
+        "ix.index(warp - 1)), ix.ZERO)", "ix.index(warp - 1)), ix.index(warp - 1))", "kernel",
     ),
     _slip(
-        "a picked element read before its thread shares it", "schedule/rows.py",
+        "parts of the warps of another row of the block", "schedule/team.py",
+        "other = (self.group, ", "other = (ix.ZERO, ", "kernel",
+    ),
+    _slip(
+        "neighbours of a row taken at once that begin between accesses", "schedule/row_wide.py",
+        "rows.axes[-1], width)", "rows.axes[-1], 1)", "kernel",
+    ),
+    _slip(
+        "neighbours of a row taken at once beyond its end", "schedule/row_wide.py",
+        "and lanes.part(facts.affine.poly(rows.extents[-1]), n) is not None", "and True", "kernel",
+    ),
+    _slip(
+        "elements of a joined row beyond its end", "schedule/row_stages.py",
+        "body = guarded([*conds, *tail(unit, units, team.lanes)], body)",
+        "body = guarded(conds, body)", "kernel",
+    ),
+    _slip(
+        "joined rows beyond the last one", "schedule/row_stages.py",
+        "exists = tail(row, count, groups)", "exists = list[Expr]()", "kernel",
+    ),
+    _slip(
+        "lanes of a joined row that take each other's elements", "schedule/row_stages.py",
+        "ix.mul(turn, ix.index(team.lanes)), team.lane)",
+        "ix.mul(turn, ix.index(max(1, team.lanes // 2))), team.lane)",
+        "kernel",
+    ),
+    _slip(
+        "what belongs to a joined row stored by every lane", "schedule/row_stages.py",
+        'first = [ix.compare("eq", self.team.lane, ix.ZERO), *exists]', "first = exists", "kernel",
+    ),
+    _slip(
+        "a picked element read before its thread shares it", "schedule/row_stages.py",
         "last += [Barrier()] if table else []", "last += []", "kernel",
     ),
     _slip(
-        "a picked element of the neighbouring place", "schedule/rows.py",
+        "a picked element of the neighbouring place", "schedule/row_stages.py",
         'here = ix.compare("eq", self.rows.axes[0], pick.place)',
         'here = ix.compare("eq", ix.add(self.rows.axes[0], ix.ONE), pick.place)', "kernel",
     ),
     _slip(
         "one turn too few for the elements of a joined row", "schedule/row_threads.py",
-        "most = -(-length // lanes)", "most = length // lanes", "kernel", "schedule",
+        "most = -(-length // (lanes * width))", "most = length // (lanes * width)",
+        "kernel", "schedule",
     ),
     _slip(
         "a joined result in another shape stored at its row", "lower/function.py",
@@ -68,7 +93,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "rows joined around a kernel that stands between", "passes/rows.py",
-        " or todo.between(i, j, between)", "", "fuse",
+        " or todo.between(i, j, between):", ":", "fuse",
     ),
     _slip(
         "a value of joined rows that another kernel reads, forgotten", "passes/rows.py",

@@ -230,11 +230,11 @@ _LOWERING = (
 
 _SCHEDULES = (
     _slip(
-        "a lane reads beyond its row", "schedule/reduction.py",
+        "a lane reads beyond its column", "schedule/reduction.py",
         "step = guarded(tail(k, length, lanes), step)", "step = guarded([], step)", "kernel",
     ),
     _slip(
-        "a group folds a row that is not there", "schedule/reduction.py",
+        "threads fold a column that is not there", "schedule/reduction.py",
         "guarded(exists, partial),", "partial,", "kernel",
     ),
     _slip(

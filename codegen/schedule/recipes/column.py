@@ -27,15 +27,13 @@ def _space(work: Work) -> Space:
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
-    return row.block(work, _of_row(values))
+    assert work.fold is not None
+    threads = values["side"] * values["layers"]
+    return threads, threads * sum(b.dtype.nbytes for b in work.fold.scalars)
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return row.legal(work, _of_row(values))
-
-
-def _of_row(values: Values) -> Values:
-    return {"groups": values["side"], "lanes": values["layers"]}
+    return row.legal(work, {"groups": values["side"], "lanes": values["layers"]})
 
 
 def _build(work: Work, values: Values) -> PrimFunc:

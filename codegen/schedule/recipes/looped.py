@@ -5,7 +5,7 @@ from __future__ import annotations
 from didyma.codegen.schedule.recipes import rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Values
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.codegen.schedule.rows import scheduled
+from didyma.codegen.schedule.row_stages import scheduled
 from didyma.refimpl.ir.loop import PrimFunc
 
 
@@ -16,7 +16,7 @@ def _fit(work: Work) -> Fit | None:
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
     assert work.rows is not None
-    return scheduled(work.facts, work.rows, values["groups"], values["lanes"], None)
+    return scheduled(work.facts, work.rows, rows.threads(work, values), None)
 
 
 RECIPE = Recipe("looped", _fit, rows.default, rows.space, rows.block, _build, rows.is_warp)

@@ -1,10 +1,12 @@
-"""Folds by several threads each, along what lies together in memory; partial results in a tree."""
+"""Folds by several threads each, along what lies together in memory, whose parts then meet."""
 
 from __future__ import annotations
 
-from didyma.codegen.schedule import reduction
+from didyma.codegen.schedule import row_stages, row_threads
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
+from didyma.codegen.schedule.row_stages import Threads
+from didyma.codegen.schedule.team import shared
 from didyma.refimpl.ir.loop import PrimFunc
 
 
@@ -21,22 +23,27 @@ def along(work: Work) -> Fit:
 def default(work: Work) -> Values:
     """Return as many threads a result as its length asks for, and results that fill a block."""
     assert work.fold is not None
-    groups, lanes = reduction.row_shape(work.facts, work.fold)
-    return {"groups": groups, "lanes": lanes}
+    width = work.fold_widths[0]
+    groups, lanes = row_threads.fold_shape(work.length, work.results, work.facts.options, width)
+    return {"groups": groups, "lanes": lanes, "wide": width}
 
 
 def space(work: Work) -> Space:
-    """Return the numbers of results in a block, and of threads for each."""
+    """Return the numbers of results in a block, of threads for each, and of terms at once."""
     threads = work.facts.target.threads
     most, groups = (min(threads, at_least(n)) for n in (work.length, work.results))
-    return {"groups": powers(1, groups), "lanes": powers(1, most)}
+    return {"groups": powers(1, groups), "lanes": powers(1, most), "wide": work.fold_widths}
 
 
 def block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: a part of each result."""
     assert work.fold is not None
     threads = values["groups"] * values["lanes"]
-    return threads, threads * sum(b.dtype.nbytes for b in work.fold.scalars)
+    dtypes, (groups, lanes) = (
+        [b.dtype for b in work.fold.scalars],
+        (values["groups"], values["lanes"]),
+    )
+    return threads, shared(work.facts.target, dtypes, groups, lanes, across=False)
 
 
 def legal(work: Work, values: Values) -> bool:
@@ -46,8 +53,9 @@ def legal(work: Work, values: Values) -> bool:
 
 def build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each result, and ``groups`` results in a block."""
-    assert work.fold is not None
-    return reduction.rows(work.facts, work.fold, values["groups"], values["lanes"])
+    threads = Threads(values["groups"], values["lanes"], values["wide"])
+    name = "reduce_row" if work.facts.nest.index else "reduce_all"
+    return row_stages.scheduled(work.facts, work.fold_rows, threads, None, name)
 
 
 RECIPE = Recipe("row", _fit, default, space, block, build, legal)

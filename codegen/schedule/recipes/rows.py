@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from didyma.codegen.schedule import rows
+from didyma.codegen.schedule import row_stages, rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
+from didyma.codegen.schedule.row_stages import Threads
+from didyma.codegen.schedule.team import shared
 from didyma.refimpl.ir.loop import Fold, PrimFunc
 
 
@@ -15,31 +17,33 @@ def _fit(work: Work) -> Fit | None:
 def holds(work: Work, values: Values) -> bool:
     """Return whether the threads of a row are enough to hold it."""
     assert work.rows is not None
-    return rows.turns_of(work.facts, work.rows, values["lanes"]) is not None
+    lanes, width = values["lanes"], values["wide"]
+    return rows.turns_of(work.facts, work.rows, lanes, width) is not None
 
 
 def default(work: Work) -> Values:
     """Return as many threads a row as its length asks for, and rows that fill a block."""
     assert work.rows is not None
     groups, lanes = work.row_shape
-    return {"groups": groups, "lanes": lanes}
+    return {"groups": groups, "lanes": lanes, "wide": work.row_widths[0]}
 
 
 def space(work: Work) -> Space:
-    """Return the numbers of rows in a block, and of threads for each."""
+    """Return the numbers of rows in a block, of threads for each, and of elements at once."""
     assert work.rows is not None
     length, results = (work.facts.largest(e) for e in (work.rows.length, work.rows.nest.numel))
     threads = work.facts.target.threads
     return {
         "groups": powers(1, min(threads, at_least(results))),
         "lanes": powers(1, min(threads, at_least(length))),
+        "wide": work.row_widths,
     }
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: parts of folds, and picks."""
     assert work.rows is not None
-    kept = rows.kept_loads(work.facts, work.rows, values["lanes"], work.row_loads)
+    kept = rows.kept_loads(work.facts, work.rows, values["lanes"], values["wide"], work.row_loads)
     picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, work.rows, kept))
     threads, parts = block(work, values)
     return threads, parts + values["groups"] * picks
@@ -49,8 +53,10 @@ def block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: parts of folds."""
     assert work.rows is not None
     threads = values["groups"] * values["lanes"]
-    folds = (s for s in work.rows.stages if isinstance(s, Fold))
-    return threads, threads * sum(a.var.dtype.nbytes for s in folds for a in s.accs)
+    folds = [[a.var.dtype for a in s.accs] for s in work.rows.stages if isinstance(s, Fold)]
+    target, (groups, lanes) = work.facts.target, (values["groups"], values["lanes"])
+    parts = (shared(target, d, groups, lanes, across=work.row_across) for d in folds)
+    return threads, sum(parts)
 
 
 def _legal(work: Work, values: Values) -> bool:
@@ -65,7 +71,12 @@ def is_warp(work: Work, values: Values) -> bool:
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
     assert work.rows is not None
-    return rows.scheduled(work.facts, work.rows, values["groups"], values["lanes"], work.row_loads)
+    return row_stages.scheduled(work.facts, work.rows, threads(work, values), work.row_loads)
+
+
+def threads(work: Work, values: Values) -> Threads:
+    """Return the threads that values of the parameters ask for."""
+    return Threads(values["groups"], values["lanes"], values["wide"], work.row_across)
 
 
 RECIPE = Recipe("rows", _fit, default, space, _block, _build, _legal)

@@ -14,33 +14,30 @@ def _fit(work: Work) -> Fit | None:
 
 def _default(work: Work) -> Values:
     assert work.turned is not None
-    side, rows, width = transpose.tile_shape(work.facts, work.turned)
-    return {"side": side, "rows": rows, "width": width}
+    side, rows = transpose.tile_shape(work.facts, work.turned)
+    return {"side": side, "rows": rows}
 
 
 def _space(work: Work) -> Space:
-    assert work.turned is not None
-    width, _ = transpose.width_of(work.facts, work.turned)
-    return {"side": (4, 8, 16, 32, 64), "rows": powers(1, 32), "width": (1, width)}
+    del work
+    return {"side": (4, 8, 16, 32, 64), "rows": powers(1, 32)}
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of a tile."""
     assert work.turned is not None
-    side, load = values["side"], work.turned.load
-    columns = transpose.columns_of(side, load)
-    return side * values["rows"] // values["width"], side * columns * load.dtype.nbytes
+    side = values["side"]
+    return side * values["rows"], side * (side + 1) * work.turned.load.dtype.nbytes
 
 
 def _legal(work: Work, values: Values) -> bool:
     del work
-    return values["rows"] <= values["side"] >= values["width"]
+    return values["rows"] <= values["side"]
 
 
 def _build(work: Work, values: Values) -> PrimFunc:
     assert work.turned is not None
-    side, rows, width = values["side"], values["rows"], values["width"]
-    return transpose.tiled(work.facts, work.turned, side, rows, width)
+    return transpose.tiled(work.facts, work.turned, values["side"], values["rows"])
 
 
 RECIPE = Recipe("transpose", _fit, _default, _space, _block, _build, _legal)

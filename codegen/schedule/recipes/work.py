@@ -8,7 +8,15 @@ from functools import cached_property
 
 from didyma.codegen.lower.affine import Poly
 from didyma.codegen.options import Options
-from didyma.codegen.schedule import folds, matmul, rows, running, transpose
+from didyma.codegen.schedule import (
+    folds,
+    matmul,
+    row_threads,
+    row_wide,
+    rows,
+    running,
+    transpose,
+)
 from didyma.codegen.schedule.folds import FoldNest
 from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.nest import Nest, NestFacts, nests
@@ -16,7 +24,7 @@ from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.running import Running
 from didyma.codegen.schedule.transpose import Turned
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
-from didyma.refimpl.ir.loop import Atomic, Expr, Fold, For, Load, PrimFunc, Store, Var
+from didyma.refimpl.ir.loop import Atomic, Expr, Fold, For, Let, Load, PrimFunc, Store, Var
 from didyma.refimpl.ir.walk import expr_children, exprs
 
 NEAR = 4  # distance in elements between the reads of neighbouring threads
@@ -57,7 +65,21 @@ class Work:
     def row_shape(self) -> tuple[int, int]:
         """How many rows share a block, and the threads for each, by the model."""
         assert self.rows is not None
-        return rows.shape(self.facts, self.rows)
+        length, count = (self.facts.largest(e) for e in (self.rows.length, self.rows.nest.numel))
+        width = self.row_widths[0]
+        return row_threads.shape(length, count, self.row_across, self.facts.options, width)
+
+    @cached_property
+    def row_across(self) -> bool:
+        """Whether neighbouring rows, and not neighbours in a row, lie together in memory."""
+        assert self.rows is not None
+        return rows.across(self.facts, self.rows)
+
+    @cached_property
+    def row_widths(self) -> tuple[int, ...]:
+        """How many neighbours in a row a thread may take at once, the best first."""
+        assert self.rows is not None
+        return (1,) if self.row_across else row_wide.widths(self.facts, self.rows)
 
     @cached_property
     def row_loads(self) -> Mapping[Load, int]:
@@ -79,6 +101,20 @@ class Work:
     def turned(self) -> Turned | None:
         """The load of a nest without a fold that runs across the result's last axis."""
         return transpose.find(self.facts) if self.fold is None else None
+
+    @cached_property
+    def fold_rows(self) -> RowNest:
+        """The terms of the fold as rows of which it is the only stage."""
+        fold = self.fold
+        assert fold is not None
+        stages: tuple[Let | Fold, ...] = (*fold.lets, fold.fold)
+        end = (fold.fold.body,)
+        return RowNest(fold.nest, stages, fold.ks, fold.extents, None, end)
+
+    @cached_property
+    def fold_widths(self) -> tuple[int, ...]:
+        """How many terms of the fold a thread may take at once, the best first."""
+        return row_wide.widths(self.facts, self.fold_rows)
 
     @cached_property
     def length(self) -> int:

@@ -270,34 +270,6 @@ def test_rows_of_a_table_are_read_wide(width: int, want: int) -> None:
     assert lanes(m) == ([want] if want else [])
 
 
-@pytest.mark.parametrize(
-    ("dtype", "shape", "want"),
-    [
-        (DType.I8, (80, 96), 16), (DType.BF16, (72, 136), 8), (DType.F32, (100, 68), 4),
-        (DType.F64, (64, 64), 4), (DType.BF16, (36, 40), 4), (DType.F32, (66, 68), 0),
-    ],
-)  # fmt: skip
-def test_tiles_are_loaded_and_stored_wide(dtype: DType, shape: tuple[int, int], want: int) -> None:
-    m = unary("permute_dims", *shape, dtype=dtype, axes=(1, 0))
-    assert chosen(m) == ["transpose"]
-    assert lanes(m) == [want] * (2 if want else 0)
-
-
-def test_a_wide_tile_beside_operands_in_order() -> None:
-    g = Graph()
-    x, y, row = g.param("x", 3, 40, 36), g.param("y", 3, 36, 40), g.param("row", 36, 1)
-    m = primitive(g.module(g("add", g("permute_dims", x, axes=(0, 2, 1)), g("add", y, row))))
-    assert chosen(m) == ["transpose"]
-    assert lanes(m) == [4, 4]
-
-
-def test_an_operand_beside_itself_turned() -> None:
-    g = Graph()
-    x = g.param("x", 40, 40)
-    m = primitive(g.module(g("add", g("permute_dims", x, axes=(1, 0)), x)))
-    assert chosen(m) == ["transpose"]
-
-
 def test_what_is_read_by_the_lane_is_not_wide() -> None:
     g = Graph()
     i = g.param("i", 8, dtype=DType.I64)

@@ -164,8 +164,8 @@ def test_a_row_is_held_or_read_again_as_the_run_chooses() -> None:
 def test_a_thread_that_cannot_hold_its_part_of_a_row_is_refused() -> None:
     (loops,) = kernels(ALL["softmax_backward"])[0].loops.values()
     with pytest.raises(dd.DidymaError, match="values that go together"):
-        dispatch.schedule(loops, ROWS, [Point.of("rows", groups=8, lanes=4)])
-    dispatch.schedule(loops, ROWS, [Point.of("looped", groups=8, lanes=4)])
+        dispatch.schedule(loops, ROWS, [Point.of("rows", groups=8, lanes=4, wide=1)])
+    dispatch.schedule(loops, ROWS, [Point.of("looped", groups=8, lanes=4, wide=1)])
 
 
 def standardised(x: dd.Tensor, a: dd.Tensor, b: dd.Tensor, c: dd.Tensor) -> Any:
@@ -248,19 +248,24 @@ def test_a_row_is_its_folds_and_then_its_elements() -> None:
     assert kinds == [For, Fold, Fold, For]
 
 
+@pytest.mark.parametrize("wide", [1, 2, 4])
 @pytest.mark.parametrize(("groups", "width"), [(1, 32), (4, 64), (8, 16), (8, 128)])
 @pytest.mark.parametrize("recipe", ["rows", "looped"])
-def test_points_of_the_recipes_compute_the_same(recipe: str, groups: int, width: int) -> None:
+def test_points_of_the_recipes_compute_the_same(
+    recipe: str, groups: int, width: int, wide: int
+) -> None:
     (loops,) = kernels(ALL["softmax_backward"])[0].loops.values()
-    (kernel,) = dispatch.schedule(loops, ROWS, [Point.of(recipe, groups=groups, lanes=width)])
+    point = Point.of(recipe, groups=groups, lanes=width, wide=wide)
+    (kernel,) = dispatch.schedule(loops, ROWS, [point])
     laws.verify(kernel)
     rng = np.random.default_rng(0)
-    operands = {n: rng.standard_normal((6, 100), np.float32) for n in kernel.inputs}
-    y, g = operands["y"], operands["g"]
-    out = {kernel.outputs[0]: np.zeros((6, 100), np.float32)}
+    shapes = {b.name: tuple(d for d in b.shape if isinstance(d, int)) for b in kernel.params}
+    operands = {n: rng.standard_normal(shapes[n], np.float32) for n in kernel.inputs}
+    y, g = (operands[n].reshape(6, 100) for n in "yg")
+    out = {kernel.outputs[0]: np.zeros(shapes[kernel.outputs[0]], np.float32)}
     lanes.run(kernel, {**operands, **out}, {})
     want = y * (g - np.sum(g * y, axis=1, keepdims=True))
-    np.testing.assert_allclose(next(iter(out.values())), want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(next(iter(out.values())).reshape(6, 100), want, rtol=1e-4, atol=1e-5)
 
 
 def turned(x: dd.Tensor) -> Any:

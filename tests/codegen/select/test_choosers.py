@@ -19,7 +19,10 @@ from didyma.codegen.select.keys import Argument, key_of
 from didyma.refimpl.errors import DidymaError
 from tests.codegen.select.make import N, loop, request, row_sum
 
-ROW, COLUMN = Choice.parse("row(groups=4, lanes=32)"), Choice.parse("column(layers=8, side=8)")
+ROW, COLUMN = (
+    Choice.parse("row(groups=4, lanes=32, wide=1)"),
+    Choice.parse("column(layers=8, side=8)"),
+)
 
 
 def pick(r: Request, choice: Choice = ROW) -> Pick:

@@ -85,7 +85,6 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "split columns": (unary("sum", 5001, 7, axes=(0,), keepdims=False), {}, "split"),
     "split argmax": (unary("argmax", 2, 33333, axis=1, keepdims=False), {}, "split"),
     "transpose": (unary("permute_dims", 40, 33, axes=(1, 0)), {}, "transpose"),
-    "wide transpose": (unary("permute_dims", 36, 100, axes=(1, 0)), {}, "transpose"),
     "matmul": (product(), {}, "matmul"),
     "softmax": (softmax(), {}, "rows"),
     "scan": (run(3, 300, axis=1, exclusive=False, reverse=False), {}, "scan"),
@@ -163,14 +162,14 @@ def test_text_round_trips() -> None:
     ("text", "words"),
     [
         ("strip(lanes=8, groups=4)", "matmul, pointwise, row"),
-        ("row(lanes=8)", "row with groups, lanes"),
-        ("row(lanes=9, groups=8)", "lanes of 1, 2, 4"),
+        ("row(lanes=8)", "row with groups, lanes, wide"),
+        ("row(lanes=9, groups=8, wide=1)", "lanes of 1, 2, 4"),
         ("row(lanes=128, groups=8); row(lanes=128, groups=8)", "1 point"),
         ("matmul(tile=16)", "does not apply"),
         ("row(lanes=8, lanes=8)", "each once"),
         ("row lanes=8", "RECIPE(NAME=NUMBER"),
         ("", "RECIPE(NAME=NUMBER"),
-        ("row(groups=1, lanes=1)", "a warp at least"),
+        ("row(groups=1, lanes=1, wide=1)", "a warp at least"),
     ],
 )
 def test_what_is_no_point_of_the_function_is_refused(text: str, words: str) -> None:

@@ -1,9 +1,6 @@
 // computes mean, mean_1, subtract, square, mean_2, constant, add, rsqrt, multiply, reshape, subtract_1, reshape_1, multiply_1, add_1
 // kernel @fused_mean_mean_subtract_square_mean_a_1(x: f32[4, 6, 5, 5], w: f32[6], reshape_2: f32[6, 1, 1], add_1: f32[4, 6, 5, 5]) writes (add_1) attrs(schedule='rows', source=('mean', 'mean_1', 'subtract', 'square', 'mean_2', 'constant', 'add', 'rsqrt', 'multiply', 'reshape', 'subtract_1', 'reshape_1', 'multiply_1', 'add_1')) {
 //   for bx in 1 bound blockIdx.x {
-//     alloc mean_acc_tile: f32[8, 32] shared
-//     alloc mean_1_acc_tile: f32[8, 32] shared
-//     alloc mean_2_acc_tile: f32[8, 32] shared
 //     for group in 8 bound threadIdx.y {
 //       for lane in 32 bound threadIdx.x {
 //         let row = bx * 8 + group
@@ -27,16 +24,22 @@
 //             mean_acc_part[] = mean_acc_part[] + x_row[turn_3]
 //           }
 //         }
-//         mean_acc_tile[group, lane] = mean_acc_part[]
-//         barrier
-//         for level_2 in 5 {
-//           let half_2 = 16 >> level_2
-//           if lane < half_2 {
-//             mean_acc_tile[group, lane] = mean_acc_tile[group, lane] + mean_acc_tile[group, lane + half_2]
-//           }
-//           barrier
+//         exchange mean_acc_part_other = mean_acc_part[] by 1 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other
 //         }
-//         let mean_acc = mean_acc_tile[group, 0]
+//         exchange mean_acc_part_other_1 = mean_acc_part[] by 2 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_1
+//         }
+//         exchange mean_acc_part_other_2 = mean_acc_part[] by 4 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_2
+//         }
+//         exchange mean_acc_part_other_3 = mean_acc_part[] by 8 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_3
+//         }
+//         exchange mean_acc_part_other_4 = mean_acc_part[] by 16 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_4
+//         }
+//         let mean_acc = mean_acc_part[]
 //         let mean = mean_acc / f32(100)
 //         alloc mean_1_acc_part: f32[] local
 //         mean_1_acc_part[] = 0.0:f32
@@ -46,16 +49,22 @@
 //             mean_1_acc_part[] = mean_1_acc_part[] + x_row[turn_2]
 //           }
 //         }
-//         mean_1_acc_tile[group, lane] = mean_1_acc_part[]
-//         barrier
-//         for level_1 in 5 {
-//           let half_1 = 16 >> level_1
-//           if lane < half_1 {
-//             mean_1_acc_tile[group, lane] = mean_1_acc_tile[group, lane] + mean_1_acc_tile[group, lane + half_1]
-//           }
-//           barrier
+//         exchange mean_1_acc_part_other = mean_1_acc_part[] by 1 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other
 //         }
-//         let mean_1_acc = mean_1_acc_tile[group, 0]
+//         exchange mean_1_acc_part_other_1 = mean_1_acc_part[] by 2 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_1
+//         }
+//         exchange mean_1_acc_part_other_2 = mean_1_acc_part[] by 4 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_2
+//         }
+//         exchange mean_1_acc_part_other_3 = mean_1_acc_part[] by 8 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_3
+//         }
+//         exchange mean_1_acc_part_other_4 = mean_1_acc_part[] by 16 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_4
+//         }
+//         let mean_1_acc = mean_1_acc_part[]
 //         let mean_1 = mean_1_acc / f32(100)
 //         alloc mean_2_acc_part: f32[] local
 //         mean_2_acc_part[] = 0.0:f32
@@ -66,16 +75,22 @@
 //             mean_2_acc_part[] = mean_2_acc_part[] + subtract * subtract
 //           }
 //         }
-//         mean_2_acc_tile[group, lane] = mean_2_acc_part[]
-//         barrier
-//         for level in 5 {
-//           let half = 16 >> level
-//           if lane < half {
-//             mean_2_acc_tile[group, lane] = mean_2_acc_tile[group, lane] + mean_2_acc_tile[group, lane + half]
-//           }
-//           barrier
+//         exchange mean_2_acc_part_other = mean_2_acc_part[] by 1 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other
 //         }
-//         let mean_2_acc = mean_2_acc_tile[group, 0]
+//         exchange mean_2_acc_part_other_1 = mean_2_acc_part[] by 2 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_1
+//         }
+//         exchange mean_2_acc_part_other_2 = mean_2_acc_part[] by 4 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_2
+//         }
+//         exchange mean_2_acc_part_other_3 = mean_2_acc_part[] by 8 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_3
+//         }
+//         exchange mean_2_acc_part_other_4 = mean_2_acc_part[] by 16 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_4
+//         }
+//         let mean_2_acc = mean_2_acc_part[]
 //         let multiply = w[i0] * rsqrt(mean_2_acc / f32(100) + 1e-05:f32)
 //         let reshape_2_1 = reshape_2[i0, 0, 0]
 //         for turn in 4 unrolled {
@@ -98,9 +113,6 @@ fused_mean_mean_subtract_square_mean_a_1(
     const f32 *__restrict__ reshape_2,
     f32 *__restrict__ add_1) {
   const i64 bx = blockIdx.x;
-  __shared__ f32 mean_acc_tile[256];
-  __shared__ f32 mean_1_acc_tile[256];
-  __shared__ f32 mean_2_acc_tile[256];
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
   const i64 row = bx * 8 + group;
@@ -125,16 +137,17 @@ fused_mean_mean_subtract_square_mean_a_1(
       mean_acc_part = mean_acc_part + x_row[turn_3];
     }
   }
-  mean_acc_tile[group * 32 + lane] = mean_acc_part;
-  __syncthreads();
-  for (i64 level_2 = 0; level_2 < 5; ++level_2) {
-    const i64 half_2 = shr_i64(16, level_2);
-    if (lane < half_2) {
-      mean_acc_tile[group * 32 + lane] = mean_acc_tile[group * 32 + lane] + mean_acc_tile[group * 32 + (lane + half_2)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_acc = mean_acc_tile[group * 32];
+  const f32 mean_acc_part_other = shuffle_xor_f32(mean_acc_part, 1);
+  mean_acc_part = mean_acc_part + mean_acc_part_other;
+  const f32 mean_acc_part_other_1 = shuffle_xor_f32(mean_acc_part, 2);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_1;
+  const f32 mean_acc_part_other_2 = shuffle_xor_f32(mean_acc_part, 4);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_2;
+  const f32 mean_acc_part_other_3 = shuffle_xor_f32(mean_acc_part, 8);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_3;
+  const f32 mean_acc_part_other_4 = shuffle_xor_f32(mean_acc_part, 16);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_4;
+  const f32 mean_acc = mean_acc_part;
   const f32 mean = mean_acc / cast_i64_f32(100);
   f32 mean_1_acc_part = 0.0f;
   #pragma unroll
@@ -144,16 +157,17 @@ fused_mean_mean_subtract_square_mean_a_1(
       mean_1_acc_part = mean_1_acc_part + x_row[turn_2];
     }
   }
-  mean_1_acc_tile[group * 32 + lane] = mean_1_acc_part;
-  __syncthreads();
-  for (i64 level_1 = 0; level_1 < 5; ++level_1) {
-    const i64 half_1 = shr_i64(16, level_1);
-    if (lane < half_1) {
-      mean_1_acc_tile[group * 32 + lane] = mean_1_acc_tile[group * 32 + lane] + mean_1_acc_tile[group * 32 + (lane + half_1)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_1_acc = mean_1_acc_tile[group * 32];
+  const f32 mean_1_acc_part_other = shuffle_xor_f32(mean_1_acc_part, 1);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other;
+  const f32 mean_1_acc_part_other_1 = shuffle_xor_f32(mean_1_acc_part, 2);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_1;
+  const f32 mean_1_acc_part_other_2 = shuffle_xor_f32(mean_1_acc_part, 4);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_2;
+  const f32 mean_1_acc_part_other_3 = shuffle_xor_f32(mean_1_acc_part, 8);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_3;
+  const f32 mean_1_acc_part_other_4 = shuffle_xor_f32(mean_1_acc_part, 16);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_4;
+  const f32 mean_1_acc = mean_1_acc_part;
   const f32 mean_1 = mean_1_acc / cast_i64_f32(100);
   f32 mean_2_acc_part = 0.0f;
   #pragma unroll
@@ -164,16 +178,17 @@ fused_mean_mean_subtract_square_mean_a_1(
       mean_2_acc_part = mean_2_acc_part + subtract * subtract;
     }
   }
-  mean_2_acc_tile[group * 32 + lane] = mean_2_acc_part;
-  __syncthreads();
-  for (i64 level = 0; level < 5; ++level) {
-    const i64 half = shr_i64(16, level);
-    if (lane < half) {
-      mean_2_acc_tile[group * 32 + lane] = mean_2_acc_tile[group * 32 + lane] + mean_2_acc_tile[group * 32 + (lane + half)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_2_acc = mean_2_acc_tile[group * 32];
+  const f32 mean_2_acc_part_other = shuffle_xor_f32(mean_2_acc_part, 1);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other;
+  const f32 mean_2_acc_part_other_1 = shuffle_xor_f32(mean_2_acc_part, 2);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_1;
+  const f32 mean_2_acc_part_other_2 = shuffle_xor_f32(mean_2_acc_part, 4);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_2;
+  const f32 mean_2_acc_part_other_3 = shuffle_xor_f32(mean_2_acc_part, 8);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_3;
+  const f32 mean_2_acc_part_other_4 = shuffle_xor_f32(mean_2_acc_part, 16);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_4;
+  const f32 mean_2_acc = mean_2_acc_part;
   const f32 multiply = w[i0] * rsqrt_f32(mean_2_acc / cast_i64_f32(100) + 1e-05f);
   const f32 reshape_2_1 = reshape_2[i0];
   #pragma unroll

@@ -1,27 +1,12 @@
 // computes multiply, mean, subtract, multiply_1, mean_1, c, add, sqrt, c_1, divide, multiply_2, mean_2, subtract_1, multiply_3, mean_3, multiply_4, subtract_2, multiply_5, multiply_6, sum, sum_1
 // kernel @fused_multiply_mean_subtract_multiply_1(g: f32[4, 6, 5, 5], reshape: f32[6, 1, 1], x: f32[4, 6, 5, 5], multiply_5: f32[4, 6, 5, 5], sum: f32[6], sum_1: f32[6]) writes (multiply_5, sum, sum_1) attrs(schedule='rows', source=('multiply', 'mean', 'subtract', 'multiply_1', 'mean_1', 'c', 'add', 'sqrt', 'c_1', 'divide', 'multiply_2', 'mean_2', 'subtract_1', 'multiply_3', 'mean_3', 'multiply_4', 'subtract_2', 'multiply_5', 'multiply_6', 'sum', 'sum_1')) {
 //   for bx in 1 bound blockIdx.x {
-//     alloc mean_acc_tile: f32[8, 32] shared
-//     alloc mean_1_acc_tile: f32[8, 32] shared
-//     alloc mean_2_acc_tile: f32[8, 32] shared
-//     alloc mean_3_acc_tile: f32[8, 32] shared
-//     alloc sum_acc_tile: f32[8, 32] shared
-//     alloc sum_1_acc_tile: f32[8, 32] shared
 //     for group in 8 bound threadIdx.y {
 //       for lane in 32 bound threadIdx.x {
 //         let row = bx * 8 + group
 //         let at = min(row, 5)
 //         let i0 = at
 //         alloc g_row: f32[4] local
-//         for turn_8 in 4 unrolled {
-//           let k_8 = turn_8 * 32 + lane
-//           if row < 6 and k_8 < 100 {
-//             let i1_9 = k_8 // 5 // 5
-//             let i2__8 = k_8 // 5 % 5
-//             let i3_9 = k_8 % 5
-//             g_row[turn_8] = g[i1_9, i0, i2__8, i3_9]
-//           }
-//         }
 //         alloc x_row: f32[4] local
 //         for turn_7 in 4 unrolled {
 //           let k_7 = turn_7 * 32 + lane
@@ -29,6 +14,7 @@
 //             let i1_8 = k_7 // 5 // 5
 //             let i2__7 = k_7 // 5 % 5
 //             let i3_8 = k_7 % 5
+//             g_row[turn_7] = g[i1_8, i0, i2__7, i3_8]
 //             x_row[turn_7] = x[i1_8, i0, i2__7, i3_8]
 //           }
 //         }
@@ -40,16 +26,22 @@
 //             mean_acc_part[] = mean_acc_part[] + x_row[turn_6]
 //           }
 //         }
-//         mean_acc_tile[group, lane] = mean_acc_part[]
-//         barrier
-//         for level_5 in 5 {
-//           let half_5 = 16 >> level_5
-//           if lane < half_5 {
-//             mean_acc_tile[group, lane] = mean_acc_tile[group, lane] + mean_acc_tile[group, lane + half_5]
-//           }
-//           barrier
+//         exchange mean_acc_part_other = mean_acc_part[] by 1 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other
 //         }
-//         let mean_acc = mean_acc_tile[group, 0]
+//         exchange mean_acc_part_other_1 = mean_acc_part[] by 2 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_1
+//         }
+//         exchange mean_acc_part_other_2 = mean_acc_part[] by 4 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_2
+//         }
+//         exchange mean_acc_part_other_3 = mean_acc_part[] by 8 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_3
+//         }
+//         exchange mean_acc_part_other_4 = mean_acc_part[] by 16 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_4
+//         }
+//         let mean_acc = mean_acc_part[]
 //         let mean = mean_acc / f32(100)
 //         alloc mean_1_acc_part: f32[] local
 //         mean_1_acc_part[] = 0.0:f32
@@ -60,16 +52,22 @@
 //             mean_1_acc_part[] = mean_1_acc_part[] + subtract * subtract
 //           }
 //         }
-//         mean_1_acc_tile[group, lane] = mean_1_acc_part[]
-//         barrier
-//         for level_4 in 5 {
-//           let half_4 = 16 >> level_4
-//           if lane < half_4 {
-//             mean_1_acc_tile[group, lane] = mean_1_acc_tile[group, lane] + mean_1_acc_tile[group, lane + half_4]
-//           }
-//           barrier
+//         exchange mean_1_acc_part_other = mean_1_acc_part[] by 1 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other
 //         }
-//         let mean_1_acc = mean_1_acc_tile[group, 0]
+//         exchange mean_1_acc_part_other_1 = mean_1_acc_part[] by 2 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_1
+//         }
+//         exchange mean_1_acc_part_other_2 = mean_1_acc_part[] by 4 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_2
+//         }
+//         exchange mean_1_acc_part_other_3 = mean_1_acc_part[] by 8 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_3
+//         }
+//         exchange mean_1_acc_part_other_4 = mean_1_acc_part[] by 16 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_4
+//         }
+//         let mean_1_acc = mean_1_acc_part[]
 //         let divide = 1.0:f32 / sqrt(mean_1_acc / f32(100) + 1e-05:f32)
 //         let reshape_1 = reshape[i0, 0, 0]
 //         alloc mean_2_acc_part: f32[] local
@@ -80,16 +78,22 @@
 //             mean_2_acc_part[] = mean_2_acc_part[] + g_row[turn_4] * reshape_1
 //           }
 //         }
-//         mean_2_acc_tile[group, lane] = mean_2_acc_part[]
-//         barrier
-//         for level_3 in 5 {
-//           let half_3 = 16 >> level_3
-//           if lane < half_3 {
-//             mean_2_acc_tile[group, lane] = mean_2_acc_tile[group, lane] + mean_2_acc_tile[group, lane + half_3]
-//           }
-//           barrier
+//         exchange mean_2_acc_part_other = mean_2_acc_part[] by 1 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other
 //         }
-//         let mean_2_acc = mean_2_acc_tile[group, 0]
+//         exchange mean_2_acc_part_other_1 = mean_2_acc_part[] by 2 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_1
+//         }
+//         exchange mean_2_acc_part_other_2 = mean_2_acc_part[] by 4 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_2
+//         }
+//         exchange mean_2_acc_part_other_3 = mean_2_acc_part[] by 8 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_3
+//         }
+//         exchange mean_2_acc_part_other_4 = mean_2_acc_part[] by 16 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_4
+//         }
+//         let mean_2_acc = mean_2_acc_part[]
 //         let mean_2 = mean_2_acc / f32(100)
 //         alloc mean_3_acc_part: f32[] local
 //         mean_3_acc_part[] = 0.0:f32
@@ -99,16 +103,22 @@
 //             mean_3_acc_part[] = mean_3_acc_part[] + g_row[turn_3] * reshape_1 * ((x_row[turn_3] - mean) * divide)
 //           }
 //         }
-//         mean_3_acc_tile[group, lane] = mean_3_acc_part[]
-//         barrier
-//         for level_2 in 5 {
-//           let half_2 = 16 >> level_2
-//           if lane < half_2 {
-//             mean_3_acc_tile[group, lane] = mean_3_acc_tile[group, lane] + mean_3_acc_tile[group, lane + half_2]
-//           }
-//           barrier
+//         exchange mean_3_acc_part_other = mean_3_acc_part[] by 1 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other
 //         }
-//         let mean_3_acc = mean_3_acc_tile[group, 0]
+//         exchange mean_3_acc_part_other_1 = mean_3_acc_part[] by 2 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_1
+//         }
+//         exchange mean_3_acc_part_other_2 = mean_3_acc_part[] by 4 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_2
+//         }
+//         exchange mean_3_acc_part_other_3 = mean_3_acc_part[] by 8 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_3
+//         }
+//         exchange mean_3_acc_part_other_4 = mean_3_acc_part[] by 16 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_4
+//         }
+//         let mean_3_acc = mean_3_acc_part[]
 //         let mean_3 = mean_3_acc / f32(100)
 //         alloc sum_acc_part: f32[] local
 //         sum_acc_part[] = 0.0:f32
@@ -118,16 +128,22 @@
 //             sum_acc_part[] = sum_acc_part[] + g_row[turn_2] * ((x_row[turn_2] - mean) * divide)
 //           }
 //         }
-//         sum_acc_tile[group, lane] = sum_acc_part[]
-//         barrier
-//         for level_1 in 5 {
-//           let half_1 = 16 >> level_1
-//           if lane < half_1 {
-//             sum_acc_tile[group, lane] = sum_acc_tile[group, lane] + sum_acc_tile[group, lane + half_1]
-//           }
-//           barrier
+//         exchange sum_acc_part_other = sum_acc_part[] by 1 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other
 //         }
-//         let sum_acc = sum_acc_tile[group, 0]
+//         exchange sum_acc_part_other_1 = sum_acc_part[] by 2 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_1
+//         }
+//         exchange sum_acc_part_other_2 = sum_acc_part[] by 4 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_2
+//         }
+//         exchange sum_acc_part_other_3 = sum_acc_part[] by 8 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_3
+//         }
+//         exchange sum_acc_part_other_4 = sum_acc_part[] by 16 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_4
+//         }
+//         let sum_acc = sum_acc_part[]
 //         alloc sum_1_acc_part: f32[] local
 //         sum_1_acc_part[] = 0.0:f32
 //         for turn_1 in 4 unrolled {
@@ -136,16 +152,22 @@
 //             sum_1_acc_part[] = sum_1_acc_part[] + g_row[turn_1]
 //           }
 //         }
-//         sum_1_acc_tile[group, lane] = sum_1_acc_part[]
-//         barrier
-//         for level in 5 {
-//           let half = 16 >> level
-//           if lane < half {
-//             sum_1_acc_tile[group, lane] = sum_1_acc_tile[group, lane] + sum_1_acc_tile[group, lane + half]
-//           }
-//           barrier
+//         exchange sum_1_acc_part_other = sum_1_acc_part[] by 1 {
+//           sum_1_acc_part[] = sum_1_acc_part[] + sum_1_acc_part_other
 //         }
-//         let sum_1_acc = sum_1_acc_tile[group, 0]
+//         exchange sum_1_acc_part_other_1 = sum_1_acc_part[] by 2 {
+//           sum_1_acc_part[] = sum_1_acc_part[] + sum_1_acc_part_other_1
+//         }
+//         exchange sum_1_acc_part_other_2 = sum_1_acc_part[] by 4 {
+//           sum_1_acc_part[] = sum_1_acc_part[] + sum_1_acc_part_other_2
+//         }
+//         exchange sum_1_acc_part_other_3 = sum_1_acc_part[] by 8 {
+//           sum_1_acc_part[] = sum_1_acc_part[] + sum_1_acc_part_other_3
+//         }
+//         exchange sum_1_acc_part_other_4 = sum_1_acc_part[] by 16 {
+//           sum_1_acc_part[] = sum_1_acc_part[] + sum_1_acc_part_other_4
+//         }
+//         let sum_1_acc = sum_1_acc_part[]
 //         for turn in 4 unrolled {
 //           let k = turn * 32 + lane
 //           if row < 6 and k < 100 {
@@ -172,28 +194,12 @@ fused_multiply_mean_subtract_multiply_1(
     f32 *__restrict__ sum,
     f32 *__restrict__ sum_1) {
   const i64 bx = blockIdx.x;
-  __shared__ f32 mean_acc_tile[256];
-  __shared__ f32 mean_1_acc_tile[256];
-  __shared__ f32 mean_2_acc_tile[256];
-  __shared__ f32 mean_3_acc_tile[256];
-  __shared__ f32 sum_acc_tile[256];
-  __shared__ f32 sum_1_acc_tile[256];
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
   const i64 row = bx * 8 + group;
   const i64 at = min_i64(row, 5);
   const i64 i0 = at;
   f32 g_row[4];
-  #pragma unroll
-  for (i64 turn_8 = 0; turn_8 < 4; ++turn_8) {
-    const i64 k_8 = turn_8 * 32 + lane;
-    if (row < 6 && k_8 < 100) {
-      const i64 i1_9 = k_8 / 5 / 5;
-      const i64 i2_8 = k_8 / 5 % 5;
-      const i64 i3_9 = k_8 % 5;
-      g_row[turn_8] = g[((i1_9 * 6 + i0) * 5 + i2_8) * 5 + i3_9];
-    }
-  }
   f32 x_row[4];
   #pragma unroll
   for (i64 turn_7 = 0; turn_7 < 4; ++turn_7) {
@@ -202,6 +208,7 @@ fused_multiply_mean_subtract_multiply_1(
       const i64 i1_8 = k_7 / 5 / 5;
       const i64 i2_7 = k_7 / 5 % 5;
       const i64 i3_8 = k_7 % 5;
+      g_row[turn_7] = g[((i1_8 * 6 + i0) * 5 + i2_7) * 5 + i3_8];
       x_row[turn_7] = x[((i1_8 * 6 + i0) * 5 + i2_7) * 5 + i3_8];
     }
   }
@@ -213,16 +220,17 @@ fused_multiply_mean_subtract_multiply_1(
       mean_acc_part = mean_acc_part + x_row[turn_6];
     }
   }
-  mean_acc_tile[group * 32 + lane] = mean_acc_part;
-  __syncthreads();
-  for (i64 level_5 = 0; level_5 < 5; ++level_5) {
-    const i64 half_5 = shr_i64(16, level_5);
-    if (lane < half_5) {
-      mean_acc_tile[group * 32 + lane] = mean_acc_tile[group * 32 + lane] + mean_acc_tile[group * 32 + (lane + half_5)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_acc = mean_acc_tile[group * 32];
+  const f32 mean_acc_part_other = shuffle_xor_f32(mean_acc_part, 1);
+  mean_acc_part = mean_acc_part + mean_acc_part_other;
+  const f32 mean_acc_part_other_1 = shuffle_xor_f32(mean_acc_part, 2);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_1;
+  const f32 mean_acc_part_other_2 = shuffle_xor_f32(mean_acc_part, 4);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_2;
+  const f32 mean_acc_part_other_3 = shuffle_xor_f32(mean_acc_part, 8);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_3;
+  const f32 mean_acc_part_other_4 = shuffle_xor_f32(mean_acc_part, 16);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_4;
+  const f32 mean_acc = mean_acc_part;
   const f32 mean = mean_acc / cast_i64_f32(100);
   f32 mean_1_acc_part = 0.0f;
   #pragma unroll
@@ -233,16 +241,17 @@ fused_multiply_mean_subtract_multiply_1(
       mean_1_acc_part = mean_1_acc_part + subtract * subtract;
     }
   }
-  mean_1_acc_tile[group * 32 + lane] = mean_1_acc_part;
-  __syncthreads();
-  for (i64 level_4 = 0; level_4 < 5; ++level_4) {
-    const i64 half_4 = shr_i64(16, level_4);
-    if (lane < half_4) {
-      mean_1_acc_tile[group * 32 + lane] = mean_1_acc_tile[group * 32 + lane] + mean_1_acc_tile[group * 32 + (lane + half_4)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_1_acc = mean_1_acc_tile[group * 32];
+  const f32 mean_1_acc_part_other = shuffle_xor_f32(mean_1_acc_part, 1);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other;
+  const f32 mean_1_acc_part_other_1 = shuffle_xor_f32(mean_1_acc_part, 2);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_1;
+  const f32 mean_1_acc_part_other_2 = shuffle_xor_f32(mean_1_acc_part, 4);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_2;
+  const f32 mean_1_acc_part_other_3 = shuffle_xor_f32(mean_1_acc_part, 8);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_3;
+  const f32 mean_1_acc_part_other_4 = shuffle_xor_f32(mean_1_acc_part, 16);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_4;
+  const f32 mean_1_acc = mean_1_acc_part;
   const f32 divide = 1.0f / sqrt_f32(mean_1_acc / cast_i64_f32(100) + 1e-05f);
   const f32 reshape_1 = reshape[i0];
   f32 mean_2_acc_part = 0.0f;
@@ -253,16 +262,17 @@ fused_multiply_mean_subtract_multiply_1(
       mean_2_acc_part = mean_2_acc_part + g_row[turn_4] * reshape_1;
     }
   }
-  mean_2_acc_tile[group * 32 + lane] = mean_2_acc_part;
-  __syncthreads();
-  for (i64 level_3 = 0; level_3 < 5; ++level_3) {
-    const i64 half_3 = shr_i64(16, level_3);
-    if (lane < half_3) {
-      mean_2_acc_tile[group * 32 + lane] = mean_2_acc_tile[group * 32 + lane] + mean_2_acc_tile[group * 32 + (lane + half_3)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_2_acc = mean_2_acc_tile[group * 32];
+  const f32 mean_2_acc_part_other = shuffle_xor_f32(mean_2_acc_part, 1);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other;
+  const f32 mean_2_acc_part_other_1 = shuffle_xor_f32(mean_2_acc_part, 2);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_1;
+  const f32 mean_2_acc_part_other_2 = shuffle_xor_f32(mean_2_acc_part, 4);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_2;
+  const f32 mean_2_acc_part_other_3 = shuffle_xor_f32(mean_2_acc_part, 8);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_3;
+  const f32 mean_2_acc_part_other_4 = shuffle_xor_f32(mean_2_acc_part, 16);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_4;
+  const f32 mean_2_acc = mean_2_acc_part;
   const f32 mean_2 = mean_2_acc / cast_i64_f32(100);
   f32 mean_3_acc_part = 0.0f;
   #pragma unroll
@@ -272,16 +282,17 @@ fused_multiply_mean_subtract_multiply_1(
       mean_3_acc_part = mean_3_acc_part + g_row[turn_3] * reshape_1 * ((x_row[turn_3] - mean) * divide);
     }
   }
-  mean_3_acc_tile[group * 32 + lane] = mean_3_acc_part;
-  __syncthreads();
-  for (i64 level_2 = 0; level_2 < 5; ++level_2) {
-    const i64 half_2 = shr_i64(16, level_2);
-    if (lane < half_2) {
-      mean_3_acc_tile[group * 32 + lane] = mean_3_acc_tile[group * 32 + lane] + mean_3_acc_tile[group * 32 + (lane + half_2)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_3_acc = mean_3_acc_tile[group * 32];
+  const f32 mean_3_acc_part_other = shuffle_xor_f32(mean_3_acc_part, 1);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other;
+  const f32 mean_3_acc_part_other_1 = shuffle_xor_f32(mean_3_acc_part, 2);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_1;
+  const f32 mean_3_acc_part_other_2 = shuffle_xor_f32(mean_3_acc_part, 4);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_2;
+  const f32 mean_3_acc_part_other_3 = shuffle_xor_f32(mean_3_acc_part, 8);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_3;
+  const f32 mean_3_acc_part_other_4 = shuffle_xor_f32(mean_3_acc_part, 16);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_4;
+  const f32 mean_3_acc = mean_3_acc_part;
   const f32 mean_3 = mean_3_acc / cast_i64_f32(100);
   f32 sum_acc_part = 0.0f;
   #pragma unroll
@@ -291,16 +302,17 @@ fused_multiply_mean_subtract_multiply_1(
       sum_acc_part = sum_acc_part + g_row[turn_2] * ((x_row[turn_2] - mean) * divide);
     }
   }
-  sum_acc_tile[group * 32 + lane] = sum_acc_part;
-  __syncthreads();
-  for (i64 level_1 = 0; level_1 < 5; ++level_1) {
-    const i64 half_1 = shr_i64(16, level_1);
-    if (lane < half_1) {
-      sum_acc_tile[group * 32 + lane] = sum_acc_tile[group * 32 + lane] + sum_acc_tile[group * 32 + (lane + half_1)];
-    }
-    __syncthreads();
-  }
-  const f32 sum_acc = sum_acc_tile[group * 32];
+  const f32 sum_acc_part_other = shuffle_xor_f32(sum_acc_part, 1);
+  sum_acc_part = sum_acc_part + sum_acc_part_other;
+  const f32 sum_acc_part_other_1 = shuffle_xor_f32(sum_acc_part, 2);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_1;
+  const f32 sum_acc_part_other_2 = shuffle_xor_f32(sum_acc_part, 4);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_2;
+  const f32 sum_acc_part_other_3 = shuffle_xor_f32(sum_acc_part, 8);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_3;
+  const f32 sum_acc_part_other_4 = shuffle_xor_f32(sum_acc_part, 16);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_4;
+  const f32 sum_acc = sum_acc_part;
   f32 sum_1_acc_part = 0.0f;
   #pragma unroll
   for (i64 turn_1 = 0; turn_1 < 4; ++turn_1) {
@@ -309,16 +321,17 @@ fused_multiply_mean_subtract_multiply_1(
       sum_1_acc_part = sum_1_acc_part + g_row[turn_1];
     }
   }
-  sum_1_acc_tile[group * 32 + lane] = sum_1_acc_part;
-  __syncthreads();
-  for (i64 level = 0; level < 5; ++level) {
-    const i64 half = shr_i64(16, level);
-    if (lane < half) {
-      sum_1_acc_tile[group * 32 + lane] = sum_1_acc_tile[group * 32 + lane] + sum_1_acc_tile[group * 32 + (lane + half)];
-    }
-    __syncthreads();
-  }
-  const f32 sum_1_acc = sum_1_acc_tile[group * 32];
+  const f32 sum_1_acc_part_other = shuffle_xor_f32(sum_1_acc_part, 1);
+  sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other;
+  const f32 sum_1_acc_part_other_1 = shuffle_xor_f32(sum_1_acc_part, 2);
+  sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_1;
+  const f32 sum_1_acc_part_other_2 = shuffle_xor_f32(sum_1_acc_part, 4);
+  sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_2;
+  const f32 sum_1_acc_part_other_3 = shuffle_xor_f32(sum_1_acc_part, 8);
+  sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_3;
+  const f32 sum_1_acc_part_other_4 = shuffle_xor_f32(sum_1_acc_part, 16);
+  sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_4;
+  const f32 sum_1_acc = sum_1_acc_part;
   #pragma unroll
   for (i64 turn = 0; turn < 4; ++turn) {
     const i64 k = turn * 32 + lane;

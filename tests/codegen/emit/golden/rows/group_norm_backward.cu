@@ -1,33 +1,13 @@
 // computes multiply, reshape_1, mean, subtract, multiply_1, mean_1, c, add, sqrt, c_1, divide, multiply_2, mean_2, subtract_1, multiply_3, mean_3, multiply_4, subtract_2, multiply_5
 // kernel @fused_multiply_reshape_mean_subtract_m_2(g: f32[4, 6, 5, 5], reshape: f32[6, 1, 1], reshape_2: f32[4, 2, 3, 5, 5], multiply_5: f32[4, 2, 3, 5, 5]) writes (multiply_5) attrs(schedule='rows', source=('multiply', 'reshape_1', 'mean', 'subtract', 'multiply_1', 'mean_1', 'c', 'add', 'sqrt', 'c_1', 'divide', 'multiply_2', 'mean_2', 'subtract_1', 'multiply_3', 'mean_3', 'multiply_4', 'subtract_2', 'multiply_5')) {
 //   for bx in 1 bound blockIdx.x {
-//     alloc mean_acc_tile: f32[8, 32] shared
-//     alloc mean_1_acc_tile: f32[8, 32] shared
-//     alloc mean_2_acc_tile: f32[8, 32] shared
-//     alloc mean_3_acc_tile: f32[8, 32] shared
 //     for group in 8 bound threadIdx.y {
 //       for lane in 32 bound threadIdx.x {
 //         let row = bx * 8 + group
 //         let i0 = row // 2
 //         let i1 = row % 2
 //         alloc g_row: f32[3] local
-//         for turn_7 in 3 unrolled {
-//           let k_7 = turn_7 * 32 + lane
-//           if k_7 < 75 {
-//             let i2__7 = k_7 // 5 // 5
-//             let i3_8 = k_7 // 5 % 5
-//             let i4__7 = k_7 % 5
-//             g_row[turn_7] = g[i0, i1 * 3 + i2__7, i3_8, i4__7]
-//           }
-//         }
 //         alloc reshape_row: f32[3] local
-//         for turn_6 in 3 unrolled {
-//           let k_6 = turn_6 * 32 + lane
-//           if k_6 < 75 {
-//             let i2__6 = k_6 // 5 // 5
-//             reshape_row[turn_6] = reshape[i1 * 3 + i2__6, 0, 0]
-//           }
-//         }
 //         alloc reshape_2_row: f32[3] local
 //         for turn_5 in 3 unrolled {
 //           let k_5 = turn_5 * 32 + lane
@@ -35,6 +15,8 @@
 //             let i2__5 = k_5 // 5 // 5
 //             let i3_6 = k_5 // 5 % 5
 //             let i4__5 = k_5 % 5
+//             g_row[turn_5] = g[i0, i1 * 3 + i2__5, i3_6, i4__5]
+//             reshape_row[turn_5] = reshape[i1 * 3 + i2__5, 0, 0]
 //             reshape_2_row[turn_5] = reshape_2[i0, i1, i2__5, i3_6, i4__5]
 //           }
 //         }
@@ -46,16 +28,22 @@
 //             mean_acc_part[] = mean_acc_part[] + reshape_2_row[turn_4]
 //           }
 //         }
-//         mean_acc_tile[group, lane] = mean_acc_part[]
-//         barrier
-//         for level_3 in 5 {
-//           let half_3 = 16 >> level_3
-//           if lane < half_3 {
-//             mean_acc_tile[group, lane] = mean_acc_tile[group, lane] + mean_acc_tile[group, lane + half_3]
-//           }
-//           barrier
+//         exchange mean_acc_part_other = mean_acc_part[] by 1 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other
 //         }
-//         let mean_acc = mean_acc_tile[group, 0]
+//         exchange mean_acc_part_other_1 = mean_acc_part[] by 2 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_1
+//         }
+//         exchange mean_acc_part_other_2 = mean_acc_part[] by 4 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_2
+//         }
+//         exchange mean_acc_part_other_3 = mean_acc_part[] by 8 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_3
+//         }
+//         exchange mean_acc_part_other_4 = mean_acc_part[] by 16 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_4
+//         }
+//         let mean_acc = mean_acc_part[]
 //         let mean = mean_acc / f32(75)
 //         alloc mean_1_acc_part: f32[] local
 //         mean_1_acc_part[] = 0.0:f32
@@ -66,16 +54,22 @@
 //             mean_1_acc_part[] = mean_1_acc_part[] + subtract * subtract
 //           }
 //         }
-//         mean_1_acc_tile[group, lane] = mean_1_acc_part[]
-//         barrier
-//         for level_2 in 5 {
-//           let half_2 = 16 >> level_2
-//           if lane < half_2 {
-//             mean_1_acc_tile[group, lane] = mean_1_acc_tile[group, lane] + mean_1_acc_tile[group, lane + half_2]
-//           }
-//           barrier
+//         exchange mean_1_acc_part_other = mean_1_acc_part[] by 1 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other
 //         }
-//         let mean_1_acc = mean_1_acc_tile[group, 0]
+//         exchange mean_1_acc_part_other_1 = mean_1_acc_part[] by 2 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_1
+//         }
+//         exchange mean_1_acc_part_other_2 = mean_1_acc_part[] by 4 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_2
+//         }
+//         exchange mean_1_acc_part_other_3 = mean_1_acc_part[] by 8 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_3
+//         }
+//         exchange mean_1_acc_part_other_4 = mean_1_acc_part[] by 16 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_4
+//         }
+//         let mean_1_acc = mean_1_acc_part[]
 //         let divide = 1.0:f32 / sqrt(mean_1_acc / f32(75) + 1e-05:f32)
 //         alloc mean_2_acc_part: f32[] local
 //         mean_2_acc_part[] = 0.0:f32
@@ -85,16 +79,22 @@
 //             mean_2_acc_part[] = mean_2_acc_part[] + g_row[turn_2] * reshape_row[turn_2]
 //           }
 //         }
-//         mean_2_acc_tile[group, lane] = mean_2_acc_part[]
-//         barrier
-//         for level_1 in 5 {
-//           let half_1 = 16 >> level_1
-//           if lane < half_1 {
-//             mean_2_acc_tile[group, lane] = mean_2_acc_tile[group, lane] + mean_2_acc_tile[group, lane + half_1]
-//           }
-//           barrier
+//         exchange mean_2_acc_part_other = mean_2_acc_part[] by 1 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other
 //         }
-//         let mean_2_acc = mean_2_acc_tile[group, 0]
+//         exchange mean_2_acc_part_other_1 = mean_2_acc_part[] by 2 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_1
+//         }
+//         exchange mean_2_acc_part_other_2 = mean_2_acc_part[] by 4 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_2
+//         }
+//         exchange mean_2_acc_part_other_3 = mean_2_acc_part[] by 8 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_3
+//         }
+//         exchange mean_2_acc_part_other_4 = mean_2_acc_part[] by 16 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_4
+//         }
+//         let mean_2_acc = mean_2_acc_part[]
 //         let mean_2 = mean_2_acc / f32(75)
 //         alloc mean_3_acc_part: f32[] local
 //         mean_3_acc_part[] = 0.0:f32
@@ -104,16 +104,22 @@
 //             mean_3_acc_part[] = mean_3_acc_part[] + g_row[turn_1] * reshape_row[turn_1] * ((reshape_2_row[turn_1] - mean) * divide)
 //           }
 //         }
-//         mean_3_acc_tile[group, lane] = mean_3_acc_part[]
-//         barrier
-//         for level in 5 {
-//           let half = 16 >> level
-//           if lane < half {
-//             mean_3_acc_tile[group, lane] = mean_3_acc_tile[group, lane] + mean_3_acc_tile[group, lane + half]
-//           }
-//           barrier
+//         exchange mean_3_acc_part_other = mean_3_acc_part[] by 1 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other
 //         }
-//         let mean_3_acc = mean_3_acc_tile[group, 0]
+//         exchange mean_3_acc_part_other_1 = mean_3_acc_part[] by 2 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_1
+//         }
+//         exchange mean_3_acc_part_other_2 = mean_3_acc_part[] by 4 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_2
+//         }
+//         exchange mean_3_acc_part_other_3 = mean_3_acc_part[] by 8 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_3
+//         }
+//         exchange mean_3_acc_part_other_4 = mean_3_acc_part[] by 16 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_4
+//         }
+//         let mean_3_acc = mean_3_acc_part[]
 //         let mean_3 = mean_3_acc / f32(75)
 //         for turn in 3 unrolled {
 //           let k = turn * 32 + lane
@@ -135,35 +141,13 @@ fused_multiply_reshape_mean_subtract_m_2(
     const f32 *__restrict__ reshape_2,
     f32 *__restrict__ multiply_5) {
   const i64 bx = blockIdx.x;
-  __shared__ f32 mean_acc_tile[256];
-  __shared__ f32 mean_1_acc_tile[256];
-  __shared__ f32 mean_2_acc_tile[256];
-  __shared__ f32 mean_3_acc_tile[256];
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
   const i64 row = bx * 8 + group;
   const i64 i0 = row / 2;
   const i64 i1 = row % 2;
   f32 g_row[3];
-  #pragma unroll
-  for (i64 turn_7 = 0; turn_7 < 3; ++turn_7) {
-    const i64 k_7 = turn_7 * 32 + lane;
-    if (k_7 < 75) {
-      const i64 i2_7 = k_7 / 5 / 5;
-      const i64 i3_8 = k_7 / 5 % 5;
-      const i64 i4_7 = k_7 % 5;
-      g_row[turn_7] = g[((i0 * 6 + (i1 * 3 + i2_7)) * 5 + i3_8) * 5 + i4_7];
-    }
-  }
   f32 reshape_row[3];
-  #pragma unroll
-  for (i64 turn_6 = 0; turn_6 < 3; ++turn_6) {
-    const i64 k_6 = turn_6 * 32 + lane;
-    if (k_6 < 75) {
-      const i64 i2_6 = k_6 / 5 / 5;
-      reshape_row[turn_6] = reshape[i1 * 3 + i2_6];
-    }
-  }
   f32 reshape_2_row[3];
   #pragma unroll
   for (i64 turn_5 = 0; turn_5 < 3; ++turn_5) {
@@ -172,6 +156,8 @@ fused_multiply_reshape_mean_subtract_m_2(
       const i64 i2_5 = k_5 / 5 / 5;
       const i64 i3_6 = k_5 / 5 % 5;
       const i64 i4_5 = k_5 % 5;
+      g_row[turn_5] = g[((i0 * 6 + (i1 * 3 + i2_5)) * 5 + i3_6) * 5 + i4_5];
+      reshape_row[turn_5] = reshape[i1 * 3 + i2_5];
       reshape_2_row[turn_5] = reshape_2[(((i0 * 2 + i1) * 3 + i2_5) * 5 + i3_6) * 5 + i4_5];
     }
   }
@@ -183,16 +169,17 @@ fused_multiply_reshape_mean_subtract_m_2(
       mean_acc_part = mean_acc_part + reshape_2_row[turn_4];
     }
   }
-  mean_acc_tile[group * 32 + lane] = mean_acc_part;
-  __syncthreads();
-  for (i64 level_3 = 0; level_3 < 5; ++level_3) {
-    const i64 half_3 = shr_i64(16, level_3);
-    if (lane < half_3) {
-      mean_acc_tile[group * 32 + lane] = mean_acc_tile[group * 32 + lane] + mean_acc_tile[group * 32 + (lane + half_3)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_acc = mean_acc_tile[group * 32];
+  const f32 mean_acc_part_other = shuffle_xor_f32(mean_acc_part, 1);
+  mean_acc_part = mean_acc_part + mean_acc_part_other;
+  const f32 mean_acc_part_other_1 = shuffle_xor_f32(mean_acc_part, 2);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_1;
+  const f32 mean_acc_part_other_2 = shuffle_xor_f32(mean_acc_part, 4);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_2;
+  const f32 mean_acc_part_other_3 = shuffle_xor_f32(mean_acc_part, 8);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_3;
+  const f32 mean_acc_part_other_4 = shuffle_xor_f32(mean_acc_part, 16);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_4;
+  const f32 mean_acc = mean_acc_part;
   const f32 mean = mean_acc / cast_i64_f32(75);
   f32 mean_1_acc_part = 0.0f;
   #pragma unroll
@@ -203,16 +190,17 @@ fused_multiply_reshape_mean_subtract_m_2(
       mean_1_acc_part = mean_1_acc_part + subtract * subtract;
     }
   }
-  mean_1_acc_tile[group * 32 + lane] = mean_1_acc_part;
-  __syncthreads();
-  for (i64 level_2 = 0; level_2 < 5; ++level_2) {
-    const i64 half_2 = shr_i64(16, level_2);
-    if (lane < half_2) {
-      mean_1_acc_tile[group * 32 + lane] = mean_1_acc_tile[group * 32 + lane] + mean_1_acc_tile[group * 32 + (lane + half_2)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_1_acc = mean_1_acc_tile[group * 32];
+  const f32 mean_1_acc_part_other = shuffle_xor_f32(mean_1_acc_part, 1);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other;
+  const f32 mean_1_acc_part_other_1 = shuffle_xor_f32(mean_1_acc_part, 2);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_1;
+  const f32 mean_1_acc_part_other_2 = shuffle_xor_f32(mean_1_acc_part, 4);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_2;
+  const f32 mean_1_acc_part_other_3 = shuffle_xor_f32(mean_1_acc_part, 8);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_3;
+  const f32 mean_1_acc_part_other_4 = shuffle_xor_f32(mean_1_acc_part, 16);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_4;
+  const f32 mean_1_acc = mean_1_acc_part;
   const f32 divide = 1.0f / sqrt_f32(mean_1_acc / cast_i64_f32(75) + 1e-05f);
   f32 mean_2_acc_part = 0.0f;
   #pragma unroll
@@ -222,16 +210,17 @@ fused_multiply_reshape_mean_subtract_m_2(
       mean_2_acc_part = mean_2_acc_part + g_row[turn_2] * reshape_row[turn_2];
     }
   }
-  mean_2_acc_tile[group * 32 + lane] = mean_2_acc_part;
-  __syncthreads();
-  for (i64 level_1 = 0; level_1 < 5; ++level_1) {
-    const i64 half_1 = shr_i64(16, level_1);
-    if (lane < half_1) {
-      mean_2_acc_tile[group * 32 + lane] = mean_2_acc_tile[group * 32 + lane] + mean_2_acc_tile[group * 32 + (lane + half_1)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_2_acc = mean_2_acc_tile[group * 32];
+  const f32 mean_2_acc_part_other = shuffle_xor_f32(mean_2_acc_part, 1);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other;
+  const f32 mean_2_acc_part_other_1 = shuffle_xor_f32(mean_2_acc_part, 2);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_1;
+  const f32 mean_2_acc_part_other_2 = shuffle_xor_f32(mean_2_acc_part, 4);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_2;
+  const f32 mean_2_acc_part_other_3 = shuffle_xor_f32(mean_2_acc_part, 8);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_3;
+  const f32 mean_2_acc_part_other_4 = shuffle_xor_f32(mean_2_acc_part, 16);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_4;
+  const f32 mean_2_acc = mean_2_acc_part;
   const f32 mean_2 = mean_2_acc / cast_i64_f32(75);
   f32 mean_3_acc_part = 0.0f;
   #pragma unroll
@@ -241,16 +230,17 @@ fused_multiply_reshape_mean_subtract_m_2(
       mean_3_acc_part = mean_3_acc_part + g_row[turn_1] * reshape_row[turn_1] * ((reshape_2_row[turn_1] - mean) * divide);
     }
   }
-  mean_3_acc_tile[group * 32 + lane] = mean_3_acc_part;
-  __syncthreads();
-  for (i64 level = 0; level < 5; ++level) {
-    const i64 half = shr_i64(16, level);
-    if (lane < half) {
-      mean_3_acc_tile[group * 32 + lane] = mean_3_acc_tile[group * 32 + lane] + mean_3_acc_tile[group * 32 + (lane + half)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_3_acc = mean_3_acc_tile[group * 32];
+  const f32 mean_3_acc_part_other = shuffle_xor_f32(mean_3_acc_part, 1);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other;
+  const f32 mean_3_acc_part_other_1 = shuffle_xor_f32(mean_3_acc_part, 2);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_1;
+  const f32 mean_3_acc_part_other_2 = shuffle_xor_f32(mean_3_acc_part, 4);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_2;
+  const f32 mean_3_acc_part_other_3 = shuffle_xor_f32(mean_3_acc_part, 8);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_3;
+  const f32 mean_3_acc_part_other_4 = shuffle_xor_f32(mean_3_acc_part, 16);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_4;
+  const f32 mean_3_acc = mean_3_acc_part;
   const f32 mean_3 = mean_3_acc / cast_i64_f32(75);
   #pragma unroll
   for (i64 turn = 0; turn < 3; ++turn) {

@@ -1,173 +1,188 @@
 // computes multiply, multiply_1, mean, c, add, sqrt, c_1, divide, multiply_2, multiply_3, mean_1, multiply_4, subtract, multiply_5
-// kernel @fused_multiply_multiply_mean_add_sqrt_0(g: f32[6, 100], w: f32[100], x: f32[6, 100], multiply_5: f32[6, 100]) writes (multiply_5) attrs(schedule='rows', source=('multiply', 'multiply_1', 'mean', 'c', 'add', 'sqrt', 'c_1', 'divide', 'multiply_2', 'multiply_3', 'mean_1', 'multiply_4', 'subtract', 'multiply_5')) {
-//   for bx in 1 bound blockIdx.x {
-//     alloc mean_acc_tile: f32[8, 32] shared
-//     alloc mean_1_acc_tile: f32[8, 32] shared
-//     for group in 8 bound threadIdx.y {
+// kernel @fused_multiply_multiply_mean_add_sqrt_0(g: f32[600], w: f32[100], x: f32[600], multiply_5: f32[600]) writes (multiply_5) attrs(schedule='rows', source=('multiply', 'multiply_1', 'mean', 'c', 'add', 'sqrt', 'c_1', 'divide', 'multiply_2', 'multiply_3', 'mean_1', 'multiply_4', 'subtract', 'multiply_5')) {
+//   for bx in 2 bound blockIdx.x {
+//     for group in 4 bound threadIdx.y {
 //       for lane in 32 bound threadIdx.x {
-//         let row = bx * 8 + group
+//         let row = bx * 4 + group
 //         let at = min(row, 5)
 //         let i0 = at
 //         alloc g_row: f32[4] local
-//         for turn_5 in 4 unrolled {
-//           let k_5 = turn_5 * 32 + lane
-//           if row < 6 and k_5 < 100 {
-//             let i1_6 = k_5
-//             g_row[turn_5] = g[i0, i1_6]
-//           }
-//         }
 //         alloc w_row: f32[4] local
-//         for turn_4 in 4 unrolled {
-//           let k_4 = turn_4 * 32 + lane
-//           if row < 6 and k_4 < 100 {
-//             let i1_5 = k_4
-//             w_row[turn_4] = w[i1_5]
-//           }
-//         }
 //         alloc x_row: f32[4] local
-//         for turn_3 in 4 unrolled {
+//         for turn_3 in 1 unrolled {
 //           let k_3 = turn_3 * 32 + lane
-//           if row < 6 and k_3 < 100 {
-//             let i1_4 = k_3
-//             x_row[turn_3] = x[i0, i1_4]
+//           if row < 6 and k_3 < 25 {
+//             let part_3 = k_3
+//             for v_3 in 4 vectorized {
+//               g_row[turn_3 * 4 + v_3] = g[(i0 * 25 + part_3) * 4 + v_3]
+//               w_row[turn_3 * 4 + v_3] = w[part_3 * 4 + v_3]
+//               x_row[turn_3 * 4 + v_3] = x[(i0 * 25 + part_3) * 4 + v_3]
+//             }
 //           }
 //         }
 //         alloc mean_acc_part: f32[] local
 //         mean_acc_part[] = 0.0:f32
-//         for turn_2 in 4 unrolled {
+//         for turn_2 in 1 unrolled {
 //           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 100 {
-//             let x_1 = x_row[turn_2]
-//             mean_acc_part[] = mean_acc_part[] + x_1 * x_1
+//           if row < 6 and k_2 < 25 {
+//             for v_2 in 4 unrolled {
+//               let x_1 = x_row[turn_2 * 4 + v_2]
+//               mean_acc_part[] = mean_acc_part[] + x_1 * x_1
+//             }
 //           }
 //         }
-//         mean_acc_tile[group, lane] = mean_acc_part[]
-//         barrier
-//         for level_1 in 5 {
-//           let half_1 = 16 >> level_1
-//           if lane < half_1 {
-//             mean_acc_tile[group, lane] = mean_acc_tile[group, lane] + mean_acc_tile[group, lane + half_1]
-//           }
-//           barrier
+//         exchange mean_acc_part_other = mean_acc_part[] by 1 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other
 //         }
-//         let mean_acc = mean_acc_tile[group, 0]
+//         exchange mean_acc_part_other_1 = mean_acc_part[] by 2 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_1
+//         }
+//         exchange mean_acc_part_other_2 = mean_acc_part[] by 4 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_2
+//         }
+//         exchange mean_acc_part_other_3 = mean_acc_part[] by 8 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_3
+//         }
+//         exchange mean_acc_part_other_4 = mean_acc_part[] by 16 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_4
+//         }
+//         let mean_acc = mean_acc_part[]
 //         let divide = 1.0:f32 / sqrt(mean_acc / f32(100) + 1e-05:f32)
 //         alloc mean_1_acc_part: f32[] local
 //         mean_1_acc_part[] = 0.0:f32
-//         for turn_1 in 4 unrolled {
+//         for turn_1 in 1 unrolled {
 //           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 100 {
-//             mean_1_acc_part[] = mean_1_acc_part[] + g_row[turn_1] * w_row[turn_1] * (x_row[turn_1] * divide)
+//           if row < 6 and k_1 < 25 {
+//             for v_1 in 4 unrolled {
+//               mean_1_acc_part[] = mean_1_acc_part[] + g_row[turn_1 * 4 + v_1] * w_row[turn_1 * 4 + v_1] * (x_row[turn_1 * 4 + v_1] * divide)
+//             }
 //           }
 //         }
-//         mean_1_acc_tile[group, lane] = mean_1_acc_part[]
-//         barrier
-//         for level in 5 {
-//           let half = 16 >> level
-//           if lane < half {
-//             mean_1_acc_tile[group, lane] = mean_1_acc_tile[group, lane] + mean_1_acc_tile[group, lane + half]
-//           }
-//           barrier
+//         exchange mean_1_acc_part_other = mean_1_acc_part[] by 1 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other
 //         }
-//         let mean_1_acc = mean_1_acc_tile[group, 0]
+//         exchange mean_1_acc_part_other_1 = mean_1_acc_part[] by 2 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_1
+//         }
+//         exchange mean_1_acc_part_other_2 = mean_1_acc_part[] by 4 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_2
+//         }
+//         exchange mean_1_acc_part_other_3 = mean_1_acc_part[] by 8 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_3
+//         }
+//         exchange mean_1_acc_part_other_4 = mean_1_acc_part[] by 16 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_4
+//         }
+//         let mean_1_acc = mean_1_acc_part[]
 //         let mean_1 = mean_1_acc / f32(100)
-//         for turn in 4 unrolled {
+//         for turn in 1 unrolled {
 //           let k = turn * 32 + lane
-//           if row < 6 and k < 100 {
-//             let i1_1 = k
-//             multiply_5[i0, i1_1] = divide * (g_row[turn] * w_row[turn] - x_row[turn] * divide * mean_1)
+//           if row < 6 and k < 25 {
+//             let part = k
+//             for v in 4 vectorized {
+//               multiply_5[(i0 * 25 + part) * 4 + v] = divide * (g_row[turn * 4 + v] * w_row[turn * 4 + v] - x_row[turn * 4 + v] * divide * mean_1)
+//             }
 //           }
 //         }
 //       }
 //     }
 //   }
 // }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
 fused_multiply_multiply_mean_add_sqrt_0(
     const f32 *__restrict__ g,
     const f32 *__restrict__ w,
     const f32 *__restrict__ x,
     f32 *__restrict__ multiply_5) {
   const i64 bx = blockIdx.x;
-  __shared__ f32 mean_acc_tile[256];
-  __shared__ f32 mean_1_acc_tile[256];
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
-  const i64 row = bx * 8 + group;
+  const i64 row = bx * 4 + group;
   const i64 at = min_i64(row, 5);
   const i64 i0 = at;
   f32 g_row[4];
-  #pragma unroll
-  for (i64 turn_5 = 0; turn_5 < 4; ++turn_5) {
-    const i64 k_5 = turn_5 * 32 + lane;
-    if (row < 6 && k_5 < 100) {
-      const i64 i1_6 = k_5;
-      g_row[turn_5] = g[i0 * 100 + i1_6];
-    }
-  }
   f32 w_row[4];
-  #pragma unroll
-  for (i64 turn_4 = 0; turn_4 < 4; ++turn_4) {
-    const i64 k_4 = turn_4 * 32 + lane;
-    if (row < 6 && k_4 < 100) {
-      const i64 i1_5 = k_4;
-      w_row[turn_4] = w[i1_5];
-    }
-  }
   f32 x_row[4];
   #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 4; ++turn_3) {
+  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
     const i64 k_3 = turn_3 * 32 + lane;
-    if (row < 6 && k_3 < 100) {
-      const i64 i1_4 = k_3;
-      x_row[turn_3] = x[i0 * 100 + i1_4];
+    if (row < 6 && k_3 < 25) {
+      const i64 part_3 = k_3;
+      const f32x4 g_x4 = load4_f32(&g[(i0 * 25 + part_3) * 4]);
+      const f32x4 w_x4 = load4_f32(&w[part_3 * 4]);
+      const f32x4 x_x4 = load4_f32(&x[(i0 * 25 + part_3) * 4]);
+      g_row[turn_3 * 4] = g_x4.x;
+      w_row[turn_3 * 4] = w_x4.x;
+      x_row[turn_3 * 4] = x_x4.x;
+      g_row[turn_3 * 4 + 1] = g_x4.y;
+      w_row[turn_3 * 4 + 1] = w_x4.y;
+      x_row[turn_3 * 4 + 1] = x_x4.y;
+      g_row[turn_3 * 4 + 2] = g_x4.z;
+      w_row[turn_3 * 4 + 2] = w_x4.z;
+      x_row[turn_3 * 4 + 2] = x_x4.z;
+      g_row[turn_3 * 4 + 3] = g_x4.w;
+      w_row[turn_3 * 4 + 3] = w_x4.w;
+      x_row[turn_3 * 4 + 3] = x_x4.w;
     }
   }
   f32 mean_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 4; ++turn_2) {
+  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
     const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 100) {
-      const f32 x_1 = x_row[turn_2];
-      mean_acc_part = mean_acc_part + x_1 * x_1;
+    if (row < 6 && k_2 < 25) {
+      #pragma unroll
+      for (i64 v_2 = 0; v_2 < 4; ++v_2) {
+        const f32 x_1 = x_row[turn_2 * 4 + v_2];
+        mean_acc_part = mean_acc_part + x_1 * x_1;
+      }
     }
   }
-  mean_acc_tile[group * 32 + lane] = mean_acc_part;
-  __syncthreads();
-  for (i64 level_1 = 0; level_1 < 5; ++level_1) {
-    const i64 half_1 = shr_i64(16, level_1);
-    if (lane < half_1) {
-      mean_acc_tile[group * 32 + lane] = mean_acc_tile[group * 32 + lane] + mean_acc_tile[group * 32 + (lane + half_1)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_acc = mean_acc_tile[group * 32];
+  const f32 mean_acc_part_other = shuffle_xor_f32(mean_acc_part, 1);
+  mean_acc_part = mean_acc_part + mean_acc_part_other;
+  const f32 mean_acc_part_other_1 = shuffle_xor_f32(mean_acc_part, 2);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_1;
+  const f32 mean_acc_part_other_2 = shuffle_xor_f32(mean_acc_part, 4);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_2;
+  const f32 mean_acc_part_other_3 = shuffle_xor_f32(mean_acc_part, 8);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_3;
+  const f32 mean_acc_part_other_4 = shuffle_xor_f32(mean_acc_part, 16);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_4;
+  const f32 mean_acc = mean_acc_part;
   const f32 divide = 1.0f / sqrt_f32(mean_acc / cast_i64_f32(100) + 1e-05f);
   f32 mean_1_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 4; ++turn_1) {
+  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
     const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 100) {
-      mean_1_acc_part = mean_1_acc_part + g_row[turn_1] * w_row[turn_1] * (x_row[turn_1] * divide);
+    if (row < 6 && k_1 < 25) {
+      #pragma unroll
+      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+        mean_1_acc_part = mean_1_acc_part + g_row[turn_1 * 4 + v_1] * w_row[turn_1 * 4 + v_1] * (x_row[turn_1 * 4 + v_1] * divide);
+      }
     }
   }
-  mean_1_acc_tile[group * 32 + lane] = mean_1_acc_part;
-  __syncthreads();
-  for (i64 level = 0; level < 5; ++level) {
-    const i64 half = shr_i64(16, level);
-    if (lane < half) {
-      mean_1_acc_tile[group * 32 + lane] = mean_1_acc_tile[group * 32 + lane] + mean_1_acc_tile[group * 32 + (lane + half)];
-    }
-    __syncthreads();
-  }
-  const f32 mean_1_acc = mean_1_acc_tile[group * 32];
+  const f32 mean_1_acc_part_other = shuffle_xor_f32(mean_1_acc_part, 1);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other;
+  const f32 mean_1_acc_part_other_1 = shuffle_xor_f32(mean_1_acc_part, 2);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_1;
+  const f32 mean_1_acc_part_other_2 = shuffle_xor_f32(mean_1_acc_part, 4);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_2;
+  const f32 mean_1_acc_part_other_3 = shuffle_xor_f32(mean_1_acc_part, 8);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_3;
+  const f32 mean_1_acc_part_other_4 = shuffle_xor_f32(mean_1_acc_part, 16);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_4;
+  const f32 mean_1_acc = mean_1_acc_part;
   const f32 mean_1 = mean_1_acc / cast_i64_f32(100);
   #pragma unroll
-  for (i64 turn = 0; turn < 4; ++turn) {
+  for (i64 turn = 0; turn < 1; ++turn) {
     const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 100) {
-      const i64 i1_1 = k;
-      multiply_5[i0 * 100 + i1_1] = divide * (g_row[turn] * w_row[turn] - x_row[turn] * divide * mean_1);
+    if (row < 6 && k < 25) {
+      const i64 part = k;
+      f32x4 multiply_5_x4;
+      multiply_5_x4.x = divide * (g_row[turn * 4] * w_row[turn * 4] - x_row[turn * 4] * divide * mean_1);
+      multiply_5_x4.y = divide * (g_row[turn * 4 + 1] * w_row[turn * 4 + 1] - x_row[turn * 4 + 1] * divide * mean_1);
+      multiply_5_x4.z = divide * (g_row[turn * 4 + 2] * w_row[turn * 4 + 2] - x_row[turn * 4 + 2] * divide * mean_1);
+      multiply_5_x4.w = divide * (g_row[turn * 4 + 3] * w_row[turn * 4 + 3] - x_row[turn * 4 + 3] * divide * mean_1);
+      store4_f32(&multiply_5[(i0 * 25 + part) * 4], multiply_5_x4);
     }
   }
 }

@@ -1,153 +1,157 @@
 // computes c, multiply, c_1, where, max, subtract, exp, sum, divide
-// kernel @fused_multiply_where_max_subtract_exp_0(s: f32[2, 3, 12, 20], mask: bool[12, 20], divide: f32[2, 3, 12, 20]) writes (divide) attrs(schedule='rows', source=('c', 'multiply', 'c_1', 'where', 'max', 'subtract', 'exp', 'sum', 'divide')) {
-//   for bx in 3 bound blockIdx.x {
-//     alloc max_acc_tile: f32[32, 8] shared
-//     alloc sum_acc_tile: f32[32, 8] shared
-//     for group in 32 bound threadIdx.y {
+// kernel @fused_multiply_where_max_subtract_exp_0(s: f32[1440], mask: bool[240], divide: f32[1440]) writes (divide) attrs(schedule='rows', source=('c', 'multiply', 'c_1', 'where', 'max', 'subtract', 'exp', 'sum', 'divide')) {
+//   for bx in 5 bound blockIdx.x {
+//     for group in 16 bound threadIdx.y {
 //       for lane in 8 bound threadIdx.x {
-//         let row = bx * 32 + group
+//         let row = bx * 16 + group
 //         let at = min(row, 71)
 //         let i0 = at // 12 // 3
 //         let i1 = at // 12 % 3
 //         let %'i2' = at % 12
-//         alloc mask_row: bool[3] local
-//         for turn_4 in 3 unrolled {
-//           let k_4 = turn_4 * 8 + lane
-//           if row < 72 and k_4 < 20 {
-//             let i3_5 = k_4
-//             mask_row[turn_4] = mask[%'i2', i3_5]
-//           }
-//         }
-//         alloc s_row: f32[3] local
-//         for turn_3 in 3 unrolled {
+//         alloc mask_row: bool[4] local
+//         alloc s_row: f32[4] local
+//         for turn_3 in 1 unrolled {
 //           let k_3 = turn_3 * 8 + lane
-//           if row < 72 and k_3 < 20 {
-//             let i3_4 = k_3
-//             s_row[turn_3] = s[i0, i1, %'i2', i3_4]
+//           if row < 72 and k_3 < 5 {
+//             let part_3 = k_3
+//             for v_3 in 4 vectorized {
+//               mask_row[turn_3 * 4 + v_3] = mask[(%'i2' * 5 + part_3) * 4 + v_3]
+//               s_row[turn_3 * 4 + v_3] = s[(i0 * 180 + i1 * 60 + %'i2' * 5 + part_3) * 4 + v_3]
+//             }
 //           }
 //         }
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
-//         for turn_2 in 3 unrolled {
+//         for turn_2 in 1 unrolled {
 //           let k_2 = turn_2 * 8 + lane
-//           if row < 72 and k_2 < 20 {
-//             max_acc_part[] = max(max_acc_part[], select(mask_row[turn_2], s_row[turn_2] * 0.125:f32, -inf:f32))
+//           if row < 72 and k_2 < 5 {
+//             for v_2 in 4 unrolled {
+//               max_acc_part[] = max(max_acc_part[], select(mask_row[turn_2 * 4 + v_2], s_row[turn_2 * 4 + v_2] * 0.125:f32, -inf:f32))
+//             }
 //           }
 //         }
-//         max_acc_tile[group, lane] = max_acc_part[]
-//         barrier
-//         for level_1 in 3 {
-//           let half_1 = 4 >> level_1
-//           if lane < half_1 {
-//             max_acc_tile[group, lane] = max(max_acc_tile[group, lane], max_acc_tile[group, lane + half_1])
-//           }
-//           barrier
+//         exchange max_acc_part_other = max_acc_part[] by 1 {
+//           max_acc_part[] = max(max_acc_part[], max_acc_part_other)
 //         }
-//         let max_acc = max_acc_tile[group, 0]
+//         exchange max_acc_part_other_1 = max_acc_part[] by 2 {
+//           max_acc_part[] = max(max_acc_part[], max_acc_part_other_1)
+//         }
+//         exchange max_acc_part_other_2 = max_acc_part[] by 4 {
+//           max_acc_part[] = max(max_acc_part[], max_acc_part_other_2)
+//         }
+//         let max_acc = max_acc_part[]
 //         alloc sum_acc_part: f32[] local
 //         sum_acc_part[] = 0.0:f32
-//         for turn_1 in 3 unrolled {
+//         for turn_1 in 1 unrolled {
 //           let k_1 = turn_1 * 8 + lane
-//           if row < 72 and k_1 < 20 {
-//             sum_acc_part[] = sum_acc_part[] + exp(select(mask_row[turn_1], s_row[turn_1] * 0.125:f32, -inf:f32) - max_acc)
+//           if row < 72 and k_1 < 5 {
+//             for v_1 in 4 unrolled {
+//               sum_acc_part[] = sum_acc_part[] + exp(select(mask_row[turn_1 * 4 + v_1], s_row[turn_1 * 4 + v_1] * 0.125:f32, -inf:f32) - max_acc)
+//             }
 //           }
 //         }
-//         sum_acc_tile[group, lane] = sum_acc_part[]
-//         barrier
-//         for level in 3 {
-//           let half = 4 >> level
-//           if lane < half {
-//             sum_acc_tile[group, lane] = sum_acc_tile[group, lane] + sum_acc_tile[group, lane + half]
-//           }
-//           barrier
+//         exchange sum_acc_part_other = sum_acc_part[] by 1 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other
 //         }
-//         let sum_acc = sum_acc_tile[group, 0]
-//         for turn in 3 unrolled {
+//         exchange sum_acc_part_other_1 = sum_acc_part[] by 2 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_1
+//         }
+//         exchange sum_acc_part_other_2 = sum_acc_part[] by 4 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_2
+//         }
+//         let sum_acc = sum_acc_part[]
+//         for turn in 1 unrolled {
 //           let k = turn * 8 + lane
-//           if row < 72 and k < 20 {
-//             let i3_1 = k
-//             divide[i0, i1, %'i2', i3_1] = exp(select(mask_row[turn], s_row[turn] * 0.125:f32, -inf:f32) - max_acc) / sum_acc
+//           if row < 72 and k < 5 {
+//             let part = k
+//             for v in 4 vectorized {
+//               divide[(i0 * 180 + i1 * 60 + %'i2' * 5 + part) * 4 + v] = exp(select(mask_row[turn * 4 + v], s_row[turn * 4 + v] * 0.125:f32, -inf:f32) - max_acc) / sum_acc
+//             }
 //           }
 //         }
 //       }
 //     }
 //   }
 // }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
 fused_multiply_where_max_subtract_exp_0(
     const f32 *__restrict__ s,
     const b8 *__restrict__ mask,
     f32 *__restrict__ divide) {
   const i64 bx = blockIdx.x;
-  __shared__ f32 max_acc_tile[256];
-  __shared__ f32 sum_acc_tile[256];
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
-  const i64 row = bx * 32 + group;
+  const i64 row = bx * 16 + group;
   const i64 at = min_i64(row, 71);
   const i64 i0 = at / 12 / 3;
   const i64 i1 = at / 12 % 3;
   const i64 i2 = at % 12;
-  b8 mask_row[3];
+  b8 mask_row[4];
+  f32 s_row[4];
   #pragma unroll
-  for (i64 turn_4 = 0; turn_4 < 3; ++turn_4) {
-    const i64 k_4 = turn_4 * 8 + lane;
-    if (row < 72 && k_4 < 20) {
-      const i64 i3_5 = k_4;
-      mask_row[turn_4] = mask[i2 * 20 + i3_5];
-    }
-  }
-  f32 s_row[3];
-  #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 3; ++turn_3) {
+  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
     const i64 k_3 = turn_3 * 8 + lane;
-    if (row < 72 && k_3 < 20) {
-      const i64 i3_4 = k_3;
-      s_row[turn_3] = s[((i0 * 3 + i1) * 12 + i2) * 20 + i3_4];
+    if (row < 72 && k_3 < 5) {
+      const i64 part_3 = k_3;
+      const b8x4 mask_x4 = load4_b8(&mask[(i2 * 5 + part_3) * 4]);
+      const f32x4 s_x4 = load4_f32(&s[(i0 * 180 + i1 * 60 + i2 * 5 + part_3) * 4]);
+      mask_row[turn_3 * 4] = mask_x4.x;
+      s_row[turn_3 * 4] = s_x4.x;
+      mask_row[turn_3 * 4 + 1] = mask_x4.y;
+      s_row[turn_3 * 4 + 1] = s_x4.y;
+      mask_row[turn_3 * 4 + 2] = mask_x4.z;
+      s_row[turn_3 * 4 + 2] = s_x4.z;
+      mask_row[turn_3 * 4 + 3] = mask_x4.w;
+      s_row[turn_3 * 4 + 3] = s_x4.w;
     }
   }
   f32 max_acc_part = -inf_f32();
   #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 3; ++turn_2) {
+  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
     const i64 k_2 = turn_2 * 8 + lane;
-    if (row < 72 && k_2 < 20) {
-      max_acc_part = max_f32(max_acc_part, mask_row[turn_2] ? s_row[turn_2] * 0.125f : -inf_f32());
+    if (row < 72 && k_2 < 5) {
+      #pragma unroll
+      for (i64 v_2 = 0; v_2 < 4; ++v_2) {
+        max_acc_part = max_f32(max_acc_part, mask_row[turn_2 * 4 + v_2] ? s_row[turn_2 * 4 + v_2] * 0.125f : -inf_f32());
+      }
     }
   }
-  max_acc_tile[group * 8 + lane] = max_acc_part;
-  __syncthreads();
-  for (i64 level_1 = 0; level_1 < 3; ++level_1) {
-    const i64 half_1 = shr_i64(4, level_1);
-    if (lane < half_1) {
-      max_acc_tile[group * 8 + lane] = max_f32(max_acc_tile[group * 8 + lane], max_acc_tile[group * 8 + (lane + half_1)]);
-    }
-    __syncthreads();
-  }
-  const f32 max_acc = max_acc_tile[group * 8];
+  const f32 max_acc_part_other = shuffle_xor_f32(max_acc_part, 1);
+  max_acc_part = max_f32(max_acc_part, max_acc_part_other);
+  const f32 max_acc_part_other_1 = shuffle_xor_f32(max_acc_part, 2);
+  max_acc_part = max_f32(max_acc_part, max_acc_part_other_1);
+  const f32 max_acc_part_other_2 = shuffle_xor_f32(max_acc_part, 4);
+  max_acc_part = max_f32(max_acc_part, max_acc_part_other_2);
+  const f32 max_acc = max_acc_part;
   f32 sum_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 3; ++turn_1) {
+  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
     const i64 k_1 = turn_1 * 8 + lane;
-    if (row < 72 && k_1 < 20) {
-      sum_acc_part = sum_acc_part + exp_f32((mask_row[turn_1] ? s_row[turn_1] * 0.125f : -inf_f32()) - max_acc);
+    if (row < 72 && k_1 < 5) {
+      #pragma unroll
+      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+        sum_acc_part = sum_acc_part + exp_f32((mask_row[turn_1 * 4 + v_1] ? s_row[turn_1 * 4 + v_1] * 0.125f : -inf_f32()) - max_acc);
+      }
     }
   }
-  sum_acc_tile[group * 8 + lane] = sum_acc_part;
-  __syncthreads();
-  for (i64 level = 0; level < 3; ++level) {
-    const i64 half = shr_i64(4, level);
-    if (lane < half) {
-      sum_acc_tile[group * 8 + lane] = sum_acc_tile[group * 8 + lane] + sum_acc_tile[group * 8 + (lane + half)];
-    }
-    __syncthreads();
-  }
-  const f32 sum_acc = sum_acc_tile[group * 8];
+  const f32 sum_acc_part_other = shuffle_xor_f32(sum_acc_part, 1);
+  sum_acc_part = sum_acc_part + sum_acc_part_other;
+  const f32 sum_acc_part_other_1 = shuffle_xor_f32(sum_acc_part, 2);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_1;
+  const f32 sum_acc_part_other_2 = shuffle_xor_f32(sum_acc_part, 4);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_2;
+  const f32 sum_acc = sum_acc_part;
   #pragma unroll
-  for (i64 turn = 0; turn < 3; ++turn) {
+  for (i64 turn = 0; turn < 1; ++turn) {
     const i64 k = turn * 8 + lane;
-    if (row < 72 && k < 20) {
-      const i64 i3_1 = k;
-      divide[((i0 * 3 + i1) * 12 + i2) * 20 + i3_1] = exp_f32((mask_row[turn] ? s_row[turn] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
+    if (row < 72 && k < 5) {
+      const i64 part = k;
+      f32x4 divide_x4;
+      divide_x4.x = exp_f32((mask_row[turn * 4] ? s_row[turn * 4] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
+      divide_x4.y = exp_f32((mask_row[turn * 4 + 1] ? s_row[turn * 4 + 1] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
+      divide_x4.z = exp_f32((mask_row[turn * 4 + 2] ? s_row[turn * 4 + 2] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
+      divide_x4.w = exp_f32((mask_row[turn * 4 + 3] ? s_row[turn * 4 + 3] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
+      store4_f32(&divide[(i0 * 180 + i1 * 60 + i2 * 5 + part) * 4], divide_x4);
     }
   }
 }

@@ -1,129 +1,162 @@
 // computes max, subtract, exp, sum, divide
-// kernel @fused_max_subtract_exp_sum_divide_0(x: f32[6, 100], divide: f32[6, 100]) writes (divide) attrs(schedule='rows', source=('max', 'subtract', 'exp', 'sum', 'divide')) {
-//   for bx in 1 bound blockIdx.x {
-//     alloc max_acc_tile: f32[8, 32] shared
-//     alloc sum_acc_tile: f32[8, 32] shared
-//     for group in 8 bound threadIdx.y {
+// kernel @fused_max_subtract_exp_sum_divide_0(x: f32[600], divide: f32[600]) writes (divide) attrs(schedule='rows', source=('max', 'subtract', 'exp', 'sum', 'divide')) {
+//   for bx in 2 bound blockIdx.x {
+//     for group in 4 bound threadIdx.y {
 //       for lane in 32 bound threadIdx.x {
-//         let row = bx * 8 + group
+//         let row = bx * 4 + group
 //         let at = min(row, 5)
 //         let i0 = at
 //         alloc x_row: f32[4] local
-//         for turn_3 in 4 unrolled {
+//         for turn_3 in 1 unrolled {
 //           let k_3 = turn_3 * 32 + lane
-//           if row < 6 and k_3 < 100 {
-//             let i1_4 = k_3
-//             x_row[turn_3] = x[i0, i1_4]
+//           if row < 6 and k_3 < 25 {
+//             let part_3 = k_3
+//             for v_3 in 4 vectorized {
+//               x_row[turn_3 * 4 + v_3] = x[(i0 * 25 + part_3) * 4 + v_3]
+//             }
 //           }
 //         }
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
-//         for turn_2 in 4 unrolled {
+//         for turn_2 in 1 unrolled {
 //           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 100 {
-//             max_acc_part[] = max(max_acc_part[], x_row[turn_2])
+//           if row < 6 and k_2 < 25 {
+//             for v_2 in 4 unrolled {
+//               max_acc_part[] = max(max_acc_part[], x_row[turn_2 * 4 + v_2])
+//             }
 //           }
 //         }
-//         max_acc_tile[group, lane] = max_acc_part[]
-//         barrier
-//         for level_1 in 5 {
-//           let half_1 = 16 >> level_1
-//           if lane < half_1 {
-//             max_acc_tile[group, lane] = max(max_acc_tile[group, lane], max_acc_tile[group, lane + half_1])
-//           }
-//           barrier
+//         exchange max_acc_part_other = max_acc_part[] by 1 {
+//           max_acc_part[] = max(max_acc_part[], max_acc_part_other)
 //         }
-//         let max_acc = max_acc_tile[group, 0]
+//         exchange max_acc_part_other_1 = max_acc_part[] by 2 {
+//           max_acc_part[] = max(max_acc_part[], max_acc_part_other_1)
+//         }
+//         exchange max_acc_part_other_2 = max_acc_part[] by 4 {
+//           max_acc_part[] = max(max_acc_part[], max_acc_part_other_2)
+//         }
+//         exchange max_acc_part_other_3 = max_acc_part[] by 8 {
+//           max_acc_part[] = max(max_acc_part[], max_acc_part_other_3)
+//         }
+//         exchange max_acc_part_other_4 = max_acc_part[] by 16 {
+//           max_acc_part[] = max(max_acc_part[], max_acc_part_other_4)
+//         }
+//         let max_acc = max_acc_part[]
 //         alloc sum_acc_part: f32[] local
 //         sum_acc_part[] = 0.0:f32
-//         for turn_1 in 4 unrolled {
+//         for turn_1 in 1 unrolled {
 //           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 100 {
-//             sum_acc_part[] = sum_acc_part[] + exp(x_row[turn_1] - max_acc)
+//           if row < 6 and k_1 < 25 {
+//             for v_1 in 4 unrolled {
+//               sum_acc_part[] = sum_acc_part[] + exp(x_row[turn_1 * 4 + v_1] - max_acc)
+//             }
 //           }
 //         }
-//         sum_acc_tile[group, lane] = sum_acc_part[]
-//         barrier
-//         for level in 5 {
-//           let half = 16 >> level
-//           if lane < half {
-//             sum_acc_tile[group, lane] = sum_acc_tile[group, lane] + sum_acc_tile[group, lane + half]
-//           }
-//           barrier
+//         exchange sum_acc_part_other = sum_acc_part[] by 1 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other
 //         }
-//         let sum_acc = sum_acc_tile[group, 0]
-//         for turn in 4 unrolled {
+//         exchange sum_acc_part_other_1 = sum_acc_part[] by 2 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_1
+//         }
+//         exchange sum_acc_part_other_2 = sum_acc_part[] by 4 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_2
+//         }
+//         exchange sum_acc_part_other_3 = sum_acc_part[] by 8 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_3
+//         }
+//         exchange sum_acc_part_other_4 = sum_acc_part[] by 16 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_4
+//         }
+//         let sum_acc = sum_acc_part[]
+//         for turn in 1 unrolled {
 //           let k = turn * 32 + lane
-//           if row < 6 and k < 100 {
-//             let i1_1 = k
-//             divide[i0, i1_1] = exp(x_row[turn] - max_acc) / sum_acc
+//           if row < 6 and k < 25 {
+//             let part = k
+//             for v in 4 vectorized {
+//               divide[(i0 * 25 + part) * 4 + v] = exp(x_row[turn * 4 + v] - max_acc) / sum_acc
+//             }
 //           }
 //         }
 //       }
 //     }
 //   }
 // }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
 fused_max_subtract_exp_sum_divide_0(const f32 *__restrict__ x, f32 *__restrict__ divide) {
   const i64 bx = blockIdx.x;
-  __shared__ f32 max_acc_tile[256];
-  __shared__ f32 sum_acc_tile[256];
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
-  const i64 row = bx * 8 + group;
+  const i64 row = bx * 4 + group;
   const i64 at = min_i64(row, 5);
   const i64 i0 = at;
   f32 x_row[4];
   #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 4; ++turn_3) {
+  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
     const i64 k_3 = turn_3 * 32 + lane;
-    if (row < 6 && k_3 < 100) {
-      const i64 i1_4 = k_3;
-      x_row[turn_3] = x[i0 * 100 + i1_4];
+    if (row < 6 && k_3 < 25) {
+      const i64 part_3 = k_3;
+      const f32x4 x_x4 = load4_f32(&x[(i0 * 25 + part_3) * 4]);
+      x_row[turn_3 * 4] = x_x4.x;
+      x_row[turn_3 * 4 + 1] = x_x4.y;
+      x_row[turn_3 * 4 + 2] = x_x4.z;
+      x_row[turn_3 * 4 + 3] = x_x4.w;
     }
   }
   f32 max_acc_part = -inf_f32();
   #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 4; ++turn_2) {
+  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
     const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 100) {
-      max_acc_part = max_f32(max_acc_part, x_row[turn_2]);
+    if (row < 6 && k_2 < 25) {
+      #pragma unroll
+      for (i64 v_2 = 0; v_2 < 4; ++v_2) {
+        max_acc_part = max_f32(max_acc_part, x_row[turn_2 * 4 + v_2]);
+      }
     }
   }
-  max_acc_tile[group * 32 + lane] = max_acc_part;
-  __syncthreads();
-  for (i64 level_1 = 0; level_1 < 5; ++level_1) {
-    const i64 half_1 = shr_i64(16, level_1);
-    if (lane < half_1) {
-      max_acc_tile[group * 32 + lane] = max_f32(max_acc_tile[group * 32 + lane], max_acc_tile[group * 32 + (lane + half_1)]);
-    }
-    __syncthreads();
-  }
-  const f32 max_acc = max_acc_tile[group * 32];
+  const f32 max_acc_part_other = shuffle_xor_f32(max_acc_part, 1);
+  max_acc_part = max_f32(max_acc_part, max_acc_part_other);
+  const f32 max_acc_part_other_1 = shuffle_xor_f32(max_acc_part, 2);
+  max_acc_part = max_f32(max_acc_part, max_acc_part_other_1);
+  const f32 max_acc_part_other_2 = shuffle_xor_f32(max_acc_part, 4);
+  max_acc_part = max_f32(max_acc_part, max_acc_part_other_2);
+  const f32 max_acc_part_other_3 = shuffle_xor_f32(max_acc_part, 8);
+  max_acc_part = max_f32(max_acc_part, max_acc_part_other_3);
+  const f32 max_acc_part_other_4 = shuffle_xor_f32(max_acc_part, 16);
+  max_acc_part = max_f32(max_acc_part, max_acc_part_other_4);
+  const f32 max_acc = max_acc_part;
   f32 sum_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 4; ++turn_1) {
+  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
     const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 100) {
-      sum_acc_part = sum_acc_part + exp_f32(x_row[turn_1] - max_acc);
+    if (row < 6 && k_1 < 25) {
+      #pragma unroll
+      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+        sum_acc_part = sum_acc_part + exp_f32(x_row[turn_1 * 4 + v_1] - max_acc);
+      }
     }
   }
-  sum_acc_tile[group * 32 + lane] = sum_acc_part;
-  __syncthreads();
-  for (i64 level = 0; level < 5; ++level) {
-    const i64 half = shr_i64(16, level);
-    if (lane < half) {
-      sum_acc_tile[group * 32 + lane] = sum_acc_tile[group * 32 + lane] + sum_acc_tile[group * 32 + (lane + half)];
-    }
-    __syncthreads();
-  }
-  const f32 sum_acc = sum_acc_tile[group * 32];
+  const f32 sum_acc_part_other = shuffle_xor_f32(sum_acc_part, 1);
+  sum_acc_part = sum_acc_part + sum_acc_part_other;
+  const f32 sum_acc_part_other_1 = shuffle_xor_f32(sum_acc_part, 2);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_1;
+  const f32 sum_acc_part_other_2 = shuffle_xor_f32(sum_acc_part, 4);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_2;
+  const f32 sum_acc_part_other_3 = shuffle_xor_f32(sum_acc_part, 8);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_3;
+  const f32 sum_acc_part_other_4 = shuffle_xor_f32(sum_acc_part, 16);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_4;
+  const f32 sum_acc = sum_acc_part;
   #pragma unroll
-  for (i64 turn = 0; turn < 4; ++turn) {
+  for (i64 turn = 0; turn < 1; ++turn) {
     const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 100) {
-      const i64 i1_1 = k;
-      divide[i0 * 100 + i1_1] = exp_f32(x_row[turn] - max_acc) / sum_acc;
+    if (row < 6 && k < 25) {
+      const i64 part = k;
+      f32x4 divide_x4;
+      divide_x4.x = exp_f32(x_row[turn * 4] - max_acc) / sum_acc;
+      divide_x4.y = exp_f32(x_row[turn * 4 + 1] - max_acc) / sum_acc;
+      divide_x4.z = exp_f32(x_row[turn * 4 + 2] - max_acc) / sum_acc;
+      divide_x4.w = exp_f32(x_row[turn * 4 + 3] - max_acc) / sum_acc;
+      store4_f32(&divide[(i0 * 25 + part) * 4], divide_x4);
     }
   }
 }

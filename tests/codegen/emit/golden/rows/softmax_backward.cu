@@ -1,111 +1,125 @@
 // computes multiply, sum, subtract, multiply_1
-// kernel @fused_multiply_sum_subtract_multiply_0(g: f32[6, 100], y: f32[6, 100], multiply_1: f32[6, 100]) writes (multiply_1) attrs(schedule='rows', source=('multiply', 'sum', 'subtract', 'multiply_1')) {
-//   for bx in 1 bound blockIdx.x {
-//     alloc sum_acc_tile: f32[8, 32] shared
-//     for group in 8 bound threadIdx.y {
+// kernel @fused_multiply_sum_subtract_multiply_0(g: f32[600], y: f32[600], multiply_1: f32[600]) writes (multiply_1) attrs(schedule='rows', source=('multiply', 'sum', 'subtract', 'multiply_1')) {
+//   for bx in 2 bound blockIdx.x {
+//     for group in 4 bound threadIdx.y {
 //       for lane in 32 bound threadIdx.x {
-//         let row = bx * 8 + group
+//         let row = bx * 4 + group
 //         let at = min(row, 5)
 //         let i0 = at
 //         alloc g_row: f32[4] local
-//         for turn_3 in 4 unrolled {
-//           let k_3 = turn_3 * 32 + lane
-//           if row < 6 and k_3 < 100 {
-//             let i1_4 = k_3
-//             g_row[turn_3] = g[i0, i1_4]
-//           }
-//         }
 //         alloc y_row: f32[4] local
-//         for turn_2 in 4 unrolled {
+//         for turn_2 in 1 unrolled {
 //           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 100 {
-//             let i1_3 = k_2
-//             y_row[turn_2] = y[i0, i1_3]
+//           if row < 6 and k_2 < 25 {
+//             let part_2 = k_2
+//             for v_2 in 4 vectorized {
+//               g_row[turn_2 * 4 + v_2] = g[(i0 * 25 + part_2) * 4 + v_2]
+//               y_row[turn_2 * 4 + v_2] = y[(i0 * 25 + part_2) * 4 + v_2]
+//             }
 //           }
 //         }
 //         alloc sum_acc_part: f32[] local
 //         sum_acc_part[] = 0.0:f32
-//         for turn_1 in 4 unrolled {
+//         for turn_1 in 1 unrolled {
 //           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 100 {
-//             sum_acc_part[] = sum_acc_part[] + g_row[turn_1] * y_row[turn_1]
+//           if row < 6 and k_1 < 25 {
+//             for v_1 in 4 unrolled {
+//               sum_acc_part[] = sum_acc_part[] + g_row[turn_1 * 4 + v_1] * y_row[turn_1 * 4 + v_1]
+//             }
 //           }
 //         }
-//         sum_acc_tile[group, lane] = sum_acc_part[]
-//         barrier
-//         for level in 5 {
-//           let half = 16 >> level
-//           if lane < half {
-//             sum_acc_tile[group, lane] = sum_acc_tile[group, lane] + sum_acc_tile[group, lane + half]
-//           }
-//           barrier
+//         exchange sum_acc_part_other = sum_acc_part[] by 1 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other
 //         }
-//         let sum_acc = sum_acc_tile[group, 0]
-//         for turn in 4 unrolled {
+//         exchange sum_acc_part_other_1 = sum_acc_part[] by 2 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_1
+//         }
+//         exchange sum_acc_part_other_2 = sum_acc_part[] by 4 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_2
+//         }
+//         exchange sum_acc_part_other_3 = sum_acc_part[] by 8 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_3
+//         }
+//         exchange sum_acc_part_other_4 = sum_acc_part[] by 16 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_4
+//         }
+//         let sum_acc = sum_acc_part[]
+//         for turn in 1 unrolled {
 //           let k = turn * 32 + lane
-//           if row < 6 and k < 100 {
-//             let i1_1 = k
-//             multiply_1[i0, i1_1] = y_row[turn] * (g_row[turn] - sum_acc)
+//           if row < 6 and k < 25 {
+//             let part = k
+//             for v in 4 vectorized {
+//               multiply_1[(i0 * 25 + part) * 4 + v] = y_row[turn * 4 + v] * (g_row[turn * 4 + v] - sum_acc)
+//             }
 //           }
 //         }
 //       }
 //     }
 //   }
 // }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
 fused_multiply_sum_subtract_multiply_0(
     const f32 *__restrict__ g,
     const f32 *__restrict__ y,
     f32 *__restrict__ multiply_1) {
   const i64 bx = blockIdx.x;
-  __shared__ f32 sum_acc_tile[256];
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
-  const i64 row = bx * 8 + group;
+  const i64 row = bx * 4 + group;
   const i64 at = min_i64(row, 5);
   const i64 i0 = at;
   f32 g_row[4];
-  #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 4; ++turn_3) {
-    const i64 k_3 = turn_3 * 32 + lane;
-    if (row < 6 && k_3 < 100) {
-      const i64 i1_4 = k_3;
-      g_row[turn_3] = g[i0 * 100 + i1_4];
-    }
-  }
   f32 y_row[4];
   #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 4; ++turn_2) {
+  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
     const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 100) {
-      const i64 i1_3 = k_2;
-      y_row[turn_2] = y[i0 * 100 + i1_3];
+    if (row < 6 && k_2 < 25) {
+      const i64 part_2 = k_2;
+      const f32x4 g_x4 = load4_f32(&g[(i0 * 25 + part_2) * 4]);
+      const f32x4 y_x4 = load4_f32(&y[(i0 * 25 + part_2) * 4]);
+      g_row[turn_2 * 4] = g_x4.x;
+      y_row[turn_2 * 4] = y_x4.x;
+      g_row[turn_2 * 4 + 1] = g_x4.y;
+      y_row[turn_2 * 4 + 1] = y_x4.y;
+      g_row[turn_2 * 4 + 2] = g_x4.z;
+      y_row[turn_2 * 4 + 2] = y_x4.z;
+      g_row[turn_2 * 4 + 3] = g_x4.w;
+      y_row[turn_2 * 4 + 3] = y_x4.w;
     }
   }
   f32 sum_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 4; ++turn_1) {
+  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
     const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 100) {
-      sum_acc_part = sum_acc_part + g_row[turn_1] * y_row[turn_1];
+    if (row < 6 && k_1 < 25) {
+      #pragma unroll
+      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+        sum_acc_part = sum_acc_part + g_row[turn_1 * 4 + v_1] * y_row[turn_1 * 4 + v_1];
+      }
     }
   }
-  sum_acc_tile[group * 32 + lane] = sum_acc_part;
-  __syncthreads();
-  for (i64 level = 0; level < 5; ++level) {
-    const i64 half = shr_i64(16, level);
-    if (lane < half) {
-      sum_acc_tile[group * 32 + lane] = sum_acc_tile[group * 32 + lane] + sum_acc_tile[group * 32 + (lane + half)];
-    }
-    __syncthreads();
-  }
-  const f32 sum_acc = sum_acc_tile[group * 32];
+  const f32 sum_acc_part_other = shuffle_xor_f32(sum_acc_part, 1);
+  sum_acc_part = sum_acc_part + sum_acc_part_other;
+  const f32 sum_acc_part_other_1 = shuffle_xor_f32(sum_acc_part, 2);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_1;
+  const f32 sum_acc_part_other_2 = shuffle_xor_f32(sum_acc_part, 4);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_2;
+  const f32 sum_acc_part_other_3 = shuffle_xor_f32(sum_acc_part, 8);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_3;
+  const f32 sum_acc_part_other_4 = shuffle_xor_f32(sum_acc_part, 16);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_4;
+  const f32 sum_acc = sum_acc_part;
   #pragma unroll
-  for (i64 turn = 0; turn < 4; ++turn) {
+  for (i64 turn = 0; turn < 1; ++turn) {
     const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 100) {
-      const i64 i1_1 = k;
-      multiply_1[i0 * 100 + i1_1] = y_row[turn] * (g_row[turn] - sum_acc);
+    if (row < 6 && k < 25) {
+      const i64 part = k;
+      f32x4 multiply_1_x4;
+      multiply_1_x4.x = y_row[turn * 4] * (g_row[turn * 4] - sum_acc);
+      multiply_1_x4.y = y_row[turn * 4 + 1] * (g_row[turn * 4 + 1] - sum_acc);
+      multiply_1_x4.z = y_row[turn * 4 + 2] * (g_row[turn * 4 + 2] - sum_acc);
+      multiply_1_x4.w = y_row[turn * 4 + 3] * (g_row[turn * 4 + 3] - sum_acc);
+      store4_f32(&multiply_1[(i0 * 25 + part) * 4], multiply_1_x4);
     }
   }
 }
