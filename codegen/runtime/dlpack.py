@@ -8,8 +8,11 @@ shape and strides, and a function by which the borrower says that it is done.
 from __future__ import annotations
 
 import ctypes
+import struct
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from didyma.refimpl.errors import DidymaError
@@ -33,28 +36,13 @@ _TYPES = {d: (code, d.bits) for d, code in _CODES.items()}
 _DTYPES = {v: d for d, v in _TYPES.items()}
 
 
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device", ctypes.c_int32),
-        ("rank", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("offset", ctypes.c_uint64),
-    )
-
-
-class _Managed(ctypes.Structure):
-    """A tensor with the function that the borrower calls at the end."""
-
-
-_Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
+# DLManagedTensor up to its strides: the address of the elements; the kind and number of the device;
+# the rank; the code, bits and lanes of the dtype; the addresses of the shape and the strides, and
+# the offset of the first element in bytes.  What manages it and its deleter follow.
+_TENSOR = struct.Struct("=QiiiBBHQQQ")
+_WORDS = 8  # of 64 bits in a DLManagedTensor
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_Managed._fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
 
 _api = ctypes.pythonapi
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -88,12 +76,14 @@ class Borrowed:
     @property
     def is_packed(self) -> bool:
         """Return whether the elements are in row-major order, side by side."""
-        return 0 in self.shape or all(
-            n == 1 or s == t
-            for n, s, t in zip(self.shape, self.strides, row_major(self.shape), strict=True)
-        )
+        usual = row_major(self.shape)
+        if self.strides == usual or 0 in self.shape:
+            return True
+        rows = zip(self.shape, self.strides, usual, strict=True)
+        return all(n == 1 or s == t for n, s, t in rows)
 
 
+@lru_cache(maxsize=1024)
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the strides, in elements, of an array in row-major order.
 
@@ -107,25 +97,26 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def borrow(array: Any, stream: int | None = None) -> Borrowed:
+def borrow(given: Any, stream: int | None = None) -> Borrowed:
     """Borrow an array that has ``__dlpack__``, once its contents are there for work on a stream.
 
     ``stream`` is CUDA's handle, and 1 the default stream; None is right on a CPU.  DidymaError
     ``input-dtype`` for elements that no dtype of Didyma's describes.
     """
-    capsule = array.__dlpack__() if stream is None else array.__dlpack__(stream=stream)
-    t = _Managed.from_address(_pointer(capsule, _NAME)).tensor
-    dtype = _DTYPES.get((t.code, t.bits)) if t.lanes == 1 else None
+    capsule = given.__dlpack__() if stream is None else given.__dlpack__(stream=stream)
+    found = _TENSOR.unpack(ctypes.string_at(_pointer(capsule, _NAME), _TENSOR.size))
+    data, device, number, rank, code, bits, lanes, sizes, steps, offset = found
+    dtype = _DTYPES.get((code, bits)) if lanes == 1 else None
     if dtype is None:
         raise DidymaError(
-            "input-dtype", type(array).__name__,
-            got=f"DLPack's type {t.code} of {t.bits} bits in {t.lanes} lanes",
+            "input-dtype", type(given).__name__,
+            got=f"DLPack's type {code} of {bits} bits in {lanes} lanes",
             want=f"one of {', '.join(_CODES)}",
         )  # fmt: skip
-    shape = tuple(t.shape[: t.rank])
-    strides = tuple(t.strides[: t.rank]) if t.strides else row_major(shape)
-    address = (t.data or 0) + t.offset
-    return Borrowed(address, dtype, shape, strides, (t.device_type, t.device), capsule)
+    axes = ctypes.c_int64 * rank
+    shape = tuple(axes.from_address(sizes)) if rank else ()
+    strides = tuple(axes.from_address(steps)) if steps and rank else row_major(shape)
+    return Borrowed(data + offset, dtype, shape, strides, (device, number), capsule)
 
 
 # What borrowers rely on, and what is to be done at the end, by the address of the tensor.
@@ -150,18 +141,13 @@ def lend(
             "device-unsupported", "a result on the device", got=str(dtype),
             want=f"one of {', '.join(_CODES)}", help="cast it in the program",
         )  # fmt: skip
-    rank = len(shape)
-    sizes = (ctypes.c_int64 * (2 * rank))(*shape, *row_major(shape))
-    managed = _Managed()
-    t = managed.tensor
-    t.data, t.device_type, t.device = address, *device
-    t.rank, (t.code, t.bits), t.lanes = rank, _TYPES[dtype], 1
-    first = ctypes.addressof(sizes)
-    t.shape = ctypes.cast(first, ctypes.POINTER(ctypes.c_int64))
-    t.strides = ctypes.cast(first + 8 * rank, ctypes.POINTER(ctypes.c_int64))
-    managed.deleter = _DELETER
-    where = ctypes.addressof(managed)
-    _lent[where] = (managed, sizes), done
+    rank, (code, bits) = len(shape), _TYPES[dtype]
+    made = array("Q", (*bytes(_WORDS), *shape, *row_major(shape)))
+    where = made.buffer_info()[0]
+    sizes, steps = where + 8 * _WORDS, where + 8 * (_WORDS + rank)
+    _TENSOR.pack_into(made, 0, address, *device, rank, code, bits, 1, sizes, steps, 0)
+    made[_WORDS - 1] = _DELETE
+    _lent[where] = made, done
     return _capsule(where, _NAME, _DESTRUCTOR)
 
 
@@ -170,17 +156,14 @@ def _end(where: int) -> None:
     done()
 
 
-def _give_back(managed: Any) -> None:
-    _end(ctypes.addressof(managed.contents))
-
-
 def _drop(capsule: int) -> None:
     """Give back what a capsule that nobody took over has lent."""
     if _is_valid(capsule, _NAME):
         _end(_pointer_of_dying(capsule, _NAME))
 
 
-_DELETER, _DESTRUCTOR = _Deleter(_give_back), _Destructor(_drop)
+_DELETER, _DESTRUCTOR = _Deleter(_end), _Destructor(_drop)
+_DELETE = ctypes.cast(_DELETER, ctypes.c_void_p).value or 0
 
 
 def lent() -> int:
