@@ -9,7 +9,7 @@ from didyma.fuzz import values
 from didyma.fuzz.steering.opsets import PAIRED, UNARY
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.values import Distribution
-from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Function, Node, Param
+from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Attr, Function, Node, Param
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
@@ -124,7 +124,10 @@ def _gathered(s: Sketch) -> None:
         return
     _aim(s, at, size)
     have = s.types()
-    how = {"axis": 0, "reduction": s.c.pick(("none", "none", s.c.pick(_REDUCTIONS)))}
+    how: dict[str, Attr] = {
+        "axis": 0,
+        "reduction": s.c.pick(("none", "none", s.c.pick(_REDUCTIONS))),
+    }
     scatter = Node(("r0",), "scatter", ("a0", "a1", "a2"), (t,), freeze(how))
     last = s.c.pick(after)
     done = OPS[last].infer([t], {})
