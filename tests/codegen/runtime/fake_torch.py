@@ -24,6 +24,8 @@ class Tensor:
         self._owner = owner
         self.dtype = values.dtype
         self.shape = values.shape
+        self._address = int(values.ctypes.data) if values.size else 0
+        self._in_order = bool(values.flags.c_contiguous)
 
     @property
     def T(self) -> Tensor:  # noqa: N802 - PyTorch's name
@@ -36,14 +38,14 @@ class Tensor:
         return False
 
     def is_contiguous(self) -> bool:
-        return bool(self.values.flags.c_contiguous)
+        return self._in_order
 
     def contiguous(self) -> Tensor:
         self._gpu.log.append(("contiguous", 0))
         return put(self._gpu, self.values)
 
     def data_ptr(self) -> int:
-        return int(self.values.ctypes.data) if self.values.size else 0
+        return self._address
 
 
 class OutOfMemoryError(RuntimeError):
