@@ -25,7 +25,15 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.unfold import assigned
-from didyma.refimpl.ir.walk import exprs, map_expr, stmts, subexprs, substitute, substitute_expr
+from didyma.refimpl.ir.walk import (
+    exprs,
+    map_expr,
+    map_stmt,
+    stmts,
+    subexprs,
+    substitute,
+    substitute_expr,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +157,15 @@ def freshened(e: Expr, names: Names) -> Expr:
         return freshened(x, names)
 
     return map_expr(again, e)
+
+
+def copied(s: Stmt, names: Names) -> Stmt:
+    """Return a copy of a statement without loops, whose variables have fresh names."""
+    match s:
+        case Let(var, value, body):
+            new = Var(names.fresh(var.name), var.dtype)
+            return Let(
+                new, freshened(value, names), copied(substitute(body, {var.name: new}), names)
+            )
+        case _:
+            return map_stmt(s, lambda e: freshened(e, names), lambda b: copied(b, names))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from didyma.codegen.lower.affine import Poly
-from didyma.codegen.schedule import lanes
+from didyma.codegen.schedule import branches, lanes
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import is_constant, plus
@@ -25,7 +25,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
-from didyma.refimpl.ir.walk import map_expr, map_stmt
+from didyma.refimpl.ir.walk import map_expr, map_stmt, substitute
 
 
 def elementwise(facts: NestFacts, schedule: str = "pointwise") -> PrimFunc:
@@ -201,9 +201,17 @@ def _vector_in_rows(
         group = i if at == flat else facts.affine.expr(at)
         return ix.add(ix.mul(group, ix.index(n)), v)
 
-    body = moved(nest.body, wide, to)
-    body = let_all({last: ix.add(ix.mul(part, ix.index(n)), v)}, body)
-    loop = For(v, ix.index(n), body, LoopKind.VECTORIZED)
+    own = iter(((v, last),))  # names of the first vector
+
+    def vector(s: Stmt) -> Stmt:
+        lane, new = next(own, None) or (Var(fresh("v")), Var(fresh(last.name)))
+        at = ix.add(ix.mul(part, ix.index(n)), lane)
+        body = substitute(moved(s, wide, to), {last.name: new, v.name: lane})
+        return For(lane, ix.index(n), let_all({new: at}, body), LoopKind.VECTORIZED)
+
+    known = {part.name, *(x.name for x in outer), *(d.name for d in facts.func.dims)}
+    body = branches.by_vector(facts, nest.body, last, part, n)
+    loop = branches.apart(facts, body, known, vector)
     table = dict(zip((*outer, part), ix.unflatten(i, extents), strict=True))
     threads = facts.affine.expr(facts.affine.poly(ix.mul(*extents)))
     spread = _spread(facts, i, threads, let_all(table, loop))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from didyma.codegen.schedule.folds import freshened, needed, starts_empty, with_lets
+from didyma.codegen.schedule.folds import needed, starts_empty, with_lets
 from didyma.codegen.schedule.nest import Nest, NestFacts
 from didyma.refimpl.ir.dims.polynomial import constant, plus
 from didyma.refimpl.ir.loop import (
@@ -19,8 +19,7 @@ from didyma.refimpl.ir.loop import (
     Var,
     Yield,
 )
-from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.walk import map_expr, map_stmt, stmts, subexprs, substitute, substitute_expr
+from didyma.refimpl.ir.walk import map_expr, stmts, subexprs, substitute_expr
 
 _FEW = (constant(0), constant(1))
 
@@ -75,18 +74,6 @@ class Running:
     def done(self, value: Expr) -> Stmt:
         """Return what is done with the fold of an element."""
         return with_lets(self.lets, Let(self.fold.accs[0].var, value, self.fold.body))
-
-
-def copied(s: Stmt, names: Names) -> Stmt:
-    """Return a copy of a statement without loops, whose variables have fresh names."""
-    match s:
-        case Let(var, value, body):
-            new = Var(names.fresh(var.name), var.dtype)
-            return Let(
-                new, freshened(value, names), copied(substitute(body, {var.name: new}), names)
-            )
-        case _:
-            return map_stmt(s, lambda e: freshened(e, names), lambda b: copied(b, names))
 
 
 def find(facts: NestFacts) -> Running | None:

@@ -16,9 +16,10 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from didyma.codegen.schedule import lanes
+from didyma.codegen.schedule.folds import copied
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.codegen.schedule.pointwise import moved
-from didyma.codegen.schedule.running import Running, copied
+from didyma.codegen.schedule.running import Running
 from didyma.codegen.schedule.scan_shape import Shape
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import plus

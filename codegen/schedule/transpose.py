@@ -1,17 +1,21 @@
 """Schedule transpositions by tiles in shared memory: reads and writes are both contiguous.
 
 A load whose last axis is not the result's is staged; everything else happens at the store.  Rows
-of the tile have one element more than they hold, which keeps columns in different banks.
+of the tile have a word more than they hold, which keeps columns in different banks.  Where sizes
+allow, a thread loads and stores several neighbours at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from didyma.codegen.schedule import lanes
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
+from didyma.codegen.schedule.pointwise import moved
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.dims.polynomial import coefficient
+from didyma.refimpl.ir.dims.polynomial import coefficient, plus
 from didyma.refimpl.ir.loop import (
     Allocate,
     Barrier,
@@ -22,6 +26,7 @@ from didyma.refimpl.ir.loop import (
     Let,
     LetExpr,
     Load,
+    LoopKind,
     PrimFunc,
     Scope,
     Stmt,
@@ -33,12 +38,16 @@ from didyma.refimpl.ir.walk import (
     map_expr,
     map_stmt,
     subexprs,
+    substitute,
     substitute_expr,
 )
 
 TILE = 32
+WIDE_TILE = 64  # likewise, where several elements are moved at once
 ROWS = 8  # rows of a full tile that are loaded at once
+BANK = 4  # bytes of a bank of shared memory
 LEAST = 4  # axes shorter than this are not worth a tile
+Make: TypeAlias = Callable[[Expr], Stmt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,46 +111,116 @@ def _loads(e: Expr) -> bool:
     return isinstance(e, Load) or any(map(_loads, certain_children(e)))
 
 
-def tile_shape(facts: NestFacts, turned: Turned) -> tuple[int, int]:
-    """Return the side of the tile, and how many of its rows are loaded at once."""
+def tile_shape(facts: NestFacts, turned: Turned) -> tuple[int, int, int]:
+    """Return the side of the tile, how many of its rows are loaded at once, and by which width."""
     nest = facts.nest
-    side = TILE
-    most = max(facts.largest(nest.extents[turned.axis]), facts.largest(nest.extents[-1]))
-    while side > LEAST and side >= 2 * most:
+    sizes = [facts.largest(nest.extents[n]) for n in (turned.axis, -1)]
+    width, _ = width_of(facts, turned)
+    side = TILE if width == 1 else WIDE_TILE
+    if width > 1 and side > min(sizes):
+        side = TILE
+        width = width if min(sizes) >= TILE else 1
+    while side > LEAST and side >= 2 * max(sizes):
         side //= 2
-    return side, min(side, ROWS)
+    return side, min(side, ROWS if width == 1 else facts.block * width // side), width
 
 
-def tiled(facts: NestFacts, turned: Turned, side: int, rows: int) -> PrimFunc:
-    """Schedule a nest with the load staged in a square tile; ``rows`` divides its ``side``."""
+def width_of(facts: NestFacts, turned: Turned) -> tuple[int, frozenset[str]]:
+    """Return how many neighbours a thread takes at once, and in which buffers by one access.
+
+    The load to stage is made along its own axis, all others along the result's last one.
+    """
+    nest, load = facts.nest, turned.load
+    p, q = nest.index[turned.axis], nest.index[-1]
+    if not all(at == load.index for name, at in facts.accesses() if name == load.buffer):
+        return 1, frozenset()
+    for n in lanes.widths(facts):
+        rest = {
+            (name, at): lanes.from_row(
+                facts, facts.offset(name, at), p if name == load.buffer else q, n
+            )
+            for name, at in facts.accesses()
+        }
+        narrow = {name for (name, _), at in rest.items() if at is None}
+        wide = frozenset(name for name, _ in rest) - narrow
+        sizes = (nest.extents[turned.axis], nest.extents[-1])
+        if (
+            {load.buffer, *facts.func.outputs} & {name for name, _ in rest} <= wide
+            and lanes.suit(facts, wide, n)
+            and all(lanes.part_of_size(facts, size, n) is not None for size in sizes)
+        ):
+            return n, wide
+    return 1, frozenset()
+
+
+def columns_of(side: int, load: Load) -> int:
+    """Return the elements of a row of a tile, among them those that nothing is in."""
+    return side + max(1, BANK // load.dtype.nbytes)
+
+
+def tiled(facts: NestFacts, turned: Turned, side: int, rows: int, width: int) -> PrimFunc:
+    """Schedule a nest with the load staged in a square tile; ``rows`` divides its ``side``.
+
+    A thread takes ``width`` neighbours at once, 1 or what ``width_of`` says.
+    """
     nest, fresh = facts.nest, facts.names.fresh
     p, q = nest.index[turned.axis], nest.index[-1]
     size_p, size_q = nest.extents[turned.axis], nest.extents[-1]
     block, tx, ty = Var(fresh("bx")), Var(fresh("column")), Var(fresh("row"))
     load = turned.load
-    tile = Buffer(fresh(f"{load.buffer}_tile"), load.dtype, (side, side + 1), Scope.SHARED)
+    wide = width_of(facts, turned)[1] if width > 1 else frozenset[str]()
+    tile = Buffer(
+        fresh(f"{load.buffer}_tile"), load.dtype, (side, columns_of(side, load)), Scope.SHARED
+    )
     rest = [n for n in range(len(nest.index) - 1) if n != turned.axis]
     count = ix.index(side)
     tiles = (ix.ceildiv(size_p, count), ix.ceildiv(size_q, count))
     outer = [nest.extents[n] for n in rest]
     *where, tp, tq = ix.unflatten(block, (*outer, *tiles))
 
-    def each(across: tuple[Var, Expr], down: tuple[Var, Expr], at: Var, body: Stmt) -> Stmt:
-        """Do ``body`` for the tile's elements, threads across, turns and threads down."""
+    by = ix.index(width)
+
+    def each(across: tuple[Var, Expr], down: tuple[Var, Expr], at: Var, stmt: Make) -> Stmt:
+        """Do what ``stmt`` says for the tile's elements, threads across, turns and threads down.
+
+        It is given the place across of an element in the tile.
+        """
         turn = Var(fresh("turn"))
         sizes = {p.name: size_p, q.name: size_q, first_p.name: size_p, first_q.name: size_q}
-        inside = [c for v, _ in (across, down) for c in tail(v, sizes[v.name], side)]
-        body = guarded(inside, body)
-        for (v, t), n in ((across, tx), (down, at)):
-            body = Let(v, ix.add(ix.mul(t, count), n), body)
+        (v, t), (w, s) = across, down
+        if width == 1:
+            body = guarded([*tail(v, sizes[v.name], side), *tail(w, sizes[w.name], side)], stmt(tx))
+            body = Let(v, ix.add(ix.mul(t, count), tx), body)
+        else:
+            part, lane = Var(fresh("part")), Var(fresh("v"))
+            old = p if v is first_p else q
+            body = moved(
+                stmt(ix.add(ix.mul(tx, by), lane)), wide, _to(facts, old, part, lane, width)
+            )
+            body = substitute(body, {p.name: first_p, q.name: first_q}) if v is first_p else body
+            body = let_all({v: ix.add(ix.mul(part, by), lane)}, body)
+            body = For(lane, by, body, LoopKind.VECTORIZED)
+            parts = lanes.part_of_size(facts, sizes[v.name], width)
+            assert parts is not None
+            inside = [*tail(part, parts, side // width), *tail(w, sizes[w.name], side)]
+            body = guarded(inside, body)
+            body = Let(part, ix.add(ix.mul(t, ix.index(side // width)), tx), body)
+        body = Let(w, ix.add(ix.mul(s, count), at), body)
         body = Let(at, ix.add(ix.mul(turn, ix.index(rows)), ty), body)
         return For(turn, ix.index(side // rows), body)
 
     first_p, first_q = Var(fresh(p.name)), Var(fresh(q.name))
     down_in, down_out = Var(fresh("down")), Var(fresh("down"))
-    staged = substitute_expr(load, {p.name: first_p, q.name: first_q})
-    stage = Store(tile.name, (down_in, tx), staged)
-    final = _instead(nest.body, load, Load(tile.name, (tx, down_out), load.dtype))
+
+    def stage(at: Expr) -> Stmt:
+        if width > 1:
+            return Store(tile.name, (down_in, at), load)
+        staged = substitute_expr(load, {p.name: first_p, q.name: first_q})
+        return Store(tile.name, (down_in, at), staged)
+
+    def final(at: Expr) -> Stmt:
+        return _instead(nest.body, load, Load(tile.name, (at, down_out), load.dtype))
+
     body: Stmt = Block(
         (
             each((first_p, tp), (first_q, tq), down_in, stage),
@@ -151,10 +230,25 @@ def tiled(facts: NestFacts, turned: Turned, side: int, rows: int) -> PrimFunc:
     )
     table = {nest.index[n]: w for n, w in zip(rest, where, strict=True)}
     body = let_all(table, body)
-    body = bound(tx, count, "threadIdx.x", body)
+    body = bound(tx, ix.index(side // width), "threadIdx.x", body)
     body = bound(ty, ix.index(rows), "threadIdx.y", body)
     grid = ix.mul(*outer, *tiles)
-    return facts.kernel(bound(block, grid, "blockIdx.x", Allocate(tile, body)), "transpose")
+    body = bound(block, grid, "blockIdx.x", Allocate(tile, body))
+    return facts.kernel(body, "transpose", wide)
+
+
+def _to(
+    facts: NestFacts, along: Var, part: Var, lane: Var, width: int
+) -> Callable[[str, tuple[Expr, ...]], Expr]:
+    """Return where an element of a buffer is that is accessed by vectors along a variable."""
+
+    def to(name: str, index: tuple[Expr, ...]) -> Expr:
+        rest = lanes.from_row(facts, facts.offset(name, index), along, width)
+        assert rest is not None
+        group = facts.affine.expr(plus(rest, {(part.name,): 1}))
+        return ix.add(ix.mul(group, ix.index(width)), lane)
+
+    return to
 
 
 def _instead(s: Stmt, old: Expr, new: Expr) -> Stmt:

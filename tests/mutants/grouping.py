@@ -125,8 +125,8 @@ IDENTITY = Fault(
 TILE = Fault(
     "a tile that is read along the wrong axis, in a schedule",
     "codegen/schedule/transpose.py",
-    "Load(tile.name, (tx, down_out), load.dtype)",
-    "Load(tile.name, (down_out, tx), load.dtype)",
+    "Load(tile.name, (at, down_out), load.dtype)",
+    "Load(tile.name, (down_out, at), load.dtype)",
     ("kernel",),
     ops=("permute_dims",),
 )

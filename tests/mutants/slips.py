@@ -263,6 +263,11 @@ _SCHEDULES = (
         "if p.get((), 0) % lanes:", "kernel", "schedule",
     ),
     _slip(
+        "a warp of a scan that counts itself among those before it", "schedule/scan.py",
+        'earlier = ix.compare("lt", other, warp)', 'earlier = ix.compare("le", other, warp)',
+        "kernel",
+    ),
+    _slip(
         "rows of a transposed tile written beyond the result", "schedule/transpose.py",
         "body = guarded(inside, body)", "body = guarded(inside[:1], body)", "kernel",
     ),

@@ -14,30 +14,33 @@ def _fit(work: Work) -> Fit | None:
 
 def _default(work: Work) -> Values:
     assert work.turned is not None
-    side, rows = transpose.tile_shape(work.facts, work.turned)
-    return {"side": side, "rows": rows}
+    side, rows, width = transpose.tile_shape(work.facts, work.turned)
+    return {"side": side, "rows": rows, "width": width}
 
 
 def _space(work: Work) -> Space:
-    del work
-    return {"side": (4, 8, 16, 32, 64), "rows": powers(1, 32)}
+    assert work.turned is not None
+    width, _ = transpose.width_of(work.facts, work.turned)
+    return {"side": (4, 8, 16, 32, 64), "rows": powers(1, 32), "width": (1, width)}
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of a tile."""
     assert work.turned is not None
-    side = values["side"]
-    return side * values["rows"], side * (side + 1) * work.turned.load.dtype.nbytes
+    side, load = values["side"], work.turned.load
+    columns = transpose.columns_of(side, load)
+    return side * values["rows"] // values["width"], side * columns * load.dtype.nbytes
 
 
 def _legal(work: Work, values: Values) -> bool:
     del work
-    return values["rows"] <= values["side"]
+    return values["rows"] <= values["side"] >= values["width"]
 
 
 def _build(work: Work, values: Values) -> PrimFunc:
     assert work.turned is not None
-    return transpose.tiled(work.facts, work.turned, values["side"], values["rows"])
+    side, rows, width = values["side"], values["rows"], values["width"]
+    return transpose.tiled(work.facts, work.turned, side, rows, width)
 
 
 RECIPE = Recipe("transpose", _fit, _default, _space, _block, _build, _legal)

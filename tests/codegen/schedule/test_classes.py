@@ -270,6 +270,60 @@ def test_rows_of_a_table_are_read_wide(width: int, want: int) -> None:
     assert lanes(m) == ([want] if want else [])
 
 
+@pytest.mark.parametrize(
+    ("sizes", "want"), [((8, 4), [4, 4]), ((4, 12, 8), [4] * 3), ((6, 2), [4])]
+)
+def test_operands_that_begin_at_fours_are_joined_wide(
+    sizes: tuple[int, ...], want: list[int]
+) -> None:
+    g = Graph()
+    parts = [g.param(f"x{n}", 5, size) for n, size in enumerate(sizes)]
+    m = primitive(g.module(g("exp", g("concat", *parts, axis=1))))
+    wide = len(want) > 1
+    assert chosen(m) == ["pointwise_wide" if wide else "pointwise"]
+    assert lanes(m) == (want if wide else [])
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+@pytest.mark.parametrize(("low", "high", "want"), [(4, 4, 2), (8, 0, 2), (0, 4, 2), (1, 3, 1)])
+def test_padding_by_fours_is_wide(n: int, low: int, high: int, want: int) -> None:
+    g = Graph()
+    x, y = g.param("x", N, 8), g.param("y", N, 8 + low + high)
+    fill = g.constant(2.5)
+    padded = g("pad", x, fill, low=(0, low), high=(0, high), mode="constant")
+    m = primitive(g.module(g("add", padded, y), dims=DIMS))
+    assert chosen(m, {"n": n}) == ["pointwise_wide"]
+    assert lanes(m) == [4] * want
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "want"),
+    [
+        (DType.I8, (80, 96), 16), (DType.BF16, (72, 136), 8), (DType.F32, (100, 68), 4),
+        (DType.F64, (64, 64), 4), (DType.BF16, (36, 40), 4), (DType.F32, (66, 68), 0),
+    ],
+)  # fmt: skip
+def test_tiles_are_loaded_and_stored_wide(dtype: DType, shape: tuple[int, int], want: int) -> None:
+    m = unary("permute_dims", *shape, dtype=dtype, axes=(1, 0))
+    assert chosen(m) == ["transpose"]
+    assert lanes(m) == [want] * (2 if want else 0)
+
+
+def test_a_wide_tile_beside_operands_in_order() -> None:
+    g = Graph()
+    x, y, row = g.param("x", 3, 40, 36), g.param("y", 3, 36, 40), g.param("row", 36, 1)
+    m = primitive(g.module(g("add", g("permute_dims", x, axes=(0, 2, 1)), g("add", y, row))))
+    assert chosen(m) == ["transpose"]
+    assert lanes(m) == [4, 4]
+
+
+def test_an_operand_beside_itself_turned() -> None:
+    g = Graph()
+    x = g.param("x", 40, 40)
+    m = primitive(g.module(g("add", g("permute_dims", x, axes=(1, 0)), x)))
+    assert chosen(m) == ["transpose"]
+
+
 def test_what_is_read_by_the_lane_is_not_wide() -> None:
     g = Graph()
     i = g.param("i", 8, dtype=DType.I64)

@@ -85,6 +85,7 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "split columns": (unary("sum", 5001, 7, axes=(0,), keepdims=False), {}, "split"),
     "split argmax": (unary("argmax", 2, 33333, axis=1, keepdims=False), {}, "split"),
     "transpose": (unary("permute_dims", 40, 33, axes=(1, 0)), {}, "transpose"),
+    "wide transpose": (unary("permute_dims", 36, 100, axes=(1, 0)), {}, "transpose"),
     "matmul": (product(), {}, "matmul"),
     "softmax": (softmax(), {}, "rows"),
     "scan": (run(3, 300, axis=1, exclusive=False, reverse=False), {}, "scan"),
