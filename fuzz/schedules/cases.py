@@ -63,6 +63,8 @@ def draw(seed: int, index: int, *, forms: bool = False) -> Case:
     wanted = chance.randint(0, FEW) if forms else chance.randint(1, LONGEST)
     share = MOTIFS_OF_CALLS if subject.func.functions else MOTIFS
     queue = motif(subject.func, chance) if chance.random() < share else []
+    if forms:
+        queue = [steps.of_forms(subject.func, chance) for _ in range(FEW)]
     legal: list[Step] = []
     refused: list[Refused] = []
     f = subject.func

@@ -93,7 +93,7 @@ def _function(m: Maker) -> PrimFunc:
 
 def _part(m: Maker) -> Stmt:
     kinds: list[Callable[[Maker, Var, Var], Stmt]] = [
-        *[blocked] * 3, *[vector] * 2, *[produced] * 2, *[realized] * 2, plain,
+        *[blocked] * 3, *[vector] * 2, *[produced] * 2, *[realized] * 2, plain, strided,
     ]  # fmt: skip
     return m.chance.choice(kinds)(m, m.loop(), m.loop())
 
@@ -101,6 +101,15 @@ def _part(m: Maker) -> Stmt:
 def plain(m: Maker, i: Var, j: Var) -> Stmt:
     """Return two loops around stores."""
     return m.over(i, j, m.some(i, j))
+
+
+def strided(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return a loop of constant extent over a store of every other element, or backwards."""
+    back = ix.sub(ix.index(LEAST - 1), j)
+    count, own = m.chance.choice(((2, ix.mul(j, ix.index(2))), (LEAST, back)))
+    read = m.chance.choice((own, j, back))
+    value = Binary(m.op(), Load("a", (i, read), m.dtype), Load("a", (i, ix.ZERO), m.dtype))
+    return For(i, m.rows, For(j, ix.index(count), Store(m.target(), (i, own), value)))
 
 
 # ---- blocks

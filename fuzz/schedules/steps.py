@@ -218,6 +218,11 @@ WEIGHTS: Mapping[Draw, int] = MappingProxyType(
 )  # fmt: skip
 
 
+def of_forms(f: PrimFunc, chance: random.Random) -> Step:
+    """Return a random step that makes a vector or a block, which may be illegal."""
+    return chance.choice((_vectors, _vectors, _blockize))(View(f, chance))
+
+
 def draw(f: PrimFunc, chance: random.Random) -> Step:
     """Return a random step for a function, which may be illegal."""
     weights = {**WEIGHTS, _tensorize: 6} if f.functions else WEIGHTS
