@@ -100,6 +100,7 @@ class Expressions:
     variables: dict[str, Term] = field(default_factory=dict[str, Term])
     buffers: dict[str, CBuffer] = field(default_factory=dict[str, CBuffer])
     wide: dict[WideKey, str] = field(default_factory=dict[WideKey, str])
+    quotients: dict[Expr, str] = field(default_factory=dict[Expr, str])  # vectors that hold them
     lane: int = -1  # of the vectorised loop being written out
     lanes: int = 0  # of that loop
     lane_var: str = ""
@@ -195,6 +196,8 @@ class Expressions:
     def _binary(self, e: Binary) -> Term:
         dtype = e.lhs.dtype
         op = e.op
+        if op == "div" and (held := self.quotients.get(e)) is not None:
+            return Term(f"{held}.{components(self.lanes)[self.lane]}")
         if isinstance(folded := _folded(e), Const):
             return literal(folded.value, dtype)
         if dtype is DType.BOOL:

@@ -16,6 +16,7 @@ name               meaning
 ``load4_T``        four neighbours from an address that is a multiple of their size, or of 16;
                    likewise 2, 8 and 16 of them
 ``store4_T``       likewise
+``quotients4_f32`` four numbers, each divided by a last; likewise 2, 8 and 16
 ``prefetch_T``     a hint that what an address holds will be loaded
 ``assert_b8``      a fault of the launch unless it is true
 ``inf_T nan_T``    literals that C lacks
@@ -139,6 +140,8 @@ def _memory() -> dict[str, CFunction]:
     for vector, (t, n) in VECTORS.items():
         table[f"load{n}_{t}"] = CFunction((f"const {t} *",), vector)
         table[f"store{n}_{t}"] = CFunction((f"{t} *", vector), "void")
+    for n in WIDTHS:
+        table[f"quotients{n}_f32"] = CFunction((f"f32x{n}", "f32"), f"f32x{n}")
     for t in map(c_type, BYTES):
         table[f"prefetch_{t}"] = CFunction((f"const {t} *",), "void")
     table["assert_b8"] = CFunction(("b8",), "void")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
 from didyma.codegen.emit.expressions import CBuffer, Expressions
-from didyma.codegen.emit.intrinsics import c_type
+from didyma.codegen.emit.intrinsics import c_type, components
 from didyma.codegen.emit.lines import TextLines
 from didyma.codegen.emit.names import c_names
 from didyma.codegen.emit.terms import PRIMARY, SHIFT, Term, index_literal
@@ -21,6 +21,7 @@ from didyma.refimpl.ir.loop import (
     Atomic,
     AttrStmt,
     Barrier,
+    Binary,
     Block,
     BlockRealize,
     Buffer,
@@ -282,13 +283,29 @@ class Statements:
         loaded = {key: self._wide_load(key, n, c_type(d)) for key, d in wide.loads.items()}
         stored = {key: self._wide_temporary(key, n, c_type(d)) for key, d in wide.stores.items()}
         x.wide = loaded | stored
+        x.quotients = {}
+        for e in wide.quotients:
+            x.quotients[e] = self._quotients(e, s.var, n)
         for x.lane in range(n):
             x.variables[s.var.name] = index_literal(x.lane)
             self.write(s.body)
+        x.quotients = {}
         x.wide, x.lane, x.lane_var, x.lanes = outer
         for key, name in stored.items():
             store = f"store{n}_{c_type(wide.stores[key])}"
             self.lines.add(f"{store}({self._address(key, n)}, {name});")
+
+    def _quotients(self, e: Binary, lane: Var, n: int) -> str:
+        """Divide what every lane has by what all share, and return the name of the vector."""
+        x, t = self.expressions, c_type(e.dtype)
+        above, name = self.names.fresh(f"above_x{n}"), self.names.fresh(f"quotients_x{n}")
+        self.lines.add(f"{t}x{n} {above};")
+        for x.lane, part in enumerate(components(n)):
+            x.variables[lane.name] = index_literal(x.lane)
+            self.lines.add(f"{above}.{part} = {x.data(e.lhs).text};")
+        below = x.data(e.rhs).text
+        self.lines.add(f"const {t}x{n} {name} = quotients{n}_{t}({above}, {below});")
+        return name
 
     def _wide_load(self, key: WideKey, n: int, t: str) -> str:
         name = self.names.fresh(f"{key[0]}_x{n}")

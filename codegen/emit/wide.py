@@ -7,7 +7,7 @@ a guard may not be made early, a store behind a guard not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
@@ -55,11 +55,15 @@ WideKey: TypeAlias = tuple[str, Expr]
 
 @dataclass(slots=True)
 class Wide:
-    """Buffer and group index ``x`` of the wide loads and stores of a loop, with their dtype."""
+    """Buffer and group index ``x`` of the wide loads and stores of a loop, with their dtype.
+
+    ``quotients`` are f32 that every lane computes, whose divisors all lanes share.
+    """
 
     lanes: int
     loads: dict[WideKey, DType] = field(default_factory=dict[WideKey, DType])
     stores: dict[WideKey, DType] = field(default_factory=dict[WideKey, DType])
+    quotients: tuple[Binary, ...] = ()
 
 
 def wide_key(buffer: str, at: Sequence[Expr], lane_var: str, lanes: int) -> WideKey | None:
@@ -99,6 +103,8 @@ def find(loop: For, vectors: frozenset[str]) -> Wide | None:
     for s in _flat(loop.body):
         for part in _parts(s):
             for e in _certain(part):
+                if not isinstance(e, Load):
+                    continue
                 if e.buffer not in stored and outside(key := wide_key(e.buffer, e.index, v, lanes)):
                     assert key is not None
                     wide.loads[key] = e.dtype
@@ -110,7 +116,27 @@ def find(loop: For, vectors: frozenset[str]) -> Wide | None:
         ):
             assert key is not None
             wide.stores[key] = s.value.dtype
+    wide.quotients = tuple(_quotients(loop.body, v, inner, stored))
     return wide if wide.loads or wide.stores else None
+
+
+def _quotients(body: Stmt, v: str, inner: Set[str], stored: Sequence[str]) -> Iterator[Binary]:
+    """Yield f32 divided in each lane by a variable from outside, which may be done in advance."""
+    found = set[Expr]()
+    for s in _flat(body):
+        for e in (e for part in _parts(s) for e in _certain(part)):
+            match e:
+                case Binary("div", above, Var(name, DType.F32)) if name not in inner:
+                    below = list(subexprs(above))
+                    names = {x.name for x in below if isinstance(x, Var)}
+                    buffers = {x.buffer for x in below if isinstance(x, Load)}
+                    bare = not any(isinstance(x, LetExpr) or x in found for x in below)
+                    alone = names.isdisjoint(inner - {v}) and buffers.isdisjoint(stored)
+                    if v in names and alone and bare and e not in found:
+                        found.add(e)
+                        yield e
+                case _:
+                    pass
 
 
 def _is_simple(s: Stmt) -> bool:
@@ -148,10 +174,9 @@ def _parts(s: Let | Store) -> tuple[Expr, ...]:
     return (s.value,) if isinstance(s, Let) else (*s.index, s.value)
 
 
-def _certain(e: Expr) -> Iterator[Load]:
-    """Yield the loads that happen whatever the values are."""
-    if isinstance(e, Load):
-        yield e
+def _certain(e: Expr) -> Iterator[Expr]:
+    """Yield an expression and those below it that are evaluated whatever the values are."""
+    yield e
     parts = certain_children(e)
     if isinstance(e, Binary) and e.dtype is DType.BOOL and e.op != "xor":
         parts = parts[:1]  # C may skip the second

@@ -29,6 +29,7 @@ def cases() -> Iterator[LaunchCase]:
     yield from _atomics()
     yield from _shuffles()
     yield from _wide()
+    yield from _quotients()
     yield _local()
     yield _dims()
     yield _guarded()
@@ -317,6 +318,33 @@ def _wide() -> Iterator[LaunchCase]:
         buffers = (("x", x, mul(n, index(k))), ("y", np.zeros_like(x), mul(n, index(k))))
         grid, name = (ceildiv(n, index(32)), _ONE, _ONE), f"wide {dtype} by {k}"
         yield _case(name, body, buffers, {"y": want}, {"n": 75}, grid, (32, 1, 1))
+
+
+def _quotients() -> Iterator[LaunchCase]:
+    names = {2: "xy", 4: "xyzw", **{k: [f"s{n:x}" for n in range(k)] for k in (8, 16)}}
+    rng = np.random.default_rng(0)
+    special = np.array([0.0, -0.0, np.inf, 1e-40, -1e-38, 3e38, 1.0, 7.0], np.float32)
+    for k, lanes in names.items():
+        assigned = "\n".join(f"    r.{p} = w.{p};" for p in lanes)
+        body = f"""\
+  const i64 i = (i64)blockIdx.x * 32 + (i64)threadIdx.x;
+  if (i < n) {{
+    const f32x{k} v = load{k}_f32(&x[i * {k}]);
+    const f32x{k} w = quotients{k}_f32(v, b[i]);
+    f32x{k} r;
+{assigned}
+    store{k}_f32(&y[i * {k}], r);
+  }}
+"""
+        x, b = (rng.standard_normal(m, np.float32) for m in (75 * k, 75))
+        x[::9], b[::7] = np.resize(special, x[::9].shape), np.resize(special[3:], b[::7].shape)
+        with np.errstate(all="ignore"):
+            want = (x.reshape(-1, k) / b[:, None]).reshape(-1)
+        n = Var("n")
+        count = mul(n, index(k))
+        buffers = (("x", x, count), ("b", b, n), ("y", np.zeros_like(x), count))
+        grid = (ceildiv(n, index(32)), _ONE, _ONE)
+        yield _case(f"quotients of {k}", body, buffers, {"y": want}, {"n": 75}, grid, (32, 1, 1))
 
 
 def _local() -> LaunchCase:

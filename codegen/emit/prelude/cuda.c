@@ -135,6 +135,157 @@ FN bf16 cast_f32_bf16(f32 x) {
   return y;
 }
 
+/* Many numbers divided by one.  With a reciprocal, correctly rounded, two fused steps round the
+ * quotient correctly, if neither overflows nor loses bits of the remainder: what could differ is a
+ * quotient within 3/2**25 of an ulp of the middle of two floats, and none of these does (P. Markstein,
+ * Computation of elementary functions on the IBM RISC System/6000 processor, 1990, has the theorem
+ * for a first quotient within an ulp; tests/codegen/runtime/test_quotients.py the others). */
+
+//:
+FN b8 near__(f32 a, f32 least, f32 most) {
+  return (fabsf(a) >= least) & (fabsf(a) <= most);
+}
+
+FN b8 plain__(f32 a) { return near__(a, 0x1p-100f, 0x1p100f); }
+
+FN b8 divides__(f32 b) { return near__(b, 0x1p-20f, 0x1p20f); }
+
+FN f32 quotient__(f32 a, f32 b, f32 y) {
+  f32 q = a * y;
+  return __fmaf_rn(__fmaf_rn(-q, b, a), y, q);
+}
+
+FN f32 divided__(f32 a, f32 b, f32 q) {
+  if (divides__(b) && a == 0.0f) return a * b;
+  return divides__(b) && plain__(a) ? q : a / b;
+}
+
+FN f32x2 quotients2_f32(f32x2 a, f32 b) {
+  f32x2 q;
+  f32 y = __frcp_rn(b);
+  b8 plain = divides__(b);
+  q.x = quotient__(a.x, b, y);
+  q.y = quotient__(a.y, b, y);
+  plain &= plain__(a.x);
+  plain &= plain__(a.y);
+  if (!plain) {
+    q.x = divided__(a.x, b, q.x);
+    q.y = divided__(a.y, b, q.y);
+  }
+  return q;
+}
+
+FN f32x4 quotients4_f32(f32x4 a, f32 b) {
+  f32x4 q;
+  f32 y = __frcp_rn(b);
+  b8 plain = divides__(b);
+  q.x = quotient__(a.x, b, y);
+  q.y = quotient__(a.y, b, y);
+  q.z = quotient__(a.z, b, y);
+  q.w = quotient__(a.w, b, y);
+  plain &= plain__(a.x);
+  plain &= plain__(a.y);
+  plain &= plain__(a.z);
+  plain &= plain__(a.w);
+  if (!plain) {
+    q.x = divided__(a.x, b, q.x);
+    q.y = divided__(a.y, b, q.y);
+    q.z = divided__(a.z, b, q.z);
+    q.w = divided__(a.w, b, q.w);
+  }
+  return q;
+}
+
+FN f32x8 quotients8_f32(f32x8 a, f32 b) {
+  f32x8 q;
+  f32 y = __frcp_rn(b);
+  b8 plain = divides__(b);
+  q.s0 = quotient__(a.s0, b, y);
+  q.s1 = quotient__(a.s1, b, y);
+  q.s2 = quotient__(a.s2, b, y);
+  q.s3 = quotient__(a.s3, b, y);
+  q.s4 = quotient__(a.s4, b, y);
+  q.s5 = quotient__(a.s5, b, y);
+  q.s6 = quotient__(a.s6, b, y);
+  q.s7 = quotient__(a.s7, b, y);
+  plain &= plain__(a.s0);
+  plain &= plain__(a.s1);
+  plain &= plain__(a.s2);
+  plain &= plain__(a.s3);
+  plain &= plain__(a.s4);
+  plain &= plain__(a.s5);
+  plain &= plain__(a.s6);
+  plain &= plain__(a.s7);
+  if (!plain) {
+    q.s0 = divided__(a.s0, b, q.s0);
+    q.s1 = divided__(a.s1, b, q.s1);
+    q.s2 = divided__(a.s2, b, q.s2);
+    q.s3 = divided__(a.s3, b, q.s3);
+    q.s4 = divided__(a.s4, b, q.s4);
+    q.s5 = divided__(a.s5, b, q.s5);
+    q.s6 = divided__(a.s6, b, q.s6);
+    q.s7 = divided__(a.s7, b, q.s7);
+  }
+  return q;
+}
+
+FN f32x16 quotients16_f32(f32x16 a, f32 b) {
+  f32x16 q;
+  f32 y = __frcp_rn(b);
+  b8 plain = divides__(b);
+  q.s0 = quotient__(a.s0, b, y);
+  q.s1 = quotient__(a.s1, b, y);
+  q.s2 = quotient__(a.s2, b, y);
+  q.s3 = quotient__(a.s3, b, y);
+  q.s4 = quotient__(a.s4, b, y);
+  q.s5 = quotient__(a.s5, b, y);
+  q.s6 = quotient__(a.s6, b, y);
+  q.s7 = quotient__(a.s7, b, y);
+  q.s8 = quotient__(a.s8, b, y);
+  q.s9 = quotient__(a.s9, b, y);
+  q.sa = quotient__(a.sa, b, y);
+  q.sb = quotient__(a.sb, b, y);
+  q.sc = quotient__(a.sc, b, y);
+  q.sd = quotient__(a.sd, b, y);
+  q.se = quotient__(a.se, b, y);
+  q.sf = quotient__(a.sf, b, y);
+  plain &= plain__(a.s0);
+  plain &= plain__(a.s1);
+  plain &= plain__(a.s2);
+  plain &= plain__(a.s3);
+  plain &= plain__(a.s4);
+  plain &= plain__(a.s5);
+  plain &= plain__(a.s6);
+  plain &= plain__(a.s7);
+  plain &= plain__(a.s8);
+  plain &= plain__(a.s9);
+  plain &= plain__(a.sa);
+  plain &= plain__(a.sb);
+  plain &= plain__(a.sc);
+  plain &= plain__(a.sd);
+  plain &= plain__(a.se);
+  plain &= plain__(a.sf);
+  if (!plain) {
+    q.s0 = divided__(a.s0, b, q.s0);
+    q.s1 = divided__(a.s1, b, q.s1);
+    q.s2 = divided__(a.s2, b, q.s2);
+    q.s3 = divided__(a.s3, b, q.s3);
+    q.s4 = divided__(a.s4, b, q.s4);
+    q.s5 = divided__(a.s5, b, q.s5);
+    q.s6 = divided__(a.s6, b, q.s6);
+    q.s7 = divided__(a.s7, b, q.s7);
+    q.s8 = divided__(a.s8, b, q.s8);
+    q.s9 = divided__(a.s9, b, q.s9);
+    q.sa = divided__(a.sa, b, q.sa);
+    q.sb = divided__(a.sb, b, q.sb);
+    q.sc = divided__(a.sc, b, q.sc);
+    q.sd = divided__(a.sd, b, q.sd);
+    q.se = divided__(a.se, b, q.se);
+    q.sf = divided__(a.sf, b, q.sf);
+  }
+  return q;
+}
+
 /* A struct is copied lane by lane, whatever its alignment: the words of CUDA's own are not. */
 
 //: T in types

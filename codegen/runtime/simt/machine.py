@@ -283,6 +283,12 @@ class Translator:
                     access.store(r, r.arrays[array], at + i, struct[part], m, line, i == 0)
 
             return write_lanes
+        if name.startswith("quotients"):
+            above, below = self.expr(args[0]), self.expr(args[1])
+            divide, single = self.arithmetic.binary("/"), self.arithmetic.converter("f32")
+            return lambda r, m: {
+                part: single(divide(a, below(r, m))) for part, a in above(r, m).items()
+            }
         if name.startswith("prefetch_"):
             array, index = self._address(args[0])
             return lambda r, m: access.prefetch(r, r.arrays[array], index(r, m), m, line)

@@ -150,14 +150,20 @@ fused_max_subtract_exp_sum_divide_add_0(
     if (row < 9 && k < 10) {
       const i64 part = k;
       f32x4 divide_1_x4;
+      f32x4 above_x4;
+      above_x4.x = exp_f32(x_row[turn * 4] - max_acc);
+      above_x4.y = exp_f32(x_row[turn * 4 + 1] - max_acc);
+      above_x4.z = exp_f32(x_row[turn * 4 + 2] - max_acc);
+      above_x4.w = exp_f32(x_row[turn * 4 + 3] - max_acc);
+      const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
       const i64 i1_1 = part * 4;
-      divide_1_x4.x = (exp_f32(x_row[turn * 4] - max_acc) / sum_acc - (where == i1_1 ? 1.0f : 0.0f)) / 9.0f;
+      divide_1_x4.x = (quotients_x4.x - (where == i1_1 ? 1.0f : 0.0f)) / 9.0f;
       const i64 i1_1_1 = part * 4 + 1;
-      divide_1_x4.y = (exp_f32(x_row[turn * 4 + 1] - max_acc) / sum_acc - (where == i1_1_1 ? 1.0f : 0.0f)) / 9.0f;
+      divide_1_x4.y = (quotients_x4.y - (where == i1_1_1 ? 1.0f : 0.0f)) / 9.0f;
       const i64 i1_1_2 = part * 4 + 2;
-      divide_1_x4.z = (exp_f32(x_row[turn * 4 + 2] - max_acc) / sum_acc - (where == i1_1_2 ? 1.0f : 0.0f)) / 9.0f;
+      divide_1_x4.z = (quotients_x4.z - (where == i1_1_2 ? 1.0f : 0.0f)) / 9.0f;
       const i64 i1_1_3 = part * 4 + 3;
-      divide_1_x4.w = (exp_f32(x_row[turn * 4 + 3] - max_acc) / sum_acc - (where == i1_1_3 ? 1.0f : 0.0f)) / 9.0f;
+      divide_1_x4.w = (quotients_x4.w - (where == i1_1_3 ? 1.0f : 0.0f)) / 9.0f;
       store4_f32(&divide_1[(i0 * 10 + part) * 4], divide_1_x4);
     }
   }

@@ -157,10 +157,16 @@ fused_max_subtract_exp_sum_divide_mult_1(
     if (row < 6 && k < 25) {
       const i64 part = k;
       f32x4 multiply_x4;
-      multiply_x4.x = reshape_1 * (exp_f32(x_row[turn * 4] - max_acc) / sum_acc);
-      multiply_x4.y = reshape_1 * (exp_f32(x_row[turn * 4 + 1] - max_acc) / sum_acc);
-      multiply_x4.z = reshape_1 * (exp_f32(x_row[turn * 4 + 2] - max_acc) / sum_acc);
-      multiply_x4.w = reshape_1 * (exp_f32(x_row[turn * 4 + 3] - max_acc) / sum_acc);
+      f32x4 above_x4;
+      above_x4.x = exp_f32(x_row[turn * 4] - max_acc);
+      above_x4.y = exp_f32(x_row[turn * 4 + 1] - max_acc);
+      above_x4.z = exp_f32(x_row[turn * 4 + 2] - max_acc);
+      above_x4.w = exp_f32(x_row[turn * 4 + 3] - max_acc);
+      const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
+      multiply_x4.x = reshape_1 * quotients_x4.x;
+      multiply_x4.y = reshape_1 * quotients_x4.y;
+      multiply_x4.z = reshape_1 * quotients_x4.z;
+      multiply_x4.w = reshape_1 * quotients_x4.w;
       store4_f32(&multiply[(i0 * 25 + part) * 4], multiply_x4);
     }
   }

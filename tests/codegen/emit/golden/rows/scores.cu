@@ -147,10 +147,16 @@ fused_multiply_where_max_subtract_exp_0(
     if (row < 72 && k < 5) {
       const i64 part = k;
       f32x4 divide_x4;
-      divide_x4.x = exp_f32((mask_row[turn * 4] ? s_row[turn * 4] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
-      divide_x4.y = exp_f32((mask_row[turn * 4 + 1] ? s_row[turn * 4 + 1] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
-      divide_x4.z = exp_f32((mask_row[turn * 4 + 2] ? s_row[turn * 4 + 2] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
-      divide_x4.w = exp_f32((mask_row[turn * 4 + 3] ? s_row[turn * 4 + 3] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
+      f32x4 above_x4;
+      above_x4.x = exp_f32((mask_row[turn * 4] ? s_row[turn * 4] * 0.125f : -inf_f32()) - max_acc);
+      above_x4.y = exp_f32((mask_row[turn * 4 + 1] ? s_row[turn * 4 + 1] * 0.125f : -inf_f32()) - max_acc);
+      above_x4.z = exp_f32((mask_row[turn * 4 + 2] ? s_row[turn * 4 + 2] * 0.125f : -inf_f32()) - max_acc);
+      above_x4.w = exp_f32((mask_row[turn * 4 + 3] ? s_row[turn * 4 + 3] * 0.125f : -inf_f32()) - max_acc);
+      const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
+      divide_x4.x = quotients_x4.x;
+      divide_x4.y = quotients_x4.y;
+      divide_x4.z = quotients_x4.z;
+      divide_x4.w = quotients_x4.w;
       store4_f32(&divide[(i0 * 180 + i1 * 60 + i2 * 5 + part) * 4], divide_x4);
     }
   }

@@ -196,10 +196,16 @@ fused_sum_max_subtract_exp_sum_divide_0(
     if (row < 9 && k < 10) {
       const i64 part = k;
       f32x4 divide_1_x4;
-      divide_1_x4.x = (exp_f32(x_row[turn * 4] - max_acc) / sum_1_acc * sum_acc - target_row[turn * 4]) / 9.0f;
-      divide_1_x4.y = (exp_f32(x_row[turn * 4 + 1] - max_acc) / sum_1_acc * sum_acc - target_row[turn * 4 + 1]) / 9.0f;
-      divide_1_x4.z = (exp_f32(x_row[turn * 4 + 2] - max_acc) / sum_1_acc * sum_acc - target_row[turn * 4 + 2]) / 9.0f;
-      divide_1_x4.w = (exp_f32(x_row[turn * 4 + 3] - max_acc) / sum_1_acc * sum_acc - target_row[turn * 4 + 3]) / 9.0f;
+      f32x4 above_x4;
+      above_x4.x = exp_f32(x_row[turn * 4] - max_acc);
+      above_x4.y = exp_f32(x_row[turn * 4 + 1] - max_acc);
+      above_x4.z = exp_f32(x_row[turn * 4 + 2] - max_acc);
+      above_x4.w = exp_f32(x_row[turn * 4 + 3] - max_acc);
+      const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_1_acc);
+      divide_1_x4.x = (quotients_x4.x * sum_acc - target_row[turn * 4]) / 9.0f;
+      divide_1_x4.y = (quotients_x4.y * sum_acc - target_row[turn * 4 + 1]) / 9.0f;
+      divide_1_x4.z = (quotients_x4.z * sum_acc - target_row[turn * 4 + 2]) / 9.0f;
+      divide_1_x4.w = (quotients_x4.w * sum_acc - target_row[turn * 4 + 3]) / 9.0f;
       store4_f32(&divide_1[(i0 * 10 + part) * 4], divide_1_x4);
     }
   }

@@ -152,10 +152,16 @@ fused_max_subtract_exp_sum_divide_0(const f32 *__restrict__ x, f32 *__restrict__
     if (row < 6 && k < 25) {
       const i64 part = k;
       f32x4 divide_x4;
-      divide_x4.x = exp_f32(x_row[turn * 4] - max_acc) / sum_acc;
-      divide_x4.y = exp_f32(x_row[turn * 4 + 1] - max_acc) / sum_acc;
-      divide_x4.z = exp_f32(x_row[turn * 4 + 2] - max_acc) / sum_acc;
-      divide_x4.w = exp_f32(x_row[turn * 4 + 3] - max_acc) / sum_acc;
+      f32x4 above_x4;
+      above_x4.x = exp_f32(x_row[turn * 4] - max_acc);
+      above_x4.y = exp_f32(x_row[turn * 4 + 1] - max_acc);
+      above_x4.z = exp_f32(x_row[turn * 4 + 2] - max_acc);
+      above_x4.w = exp_f32(x_row[turn * 4 + 3] - max_acc);
+      const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
+      divide_x4.x = quotients_x4.x;
+      divide_x4.y = quotients_x4.y;
+      divide_x4.z = quotients_x4.z;
+      divide_x4.w = quotients_x4.w;
       store4_f32(&divide[(i0 * 25 + part) * 4], divide_x4);
     }
   }
