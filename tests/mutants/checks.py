@@ -26,6 +26,7 @@ from didyma.oracle.conformance import calls
 from didyma.refimpl.ir.expr import ZERO
 from tests.mutants import faulty
 
+VARIED, VARIANTS = "variants on host", "kernels.variants"
 # Of the case of an index: the level, kind and message of its first finding, or None; or, of what
 # finds nothing by itself, the decisions that the compiler made.
 Verdict: TypeAlias = tuple[str, str, str]
@@ -42,11 +43,23 @@ class Check:
     open: Callable[[], Judge]
 
 
+@dataclass(frozen=True, slots=True)
+class Varied(Graphs):
+    """Graphs whose kernels have variants, of which few of those in campaigns have any."""
+
+    def draw(self, seed: int, index: int) -> Case:
+        """Return a graph as campaigns draw it, compiled with three variants of a kernel."""
+        case = Graphs.draw(self, seed, index)
+        changes = (c for c in case.changes if c[0] != VARIANTS)
+        return replace(case, changes=(*changes, (VARIANTS, 3)))
+
+
 def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Check, ...]:
     """Return the checks, the quickest first.
 
     They are the campaigns of every domain that ``didyma fuzz`` has, those with engines on each of
-    two, one on graphs with control flow alone, kernels with faults, and the conformance suite.
+    two, one on graphs with control flow alone, one on graphs whose kernels have variants, kernels
+    with faults, and the conformance suite.
     The campaign on graphs on ``host`` has so many programs.  Last, the decisions of compiles: a
     rewrite or schedule that is no longer found leaves programs right.
     """
@@ -62,6 +75,7 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
         *(campaign(on(e.name, "simt"), e.make(Setup(("simt",))), seed, programs // 2)
           for e in others),
         campaign("control flow", Graphs(("host",), controlled=1), seed, programs // 4),
+        campaign(VARIED, Varied(("host",)), seed, programs // 4),
         conforms("simt", suite, share=7),
         Check("decisions", 2 * programs, partial(_decisions, seed)),
     )  # fmt: skip
@@ -74,7 +88,8 @@ def on(domain: str, engine: str) -> str:
 
 def of_levels(engine: str) -> tuple[str, ...]:
     """Return the checks on an engine whose findings name levels of the compile, or the engine."""
-    names = (e.name if e.alone else on(e.name, engine) for e in DOMAINS.values())
+    names = [e.name if e.alone else on(e.name, engine) for e in DOMAINS.values()]
+    names += [VARIED] if engine == "host" else []
     return tuple(n for n in names if n not in ("planners", "programs"))
 
 
@@ -226,6 +241,6 @@ def texts(seed: int, programs: range) -> list[Text]:
 
 
 def _drawn(name: str, seed: int, index: int) -> tuple[Case, Options]:
-    domain = Graphs(("host",), controlled=1) if name == "control flow" else graphs("host")
-    case = domain.draw(seed, index)
+    own = {"control flow": Graphs(("host",), controlled=1), VARIED: Varied(("host",))}
+    case = own.get(name, graphs("host")).draw(seed, index)
     return case, case.options(Options())
