@@ -163,7 +163,7 @@ _RUNS = _table(
     ("not-an-array", "An input of a generated wrapper is no NumPy array.",
      "call(engine, [[1.0, 2.0]])"),
     ("not-contiguous", "An array on the device is not in row-major order.",
-     "exe(x.T) of a CuPy array x, on engine cuda"),
+     "exe(x.T) of a CuPy array x, on engine host"),
     ("too-large", "The values of a program do not fit in memory.",
      "$ didyma check MODEL.onnx --dim n=1000000000"),
     ("unknown-kernel", "A kernel is launched that the loaded text does not have.",

@@ -13,7 +13,7 @@ from didyma.codegen.runtime.device_array import DeviceArray, as_given, on_gpu
 from didyma.codegen.runtime.driver import DEFAULT
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.libraries import Library, Make, library
-from didyma.codegen.runtime.prepared import Prepared
+from didyma.codegen.runtime.prepared import FEWEST, Prepared
 from didyma.codegen.runtime.record import TooLong, obstacle, record
 from didyma.refimpl.ir.graph import Function
 from didyma.refimpl.ir.types import DType, nbytes_of
@@ -57,7 +57,7 @@ def _on_cuda(
         if first is None:
             return run(engine, arguments(entry, inputs))
         results: list[DeviceArray] = run(
-            engine.resident, arguments_on(engine.number, entry, inputs)
+            engine.resident, arguments_on(engine.number, entry, inputs, engine.pack)
         )
     except KernelFault as e:
         raise engine.failure(e, f"kernel {e.faults[0].kernel}") from e
@@ -156,7 +156,8 @@ class _Calls:
         first = next((x for x in inputs if on_gpu(x)), None)
         if first is None:
             return self.wrapped(inputs)
-        given = arguments_on(self.engine.number, self.compiled.source.entry, inputs)
+        engine, entry = self.engine, self.compiled.source.entry
+        given = arguments_on(engine.number, entry, inputs, engine.pack)
         arrays = [a for a in given if isinstance(a, DeviceArray)]
         if len(arrays) < len(given):
             return self.wrapped(inputs)
@@ -168,7 +169,7 @@ class _Calls:
             ready = self._keep(kinds, None if call is None else _Ready(call, None, ()))
         if ready is None:
             return self.wrapped(inputs)
-        engine, r = self.engine, ready.call.recording
+        r = ready.call.recording
         made = [engine.allocate(nbytes_of(x.dtype, x.shape)) for x in r.results]
         scratch = engine.allocate(r.scratch)
         blocks = (*(a.address for a in arrays), scratch.address, *(b.address for b in made))
@@ -176,3 +177,12 @@ class _Calls:
         engine.free(scratch)
         lent = (engine.lend(b, x.dtype, x.shape) for b, x in zip(made, r.results, strict=True))
         return [as_given(a, first) for a in lent]
+
+
+def means(c: Compiled) -> tuple[str, ...]:
+    """Return how calls with arrays on a GPU run, in sentences."""
+    why = obstacle(c.program)
+    graph = f"from {FEWEST} launches on, repeated calls replay them as one CUDA graph"
+    how = f"by the wrapper, launch by launch: {why}" if why else f"prepared for each shape; {graph}"
+    order = "read where they are in row-major order, else copied into it by one kernel on the GPU"
+    return f"calls with arrays on a GPU are {how}", f"inputs there are {order}"

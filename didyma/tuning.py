@@ -18,9 +18,11 @@ from didyma.codegen.codegens import Codegen
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.pipeline import compile as compile_module
+from didyma.codegen.routines import registered
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.registry import targets
 from didyma.codegen.runtime.simt import Simt
+from didyma.codegen.schedule.dispatch import names
 from didyma.codegen.schedule.recipes.point import parse_all, show_all
 from didyma.codegen.select.at_run import AtRun, sites
 from didyma.codegen.select.cache import Cache, Pick, Verdict, default_path
@@ -48,7 +50,7 @@ from didyma.oracle.compare import compare
 from didyma.oracle.primitives import PrimitiveBars, concrete
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.graph import COMPILER, Module
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array, from_memory
@@ -75,7 +77,8 @@ class Bars:
 
     def __call__(self, c: Candidate, engine: Engine) -> str:
         """Return why a candidate is wrong, or nothing; errors of engines pass."""
-        return self._checked(c) or self._compared(c, engine)
+        seen = self._checked(c) if c.kernels else ""  # a routine has no text to check
+        return seen or self._compared(c, engine)
 
     @cached_property
     def _raw(self) -> list[Array]:
@@ -99,7 +102,7 @@ class Bars:
         engine = Simt(blocks=max(2, LANES // threads))
         bench = Bench.of(engine, self.loop, self.env, self._raw)
         try:
-            bench.runner(c, engine.load(c.text))()
+            bench.runner(c)()
         except KernelFault as e:
             return f"simt: {e}"
         return ""
@@ -107,7 +110,7 @@ class Bars:
     def _compared(self, c: Candidate, engine: Engine) -> str:
         raw = run_once(engine, self.loop, c, self._raw, self.env)
         f = self.fused.function(self.name)
-        bars = self._bars.bars(self.name, self._inputs, self.env, c.kernels)
+        bars = self._bars.bars(self.name, self._inputs, self.env, c.kernels or (self.loop,))
         types = concrete(f.result_types(), self.env)
         for name, bar, a, t in zip(f.results, bars, raw, types, strict=True):
             found = compare(name, bar, from_memory(a, t.dtype, _sizes(t)), t)
@@ -214,7 +217,17 @@ def chosen(
     several = options.kernels.variants > 1
     open_ = _open(picker, lowered.loops) if several else frozenset[str]()
     text = show_all({name: c.points for name, c in choices.items() if name not in open_})
-    return options.changed({"kernels.choices": text})
+    return options.changed({"kernels.choices": text, "graph.routines": _routines(options, choices)})
+
+
+def _routines(options: Options, choices: Mapping[str, Choice]) -> tuple[str, ...]:
+    """Return the routines of options, and those that are the choice of a function."""
+    picked_ = {p.recipe for c in choices.values() for p in c.points} - {*names()}
+    if not picked_:  # without a look at entry points, which takes milliseconds
+        return options.graph.routines
+    known = (*options.graph.routines, *plugins.names(plugins.ROUTINES))
+    own = {*options.graph.routines}
+    return tuple(dict.fromkeys(r for r in known if r in picked_ | own))
 
 
 def pickers(
@@ -281,7 +294,10 @@ def picked(c: Compiled, options: Options, run: AtRun | None = None) -> dict[str,
     found = run.choices() if run is not None else {}
     several = {name: at for name, at in found.items() if len({*at.values()}) > 1}
     latest = {name: [*at.values()][-1] for name, at in found.items()}
-    return record(c.loops, rows | latest, several)
+    made = record(c.loops, rows | latest, several)
+    taken = (f.name for f in c.fused.functions if COMPILER in f.attr and f.name in given)
+    made["choices"] |= {name: {"choice": str(Choice(given[name]))} for name in taken}
+    return made
 
 
 def _called(options: Options) -> tuple[Codegen, ...]:
@@ -331,7 +347,7 @@ class Tuner:
         judge = Bars(self.fused, request.name, request.loop, request.env, seed)
         task = Task(
             request.loop, request.options, request.engine, request.env, seed, request.source,
-            _called(request.options),
+            _called(request.options), tuple(r for r in registered() if _pickles(r)),
         )  # fmt: skip
         known = {t: v.reason for t, v in self.cache.verdicts(key.digest).items()}
         count = 0

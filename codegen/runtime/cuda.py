@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from didyma.codegen.runtime import driver
+from didyma.codegen.runtime import driver, strided
 from didyma.codegen.runtime.compiler import cache_folder, store
 from didyma.codegen.runtime.device_array import DeviceArray
+from didyma.codegen.runtime.dlpack import Borrowed
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature, words
 from didyma.codegen.runtime.nvrtc import SOUND, NvrtcCompiler
@@ -108,6 +109,7 @@ class Cuda:
         self._resident = False
         self.reads = self  # the engine whose downloads are NumPy arrays
         self.number = device
+        self._packers: dict[tuple[int, int], CudaLoaded] = {}
         self._streams: dict[int, pycuda_driver.Stream] = {}
         self._context: pycuda_driver.Context | None = self.device.retain_primary_context()
         self._context.push()
@@ -118,6 +120,7 @@ class Cuda:
         """Give the context back; the engine and its buffers are dead afterwards."""
         if self._context is not None:
             self._streams.clear()
+            self._packers.clear()
             self._pool = None
             vars(self).pop("resident", None)
             self._context.pop()
@@ -211,6 +214,22 @@ class Cuda:
         """Return a whole allocation as an array that stays on the GPU."""
         buffer.lent = True
         return DeviceArray(buffer.address, dtype, shape, self.number, buffer.owner)
+
+    def pack(self, found: Borrowed) -> DeviceArray:
+        """Copy an array that is not in row-major order into a new one that is, on the GPU."""
+        rank, nbytes = len(found.shape), found.dtype.numpy.itemsize
+        kernel = self._packers.get((rank, nbytes))
+        if kernel is None:
+            kernel = self._packers[rank, nbytes] = self.load(strided.text(rank, nbytes))
+        made = self.allocate(nbytes_of(found.dtype, found.shape))
+        sizes = strided.sizes(found.shape, found.strides)
+        lowest = found.address - nbytes * sizes["first"]
+        given = CudaBuffer(lowest, nbytes * sizes["span"], found.owner)
+        try:
+            kernel.launch(strided.NAME, (given, made), sizes)
+        except KernelFault as e:
+            raise self.failure(e, f"kernel {strided.NAME}") from e
+        return self.lend(made, found.dtype, found.shape)
 
     def _kept(self, buffer: CudaBuffer, dtype: DType, shape: tuple[int, ...]) -> DeviceArray:
         """Return a buffer's first bytes as an array that stays on the GPU.

@@ -7,6 +7,7 @@ result is lent to the library that the inputs came from.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -101,11 +102,25 @@ def on_gpu(array: Any) -> bool:
     return hasattr(array, "__cuda_array_interface__")
 
 
-def borrow(array: Any, device: int) -> DeviceArray:
+def refused(found: dlpack.Borrowed) -> DeviceArray:
+    """Raise DidymaError ``not-contiguous`` for an array that is not in row-major order."""
+    raise DidymaError(
+        "not-contiguous",
+        "an array on a GPU",
+        got=f"strides {found.strides}",
+        want=f"strides {dlpack.row_major(found.shape)}",
+        help="copy it in row-major order first",
+    )
+
+
+def borrow(
+    array: Any, device: int, pack: Callable[[dlpack.Borrowed], DeviceArray] = refused
+) -> DeviceArray:
     """Borrow an array on a GPU for work on CUDA's default stream.
 
-    Errors: ``device-mismatch`` for one on another GPU, ``not-contiguous`` for one that is not in
-    row-major order, ``input-dtype``.
+    ``pack`` makes the copy of one that is not in row-major order.
+
+    Errors: ``device-mismatch`` for one on another GPU, ``input-dtype``, and as ``pack``.
     """
     if isinstance(array, DeviceArray):
         found = dlpack.Borrowed(
@@ -122,13 +137,7 @@ def borrow(array: Any, device: int) -> DeviceArray:
             want=f"one on GPU {device}, where the program runs",
         )  # fmt: skip
     if not found.is_packed:
-        raise DidymaError(
-            "not-contiguous",
-            type(array).__name__,
-            got=f"strides {found.strides}",
-            want=f"strides {dlpack.row_major(found.shape)}",
-            help="copy it in row-major order first",
-        )
+        return pack(found)
     return DeviceArray(found.address, found.dtype, found.shape, device, found.owner)
 
 

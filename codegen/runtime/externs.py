@@ -38,20 +38,9 @@ class Bound:
         if self.implementation is None:
             env = {s: sizes[s] for s in self.external.sizes}
             return tuple(graph.run(self.module, inputs, env))
-        made = self.implementation(*inputs)
-        results: list[Any] = [*made] if isinstance(made, (tuple, list)) else [made]
-        return self._checked([np.asarray(a) for a in results], sizes)
-
-    def _checked(self, results: list[Array], sizes: Mapping[str, int]) -> tuple[Array, ...]:
         f = self.external.function
         want = [(t.dtype.numpy, dims.values(t.shape, sizes)) for t in f.result_types()]
-        got = [(a.dtype, a.shape) for a in results]
-        if got != want:
-            raise DidymaError(
-                "extern-result", f"@{f.name}", got=_listed(got), want=_listed(want),
-                help="an implementation returns one array for each result of the function",
-            )  # fmt: skip
-        return tuple(results)
+        return results(self.implementation(*inputs), want, f.name)
 
     def routine(
         self,
@@ -72,6 +61,24 @@ class Bound:
             source = engine.upload(result)
             engine.copy(target, source)
             engine.free(source)
+
+
+def results(
+    made: Any, want: Sequence[tuple[np.dtype[Any], tuple[int, ...]]], name: str
+) -> tuple[Array, ...]:
+    """Return what an implementation of a function made as arrays of these dtypes and shapes.
+
+    DidymaError ``extern-result`` where they are others.
+    """
+    each: list[Any] = [*made] if isinstance(made, (tuple, list)) else [made]
+    found = tuple(np.asarray(a) for a in each)
+    got = [(a.dtype, a.shape) for a in found]
+    if got != want:
+        raise DidymaError(
+            "extern-result", f"@{name}", got=_listed(got), want=_listed(want),
+            help="an implementation returns one array for each result of the function",
+        )  # fmt: skip
+    return found
 
 
 def bound(

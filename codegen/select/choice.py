@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from didyma.codegen import codegens
 from didyma.codegen.claims import claim
 from didyma.codegen.codegens import Asked
 from didyma.codegen.emit import cuda
 from didyma.codegen.options import Options
+from didyma.codegen.routines import Routine, registered
 from didyma.codegen.runtime.engine import KernelText
 from didyma.codegen.schedule import dispatch
 from didyma.codegen.schedule.recipes.point import Point, parse, show
@@ -41,16 +43,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A choice with the kernels that it gives, in launch order, and their text."""
+    """A choice with the kernels that it gives, in launch order, and their text; or a routine."""
 
     choice: Choice
     kernels: tuple[Kernel, ...]
     text: KernelText
+    routine: Routine | None = None
 
     @property
     def digest(self) -> str:
         """A hash of the kernels' text: equal candidates run equal kernels."""
-        return digest(self.text.source)
+        return digest(self.text.source if self.routine is None else f"routine {self.routine.name}")
 
 
 def digest(text: str) -> str:
@@ -97,12 +100,26 @@ def _points(
     yield from dispatch.points(loop, options)
     if asked is not None:
         yield from ((p,) for c in codegens.others(options) for p in codegens.points(c, asked))
+        yield from ((Point.of(r.name),) for r in _suited(asked, loop))
+
+
+def _suited(asked: Asked, loop: PrimFunc) -> Iterator[Routine]:
+    """Yield the routines for a function; none takes arrays of elements smaller than a byte."""
+    types = (p.type for p in asked.function.params)
+    if not any(t.dtype.is_packed for t in (*types, *asked.function.result_types())):
+        yield from (r for r in registered() if r.suits(asked.function))
 
 
 def build(
-    loop: PrimFunc, options: Options, choice: Choice, function: Function | None = None
+    loop: PrimFunc,
+    options: Options,
+    choice: Choice,
+    function: Function | None = None,
+    called: Sequence[Routine] = (),
 ) -> Candidate:
-    """Make the kernels of a choice; that of a template or codegen needs the ``function``.
+    """Make the kernels of a choice; that of a template, codegen or routine needs the ``function``.
+
+    Routines are those that are ``called``, and those that are registered.
 
     Errors: ``bad-choice`` for one that is not of this function, those of ``claims.claim``, and as
     the laws of loop programs where a kernel needs more than the target has.
@@ -110,6 +127,9 @@ def build(
     loop, text = replace(loop, name="f"), None
     if function is not None and len(choice.points) == 1:
         text = codegens.at(choice.points[0], Asked(function, loop, options.device), options)
+        routine = None if text is not None else _routine(choice, function, called)
+        if routine is not None:
+            return Candidate(choice, (), KernelText("", ()), routine)
     kernels: tuple[Kernel, ...]
     if text is not None:
         kernels = (claim(text, loop, str(choice)),)
@@ -120,6 +140,15 @@ def build(
     return Candidate(choice, kernels, cuda.emit(kernels))
 
 
+def _routine(choice: Choice, function: Function, called: Sequence[Routine]) -> Routine | None:
+    """Return the routine that a choice names, where it suits the function."""
+    (point,) = choice.points
+    if point.values or point.recipe in dispatch.names():
+        return None
+    known = chain(called, registered())
+    return next((r for r in known if r.name == point.recipe and r.suits(function)), None)
+
+
 def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the first of all candidates with equal text.
 
@@ -127,5 +156,5 @@ def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
     """
     found: dict[str, Candidate] = {}
     for c in candidates:
-        found.setdefault(c.text.source, c)
+        found.setdefault(c.digest, c)
     return list(found.values())

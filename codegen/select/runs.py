@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from didyma.codegen.runtime.engine import Engine, Loaded
+from didyma.codegen.routines import Routine
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.externs import results
 from didyma.codegen.select.choice import Candidate
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.kernel import scratch
@@ -40,11 +43,15 @@ class Bench:
                 buffers[b.name] = engine.allocate(count * b.dtype.nbytes)
         return Bench(engine, loop, env, buffers)
 
-    def runner(self, c: Candidate, loaded: Loaded) -> Callable[[], None]:
-        """Return what launches the kernels of a candidate, and waits for them.
+    def runner(self, c: Candidate) -> Callable[[], None]:
+        """Return what launches the kernels of a candidate, or calls its routine, and waits.
 
-        KernelFault from a call where the engine's checks fail.
+        DidymaError ``kernel-text``; KernelFault from a call where the engine's checks fail, and
+        DidymaError ``extern-result`` where a routine returns other arrays.
         """
+        if c.routine is not None:
+            return partial(self._call, c.routine)
+        loaded = self.engine.load(c.text)
         held = dict(self.buffers)
         for b in scratch(c.kernels, held):
             count = math.prod(dims.values(b.shape, self.env))
@@ -61,6 +68,18 @@ class Bench:
             self.engine.join()
 
         return run
+
+    def _call(self, routine: Routine) -> None:
+        """Call a routine on arrays of the operands, and store its results, as programs do."""
+        types = {b.name: (b.dtype, dims.values(b.shape, self.env)) for b in self.loop.params}
+        given = (self.engine.download(self.buffers[n], *types[n]) for n in self.loop.inputs)
+        want = [(types[n][0].numpy, types[n][1]) for n in self.loop.outputs]
+        made = results(routine.call(*given), want, routine.name)
+        for name, result in zip(self.loop.outputs, made, strict=True):
+            source = self.engine.upload(result)
+            self.engine.copy(self.buffers[name], source)
+            self.engine.free(source)
+        self.engine.join()
 
     def outputs(self) -> tuple[Array, ...]:
         """Download the results, as they lie in memory."""
@@ -87,7 +106,7 @@ def run_once(
     """
     bench = Bench.of(engine, loop, env, inputs)
     try:
-        bench.runner(c, engine.load(c.text))()
+        bench.runner(c)()
         return bench.outputs()
     finally:
         bench.free()

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from didyma.codegen.codegens import Codegen
 from didyma.codegen.options import Options
+from didyma.codegen.routines import Routine
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.registry import engine as engine_by_name
 from didyma.codegen.select.choice import Candidate, Choice, build
@@ -34,7 +35,7 @@ class Task:
     """A function to tune, as a child process gets it: at some sizes, on an engine by its name.
 
     ``source`` is the function in the graph, which templates and codegens ask for; ``called`` are
-    those that a call registered, which a child finds by no name.
+    those that a call registered, which a child finds by no name, and so are ``routines``.
     """
 
     loop: PrimFunc
@@ -44,12 +45,13 @@ class Task:
     seed: int
     source: Function | None = None
     called: tuple[Codegen, ...] = ()
+    routines: tuple[Routine, ...] = ()
 
     def build(self, choice: Choice) -> Candidate:
         """Make the kernels of a choice; errors as of ``choice.build``."""
         known = (*self.options.kernels.codegens, *self.called)
         options = self.options.changed({"kernels.codegens": known})
-        return build(self.loop, options, choice, self.source)
+        return build(self.loop, options, choice, self.source, self.routines)
 
 
 def examine(task: Task, judge: Judge, choices: Sequence[Choice], seconds: float, say: Say) -> None:
@@ -103,5 +105,5 @@ def measure(
     for choice in choices:
         begin(str(choice))
         candidate = task.build(choice)
-        runs[str(choice)] = bench.runner(candidate, engine.load(candidate.text))
+        runs[str(choice)] = bench.runner(candidate)
     return decide(runs, str(choices[0]), clock_of(task.engine), seconds, begin)

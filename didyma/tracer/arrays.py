@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from didyma.codegen.runtime.device_array import DeviceArray, borrow, on_gpu
+from didyma.codegen.runtime.dlpack import Borrowed
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Function, Param
 from didyma.refimpl.ir.types import Array, DType
@@ -32,12 +33,18 @@ def arguments(f: Function, inputs: Sequence[AnyArray]) -> list[Array]:
     return [_argument(f, p, a) for p, a in zip(f.params, arrays, strict=True)]
 
 
-def arguments_on(number: int, f: Function, inputs: Sequence[AnyArray]) -> list[Array | DeviceArray]:
+def arguments_on(
+    number: int,
+    f: Function,
+    inputs: Sequence[AnyArray],
+    pack: Callable[[Borrowed], DeviceArray],
+) -> list[Array | DeviceArray]:
     """Return the inputs of a program, those on a GPU as they are and the others as NumPy arrays.
 
-    ``number`` is that of the GPU.  Errors: as of ``borrow``, and ``complex-input``.
+    ``number`` is that of the GPU, and ``pack`` copies what is not in row-major order.  Errors: as
+    of ``borrow``, and ``complex-input``.
     """
-    arrays = [borrow(x, number) if on_gpu(x) else as_array(x) for x in inputs]
+    arrays = [borrow(x, number, pack) if on_gpu(x) else as_array(x) for x in inputs]
     if len(arrays) != len(f.params):
         return arrays
     return [

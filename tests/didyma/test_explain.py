@@ -63,6 +63,22 @@ def test_a_traced_model(traced: Program, tmp_path: Path) -> None:
     assert "f32[7, 5]" in ran.out
 
 
+def test_it_says_how_calls_on_a_gpu_run(traced: Program, tmp_path: Path) -> None:
+    source = tmp_path / "head.dym"
+    source.write_text(str(traced))
+    said = didyma("explain", source, "--out", tmp_path / "out")
+    assert "prepared for each shape" in said.out
+    assert "else copied into it by one kernel on the GPU" in said.out
+
+    def halved(x: Tensor) -> Tensor:
+        (y,) = dd.while_loop(lambda y: dd.max(y) > 1.0, lambda y: y * 0.5, x)
+        return y
+
+    source.write_text(str(dd.trace(dd.f32[6])(halved)))
+    said = didyma("explain", source, "--out", tmp_path / "out")
+    assert "launch by launch: a branch is taken by what is on the GPU" in said.out
+
+
 def test_it_can_be_written_over(traced: Program, tmp_path: Path) -> None:
     source = tmp_path / "head.dym"
     source.write_text(str(traced))

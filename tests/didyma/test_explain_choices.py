@@ -94,7 +94,8 @@ def test_what_tuning_picked_is_told_from_what_the_model_picks(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(file.parent / "cache"))
     assert {r["by"] for r in explained(file, capsys, "cached").values()} == {"heuristic"}
-    assert didyma("tune", file, "--seconds", "0.2", "--jobs", "1", "--json").code == 0
+    said = didyma("tune", file, "--seconds", "0.2", "--timeout", "200", "--jobs", "1", "--json")
+    assert said.code == 0, said.err
     found = explained(file, capsys, "cached")
     assert {r["by"] for r in found.values()} == {"tuned"}
 

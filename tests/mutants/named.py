@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from tests.mutants import faults, form_slips, grouping, slips, step_slips
+from tests.mutants import faults, form_slips, grouping, slips, step_proofs, step_slips
 from tests.mutants.faults import Fault
 from tests.mutants.memory import page as memory
 from tests.mutants.mutant import ROOT, Mutant, Site
@@ -20,6 +20,7 @@ def every() -> Iterator[Target]:
         *chain(*slips.SLIPS.values()),
         *step_slips.FAULTS,
         *form_slips.FAULTS,
+        *step_proofs.FAULTS,
     ):
         yield target(f)
     for i, m in enumerate(memory.faults()):

@@ -282,6 +282,28 @@ def test_arrays_of_unknown_libraries_are_exchanged(gpu: Gpu, tmp_path: Path) -> 
     assert events(gpu, "graph")
 
 
+class Interfaced:
+    """An array of a library that has the CUDA array interface alone."""
+
+    def __init__(self, on: Cuda, a: Array) -> None:
+        self._memory = on.upload(a.base if a.base is not None else a)
+        self.__cuda_array_interface__ = {
+            "shape": a.shape, "strides": a.strides, "typestr": a.dtype.str, "version": 3,
+            "data": (self._memory.address, False),
+        }  # fmt: skip
+
+
+def test_an_array_of_strides_is_put_in_order_by_a_kernel(gpu: Gpu, tmp_path: Path) -> None:
+    on = engine(tmp_path)
+    exe, x, w = compiled(two, on), np.random.default_rng(2).random((12, 8), np.float32), np.ones(12)
+    w = w.astype(np.float32)
+    gpu.log.clear()
+    out = exe(Interfaced(on, x.T), Interfaced(on, w))
+    assert events(gpu, "packed") == ["packed"]
+    truth = dd.interpret(two, np.ascontiguousarray(x.T), w)
+    assert truth.contains(tuple(read(on, y) for y in out))
+
+
 def differing(data: bytes, folder: Path, gpu: Gpu) -> str:
     """Return how prepared calls of a random program differ from the wrapper's, if they do."""
     case = decode(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select.cache import Cache
 from didyma.codegen.select.choice import Choice, build, first, ranked
 from didyma.codegen.select.choosers import Request, Tuned
-from didyma.codegen.select.selector import Limits
+from didyma.codegen.select.selector import Limits, Lost
+from didyma.codegen.select.worker import Task, examine
 from didyma.refimpl.ir.kernel import ClaimedKernel
-from didyma.tuning import Tuner, isolated, target
+from didyma.tuning import Bars, Tuner, isolated, target
 from tests.codegen.select.make import inline
 from tests.errors.test_codes import says
 
@@ -152,13 +154,25 @@ def test_a_wrong_template_is_out_with_its_reason(tmp_path: Path) -> None:
     assert not pick.choice.startswith("wrong")
 
 
+def test_a_child_gets_what_a_call_registered() -> None:
+    r = request(program=repeated)
+    made = compile(repeated.module, r.options, until="lower")
+    judge = Bars(made.fused, r.name, r.loop, {}, seed=5)
+    task = Task(r.loop, r.options, "host", {}, 5, r.source, (TIMES,))
+    said: list[str] = []
+    choice = Choice.parse("times(block=32)")
+    got = isolated(examine, (task, judge, [choice], 60.0), 200.0, said.append)
+    assert not isinstance(got, Lost)
+    assert json.loads(said[-1]) == {"choice": str(choice), "reason": ""}
+
+
 def test_a_template_wins_and_a_later_compile_obeys(tmp_path: Path) -> None:
     """The sum of as many equal numbers is a product, which no recipe knows."""
     cache = Cache(tmp_path / "c.sqlite")
     with dd.register("templates", "times", TIMES):
         r = request(program=repeated)
         made = compile(repeated.module, r.options, until="lower")
-        pick = Tuner(made.fused, cache, LIMITS, isolate=isolated).measure(r)
+        pick = Tuner(made.fused, cache, LIMITS, isolate=inline).measure(r)
         assert pick.choice in ("times(block=32)", "times(block=64)")
         assert pick.seconds < pick.usual
         assert str(Tuned(cache).choose(r)) == pick.choice

@@ -1,0 +1,135 @@
+"""Library routines as candidates beside kernels: judged, timed, picked, and obeyed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didyma as dd
+from didyma.codegen import plugins
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.routines import Routine
+from didyma.codegen.runtime.registry import engine
+from didyma.codegen.select.cache import Cache
+from didyma.codegen.select.choice import Choice, build, ranked
+from didyma.codegen.select.choosers import Request, Tuned
+from didyma.codegen.select.selector import Limits, Lost
+from didyma.codegen.select.worker import Task, examine
+from didyma.refimpl.ir.graph import Function
+from didyma.tuning import Bars, Tuner, isolated, target
+from tests.codegen.select.make import inline
+from tests.errors.test_codes import says
+
+LIMITS = Limits(seconds=8.0, timeout=60.0, candidates=5)
+
+
+@dd.trace(dd.f32[48, 64], dd.f32[64, 40])
+def product(a: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return a @ b
+
+
+def multiplies(f: Function) -> bool:
+    return [n.op for n in f.nodes] == ["matmul"]
+
+
+def blas(a: Any, b: Any) -> Any:
+    return np.matmul(a, b)
+
+
+def doubled(a: Any, b: Any) -> Any:
+    return np.matmul(a, b) * np.float32(2)
+
+
+def turned(a: Any, b: Any) -> Any:
+    return np.matmul(a, b).T
+
+
+BLAS, WRONG, OTHER = (
+    Routine("blas", multiplies, blas),
+    Routine("wrong", multiplies, doubled),
+    Routine("other", multiplies, turned),
+)
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "_CALLED", {})
+
+
+def request() -> tuple[Any, Request]:
+    made = compile(product.module, until="lower")
+    ((name, loop),) = made.loops.items()
+    source = made.fused.function(name)
+    r = Request(name, loop, Options(), "host", target(engine("host")), {}, source)
+    return made.fused, r
+
+
+def given() -> tuple[Any, Any]:
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((48, 64)), rng.standard_normal((64, 40))
+    return a.astype(np.float32), b.astype(np.float32)
+
+
+def test_a_routine_wins_and_a_later_compile_obeys(tmp_path: Path) -> None:
+    """A library's product beats every loop that TinyCC compiles."""
+    cache = Cache(tmp_path / "c.sqlite")
+    with dd.register("routines", "blas", BLAS):
+        fused, r = request()
+        pick = Tuner(fused, cache, LIMITS, isolate=inline).measure(r)
+        assert pick.choice == "blas()"
+        assert pick.seconds < pick.usual
+        exe = dd.compile(product, choose=Tuned(cache))
+        assert not exe.compiled.loops
+        record = exe.choices
+        assert record["choices"][r.name]["choice"] == "blas()"
+        a, b = given()
+        assert np.array_equal(exe(a, b), np.matmul(a, b))
+        assert dd.interpret(product, a, b).contains(exe(a, b))
+        again = dd.compile(product, choose=record)
+        assert np.array_equal(again(a, b), np.matmul(a, b))
+        usual = dd.compile(product)
+        assert usual.compiled.loops, "a compile that was not asked for it makes a kernel"
+    assert Tuned(cache).choose(r) == r.usual, "the routine is gone"
+    with says("bad-choice", "blas", "one of"):
+        dd.compile(product, choose=record)
+
+
+def test_a_child_gets_the_routines_that_a_call_registered() -> None:
+    fused, r = request()
+    judge = Bars(fused, r.name, r.loop, {}, seed=5)
+    task = Task(r.loop, r.options, "host", {}, 5, r.source, (), (BLAS,))
+    said: list[str] = []
+    got = isolated(examine, (task, judge, [Choice.parse("blas()")], 60.0), 200.0, said.append)
+    assert not isinstance(got, Lost)
+    assert json.loads(said[-1]) == {"choice": "blas()", "reason": ""}
+
+
+def test_wrong_routines_are_judged_out() -> None:
+    with dd.register("routines", "wrong", WRONG), dd.register("routines", "other", OTHER):
+        fused, r = request()
+        judge, host = Bars(fused, r.name, r.loop, {}, seed=5), engine("host")
+        wrong, other = (
+            build(r.loop, r.options, Choice.parse(f"{name}()"), r.source)
+            for name in ("wrong", "other")
+        )
+        assert "elements are wrong" in judge(wrong, host)
+        assert wrong.digest != other.digest
+        with says("extern-result", "other", "[48, 40]", "[40, 48]"):
+            judge(other, host)
+
+
+def test_a_choice_keeps_a_function_from_the_routines_of_the_options() -> None:
+    with dd.register("routines", "blas", BLAS):
+        _, r = request()
+        plain = Options().changed({"graph.routines": ("blas",)})
+        assert not compile(product.module, plain).loops
+        pinned = plain.changed({"kernels.choices": f"{r.name}: {r.usual}"})
+        assert [*compile(product.module, pinned).loops] == [r.name]
+        named = plain.changed({"kernels.choices": f"{r.name}: blas()"})
+        assert not compile(product.module, named).loops
+        assert "blas()" in [str(c) for c in ranked(r.loop, r.options, r.source)]
