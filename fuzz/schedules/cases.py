@@ -11,9 +11,9 @@ from didyma.codegen.schedule.steps.records import Schedule, Step, reassociates
 from didyma.fuzz.schedules import functions, steps
 from didyma.fuzz.schedules.functions import Subject
 from didyma.fuzz.schedules.motifs import motif
+from didyma.fuzz.schedules.steps import View
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.walk import exprs, stmts
 
 MEDIAN = 12  # of the steps that a schedule has
 FEW = 5  # steps that one of a function of forms has, at most
@@ -67,11 +67,11 @@ def draw(seed: int, index: int, *, forms: bool = False) -> Case:
         queue = [steps.of_forms(subject.func, chance) for _ in range(FEW)]
     legal: list[Step] = []
     refused: list[Refused] = []
-    f = subject.func
-    while len(legal) < wanted and len(refused) < MOST_REFUSED * wanted and size(f) < LARGEST:
+    f, view = subject.func, View(subject.func, chance)
+    while len(legal) < wanted and len(refused) < MOST_REFUSED * wanted and view.size < LARGEST:
         if not queue and chance.random() < MORE_MOTIFS:
             queue = motif(f, chance)
-        step = queue.pop(0) if queue else steps.draw(f, chance)
+        step = queue.pop(0) if queue else steps.draw(view)
         if reassociates(step) and not subject.exact:
             continue
         try:
@@ -83,12 +83,8 @@ def draw(seed: int, index: int, *, forms: bool = False) -> Case:
             legal.append(step)
             return Case(subject, tuple(legal))
         legal.append(step)
+        view = View(f, chance)
     return Case(subject, tuple(legal), tuple(refused), f)
-
-
-def size(f: PrimFunc) -> int:
-    """Return the number of statements and expressions of a function."""
-    return sum(1 for _ in stmts(f.body)) + sum(1 for _ in exprs(f.body))
 
 
 def smaller(case: Case) -> Iterator[Case]:

@@ -24,7 +24,7 @@ from didyma.refimpl.ir.loop import (
     Store,
 )
 from didyma.refimpl.ir.lowered import written_out
-from didyma.refimpl.ir.walk import stmt_children, stmts
+from didyma.refimpl.ir.walk import exprs, stmt_children, stmts
 
 _FACTORS = (1, 2, 3, 4, 5, 8)
 _LONG = 12  # characters of a name from which on others are given
@@ -32,10 +32,14 @@ _UNUSED = "none"  # the name of no loop
 
 
 class View:
-    """What a random step may name in a function: in its loops, and those of its folds."""
+    """What a random step may name in a function: in its loops, and those of its folds.
+
+    ``size`` is the number of its statements and expressions.
+    """
 
     def __init__(self, f: PrimFunc, chance: random.Random) -> None:
         self.chance = chance
+        self.size = len(stmts(f.body)) + len(exprs(f.body))
         merging = [s for s in stmts(f.body) if isinstance(s, Fold) and s.merge is not None]
         f = written_out(f)
         self.functions = [g.name for g in f.functions]
@@ -223,9 +227,9 @@ def of_forms(f: PrimFunc, chance: random.Random) -> Step:
     return chance.choice((_vectors, _vectors, _blockize))(View(f, chance))
 
 
-def draw(f: PrimFunc, chance: random.Random) -> Step:
-    """Return a random step for a function, which may be illegal."""
-    weights = {**WEIGHTS, _tensorize: 6} if f.functions else WEIGHTS
+def draw(v: View) -> Step:
+    """Return a random step for the function of a view, which may be illegal."""
+    weights = {**WEIGHTS, _tensorize: 6} if v.functions else WEIGHTS
     kinds = list(weights)
-    (kind,) = chance.choices(kinds, [weights[k] for k in kinds])
-    return kind(View(f, chance))
+    (kind,) = v.chance.choices(kinds, [weights[k] for k in kinds])
+    return kind(v)
