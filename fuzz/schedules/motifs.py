@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from didyma.codegen.schedule.steps import records
 from didyma.codegen.schedule.steps.accesses import update_of
@@ -15,6 +15,7 @@ from didyma.refimpl.ir.loop import (
     AXES,
     Allocate,
     Block,
+    Expr,
     Fold,
     For,
     Let,
@@ -24,7 +25,7 @@ from didyma.refimpl.ir.loop import (
     Store,
 )
 from didyma.refimpl.ir.unfold import unfolded
-from didyma.refimpl.ir.walk import exprs, stmts
+from didyma.refimpl.ir.walk import exprs, stmts, subexprs
 
 Motif: TypeAlias = Callable[[PrimFunc, random.Random], list[Step]]
 
@@ -33,7 +34,7 @@ def motif(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return steps that belong together; none where the function has no place for any."""
     kinds: list[Motif] = [
         *[_spread] * 3, _pipelined, _moved, _bound, *[_joined] * 2, _turned_round, *[_named] * 2,
-        *[_copied] * 2, *[_nearer] * 2, *[_swapped] * 2,
+        *[_copied] * 2, *[_nearer] * 3, *[_swapped] * 3,
     ]  # fmt: skip
     if f.functions and chance.random() < 0.7:
         return _called(f, chance)
@@ -135,28 +136,43 @@ def _copied(f: PrimFunc, chance: random.Random) -> list[Step]:
 def _nearer(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return what stages something in a loop, part of whose iterations a condition forbids."""
     f = unfolded(f)
-    loops = [x for x in loops_of(f.body) if _read(x)]
-    if not loops:
+    loops = loops_of(f.body)
+    pairs = [(x.var.name, buffer) for x in loops for buffer in _read(x)]
+    if not pairs:
         return []
-    loop = chance.choice(loops)
-    name, buffer = loop.var.name, chance.choice(_read(loop))
+    far = [(x.var.name, e.buffer) for x in loops for e in exprs(x.body) if _is_placed(e)]
+    name, buffer = chance.choice(far if far and chance.random() < 0.8 else pairs)
     if chance.random() < 0.3:
         return [records.Stage(buffer, name, into="close")]
     split = records.Split(name, chance.choice((2, 3, 4)), Tail.GUARDED, ("far", "near"))
     return [split, records.Stage(buffer, chance.choice(("far", "near", "near")), into="close")]
 
 
+def _is_placed(e: Expr) -> TypeGuard[Load]:
+    """Return whether an expression reads at a place that is itself read from memory."""
+    return isinstance(e, Load) and any(isinstance(x, Load) for i in e.index for x in subexprs(i))
+
+
 def _swapped(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return what takes the iterations of a loop in another order, as for the lanes of a sum."""
     f = unfolded(f)
-    loops = loops_of(f.body)
-    sums = [x for x in loops if any(isinstance(s, Store) and update_of(s) for s in stmts(x.body))]
+    sums = [x for x in loops_of(f.body) if _sums_up(x)]
     if not sums:
         return []
     name = chance.choice(sums).var.name
     tail = chance.choice((Tail.GUARDED, Tail.PEELED))
     split = records.Split(name, chance.choice((2, 3, 4)), tail, ("turn", "lane"))
     return [split, records.Reorder(("lane", "turn"), chance.random() < 0.3)]
+
+
+def _sums_up(loop: For) -> bool:
+    """Return whether all iterations of a loop update one element."""
+    return any(
+        isinstance(s, Store)
+        and update_of(s)
+        and not any(e == loop.var for i in s.index for e in subexprs(i))
+        for s in stmts(loop.body)
+    )
 
 
 def _read(loop: For) -> list[str]:

@@ -48,8 +48,8 @@ ONE_IN_LONG = 30
 ONE_OF_THREADS = 0.05  # of the functions, those of threads from the start
 MOST_SIZE = 12  # of a symbolic side
 PLACES = (
-    *[places.gathered] * 2, *[places.padded] * 2, *[places.folded] * 2, *[places.deep] * 2,
-    places.ragged, places.placed, places.product,
+    *[places.gathered] * 2, *[places.looked_up] * 2, *[places.padded] * 2, *[places.folded] * 2,
+    *[places.deep] * 2, places.ragged, places.placed, places.product,
 )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from didyma.refimpl.ir.loop import (
 )
 
 Draw = Callable[[Maker, Var, Var], Stmt]
+TABLE = "d"  # the parameter that has places
 FEW = 3  # columns that there always are, with the margin, where their number is not known
 
 
@@ -53,12 +54,23 @@ def gathered(m: Maker, i: Var, j: Var) -> Stmt:
     return Allocate(at, Block((fill, For(i, ix.index(count + beyond), For(j, m.columns, body)))))
 
 
+def looked_up(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return rows at places that a parameter gives, which nothing writes."""
+    if all(b.name != TABLE for b in m.buffers):
+        m.buffers.append(Buffer(TABLE, INDEX, m.shape[:1]))
+    count = m.sides[0] if isinstance(m.sides[0], int) else 1
+    given = Load(TABLE, (ix.add(i, ix.index(MARGIN)),), INDEX)  # of the last row: its last element
+    return m.over(i, j, _at_place(m, ix.mod(given, ix.index(count)), i, j))
+
+
 def _at_place(m: Maker, there: Expr, i: Var, j: Var) -> Stmt:
     """Return a store that reads, or writes, a row whose number is read."""
-    read = Load(m.any(), (there, j), m.dtype)
     target = m.target()
-    if m.chance.random() < 0.5:
-        return Store(target, m.at(i, j), Binary(m.op(), read, m.load(i, j, "a")))
+    if m.chance.random() < 0.6:
+        read = Load(m.any() if m.chance.random() < 0.3 else "a", (there, j), m.dtype)
+        # No other element of ``a``, whose place would be known.
+        other = m.number(1) if m.exact else m.load(i, j, m.target())
+        return Store(target, m.at(i, j), Binary(m.op(), read, other))
     if m.dtype.is_int and m.dtype.bits == 32 and m.chance.random() < 0.4:
         return Atomic("add", target, (there, j), m.load(i, j, "a"))
     old = Load(target, (there, j), m.dtype)

@@ -109,5 +109,5 @@ def _hunt(t: Target, say: Say) -> None:
     """Plant a fault in this child, and say whether one of the first cases is wrong."""
     assert t.mutant is not None
     planting.Planter().plant(t.mutant)
-    found = any(judge(cases.draw(11, i), ()).findings for i in range(60))
+    found = any(judge(cases.draw(11, i), ()).findings for i in range(120))
     say("found" if found else "not found")
