@@ -87,12 +87,12 @@ def find(loop: For, vectors: frozenset[str]) -> Wide | None:
     lanes = int(loop.extent.value)
     if lanes not in WIDTHS:
         return None
-    v = loop.var.name
-    inner = {v} | {s.var.name for s in _flat(loop.body) if isinstance(s, Let)}
-    every = [e for s in _flat(loop.body) for part in _parts(s) for e in subexprs(part)]
+    v, flat = loop.var.name, list(_flat(loop.body))
+    inner = {v} | {s.var.name for s in flat if isinstance(s, Let)}
+    every = [e for s in flat for part in _parts(s) for e in subexprs(part)]
     inner |= {e.var.name for e in every if isinstance(e, LetExpr)}
     loaded = {e.buffer for e in every if isinstance(e, Load)}
-    stored = [s.buffer for s in _flat(loop.body) if isinstance(s, Store)]
+    stored = [s.buffer for s in flat if isinstance(s, Store)]
 
     def outside(key: WideKey | None) -> bool:
         if key is None or key[0] not in vectors:
@@ -100,14 +100,15 @@ def find(loop: For, vectors: frozenset[str]) -> Wide | None:
         return not any(isinstance(e, Var) and e.name in inner for e in subexprs(key[1]))
 
     wide = Wide(lanes)
-    for s in _flat(loop.body):
-        for part in _parts(s):
-            for e in _certain(part):
-                if not isinstance(e, Load):
-                    continue
-                if e.buffer not in stored and outside(key := wide_key(e.buffer, e.index, v, lanes)):
-                    assert key is not None
-                    wide.loads[key] = e.dtype
+    certain = list[Expr]()
+    for s in flat:
+        for e in (below := _certain(s)):
+            if not isinstance(e, Load):
+                continue
+            if e.buffer not in stored and outside(key := wide_key(e.buffer, e.index, v, lanes)):
+                assert key is not None
+                wide.loads[key] = e.dtype
+        certain += below
         if (
             isinstance(s, Store)
             and s.buffer not in loaded
@@ -116,27 +117,28 @@ def find(loop: For, vectors: frozenset[str]) -> Wide | None:
         ):
             assert key is not None
             wide.stores[key] = s.value.dtype
-    wide.quotients = tuple(_quotients(loop.body, v, inner, stored))
+    wide.quotients = tuple(_quotients(certain, v, inner, stored))
     return wide if wide.loads or wide.stores else None
 
 
-def _quotients(body: Stmt, v: str, inner: Set[str], stored: Sequence[str]) -> Iterator[Binary]:
+def _quotients(
+    certain: Sequence[Expr], v: str, inner: Set[str], stored: Sequence[str]
+) -> Iterator[Binary]:
     """Yield f32 divided in each lane by a variable from outside, which may be done in advance."""
     found = set[Expr]()
-    for s in _flat(body):
-        for e in (e for part in _parts(s) for e in _certain(part)):
-            match e:
-                case Binary("div", above, Var(name, DType.F32)) if name not in inner:
-                    below = list(subexprs(above))
-                    names = {x.name for x in below if isinstance(x, Var)}
-                    buffers = {x.buffer for x in below if isinstance(x, Load)}
-                    bare = not any(isinstance(x, LetExpr) or x in found for x in below)
-                    alone = names.isdisjoint(inner - {v}) and buffers.isdisjoint(stored)
-                    if v in names and alone and bare and e not in found:
-                        found.add(e)
-                        yield e
-                case _:
-                    pass
+    for e in certain:
+        match e:
+            case Binary("div", above, Var(name, DType.F32)) if name not in inner:
+                below = subexprs(above)
+                names = {x.name for x in below if isinstance(x, Var)}
+                buffers = {x.buffer for x in below if isinstance(x, Load)}
+                bare = not any(isinstance(x, LetExpr) or x in found for x in below)
+                alone = names.isdisjoint(inner - {v}) and buffers.isdisjoint(stored)
+                if v in names and alone and bare and e not in found:
+                    found.add(e)
+                    yield e
+            case _:
+                pass
 
 
 def _is_simple(s: Stmt) -> bool:
@@ -174,11 +176,15 @@ def _parts(s: Let | Store) -> tuple[Expr, ...]:
     return (s.value,) if isinstance(s, Let) else (*s.index, s.value)
 
 
-def _certain(e: Expr) -> Iterator[Expr]:
-    """Yield an expression and those below it that are evaluated whatever the values are."""
-    yield e
-    parts = certain_children(e)
-    if isinstance(e, Binary) and e.dtype is DType.BOOL and e.op != "xor":
-        parts = parts[:1]  # C may skip the second
-    for part in parts:
-        yield from _certain(part)
+def _certain(s: Let | Store) -> list[Expr]:
+    """Return the expressions that are evaluated whatever the values are, parents first."""
+    found, todo = list[Expr](), list(_parts(s)[::-1])
+    while todo:
+        found.append(e := todo.pop())
+        if isinstance(e, (Var, Const)):
+            continue
+        parts = certain_children(e)
+        if isinstance(e, Binary) and e.op in ("and", "or") and e.dtype is DType.BOOL:
+            parts = parts[:1]  # C may skip the second
+        todo += parts[::-1]
+    return found

@@ -14,7 +14,7 @@ from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.dims.polynomial import constant, is_constant, plus, times, without
 from didyma.refimpl.ir.loop import Binary, Const, Expr, Var
-from didyma.refimpl.ir.walk import expr_children
+from didyma.refimpl.ir.walk import expr_children, subexprs
 
 Poly: TypeAlias = dict[tuple[str, ...], int]
 
@@ -151,6 +151,17 @@ class Affine:
         for t in minus:
             total = ix.sub(total, t)
         return total
+
+    def names(self, p: Poly) -> set[str]:
+        """Return the variables on which a polynomial depends, also where it reads memory."""
+        todo, seen = [v for m in p for v in m], set[str]()
+        while todo:
+            if (name := todo.pop()) not in seen:
+                seen.add(name)
+                whole = self._exprs.get(name) or self.lets.get(name)
+                if whole is not None:
+                    todo += [e.name for e in subexprs(whole) if isinstance(e, Var)]
+        return seen
 
     def simplify(self, e: Expr) -> Expr:
         """Return an expression without the divisions that come out even."""

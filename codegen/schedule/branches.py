@@ -34,7 +34,10 @@ def by_vector(facts: NestFacts, s: Stmt, last: Var, part: Var, n: int) -> Stmt:
     def on_expr(e: Expr) -> Expr:
         return _of_vectors(facts, e, last, part, n) or map_expr(on_expr, e)
 
-    return map_stmt(s, on_expr, lambda b: by_vector(facts, b, last, part, n))
+    def on_stmt(b: Stmt) -> Stmt:
+        return map_stmt(b, on_expr, on_stmt)
+
+    return on_stmt(s) if Compare in map(type, exprs(s)) else s
 
 
 def _of_vectors(facts: NestFacts, e: Expr, last: Var, part: Var, n: int) -> Expr | None:

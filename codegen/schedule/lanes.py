@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from didyma.codegen.lower.affine import Poly
 from didyma.codegen.schedule.nest import NestFacts
-from didyma.refimpl.ir.dims.polynomial import coefficient, plus
+from didyma.refimpl.ir.dims.polynomial import plus
 from didyma.refimpl.ir.loop import Expr, Var
-from didyma.refimpl.ir.walk import subexprs
 
 LEAST = 4
 MOST = 16
@@ -51,19 +50,18 @@ def from_row(facts: NestFacts, offset: Poly, last: Var, lanes: int) -> Poly | No
     None unless neighbours along the variable are neighbours in memory, and the offset of the first
     is certainly a multiple of the number of lanes.
     """
-    rest = plus(offset, {(last.name,): 1}, -1)
-    if coefficient(offset, last.name) != {(): 1} or mentions(facts, rest, last):
+    rest = first_of_row(facts, offset, last)
+    return None if rest is None else part(rest, lanes)
+
+
+def first_of_row(facts: NestFacts, offset: Poly, last: Var) -> Poly | None:
+    """Return where an access begins that runs along a loop variable; None for one that does not."""
+    if offset.get((last.name,)) != 1:
         return None
-    return part(rest, lanes)
+    rest = plus(offset, {(last.name,): 1}, -1)
+    return None if mentions(facts, rest, last) else rest
 
 
 def mentions(facts: NestFacts, p: Poly, v: Var) -> bool:
     """Return whether a polynomial depends on a variable, also where it divides or reads memory."""
-    lets = facts.affine.lets
-    todo, seen = [facts.affine.expr(p)], set[str]()
-    while todo:
-        for e in subexprs(todo.pop()):
-            if isinstance(e, Var) and e.name not in seen:
-                seen.add(e.name)
-                todo += [lets[e.name]] if e.name in lets else []
-    return v.name in seen
+    return v.name in facts.affine.names(p)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from didyma.codegen.lower.affine import Affine, Poly
 from didyma.codegen.lower.names import loop_names
@@ -92,6 +92,7 @@ class NestFacts:
     buffers: dict[str, Buffer]
     statements: tuple[Stmt, ...]  # of the body, all of them
     inside: tuple[Expr, ...]  # likewise
+    _sizes: dict[str, list[Poly]] = field(default_factory=dict[str, list[Poly]])  # of buffers
 
     @staticmethod
     def of(func: PrimFunc, nest: Nest, options: Options) -> NestFacts:
@@ -162,8 +163,9 @@ class NestFacts:
 
     def offset(self, buffer: str, index: Sequence[Expr]) -> Poly:
         """Return the row-major offset of an access to a parameter, in elements."""
-        polys = [self.affine.poly(d) for d in self.shape(buffer)]
-        return self.affine.offset(index, polys)
+        if buffer not in self._sizes:
+            self._sizes[buffer] = [self.affine.poly(d) for d in self.shape(buffer)]
+        return self.affine.offset(index, self._sizes[buffer])
 
     def accesses(self) -> Iterator[tuple[str, tuple[Expr, ...]]]:
         """Return the loads and stores of parameters."""

@@ -6,7 +6,7 @@ multiple of their number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from didyma.codegen.lower.affine import Poly
 from didyma.codegen.schedule import branches, lanes
@@ -30,12 +30,15 @@ from didyma.refimpl.ir.walk import map_expr, map_stmt, substitute
 
 def elementwise(facts: NestFacts, schedule: str = "pointwise") -> PrimFunc:
     """Schedule a nest with one thread for each element, or each four."""
-    same = _contiguous(facts)
+    offsets = [(name, facts.offset(name, at)) for name, at in facts.accesses()]
+    same = _contiguous(facts, offsets)
     widths = lanes.widths(facts) if _is_straight(facts.nest.body) else ()
     if same is None:
-        for n in widths if facts.nest.index else ():
+        straight = widths and facts.nest.index
+        firsts = _firsts(facts, offsets) if straight else dict[str, list[Poly]]()
+        for n in widths if firsts else ():
             part = lanes.part_of_size(facts, facts.nest.extents[-1], n)
-            if part is not None and (wide := _wide_in_rows(facts, n)):
+            if part is not None and (wide := _wide_in_rows(facts, firsts, n)):
                 return _vector_in_rows(facts, wide, n, part, schedule)
         return _by_element(facts, schedule)
     numel = facts.nest.numel
@@ -74,8 +77,10 @@ def _by_element(facts: NestFacts, schedule: str) -> PrimFunc:
     return facts.kernel(_spread(facts, i, nest.numel, body), schedule)
 
 
-def _contiguous(facts: NestFacts) -> frozenset[str] | None:
+def _contiguous(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> frozenset[str] | None:
     """Return the parameters that are read and written only at the flat index of the nest.
+
+    ``offsets`` are those of all accesses.
 
     None if a parameter with more than one element is read at another index, or an index
     variable has another use.
@@ -88,8 +93,7 @@ def _contiguous(facts: NestFacts) -> frozenset[str] | None:
     numel = facts.affine.poly(nest.numel)
     same: set[str] = set()
     fixed: set[str] = set()
-    for name, at in facts.accesses():
-        offset = facts.offset(name, at)
+    for name, offset in offsets:
         if offset == flat:
             if facts.affine.poly(ix.mul(*facts.shape(name))) != numel:
                 return None
@@ -168,21 +172,33 @@ def _vector(facts: NestFacts, same: frozenset[str], n: int, count: Expr, schedul
     return facts.kernel(_spread(facts, i, count, loop), f"{schedule}_wide", same)
 
 
-def _wide_in_rows(facts: NestFacts, n: int) -> frozenset[str]:
+def _firsts(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> Mapping[str, list[Poly]]:
+    """Return where the accesses to parameters begin that run along the last axis.
+
+    Those that have other accesses, too, are left out; all are, if a result has another.
+    """
+    firsts, other = dict[str, list[Poly]](), set[str]()
+    for name, offset in offsets:
+        if name not in other:
+            first = lanes.first_of_row(facts, offset, facts.nest.index[-1])
+            if first is None:
+                other.add(name)
+            else:
+                firsts.setdefault(name, []).append(first)
+    if other & {*facts.func.outputs}:
+        firsts.clear()
+    return {name: found for name, found in firsts.items() if name not in other}
+
+
+def _wide_in_rows(facts: NestFacts, firsts: Mapping[str, list[Poly]], n: int) -> frozenset[str]:
     """Return the parameters that are contiguous along the last axis, from multiples of ``n``.
 
     None of them if not every result is, or no operand, or if ``n`` elements of one are too many.
     """
-    wide: set[str] = set()
-    other: set[str] = set()
-    for name, at in facts.accesses():
-        rest = lanes.from_row(facts, facts.offset(name, at), facts.nest.index[-1], n)
-        (other if rest is None else wide).add(name)
-    wide -= other
+    wide = {x for x, found in firsts.items() if all(lanes.part(p, n) is not None for p in found)}
     read = {e.buffer for e in facts.inside if isinstance(e, Load)}
-    if set(facts.func.outputs) & other or not wide & read or not lanes.suit(facts, wide, n):
-        return frozenset()
-    return frozenset(wide)
+    some = not (firsts.keys() - wide) & {*facts.func.outputs} and wide & read
+    return frozenset(wide) if some and lanes.suit(facts, wide, n) else frozenset()
 
 
 def _vector_in_rows(

@@ -34,6 +34,7 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Block,
     Buffer,
+    Const,
     Expr,
     Fold,
     For,
@@ -259,6 +260,8 @@ def _with(s: Stmt, new: Callable[[Load], Load | None]) -> Stmt:
     """Replace those loads for which there is a new one."""
 
     def on_expr(e: Expr) -> Expr:
+        if isinstance(e, (Var, Const)):
+            return e
         found = new(e) if isinstance(e, Load) else None
         return map_expr(on_expr, e) if found is None else found
 

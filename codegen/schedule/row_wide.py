@@ -11,7 +11,7 @@ from didyma.codegen.schedule.nest import WIDE, NestFacts
 from didyma.codegen.schedule.rows import RowNest
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient, plus
-from didyma.refimpl.ir.loop import Expr, Fold, Load, Stmt, Store
+from didyma.refimpl.ir.loop import Const, Expr, Fold, Load, Stmt, Store, Var
 from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts
 
 WIDTHS = (16, 8, 4, 2)  # neighbours that one access may take
@@ -61,6 +61,8 @@ class Wide:
 
     def _moved_expr(self, e: Expr, to: Callable[[str, tuple[Expr, ...]], Expr]) -> Expr:
         def on_expr(e: Expr) -> Expr:
+            if isinstance(e, (Var, Const)):
+                return e
             e = map_expr(on_expr, e)
             if isinstance(e, Load) and e.buffer in self.buffers:
                 return Load(e.buffer, (to(e.buffer, e.index),), e.dtype)
@@ -98,17 +100,20 @@ def widths(facts: NestFacts, rows: RowNest) -> tuple[int, ...]:
     """
     if not facts.wide:
         return (1,)
-    accesses = [(x, at) for x, at in _accesses(facts, rows) if _along(facts, rows, x, at)]
+    offsets = [(x, _offset(facts, rows, x, at)) for x, at in _accesses(facts, rows)]
+    last = rows.axes[-1]
+    along = [(x, p) for x, p in offsets if coefficient(p, last.name) == {(): 1}]
     index = {v.name for v in rows.nest.index}
-    whole = [x for x, at in accesses if index & _names(facts.offset(x, at))]
-    sizes = [facts.buffers[x].dtype.nbytes for x in whole or (x for x, _ in accesses)]
+    whole = [x for x, p in along if index & _names(p)]
+    sizes = [facts.buffers[x].dtype.nbytes for x in whole or (x for x, _ in along)]
+    firsts = [_first(facts, rows, p) for _, p in along]
     found = [
         n
         for n in WIDTHS
         if sizes
         and n * max(sizes) <= WIDE
         and lanes.part(facts.affine.poly(rows.extents[-1]), n) is not None
-        and all(_group(facts, rows, x, at, n) is not None for x, at in accesses)
+        and all(p is not None and lanes.part(p, n) is not None for p in firsts)
     ]
     return (*found, 1)
 
@@ -145,16 +150,20 @@ def _offset(facts: NestFacts, rows: RowNest, name: str, index: Iterable[Expr]) -
         if isinstance(s, Fold)
         for a, v in zip(s.axes, rows.axes, strict=True)
     }
+    offset = facts.offset(name, tuple(index))
+    if table.keys().isdisjoint(_names(offset)):
+        return offset
     found: Poly = {}
-    for m, k in facts.offset(name, tuple(index)).items():
+    for m, k in offset.items():
         found = plus(found, {tuple(sorted(table.get(v, v) for v in m)): k})
     return found
 
 
-def _along(facts: NestFacts, rows: RowNest, name: str, index: Iterable[Expr]) -> bool:
-    """Return whether neighbours in a row are neighbours in memory."""
-    last = rows.axes[-1].name
-    return coefficient(_offset(facts, rows, name, index), last) == {(): 1}
+def _first(facts: NestFacts, rows: RowNest, offset: Poly) -> Poly | None:
+    """Return where an access to the first of a row begins; None unless it runs along the row."""
+    if any(v.startswith("@") for v in _names(offset)):  # perhaps of an axis of one stage alone
+        return None
+    return lanes.first_of_row(facts, offset, rows.axes[-1])
 
 
 def _group(
@@ -164,7 +173,5 @@ def _group(
 
     None unless neighbours along the innermost axis are neighbours in memory, from such a group on.
     """
-    offset = _offset(facts, rows, name, index)
-    if any(v.startswith("@") for v in _names(offset)):  # perhaps of an axis of one stage alone
-        return None
-    return lanes.from_row(facts, offset, rows.axes[-1], width)
+    first = _first(facts, rows, _offset(facts, rows, name, index))
+    return None if first is None else lanes.part(first, width)

@@ -83,16 +83,18 @@ def groups(facts: NestFacts, fold: FoldNest, along: bool) -> Groups | None:
         (fold.ks[-1], fold.extents[-1]) if along else (fold.nest.index[-1], fold.nest.extents[-1])
     )
     read = {e.buffer for e in exprs(fold.fold.step) if isinstance(e, Load)}
+    firsts = [
+        (name, lanes.first_of_row(facts, facts.offset(name, at), axis))
+        for name, at in facts.accesses()
+    ]
     for size in lanes.widths(facts):
         count = lanes.part_of_size(facts, extent, size)
         if count is None:
             continue
-        good, bad = set[str](), set[str]()
-        for name, at in facts.accesses():
-            rest = lanes.from_row(facts, facts.offset(name, at), axis, size)
-            (bad if rest is None else good).add(name)
-        if (good - bad) & read and lanes.suit(facts, good - bad, size):
-            return Groups(axis, size, count, frozenset(good - bad))
+        bad = {name for name, p in firsts if p is None or lanes.part(p, size) is None}
+        good = {name for name, _ in firsts} - bad
+        if good & read and lanes.suit(facts, good, size):
+            return Groups(axis, size, count, frozenset(good))
     return None
 
 

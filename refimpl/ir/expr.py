@@ -65,11 +65,13 @@ def add(*terms: Expr) -> Expr:
     >>> add(Var("i"), index(0)), add(index(2), index(3))
     (Var(name='i', dtype=<DType.I64: 'i64'>), Const(value=5, dtype=<DType.I64: 'i64'>))
     """
+    return reduce(_plus, terms) if terms else ZERO
 
-    def one(a: Expr, b: Expr) -> Expr:
-        return b if a == ZERO else a if b == ZERO else _fold("add", a, b)
 
-    return reduce(one, terms, ZERO)
+def _plus(a: Expr, b: Expr) -> Expr:
+    if isinstance(a, Const) and a == ZERO:
+        return b
+    return a if isinstance(b, Const) and b == ZERO else _fold("add", a, b)
 
 
 def sub(a: Expr, b: Expr) -> Expr:
@@ -79,13 +81,15 @@ def sub(a: Expr, b: Expr) -> Expr:
 
 def mul(*factors: Expr) -> Expr:
     """Return the product of indices; 1 for none."""
+    return reduce(_times, factors) if factors else ONE
 
-    def one(a: Expr, b: Expr) -> Expr:
-        if ZERO in (a, b):
-            return ZERO
-        return b if a == ONE else a if b == ONE else _fold("mul", a, b)
 
-    return reduce(one, factors, ONE)
+def _times(a: Expr, b: Expr) -> Expr:
+    if isinstance(a, Const) and a in (ZERO, ONE):
+        return b if a == ONE else ZERO
+    if isinstance(b, Const) and b in (ZERO, ONE):
+        return a if b == ONE else ZERO
+    return _fold("mul", a, b)
 
 
 def floordiv(a: Expr, b: Expr) -> Expr:

@@ -90,13 +90,13 @@ def certain_children(e: Expr) -> tuple[Expr, ...]:
 
 def map_expr(f: ExprFn, e: Expr) -> Expr:
     """Return an expression with ``f`` applied to its direct subexpressions."""
+    if isinstance(e, (Var, Const)):
+        return e
     old = expr_children(e)
-    new = tuple([f(c) for c in old])
+    new = tuple(map(f, old))
     if all(map(is_, old, new)):
         return e
     match e:
-        case Const() | Var():
-            return e
         case Cast(_, dtype):
             return Cast(new[0], dtype)
         case Unary(op, _):
@@ -274,7 +274,8 @@ def subexprs(e: Expr) -> list[Expr]:
     found, todo = list[Expr](), [e]
     while todo:
         found.append(e := todo.pop())
-        todo += expr_children(e)[::-1]
+        if not isinstance(e, (Var, Const)):
+            todo += expr_children(e)[::-1]
     return found
 
 
@@ -283,17 +284,30 @@ def stmts(s: Stmt) -> list[Stmt]:
     found, todo = list[Stmt](), [s]
     while todo:
         found.append(s := todo.pop())
-        todo += stmt_children(s)[::-1]
+        if not isinstance(s, (Store, Yield)):
+            todo += stmt_children(s)[::-1]
     return found
 
 
 def substitute_expr(e: Expr, table: Mapping[str, Expr]) -> Expr:
     """Replace variables by name.  Names in a function are unique, so nothing is captured."""
-    if isinstance(e, Var):
-        return table.get(e.name, e)
-    return map_expr(lambda c: substitute_expr(c, table), e)
+    return _substituting(table)(e)
 
 
 def substitute(s: Stmt, table: Mapping[str, Expr]) -> Stmt:
     """Replace variables by name in a statement."""
-    return map_stmt(s, lambda e: substitute_expr(e, table), lambda b: substitute(b, table))
+    on_expr = _substituting(table)
+
+    def on_stmt(b: Stmt) -> Stmt:
+        return map_stmt(b, on_expr, on_stmt)
+
+    return on_stmt(s)
+
+
+def _substituting(table: Mapping[str, Expr]) -> ExprFn:
+    def on_expr(e: Expr) -> Expr:
+        if isinstance(e, Var):
+            return table.get(e.name, e)
+        return e if isinstance(e, Const) else map_expr(on_expr, e)
+
+    return on_expr

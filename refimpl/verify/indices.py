@@ -16,7 +16,7 @@ from typing import TypeAlias
 from didyma.refimpl.ir.dims.polynomial import coefficient, constant, is_constant, plus, times
 from didyma.refimpl.ir.expr import ZERO
 from didyma.refimpl.ir.loop import INDEX, Binary, Const, Expr, LetExpr, Load, Var
-from didyma.refimpl.ir.walk import expr_children, map_expr
+from didyma.refimpl.ir.walk import expr_children, map_expr, subexprs
 
 Poly: TypeAlias = dict[tuple[str, ...], int]  # names of variables and atoms -> coefficient
 
@@ -185,4 +185,4 @@ def _key(p: Poly) -> frozenset[tuple[tuple[str, ...], int]]:
 
 
 def _loads(e: Expr) -> bool:
-    return isinstance(e, Load) or any(map(_loads, expr_children(e)))
+    return Load in map(type, subexprs(e))

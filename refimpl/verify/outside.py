@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.text import show_line
@@ -39,8 +39,8 @@ def verify_call(s: ir.ExternalCall | ir.ExternalAllocate, known: Scalars) -> Non
 
 def verify(f: ir.PrimFunc, known: Scalars) -> None:
     """Raise DidymaError where external calls or a return stand in a wrong place."""
-    _returned(f, known)
     every = stmts(f.body)
+    _returned(f, every, known)
     made = {b.name: s for s in every if isinstance(s, ir.ExternalAllocate) for b in s.buffers}
     freed = set[str]()
     for s in top(f.body):
@@ -80,8 +80,8 @@ def _inside(s: ir.Stmt, made: frozenset[str], known: Scalars) -> None:
             raise known.broken("L-extern", below, f"in `{show_line(s)}`", want)
 
 
-def _returned(f: ir.PrimFunc, known: Scalars) -> None:
-    found = [s for s in stmts(f.body) if isinstance(s, ir.Return)]
+def _returned(f: ir.PrimFunc, every: Sequence[ir.Stmt], known: Scalars) -> None:
+    found = [s for s in every if isinstance(s, ir.Return)]
     if f.returns is None:
         if found:
             want = f"`returns {found[0].value.dtype}` in the head of @{f.name}"

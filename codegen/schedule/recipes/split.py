@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from didyma.codegen.schedule import split
+from didyma.codegen.schedule import lanes, split
 from didyma.codegen.schedule.recipes import column, full, row, serial
 from didyma.codegen.schedule.recipes.recipe import (
     Fit,
@@ -31,11 +31,14 @@ SECOND = (column.RECIPE, row.RECIPE, full.RECIPE)  # may fold the parts, if they
 def _fit(work: Work) -> Fit | None:
     if work.fold is None or not (work.reads_along or work.reads_across):
         return None
+    least, most = WORTH * work.facts.options.kernels.split, SIDE * lanes.MOST
+    if work.length * (1 if work.reads_along else most) < least:
+        return None
     values = _default(work)
-    share = work.length * _held(work, values["side"])
+    if work.length * _held(work, values["side"]) < least:
+        return None
     better = values["parts"] > 1 or (work.reads_along and _width(work) > 1)
-    worth = share >= WORTH * work.facts.options.kernels.split
-    return Fit.SPLIT if worth and better else None
+    return Fit.SPLIT if better else None
 
 
 def _held(work: Work, side: int) -> int:
@@ -45,9 +48,7 @@ def _held(work: Work, side: int) -> int:
 
 def _width(work: Work) -> int:
     """Return how many neighbours a thread loads at once."""
-    assert work.fold is not None
-    found = split.groups(work.facts, work.fold, work.reads_along)
-    return 1 if found is None else found.size
+    return 1 if work.fold_groups is None else work.fold_groups.size
 
 
 def _shape(work: Work, values: Values) -> Shape:

@@ -15,6 +15,7 @@ from didyma.codegen.schedule import (
     row_wide,
     rows,
     running,
+    split,
     transpose,
 )
 from didyma.codegen.schedule.folds import FoldNest
@@ -22,6 +23,7 @@ from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.nest import Nest, NestFacts, nests
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.running import Running
+from didyma.codegen.schedule.split import Groups
 from didyma.codegen.schedule.transpose import Turned
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
 from didyma.refimpl.ir.loop import Atomic, Expr, Fold, For, Let, Load, PrimFunc, Store, Var
@@ -115,6 +117,12 @@ class Work:
     def fold_widths(self) -> tuple[int, ...]:
         """How many terms of the fold a thread may take at once, the best first."""
         return row_wide.widths(self.facts, self.fold_rows)
+
+    @cached_property
+    def fold_groups(self) -> Groups | None:
+        """What a thread may load together of the terms of the fold; None if there is nothing."""
+        assert self.fold is not None
+        return split.groups(self.facts, self.fold, self.reads_along)
 
     @cached_property
     def length(self) -> int:

@@ -22,12 +22,12 @@ SPLITS = 8  # halvings of a box before a proof is given up
 
 def constant(c: N) -> dict[Monomial, N]:
     """Return a constant polynomial."""
-    return {(): _reduced(c)} if c else {}
+    return {(): c if c.__class__ is int else _reduced(c)} if c else {}
 
 
 def _reduced(c: Any) -> Any:
     """Return a number as an int if it is one."""
-    return c if type(c) is int or c.denominator > 1 else int(c)
+    return c if c.denominator > 1 else int(c)
 
 
 def is_constant(p: Poly) -> bool:
@@ -39,9 +39,9 @@ def plus(a: Mapping[Monomial, N], b: Mapping[Monomial, N], factor: N = 1) -> dic
     """Return ``a + factor * b``."""
     out = dict(a)
     for m, c in b.items():
-        total = out.get(m, 0) + factor * c
+        total: Any = out.get(m, 0) + factor * c
         if total:
-            out[m] = _reduced(total)
+            out[m] = total if total.__class__ is int else _reduced(total)
         else:
             out.pop(m, None)
     return out
@@ -58,9 +58,9 @@ def times(a: Mapping[Monomial, N], b: Mapping[Monomial, N]) -> dict[Monomial, N]
     for m, c in a.items():
         for n, d in b.items():
             key = joined(m, n)
-            total = out.get(key, 0) + c * d
+            total: Any = out.get(key, 0) + c * d
             if total:
-                out[key] = _reduced(total)
+                out[key] = total if total.__class__ is int else _reduced(total)
             else:
                 out.pop(key, None)
     return out
