@@ -91,10 +91,10 @@ def launcher() -> Any:
     return library()["cuLaunchKernel"]
 
 
-def load(code: bytes) -> int:
+def load(image: bytes) -> int:
     """Return the handle of a module of machine code."""
     handle = ctypes.c_void_p()
-    call("cuModuleLoadData", ctypes.byref(handle), code)
+    call("cuModuleLoadData", ctypes.byref(handle), image)
     return handle.value or 0
 
 

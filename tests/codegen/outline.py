@@ -20,6 +20,7 @@ from didyma.refimpl.ir.loop import (
     Buffer,
     Call,
     Const,
+    Exchange,
     Expr,
     ExternalCall,
     Fold,
@@ -136,7 +137,7 @@ def _may_move(p: Place) -> bool:
     inside = set(declared(p.stmt))
     for s in stmts(p.stmt):
         match s:
-            case Barrier() | ExternalCall() | For(kind=LoopKind.BOUND):
+            case Barrier() | Exchange() | ExternalCall() | For(kind=LoopKind.BOUND):
                 return False
             case Allocate(b) | PlacementAllocate(b) if b.scope is Scope.SHARED:
                 return False

@@ -262,8 +262,9 @@ def test_every_named_fault_can_be_planted() -> None:
 def test_a_budget_that_cannot_finish_says_what_was_not_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    named_so = [t for t in named.every() if "barrier" in t.name]
     assert main(["--json", "--jobs", "1", "barrier", "--minutes", "0.0001"]) == 5
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["not_run"] == 3
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["not_run"] == len(named_so)
 
 
 PARENT = """
