@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -43,21 +44,25 @@ def given(which: Iterable[str | Intrinsic]) -> tuple[Intrinsic, ...]:
 
 def table(which: Iterable[Intrinsic]) -> dict[str, CFunction]:
     """Return the C types of the functions that texts call, those of vectors among them."""
-    types = [t for d in DTYPES for t in (c_type(d), f"{c_type(d)}x{LANES}")]
-    return {f"{x.name}_{t}": CFunction((t,) * x.operands, t) for x in which for t in types}
+    found: dict[str, CFunction] = {}
+    for x, d, lanes in product(which, DTYPES, ("", f"x{LANES}")):
+        t, result = f"{c_type(d)}{lanes}", f"{c_type(x.result(d))}{lanes}"
+        found[f"{x.name}_{t}"] = CFunction((t,) * x.operands, result)
+    return found
 
 
 def of_vectors(x: Intrinsic) -> Iterator[str]:
     """Yield C that does what an intrinsic does in each lane of vectors."""
     names = OPERANDS[: x.operands]
-    for t in map(c_type, DTYPES):
+    for d in DTYPES:
+        t, result = c_type(d), f"{c_type(x.result(d))}x{LANES}"
         params = ", ".join(f"{t}x{LANES} {n}" for n in names)
         lanes = (
             f"r.{p} = {x.name}_{t}({', '.join(f'{n}.{p}' for n in names)});"
             for p in components(LANES)
         )
-        head = f"FN {t}x{LANES} {x.name}_{t}x{LANES}({params})"
-        yield f"{head} {{ {t}x{LANES} r; {' '.join(lanes)} return r; }}"
+        head = f"FN {result} {x.name}_{t}x{LANES}({params})"
+        yield f"{head} {{ {result} r; {' '.join(lanes)} return r; }}"
 
 
 def extended(prelude: Prelude, which: Sequence[Intrinsic]) -> Prelude:
@@ -67,24 +72,12 @@ def extended(prelude: Prelude, which: Sequence[Intrinsic]) -> Prelude:
     return prelude.extended([(x.text[prelude.target], "\n\n".join(of_vectors(x))) for x in which])
 
 
-def meaning(x: Intrinsic, dtype: DType) -> Callable[..., Any]:
-    """Return what an intrinsic computes from arrays of a dtype: in a wider one, rounded once."""
-    wide = np.float64 if dtype is DType.F32 else np.longdouble
-
-    def apply(*args: Any) -> Any:
-        with np.errstate(all="ignore"):
-            found = x.meaning(*(np.asarray(a).astype(wide) for a in args))
-            return np.asarray(found).astype(dtype.numpy)[()]
-
-    return apply
-
-
 def functions(which: Iterable[Intrinsic], *, ring: bool) -> dict[str, Callable[..., Any]]:
     """Return what the engine ``simt`` runs for each name; in the ring the payloads are unknown."""
     found: dict[str, Callable[..., Any]] = {}
     for x in which:
         for dtype in DTYPES:
-            f = meaning(x, dtype)
+            f = x.function(dtype)
             one = _in_ring(f) if ring else f
             found[f"{x.name}_{c_type(dtype)}"] = one
             found[f"{x.name}_{c_type(dtype)}x{LANES}"] = _by_lanes(one)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS, PREDICATES
+from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import BYTES, F8, INTS, UNSIGNED, DType
 
@@ -111,8 +111,8 @@ def _floats() -> dict[str, CFunction]:
     for t in map(c_type, COMPUTED):
         table |= {f"{op}_{t}": CFunction((t, t), t) for op in FLOAT_BINARY}
         table |= {f"{op}_{t}": CFunction((t,), t) for op in FLOAT_UNARY}
-        for op, arity in INTRINSICS.items():
-            table[f"{op}_{t}"] = CFunction((t,) * arity, "b8" if op in PREDICATES else t)
+        for op, x in INTRINSICS.items():
+            table[f"{op}_{t}"] = CFunction((t,) * x.operands, "b8" if x.predicate else t)
         table |= {f"{literal}_{t}": CFunction((), t) for literal in ("inf", "nan")}
     return table
 

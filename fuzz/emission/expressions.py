@@ -52,10 +52,7 @@ _BOOL_OPS: tuple[BinaryOp, ...] = ("and", "or", "xor", "min", "max")
 _NARROW = (DType.I8, DType.U8, DType.I16, DType.U16)  # which C computes with as int
 _COMPARE: tuple[CompareOp, ...] = ("eq", "ne", "lt", "le", "gt", "ge")
 _ROUNDING = ("sqrt", "floor", "ceil", "trunc", "round")  # and ``fma``: rounded correctly
-INEXACT = tuple(
-    name for name in INTRINSICS
-    if name not in (*_ROUNDING, "isnan", "isinf", "signbit", "copysign", "fma")
-)  # fmt: skip
+INEXACT = tuple(name for name, x in INTRINSICS.items() if not x.is_exact)
 INEXACT_OPS: tuple[BinaryOp, ...] = ("pow", "atan2")
 _WORDS = (*C_WORDS, *TAKEN)
 _LARGE = (2**31 - 1, 2**31, -(2**31) - 1, 2**32 + 3, 2**40)  # beyond an int of C

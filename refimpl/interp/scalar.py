@@ -10,22 +10,19 @@ accidents.  Tables are keyed by (op, dtype), so that an interpreter looks a func
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable
-from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 from typing import cast as typed
 
 import numpy as np
 
+from didyma.refimpl.ir.intrinsic import INTRINSICS, in_order
+from didyma.refimpl.ir.intrinsic import Fn as Fn
+from didyma.refimpl.ir.intrinsic import Value as Value
 from didyma.refimpl.ir.loop import BITCASTS, BinaryOp, CompareOp, UnaryOp
 from didyma.refimpl.ir.narrow import narrow
 from didyma.refimpl.ir.types import BYTES, INTS, SIGNED, DType
 from didyma.refimpl.ops.powers import power
-
-Value: TypeAlias = Any  # an array of lanes or a NumPy scalar: NumPy's types cannot say "either"
-Fn: TypeAlias = Callable[..., Value]
 
 
 class Arithmetic(Protocol):
@@ -97,16 +94,6 @@ def _ipow(a: Value, b: Value) -> Value:
     return where(negative, inverse, np.power(a, where(negative, zero, b)))
 
 
-def _in_order(f: Fn) -> Fn:
-    """Call a function on contiguous operands: on some machines NumPy rounds others differently."""
-
-    def apply(*args: Value) -> Value:
-        operands = np.broadcast_arrays(*args) if len(args) > 1 else args
-        return f(*(np.asarray(a, order="C") for a in operands))
-
-    return apply
-
-
 def _binary_table() -> dict[tuple[str, DType], Fn]:
     ints: dict[str, Fn] = {
         "add": OPERATOR.add, "sub": OPERATOR.sub, "mul": OPERATOR.mul,
@@ -119,7 +106,7 @@ def _binary_table() -> dict[tuple[str, DType], Fn]:
     floats: dict[str, Fn] = {
         "add": OPERATOR.add, "sub": OPERATOR.sub, "mul": OPERATOR.mul, "div": OPERATOR.truediv,
         "floordiv": np.floor_divide, "floormod": np.remainder, "truncmod": np.fmod,
-        "min": _fmin, "max": _fmax, "pow": _in_order(power), "atan2": _in_order(np.arctan2),
+        "min": _fmin, "max": _fmax, "pow": in_order(power), "atan2": in_order(np.arctan2),
     }  # fmt: skip
     bools: dict[str, Fn] = {
         "min": OPERATOR.and_, "max": OPERATOR.or_,
@@ -152,68 +139,6 @@ _COMPARE: dict[CompareOp, Fn] = {
     "gt": OPERATOR.gt,
     "ge": OPERATOR.ge,
 }
-
-
-def _elementwise(f: Callable[..., float], arity: int, dtype: DType) -> Fn:
-    """Make a function of Python floats one of arrays."""
-    over = np.frompyfunc(f, arity, 1)
-
-    def apply(*args: Value) -> Value:
-        return np.asarray(over(*(np.asarray(a, np.float64) for a in args)), dtype.numpy)[()]
-
-    return apply
-
-
-def _rsqrt(x: Value) -> Value:
-    return x.dtype.type(1) / np.sqrt(x)
-
-
-def _fma_exact(a: float, b: float, c: float) -> float:
-    if not (math.isfinite(a) and math.isfinite(b)):
-        return a * b + c
-    if not math.isfinite(c):  # a finite product is no infinity, even where a * b overflows
-        return c
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
-    if exact == 0:  # of two zeros IEEE addition knows the sign; a cancelled sum is +0
-        return a * b + c if a == 0 or b == 0 else 0.0
-    try:
-        value = exact.numerator / exact.denominator  # Python rounds this division correctly
-    except OverflowError:
-        return math.inf if exact > 0 else -math.inf
-    return math.copysign(value, 1 if exact > 0 else -1)  # the zero of an underflow keeps its sign
-
-
-def _fma32(a: Value, b: Value, c: Value) -> Value:
-    """Round ``a * b + c`` once: the product is exact in f64, the sum is rounded there to odd."""
-    p = np.asarray(a, np.float64) * np.asarray(b, np.float64)
-    c = np.asarray(c, np.float64)
-    s = np.asarray(p + c)
-    t = s - p
-    lost = (p - (s - t)) + (c - t)  # TwoSum: p + c = s + lost exactly
-    bits = s.view(np.int64)
-    even = (bits & 1 == 0) & np.isfinite(s) & (lost != 0) & (s != 0)
-    step = where((lost > 0) == (s > 0), 1, -1)
-    odd = where(even, bits + step, bits).view(np.float64)
-    return odd.astype(np.float32)[()]
-
-
-def _intrinsic_table() -> dict[tuple[str, DType], Fn]:
-    ufuncs: dict[str, Fn] = {
-        "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-        "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-        "round": np.rint, "rsqrt": _rsqrt,
-    }  # fmt: skip
-    for name in (
-        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan",
-        "sinh", "cosh", "tanh", "floor", "ceil", "trunc", "isnan", "isinf", "signbit", "copysign",
-    ):  # fmt: skip
-        ufuncs[name] = typed("Fn", getattr(np, name))
-    table = {(name, t): _in_order(f) for t in REAL for name, f in ufuncs.items()}
-    table |= {("erf", t): _elementwise(math.erf, 1, t) for t in REAL}
-    return table | {
-        ("fma", DType.F32): _fma32,
-        ("fma", DType.F64): _elementwise(_fma_exact, 3, DType.F64),
-    }
 
 
 def _narrowing(dst: DType) -> Fn:
@@ -273,7 +198,6 @@ def _viewing(to: np.dtype[Any]) -> Fn:
 _BITCAST = {name: _viewing(d.numpy) for name, d in BITCASTS.items()}
 _BINARY = _binary_table()
 _UNARY = _unary_table()
-_INTRINSIC = _intrinsic_table()
 _CAST = {(a, b): _cast_rule(a, b) for a in BYTES for b in BYTES}
 
 
@@ -302,7 +226,7 @@ def intrinsic_fn(name: str, dtype: DType) -> Fn:
     """Return the function of an intrinsic on operands of a dtype; KeyError if it has none."""
     if name in BITCASTS:
         return _BITCAST[name]
-    return _INTRINSIC[name, dtype]
+    return INTRINSICS[name].function(dtype)
 
 
 def cast_fn(src: DType, dst: DType) -> Fn:

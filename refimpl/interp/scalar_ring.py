@@ -14,7 +14,7 @@ import numpy as np
 
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.scalar import Fn, Value
-from didyma.refimpl.ir.loop import BITCASTS, PREDICATES, AtomicOp, BinaryOp, CompareOp, UnaryOp
+from didyma.refimpl.ir.loop import BITCASTS, INTRINSICS, AtomicOp, BinaryOp, CompareOp, UnaryOp
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import ring, ring_rules
 
@@ -117,7 +117,7 @@ def intrinsic_fn(name: str, dtype: DType) -> Fn:
     of_values = scalar.intrinsic_fn(name, dtype)
     if name in BITCASTS and not dtype.is_float:
         return _embedding(of_values) if BITCASTS[name].is_float else of_values
-    if name in PREDICATES or name in BITCASTS:
+    if name in BITCASTS or INTRINSICS[name].predicate:
         return _on_values(of_values)
 
     def apply(*args: Value) -> Value:

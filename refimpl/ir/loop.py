@@ -24,7 +24,6 @@ from didyma.refimpl.ir.scalar import COMPARE_OPS as COMPARE_OPS
 from didyma.refimpl.ir.scalar import FREE as FREE
 from didyma.refimpl.ir.scalar import INDEX as INDEX
 from didyma.refimpl.ir.scalar import INTRINSICS as INTRINSICS
-from didyma.refimpl.ir.scalar import PREDICATES as PREDICATES
 from didyma.refimpl.ir.scalar import UNARY_OPS as UNARY_OPS
 from didyma.refimpl.ir.scalar import AtomicOp as AtomicOp
 from didyma.refimpl.ir.scalar import Binary as Binary

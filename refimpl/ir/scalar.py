@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from didyma.refimpl.ir.intrinsic import INTRINSICS as INTRINSICS
 from didyma.refimpl.ir.types import UNSIGNED, DType
 
 INDEX = DType.I64  # dtype of indices, extents and symbolic dims
@@ -33,22 +34,6 @@ ATOMIC_OPS: tuple[AtomicOp, ...] = get_args(AtomicOp)
 # Operations whose terms may come in any order, but for rounding.
 FREE: tuple[BinaryOp, ...] = ("add", "mul", "min", "max", "and", "or")
 
-# Intrinsics of f32 and f64, elementwise; result dtype is the operands' unless it says bool.
-INTRINSICS: dict[str, int] = {
-    **dict.fromkeys(
-        (
-            "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt",
-            "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
-            "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc",
-            "round",  # half to even
-            "isnan", "isinf", "signbit",  # -> bool
-        ),
-        1,
-    ),
-    "copysign": 2,
-    "fma": 3,
-}  # fmt: skip
-PREDICATES = ("isnan", "isinf", "signbit")
 # Intrinsics that give bits another meaning: a float's as the unsigned integer of its width, and
 # back.  Storage floats may stand here too.
 BITCASTS: dict[str, DType] = {
@@ -147,7 +132,7 @@ class Intrinsic:
         """The dtype of the result: bool of predicates, else the bitcast's or the operands'."""
         if self.name in BITCASTS:
             return BITCASTS[self.name]
-        return DType.BOOL if self.name in PREDICATES else self.args[0].dtype
+        return INTRINSICS[self.name].result(self.args[0].dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from didyma.refimpl.ir.intrinsic import ULP
 from didyma.refimpl.ir.narrow import narrow
 from didyma.refimpl.ir.types import Array, DType
 
@@ -58,7 +59,7 @@ class Contract:
 
     chain: Callable[[int], int] = sequential
     ulp: Mapping[str, float] = field(default_factory=dict[str, float])
-    default_ulp: float = 4.0
+    default_ulp: float = ULP
     contraction: bool = True
 
     def of(self, name: str, dtype: DType) -> float:

@@ -31,6 +31,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from didyma.refimpl.ir.intrinsic import INTRINSICS
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import ring
 from didyma.refimpl.ops.ring import UNKNOWN, Payload
@@ -235,7 +236,7 @@ def intrinsic(
         return ring.fma(*payloads)
     if name.startswith("as_"):
         return ring.embed(result) if DType(name.removeprefix("as_")).is_float else None
-    if name in ("isnan", "isinf", "signbit"):
+    if INTRINSICS[name].predicate:
         return None
     if len(payloads) == 2:
         return binary(name, payloads[0], payloads[1], values[0], values[1], result)

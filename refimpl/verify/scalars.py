@@ -256,15 +256,15 @@ class Scalars:
         dtypes = [self.expr(a) for a in e.args]
         if e.name in ir.BITCASTS and len(dtypes) == 1:
             return self._bitcast(e, dtypes[0])
-        count = ir.INTRINSICS.get(e.name)
-        if count is None or len(dtypes) != count or not set(dtypes) <= _REALS:
-            known = ", ".join(ir.INTRINSICS)
+        known = ir.INTRINSICS.get(e.name)
+        count = known.operands if known else None
+        if known is None or len(dtypes) != count or not set(dtypes) <= _REALS:
             want = (
-                f"one of {known}"
+                f"one of {', '.join(ir.INTRINSICS)}"
                 if count is None
                 else f"{counted(count, 'operand')} of f32, or of f64"
             )
             raise self.broken("L-intrinsic", e, f"{e.name}({', '.join(dtypes)})", want)
         if len(set(dtypes)) != 1:
             raise self.broken("L-operands", e, ", ".join(dtypes), "one dtype")
-        return DType.BOOL if e.name in ir.PREDICATES else dtypes[0]
+        return known.result(dtypes[0])

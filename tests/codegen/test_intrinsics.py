@@ -16,7 +16,7 @@ from didyma.codegen.emit.intrinsics import TABLE
 from didyma.fuzz.emission.expressions import INEXACT
 from didyma.oracle.conformance import exact
 from didyma.refimpl.interp import scalar, scalar_ring
-from didyma.refimpl.ir.loop import INTRINSICS, PREDICATES
+from didyma.refimpl.ir.loop import INTRINSICS
 from didyma.refimpl.ir.types import DType
 from tests.errors.test_codes import says
 
@@ -52,16 +52,16 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_intrinsic_has_every_half(name: str) -> None:
     """Operands, meaning, ring rule, C types, C text for each prelude, and an exact value."""
     for dtype in (DType.F32, DType.F64):
-        args = [np.full(2, 0.5, dtype.numpy)] * INTRINSICS[name]
+        args = [np.full(2, 0.5, dtype.numpy)] * INTRINSICS[name].operands
         with np.errstate(all="ignore"):
             plain = scalar.intrinsic_fn(name, dtype)(*args)
             ring = scalar_ring.intrinsic_fn(name, dtype)(*map(scalar_ring.embedded, args))
         assert np.array_equal(scalar_ring.value_of(np.asarray(ring)), plain, equal_nan=True)
         types = TABLE[f"{name}_{dtype}"]
-        assert types.args == (dtype.value,) * INTRINSICS[name]
-        assert types.result == ("b8" if name in PREDICATES else dtype.value)
+        assert types.args == (dtype.value,) * INTRINSICS[name].operands
+        assert types.result == ("b8" if INTRINSICS[name].predicate else dtype.value)
         assert all(f"{name}_{dtype}" in prelude.load(target).definitions for target in BOTH)
-    if INTRINSICS[name] == 1 and name not in PREDICATES:
+    if INTRINSICS[name].operands == 1 and not INTRINSICS[name].predicate:
         assert name in exact.UNARY
         assert (name in INEXACT) == (name not in exact.EXACT)
 
@@ -95,6 +95,16 @@ def test_an_intrinsic_is_found_by_its_name() -> None:
         x = np.arange(32, dtype=np.float32)
         assert np.array_equal(np.asarray(run(x, x)), 3 * x)
         testing.assert_intrinsic("twice", count=128)
+
+
+def test_a_predicate_is_judged() -> None:
+    c = "FN b8 less_T(T a, T b) { return a < b; }"
+    text: dict[str, str] = {"host": c, "cuda": c}
+    less = dd.Intrinsic("less", 2, np.less, 0.0, text, predicate=True)
+    testing.assert_intrinsic(less, engines=["host", "simt"], count=128)
+    wrong = replace(less, text=text | {"host": c.replace("<", "<=")})
+    with pytest.raises(AssertionError, match="host: less_f32"):
+        testing.assert_intrinsic(wrong, engines=["host"], count=512)
 
 
 def test_misuse_is_refused() -> None:

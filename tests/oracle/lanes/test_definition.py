@@ -250,10 +250,14 @@ def operations(dtype: DType) -> Iterator[Expr]:
     yield Select(Compare("lt", Load("x", (i,), dtype), y), LetExpr(v, y, v), z)
     yield from (Compare(op, x, y) for op in COMPARE_OPS)
     yield from (Cast(x, to) for to in BYTES)
+
+    def applied(name: str) -> Expr:
+        return Intrinsic(name, (x, y, z)[: INTRINSICS[name].operands])
+
     tables: list[tuple[Any, Callable[..., object], Callable[[Any], Expr]]] = [
         (BINARY_OPS, scalar.binary_fn, lambda op: Binary(op, x, y)),
         (UNARY_OPS, scalar.unary_fn, lambda op: Unary(op, x)),
-        (INTRINSICS, scalar.intrinsic_fn, lambda op: Intrinsic(op, (x, y, z)[: INTRINSICS[op]])),
+        (INTRINSICS, scalar.intrinsic_fn, applied),
     ]
     for names, function, make in tables:
         for name in names:
