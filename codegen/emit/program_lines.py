@@ -38,7 +38,7 @@ from didyma.refimpl.ir.program import (
     Wait,
     While,
 )
-from didyma.refimpl.ir.types import DType, Tensor
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.verify.symbols import caller_symbols
 
 _CALL = """\
@@ -72,6 +72,10 @@ class LineWriter:
     dispatches: bool = False
     _holders: Holders = field(default_factory=Holders)
     _pad: str = "    "
+    _types: Mapping[str, TensorType] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._types = self.program.type
 
     def call(self) -> Iterator[str]:
         """Yield the lines of the function."""
@@ -168,10 +172,10 @@ class LineWriter:
         return self.python[v]
 
     def _remark(self, v: str, more: str = "") -> str:
-        return f"  # {self.program.type[v]}{more}"
+        return f"  # {self._types[v]}{more}"
 
     def _bytes(self, v: str) -> str:
-        return code(self.program.type[v].nbytes, self.python)
+        return code(self._types[v].nbytes, self.python)
 
     def _free(self, v: str) -> Iterator[str]:
         holder = self._holders.free(v)
@@ -181,7 +185,7 @@ class LineWriter:
             yield f"# {self.python[v]} is dead; others live on in {others}"
 
     def _view(self, s: View) -> Iterator[str]:
-        py, types = self.python, self.program.type
+        py, types = self.python, self._types
         v, of = s.value, s.of
         self._holders.view(v, of)
         same = dims.equal(types[v].nbytes, types[of].nbytes)
@@ -328,7 +332,7 @@ class LineWriter:
         yield f"{routine}(engine, [{outs}], [{ins}], {{{given}}})"
 
     def _return(self, values: tuple[str, ...]) -> Iterator[str]:
-        types = self.program.type
+        types = self._types
         if self.streams:
             yield "engine.join()"
         if not self.called:

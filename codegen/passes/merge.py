@@ -46,15 +46,20 @@ class GroupGraph:
     readers: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
     # The groups that a group reads from, or has symbols from.
     needs: dict[int, set[int]] = field(default_factory=dict[int, "set[int]"])
+    users: dict[int, set[int]] = field(default_factory=dict[int, "set[int]"])  # the other way
     binder: dict[str, int] = field(default_factory=dict[str, int])
+    # An order in which each group stands behind those that it needs.
+    place: dict[int, int] = field(default_factory=dict[int, int])
 
     def add(self, g: FusionGroup) -> None:
         """Add the next group, in order."""
         i = len(self.groups)
-        self.groups[i] = g
+        self.groups[i], self.users[i], self.place[i] = g, set(), i
         self.writer.update(dict.fromkeys(g.writes, i))
         self.needs[i] = {self.writer[a] for a in g.reads if a in self.writer}
         self.needs[i].update(self.binder[s] for s in g.after if s in self.binder)
+        for k in self.needs[i]:
+            self.users[k].add(i)
         self.binder.update(dict.fromkeys(g.binds, i))
         for a in g.reads:
             self.readers.setdefault(a, []).append(i)
@@ -97,10 +102,13 @@ class GroupGraph:
         return self._through(one, {j}) or self._through({j}, one)
 
     def _through(self, sources: Set[int], targets: Set[int]) -> bool:
+        first = min(self.place[s] for s in sources)
         todo = list({k for t in targets for k in self.needs[t]} - sources - targets)
         seen = set(todo)
         while todo:
             k = todo.pop()
+            if self.place[k] < first:  # and so is all that it needs
+                continue
             if not sources.isdisjoint(self.needs[k]):
                 return True
             new = self.needs[k] - seen
@@ -108,8 +116,30 @@ class GroupGraph:
             todo += new
         return False
 
+    def _place(self, i: int, j: int) -> None:
+        """Put group ``i`` where it may stand joined with ``j``; only groups between these move.
+
+        (Pearce and Kelly, *A dynamic topological sort algorithm*, 2007, move them likewise.)
+        """
+        place = self.place
+        first, last = sorted((i, j), key=place.__getitem__)
+        above = self._reached(last, self.needs, range(place[first] + 1, place[last]))
+        below = self._reached(first, self.users, range(place[first] + 1, place[last]))
+        moved = [*sorted(above, key=place.__getitem__), i, *sorted(below, key=place.__getitem__)]
+        free = sorted([place.pop(j), *(place[k] for k in moved)])
+        place.update(zip(moved, free, strict=False))  # one place is left
+
+    def _reached(self, start: int, near: Mapping[int, Set[int]], within: range) -> set[int]:
+        todo, seen = [start], set[int]()
+        while todo:
+            new = {k for k in near[todo.pop()] if k not in seen and self.place[k] in within}
+            seen |= new
+            todo += new
+        return seen
+
     def join(self, i: int, j: int) -> None:
-        """Replace groups ``i`` and ``j`` by one group ``i``."""
+        """Replace groups ``i`` and ``j``, between which there is none, by one group ``i``."""
+        self._place(i, j)
         a, b = self.groups[i], self.groups.pop(j)
         nodes = dict(zip(a.at, a.nodes, strict=True)) | dict(zip(b.at, b.nodes, strict=True))
         nodes = dict(sorted(nodes.items(), key=itemgetter(0)))
@@ -138,8 +168,9 @@ class GroupGraph:
         for x in both:
             if i not in self.readers[x]:
                 self.readers[x].append(i)
-        self.needs[i] = (self.needs[i] | self.needs.pop(j)) - {i, j}
-        for needed in self.needs.values():
-            if j in needed:
-                needed.remove(j)
-                needed.add(i)
+        for near, back in ((self.needs, self.users), (self.users, self.needs)):
+            others = near.pop(j)
+            for k in others - {i}:
+                back[k].discard(j)
+                back[k].add(i)
+            near[i] = (near[i] | others) - {i, j}
