@@ -1,24 +1,21 @@
-"""Intrinsics of a caller's own in kernels of text: their C for each prelude, and their NumPy."""
+"""Intrinsics of a caller's own in texts and loops: their C for each prelude, and their NumPy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from didyma.codegen import plugins
 from didyma.codegen.emit.intrinsics import LANES, TABLE, CFunction, c_type, components
 from didyma.codegen.emit.prelude import Prelude
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.ring import UNKNOWN
 
 DTYPES = (DType.F32, DType.F64)
 OPERANDS = "abcdefgh"
+Functions: TypeAlias = Callable[[Intrinsic, DType], Callable[..., Any]]
 
 
 def given(which: Iterable[str | Intrinsic]) -> tuple[Intrinsic, ...]:
@@ -40,6 +37,17 @@ def given(which: Iterable[str | Intrinsic]) -> tuple[Intrinsic, ...]:
             )  # fmt: skip
         found[x.name] = x
     return tuple(found.values())
+
+
+def named(name: str) -> Intrinsic | None:
+    """Return the intrinsic that is registered under a name, None if none is; errors of ``given``.
+
+    >>> named("nobody_has_this_name") is None
+    True
+    """
+    if plugins.value(plugins.INTRINSICS, name) is None:
+        return None
+    return given((name,))[0]
 
 
 def table(which: Iterable[Intrinsic]) -> dict[str, CFunction]:
@@ -72,24 +80,15 @@ def extended(prelude: Prelude, which: Sequence[Intrinsic]) -> Prelude:
     return prelude.extended([(x.text[prelude.target], "\n\n".join(of_vectors(x))) for x in which])
 
 
-def functions(which: Iterable[Intrinsic], *, ring: bool) -> dict[str, Callable[..., Any]]:
-    """Return what the engine ``simt`` runs for each name; in the ring the payloads are unknown."""
+def functions(which: Iterable[Intrinsic], of: Functions) -> dict[str, Callable[..., Any]]:
+    """Return what the engine ``simt`` runs for each name, by the functions of an arithmetic."""
     found: dict[str, Callable[..., Any]] = {}
     for x in which:
         for dtype in DTYPES:
-            f = x.function(dtype)
-            one = _in_ring(f) if ring else f
+            one = of(x, dtype)
             found[f"{x.name}_{c_type(dtype)}"] = one
             found[f"{x.name}_{c_type(dtype)}x{LANES}"] = _by_lanes(one)
     return found
-
-
-def _in_ring(f: Callable[..., Any]) -> Callable[..., Any]:
-    def apply(*args: Any) -> Any:
-        z = np.asarray(f(*map(scalar_ring.value_of, args)))
-        return scalar_ring.joined(z, np.full(z.shape, UNKNOWN))
-
-    return apply
 
 
 def _by_lanes(f: Callable[..., Any]) -> Callable[..., Any]:

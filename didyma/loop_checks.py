@@ -17,7 +17,7 @@ from didyma.codegen.schedule.steps.choose import by_function, loop_hash
 from didyma.codegen.schedule.steps.kernels import Part, workspace
 from didyma.codegen.schedule.steps.records import reassociates
 from didyma.fuzz import values
-from didyma.fuzz.emission.expressions import INEXACT, INEXACT_OPS
+from didyma.fuzz.emission.expressions import INEXACT_OPS
 from didyma.loops import LoopProgram, compiled
 from didyma.oracle import lanes
 from didyma.oracle.compare import Comparison
@@ -163,7 +163,7 @@ def _swapped(
 def _is_exact(f: PrimFunc) -> bool:
     """Return whether every engine must round each operation of a function alike."""
     return not any(
-        (isinstance(e, Intrinsic) and e.name in INEXACT)
+        (isinstance(e, Intrinsic) and e.record is not None and not e.record.is_exact)
         or (isinstance(e, Binary) and e.op in INEXACT_OPS and e.dtype.is_float)
         for g in (f, *f.functions)
         for e in exprs(g.body)

@@ -75,7 +75,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "templates": Kind(plugins.TEMPLATES, _none, "make kernels of text with parameters"),
         "recipes": Kind(plugins.RECIPES, _recipes, "make kernels by scheduling loops"),
         "routines": Kind(plugins.ROUTINES, _none, "take over functions, from a library"),
-        "intrinsics": Kind(plugins.INTRINSICS, _intrinsics, "are functions that texts call"),
+        "intrinsics": Kind(plugins.INTRINSICS, _intrinsics, "are functions that kernels call"),
         "externs": Kind(plugins.EXTERNS, _none, "run functions marked Compiler"),
     }
 )

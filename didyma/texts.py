@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from didyma.codegen.intrinsics import named
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module, Node, Param
 from didyma.refimpl.ir.loop import PrimFunc
@@ -19,8 +20,11 @@ _WIDE = 100  # characters of a line shown
 def read(
     text: str, source: str = "<text>", files: Files | None = None
 ) -> Module | Program | tuple[PrimFunc, ...]:
-    """Parse and verify an IR; DidymaError ``parse``, or that of a law, with the line at fault."""
-    found = parse(text, source, files)
+    """Parse and verify an IR; DidymaError ``parse``, or that of a law, with the line at fault.
+
+    A loop function may call the intrinsics that are registered.
+    """
+    found = parse(text, source, files, named)
     try:
         match found:
             case Module():

@@ -54,9 +54,8 @@ def emit(
             continue
         written = written_out(f)
         f = replace(f, params=written.params, outputs=written.outputs)
-        writer = Statements.of(written)
-        with writer.lines.indented():
-            writer.write(written.body)
+        writer = _written(written)
+        more.update(writer.expressions.own)
         signature = _signature(f, name, writer)
         signatures.append(signature)
         lines += remarks(f)
@@ -67,6 +66,19 @@ def emit(
                 origins.append((len(lines), line.origin))
         lines += ["}", ""]
     return KernelText("\n".join(lines), tuple(signatures), tuple(origins), (*more.values(),))
+
+
+def _written(f: PrimFunc) -> Statements:
+    """Return a writer that has written a function, whose variables hide no function it calls."""
+    taken: Collection[str] = ()
+    while True:
+        writer = Statements.of(f, taken)
+        with writer.lines.indented():
+            writer.write(f.body)
+        called = intrinsics.table(writer.expressions.own.values())
+        if {*called} == {*taken}:
+            return writer
+        taken = called
 
 
 def _signature(f: PrimFunc, name: str, writer: Statements) -> Signature:

@@ -40,6 +40,7 @@ from didyma.codegen.emit.terms import (
 from didyma.codegen.emit.wide import WideKey, wide_key
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.expr import of_dim
+from didyma.refimpl.ir.intrinsic import Intrinsic as Record
 from didyma.refimpl.ir.loop import (
     BITCASTS,
     Binary,
@@ -101,6 +102,7 @@ class Expressions:
     buffers: dict[str, CBuffer] = field(default_factory=dict[str, CBuffer])
     wide: dict[WideKey, str] = field(default_factory=dict[WideKey, str])
     quotients: dict[Expr, str] = field(default_factory=dict[Expr, str])  # vectors that hold them
+    own: dict[str, Record] = field(default_factory=dict[str, Record])  # a caller's intrinsics
     lane: int = -1  # of the vectorised loop being written out
     lanes: int = 0  # of that loop
     lane_var: str = ""
@@ -143,6 +145,8 @@ class Expressions:
             case Unary():
                 return self._unary(e)
             case Intrinsic():
+                if e.own:
+                    self.own[e.name] = e.own
                 dtype = c_type(e.args[0].dtype)
                 args = [self.value(a) for a in e.args]
                 if e.name in BITCASTS:

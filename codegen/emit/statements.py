@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
@@ -68,9 +68,9 @@ class Statements:
     axes: dict[str, Expr] = field(default_factory=dict[str, Expr])
 
     @staticmethod
-    def of(f: PrimFunc) -> Statements:
-        """Return a writer that knows the parameters of a function."""
-        names, lines = c_names(), TextLines()
+    def of(f: PrimFunc, taken: Iterable[str] = ()) -> Statements:
+        """Return a writer that knows the parameters of a function; none has a ``taken`` name."""
+        names, lines = c_names(taken), TextLines()
         expressions = Expressions(names, lines)
         for b in f.params:
             expressions.buffers[b.name] = CBuffer(b, names.fresh(b.name))

@@ -128,8 +128,9 @@ def _unary(site: Site, e: Unary) -> Code:
 
 def _intrinsic(site: Site, e: Intrinsic) -> Code:
     xs = tuple(compile_expr(site, a) for a in e.args)
-    f = site.launch.arithmetic.intrinsic_fn(e.name, e.args[0].dtype)
-    return site.codes.get((e.name, *xs)) or _shared(site, (e.name, *xs), apply(f, xs))
+    which = e.own or e.name
+    f = site.launch.arithmetic.intrinsic_fn(which, e.args[0].dtype)
+    return site.codes.get((which, *xs)) or _shared(site, (which, *xs), apply(f, xs))
 
 
 def _let(site: Site, e: LetExpr) -> Code:

@@ -76,8 +76,8 @@ def evaluate(t: Thread, e: ir.Expr, s: ir.Stmt) -> Value:
             return t.arithmetic.compare_fn(op, a.dtype)(evaluate(t, a, s), evaluate(t, b, s))
         case ir.Unary(op, arg):
             return t.arithmetic.unary_fn(op, arg.dtype)(evaluate(t, arg, s))
-        case ir.Intrinsic(name, args):
-            f = t.arithmetic.intrinsic_fn(name, args[0].dtype)
+        case ir.Intrinsic(name, args, own):
+            f = t.arithmetic.intrinsic_fn(own or name, args[0].dtype)
             return f(*(evaluate(t, a, s) for a in args))
         case ir.Select(cond, then, other):
             return evaluate(t, then if evaluate(t, cond, s) else other, s)

@@ -16,7 +16,7 @@ from typing import cast as typed
 
 import numpy as np
 
-from didyma.refimpl.ir.intrinsic import INTRINSICS, in_order
+from didyma.refimpl.ir.intrinsic import INTRINSICS, Intrinsic, in_order
 from didyma.refimpl.ir.intrinsic import Fn as Fn
 from didyma.refimpl.ir.intrinsic import Value as Value
 from didyma.refimpl.ir.loop import BITCASTS, BinaryOp, CompareOp, UnaryOp
@@ -44,8 +44,8 @@ class Arithmetic(Protocol):
         """Return the function of a unary operation."""
         ...
 
-    def intrinsic_fn(self, name: str, dtype: DType) -> Fn:
-        """Return the function of an intrinsic."""
+    def intrinsic_fn(self, name: str | Intrinsic, dtype: DType) -> Fn:
+        """Return the function of an intrinsic: Didyma's own by name, or that of a record."""
         ...
 
     def cast_fn(self, src: DType, dst: DType) -> Fn:
@@ -222,8 +222,10 @@ def unary_fn(op: UnaryOp, dtype: DType) -> Fn:
     return _UNARY[op, dtype]
 
 
-def intrinsic_fn(name: str, dtype: DType) -> Fn:
+def intrinsic_fn(name: str | Intrinsic, dtype: DType) -> Fn:
     """Return the function of an intrinsic on operands of a dtype; KeyError if it has none."""
+    if isinstance(name, Intrinsic):
+        return name.function(dtype)
     if name in BITCASTS:
         return _BITCAST[name]
     return INTRINSICS[name].function(dtype)

@@ -14,6 +14,7 @@ import numpy as np
 
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.scalar import Fn, Value
+from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.loop import BITCASTS, INTRINSICS, AtomicOp, BinaryOp, CompareOp, UnaryOp
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import ring, ring_rules
@@ -65,7 +66,15 @@ def forget(array: Array) -> None:
 
 def _on_values(f: Fn) -> Fn:
     def apply(*args: Value) -> Value:
-        return f(*(a["value"] for a in args))
+        return f(*map(value_of, args))
+
+    return apply
+
+
+def _unknown(f: Fn) -> Fn:
+    def apply(*args: Value) -> Value:
+        z = np.asarray(f(*map(value_of, args)))
+        return joined(z, np.full(z.shape, ring.UNKNOWN))
 
     return apply
 
@@ -112,9 +121,14 @@ def unary_fn(op: UnaryOp, dtype: DType) -> Fn:
     return apply
 
 
-def intrinsic_fn(name: str, dtype: DType) -> Fn:
-    """Return the function of an intrinsic on operands of a dtype; KeyError if it has none."""
+def intrinsic_fn(name: str | Intrinsic, dtype: DType) -> Fn:
+    """Return the function of an intrinsic on operands of a dtype; KeyError if it has none.
+
+    Of a caller's own the payloads are UNKNOWN.
+    """
     of_values = scalar.intrinsic_fn(name, dtype)
+    if isinstance(name, Intrinsic):
+        return _on_values(of_values) if name.predicate else _unknown(of_values)
     if name in BITCASTS and not dtype.is_float:
         return _embedding(of_values) if BITCASTS[name].is_float else of_values
     if name in BITCASTS or INTRINSICS[name].predicate:

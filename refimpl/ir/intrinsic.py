@@ -28,7 +28,7 @@ _WIDER: Mapping[DType, np.dtype[Any]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intrinsic:
-    """A function of floats, which texts call as ``NAME_f32`` and ``NAME_f64``.
+    """A function of floats, which texts call as ``NAME_f32`` and ``NAME_f64``, loops as ``NAME``.
 
     ``meaning`` computes it with NumPy, on ``operands`` arrays of one float dtype, f64 or wider; the
     reference is its result, rounded once.  If it is ``native``, it is given arrays of f32 or of f64

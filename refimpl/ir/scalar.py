@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from didyma.refimpl.ir.intrinsic import INTRINSICS as INTRINSICS
+from didyma.refimpl.ir.intrinsic import Intrinsic as Record
 from didyma.refimpl.ir.types import UNSIGNED, DType
 
 INDEX = DType.I64  # dtype of indices, extents and symbolic dims
@@ -122,17 +123,27 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """The application of a function that ``INTRINSICS`` or ``BITCASTS`` names."""
+    """The application of a function that ``INTRINSICS`` or ``BITCASTS`` names, or ``own``.
+
+    ``own`` is the record of an intrinsic of a caller's own, which has this name.
+    """
 
     name: str
     args: tuple[Expr, ...]
+    own: Record | None = None
+
+    @property
+    def record(self) -> Record | None:
+        """What is known of the function; None of a bitcast, and of a name that nobody knows."""
+        return self.own or INTRINSICS.get(self.name)
 
     @property
     def dtype(self) -> DType:
         """The dtype of the result: bool of predicates, else the bitcast's or the operands'."""
         if self.name in BITCASTS:
             return BITCASTS[self.name]
-        return INTRINSICS[self.name].result(self.args[0].dtype)
+        record, dtype = self.record, self.args[0].dtype
+        return record.result(dtype) if record else dtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,8 +105,8 @@ def map_expr(f: ExprFn, e: Expr) -> Expr:
             return Binary(op, *new)
         case Compare(op, _, _):
             return Compare(op, *new)
-        case Intrinsic(name, _):
-            return Intrinsic(name, new)
+        case Intrinsic(name, _, own):
+            return Intrinsic(name, new, own)
         case Select():
             return Select(*new)
         case Load(buffer, _, dtype):

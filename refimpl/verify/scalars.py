@@ -256,7 +256,7 @@ class Scalars:
         dtypes = [self.expr(a) for a in e.args]
         if e.name in ir.BITCASTS and len(dtypes) == 1:
             return self._bitcast(e, dtypes[0])
-        known = ir.INTRINSICS.get(e.name)
+        known = e.record
         count = known.operands if known else None
         if known is None or len(dtypes) != count or not set(dtypes) <= _REALS:
             want = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from didyma.codegen.emit.intrinsics import TABLE
 from didyma.fuzz.emission.expressions import INEXACT
 from didyma.oracle.conformance import exact
 from didyma.refimpl.interp import scalar, scalar_ring
+from didyma.refimpl.interp.scalar import Arithmetic
 from didyma.refimpl.ir.loop import INTRINSICS
 from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ops.ring import UNKNOWN
 from tests.errors.test_codes import says
 
 BOTH: tuple[prelude.Target, ...] = ("host", "cuda")
@@ -119,3 +122,61 @@ def test_misuse_is_refused() -> None:
     for less in (replace(MULTIPLY, text={"host": ""}), replace(MULTIPLY, operands=0)):
         with says("bad-part", "twice", "host and cuda"):
             testing.assert_intrinsic(less)
+
+
+LOOPS = """primfunc @f(x: f32[n], twice_f32: f32[n], z: f32[n]) writes (z) dims n in [1, 64] {
+  for i in n {
+    z[i] = twice(x[i], sqrt(twice_f32[i]))
+  }
+}
+"""
+STEPS = "schedule @f {\n  split i by 4\n  vectorize i_inner\n}"
+
+
+def loops(folder: Path) -> dd.LoopProgram:
+    (folder / "f.dym").write_text(LOOPS)
+    found = dd.load(folder / "f.dym")
+    assert isinstance(found, dd.LoopProgram)
+    assert f"{found}\n" == LOOPS
+    return found
+
+
+@pytest.mark.parametrize("engine", ["host", "simt"])
+def test_loops_call_an_intrinsic_that_is_registered(tmp_path: Path, engine: str) -> None:
+    """A buffer has the name of the function in C, and the schedule makes vectors."""
+    x, y = np.arange(8, dtype=np.float32), np.arange(8, dtype=np.float32) ** 2
+    with dd.register("intrinsics", "twice", MULTIPLY):
+        f = loops(tmp_path)
+        for given in ({}, {"f": STEPS}):
+            run = dd.compile(f, engine=engine, schedules=given)
+            assert np.array_equal(np.asarray(run(x, y)), 3 * x)
+            assert dd.check(f, schedules=given, engines=[engine]).agree
+    with says("parse", "twice"):
+        loops(tmp_path)
+
+
+def test_c_that_leaves_the_meaning_is_found_in_loops(tmp_path: Path) -> None:
+    """What is rounded correctly is compared with the definition, bit for bit."""
+    text = {**MULTIPLY.text, "host": "FN T twice_T(T a, T b) { return a; }"}
+    with dd.register("intrinsics", "twice", replace(MULTIPLY, ulp=0.5, text=text)):
+        report = dd.check(loops(tmp_path), engines=["host", "simt"])
+    assert {x.level for x in report.findings} == {"host"}
+
+
+def test_loops_that_misuse_an_intrinsic_are_refused(tmp_path: Path) -> None:
+    with dd.register("intrinsics", "twice", MULTIPLY):
+        (tmp_path / "f.dym").write_text(LOOPS.replace("twice(x[i], ", "twice("))
+        with says("L-intrinsic", "2 operands"):
+            dd.load(tmp_path / "f.dym")
+
+
+@pytest.mark.parametrize("ring", [False, True])
+def test_loops_run_in_the_ring(ring: bool) -> None:
+    """The values are the same, and nobody knows the payloads of a caller's own."""
+    arithmetic: Arithmetic = scalar_ring if ring else scalar
+    x = np.array([1, 2], np.float32)
+    operands = [scalar_ring.embedded(x)] * 2 if ring else [x] * 2
+    got = arithmetic.intrinsic_fn(MULTIPLY, DType.F32)(*operands)
+    assert np.array_equal(scalar_ring.value_of(got), 3 * x)
+    if ring:
+        assert (scalar_ring.payload_of(got) == UNKNOWN).all()

@@ -26,7 +26,7 @@ from didyma.codegen.runtime.simt.in_ring import InRing
 from didyma.codegen.runtime.simt.machine import Exec, StoppedError, Translator
 from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
 from didyma.codegen.runtime.simt.values import NUMPY, Arithmetic, Plain
-from didyma.refimpl.interp import scalar_ring
+from didyma.refimpl.interp import scalar, scalar_ring
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.target import CPU, PORTABLE, SM_90A, Target
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
@@ -78,9 +78,9 @@ class SimtKernels:
 
     def _translator(self) -> Translator:
         more = self.text.intrinsics
-        ring = isinstance(self.arithmetic, InRing)
-        counting = self.traffic is not None
-        return Translator(self.arithmetic, table(more), functions(more, ring=ring), counting)
+        meaning = scalar_ring if isinstance(self.arithmetic, InRing) else scalar
+        known = functions(more, meaning.intrinsic_fn)
+        return Translator(self.arithmetic, table(more), known, self.traffic is not None)
 
     def launch(
         self,

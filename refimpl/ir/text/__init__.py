@@ -35,6 +35,8 @@ from didyma.refimpl.ir.text.graph import show_node as show_node
 from didyma.refimpl.ir.text.lex import Lexer
 from didyma.refimpl.ir.text.program import show_instruction as show_instruction
 from didyma.refimpl.ir.text.program import show_program
+from didyma.refimpl.ir.text.read_expr import Find as Find
+from didyma.refimpl.ir.text.read_expr import nothing
 from didyma.refimpl.ir.text.read_loop import LoopReader
 from didyma.refimpl.ir.text.read_program import ProgramReader
 from didyma.refimpl.ir.text.reader import Files as Files
@@ -59,12 +61,13 @@ def show(x: Module | Kernel | Program | tuple[Kernel, ...]) -> str:
 
 
 def parse(
-    text: str, source: str = "<text>", files: Files | None = None
+    text: str, source: str = "<text>", files: Files | None = None, find: Find = nothing
 ) -> Module | Program | tuple[PrimFunc, ...]:
     """Read an IR of the level its first word names; DidymaError ``parse`` on any other text.
 
     ``source`` is the file's name, for messages; ``files`` returns the bytes of a constant that the
-    text has in a file of that name, or None.
+    text has in a file of that name, or None; ``find`` returns the intrinsic of a caller's own that
+    a loop function calls by a name, or None.
     """
     first = _KIND.match(text)
     match first and first[1]:
@@ -73,7 +76,7 @@ def parse(
         case "program":
             return parse_program(text, source, files)
         case "kernel" | "primfunc":
-            return parse_loop(text, source)
+            return parse_loop(text, source, find)
         case _:
             raise Lexer(text, source).error("`module`, `kernel`, `primfunc` or `program`")
 
@@ -83,9 +86,9 @@ def parse_module(text: str, source: str = "<text>", files: Files | None = None) 
     return GraphReader(text, source, files).module()
 
 
-def parse_loop(text: str, source: str = "<text>") -> tuple[PrimFunc, ...]:
+def parse_loop(text: str, source: str = "<text>", find: Find = nothing) -> tuple[PrimFunc, ...]:
     """Read loop functions."""
-    return LoopReader(text, source).functions()
+    return LoopReader(text, source, find=find).functions()
 
 
 def parse_program(text: str, source: str = "<text>", files: Files | None = None) -> Program:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
 
 from didyma.refimpl.ir import loop as ir
+from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.text.literals import DTYPES
 from didyma.refimpl.ir.text.reader import Files, Reader
 from didyma.refimpl.ir.text.show_loop import COMPARISON, INFIX, NEGATION, RESERVED, dtype_of
@@ -12,7 +14,14 @@ from didyma.refimpl.ir.types import DType
 
 MAX_HEIGHT = 256  # of an expression's tree
 
+Find: TypeAlias = Callable[[str], Intrinsic | None]
 K = TypeVar("K", ir.BinaryOp, ir.CompareOp, ir.UnaryOp)
+
+
+def nothing(name: str) -> Intrinsic | None:
+    """Return None, for any name."""
+    del name
+    return None
 
 
 def _by_name(ops: tuple[K, ...]) -> dict[str, K]:
@@ -26,9 +35,15 @@ _MARKS = {mark: (name, rank) for name, (mark, rank) in INFIX.items()}
 
 
 class ExprReader(Reader):
-    """Reads expressions.  ``height`` is that of the tree of the expression just read."""
+    """Reads expressions.  ``height`` is that of the tree of the expression just read.
 
-    def __init__(self, text: str, source: str, files: Files | None = None) -> None:
+    ``find`` returns the intrinsic that a name stands for which is not Didyma's own, or None.
+    """
+
+    def __init__(
+        self, text: str, source: str, files: Files | None = None, find: Find = nothing
+    ) -> None:
+        self.find = find
         self.height = 0
         self.buffers: dict[str, DType] = {}
         self.vars: dict[str, DType] = {}
@@ -214,6 +229,8 @@ class ExprReader(Reader):
         if name in known:
             wanted = 3 if name == "select" else 2 if name in (*_BINARY, *_COMPARE) else 1
             raise self.error(f"{wanted} operands of {name}", got=str(len(args)), at=at)
+        if own := self.find(name):
+            return ir.Intrinsic(name, args, own)
         raise self.error(f"a function: {', '.join((*known, *ir.INTRINSICS, *ir.BITCASTS))}", at=at)
 
     def _vector(self, name: str) -> ir.Expr:

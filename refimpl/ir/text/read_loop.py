@@ -8,7 +8,7 @@ from typing import TypeAlias
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.expr import TRUE
 from didyma.refimpl.ir.graph import Attr, Attrs
-from didyma.refimpl.ir.text.read_expr import ExprReader
+from didyma.refimpl.ir.text.read_expr import ExprReader, Find, nothing
 from didyma.refimpl.ir.text.reader import Files
 from didyma.refimpl.ir.text.show_loop import RESERVED
 
@@ -71,9 +71,11 @@ def _close(s: _Open, body: ir.Stmt) -> ir.Stmt:
 class LoopReader(ExprReader):
     """Reads loop functions; ``scopes`` counts bindings that reign without braces."""
 
-    def __init__(self, text: str, source: str, files: Files | None = None) -> None:
+    def __init__(
+        self, text: str, source: str, files: Files | None = None, find: Find = nothing
+    ) -> None:
         self.scopes = 0
-        super().__init__(text, source, files)
+        super().__init__(text, source, files, find)
 
     # ---- functions
 

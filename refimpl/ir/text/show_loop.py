@@ -159,7 +159,7 @@ class LoopPrinter:
             case ir.Select(cond, then, other):
                 return f"select({self.list((cond, then, other))})"
             case ir.Intrinsic(name, args):
-                shown = name if name in ir.INTRINSICS or name in ir.BITCASTS else f"%{quote(name)}"
+                shown = name if e.record or name in ir.BITCASTS else f"%{quote(name)}"
                 return f"{shown}({self.list(args)})"
             case ir.LetExpr(var, value, body):
                 bound = self.binding(var, value)
