@@ -198,7 +198,7 @@ def _shared(site: Site) -> Iterator[str]:
         "a compile with other options": key_of(loop, "", env, OTHER),
     }
     for d in loop.dims:
-        if 2 * d.lo < d.hi:
+        if 2 * max(1, d.lo) < d.hi:
             few, many = ({**env, d.name: n} for n in (d.lo, d.hi))
             if key_of(loop, "", few, options) == key_of(loop, "", many, options):
                 yield f"{d.name} = {d.lo} beside {d.hi}"

@@ -71,7 +71,7 @@ def apart(
     return If(
         found.cond,
         apart(facts, then, known, make, half),
-        apart(facts, copied(other, facts.names), known, make, half),
+        copied(apart(facts, other, known, make, half), facts.names),
     )
 
 

@@ -160,7 +160,7 @@ def freshened(e: Expr, names: Names) -> Expr:
 
 
 def copied(s: Stmt, names: Names) -> Stmt:
-    """Return a copy of a statement without loops, whose variables have fresh names."""
+    """Return a copy of a statement whose lets and folds have fresh names; loops keep theirs."""
     match s:
         case Let(var, value, body):
             new = Var(names.fresh(var.name), var.dtype)

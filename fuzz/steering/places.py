@@ -11,7 +11,7 @@ from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.values import Distribution
 from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Attr, Function, Node, Param
 from didyma.refimpl.ir.graph import attrs as freeze
-from didyma.refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ir.types import NUMBERS, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
 _REDUCTIONS = next(a.choices for a in OPS["scatter"].attrs if a.name == "reduction")
@@ -124,9 +124,10 @@ def _gathered(s: Sketch) -> None:
         return
     _aim(s, at, size)
     have = s.types()
+    reductions = _REDUCTIONS if dtype in NUMBERS else ("none",)
     how: dict[str, Attr] = {
         "axis": 0,
-        "reduction": s.c.pick(("none", "none", s.c.pick(_REDUCTIONS))),
+        "reduction": s.c.pick(("none", "none", s.c.pick(reductions))),
     }
     scatter = Node(("r0",), "scatter", ("a0", "a1", "a2"), (t,), freeze(how))
     last = s.c.pick(after)
