@@ -70,8 +70,14 @@ def test_it_says_how_calls_on_a_gpu_run(traced: Program, tmp_path: Path) -> None
     assert "prepared for each shape" in said.out
     assert "else copied into it by one kernel on the GPU" in said.out
 
+    def is_large(y: Tensor) -> Tensor:
+        return dd.max(y) > 1.0
+
+    def half(y: Tensor) -> Tensor:
+        return y * 0.5
+
     def halved(x: Tensor) -> Tensor:
-        (y,) = dd.while_loop(lambda y: dd.max(y) > 1.0, lambda y: y * 0.5, x)
+        (y,) = dd.while_loop(is_large, half, x)
         return y
 
     source.write_text(str(dd.trace(dd.f32[6])(halved)))
