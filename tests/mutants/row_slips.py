@@ -41,8 +41,9 @@ FAULTS: tuple[Fault, ...] = (
         "other = (self.group, ", "other = (ix.ZERO, ", "kernel",
     ),
     _slip(
-        "neighbours of a row taken at once that begin between accesses", "schedule/row_wide.py",
-        "rows.axes[-1], width)", "rows.axes[-1], 1)", "kernel",
+        "neighbours of a row taken at once that begin between accesses", "schedule/lanes.py",
+        "if any(k % lanes for k in p.values()):", "if any(k % min(lanes, 2) for k in p.values()):",
+        "kernel",
     ),
     _slip(
         "neighbours of a row taken at once beyond its end", "schedule/row_wide.py",
