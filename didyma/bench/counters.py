@@ -54,7 +54,7 @@ def count(w: Workload, options: Options, compiler: NvrtcCompiler | None) -> dict
         "launches": traffic.launches.total(),
         "read": traffic.read.total(),
         "written": traffic.written.total(),
-        "least": least_bytes(program),
+        "least": least_bytes(w),
         "accesses": traffic.accesses.total(),
         "statements": traffic.statements.total(),
         "longest": traffic.longest.total(),

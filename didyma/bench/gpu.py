@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 
 import didyma as dd
 from didyma.bench.peers import JAX, TORCH
-from didyma.bench.workloads import Workload, arguments, least_bytes
+from didyma.bench.workloads import Workload, least_bytes
 from didyma.codegen.options import Options
 from didyma.refimpl.errors import EngineMissing
-from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.types import DType
 
 PEERS = ("torch", "torch.compile", "torch.max-autotune", "jax")
 OWN = "didyma"
@@ -105,12 +105,11 @@ class _Copy:
 
 
 def _timed(w: Workload, peers: Sequence[str], options: Options, copy: _Copy) -> Iterator[Timed]:
-    program, given = w.program(large=True), arguments(w, large=True)
-    moved = least_bytes(program)
-    on_gpu = [_to_torch(copy.torch, a) for a in given]
-    want = TORCH[w.name](copy.torch, *on_gpu)
-    contenders = {OWN: partial(_own, w, program, options, on_gpu)}
-    contenders |= {p: partial(_peer, p, w, given, on_gpu) for p in peers}
+    program, given = w.program(large=True), _drawn(copy.torch, w)
+    moved = least_bytes(w, large=True)
+    want = TORCH[w.name](copy.torch, *given)
+    contenders = {OWN: partial(_own, w, program, options, given)}
+    contenders |= {p: partial(_peer, p, w, given) for p in peers}
     for name, prepare in contenders.items():
         try:
             call = prepare()
@@ -124,35 +123,45 @@ def _timed(w: Workload, peers: Sequence[str], options: Options, copy: _Copy) -> 
         yield Timed(w.name, name, seconds, min(rounds), share, off, "")
 
 
-def _own(w: Workload, program: dd.Program, options: Options, on_gpu: Sequence[Any]) -> Thunk:
+def _own(w: Workload, program: dd.Program, options: Options, given: Sequence[Any]) -> Thunk:
     from didyma.codegen.runtime.cuda import Cuda
 
     for f in dd.check(w.program(), engines="cuda", options=options).findings:
         raise RuntimeError(f"wrong at the small size: {f.level} {f.where}: {f.message}")
     exe = dd.compile(program, engine=Cuda(checked=False), options=options)
-    return lambda: exe(*on_gpu)
+    return lambda: exe(*given)
 
 
-def _peer(name: str, w: Workload, given: Sequence[Array], on_gpu: Sequence[Any]) -> Thunk:
+def _peer(name: str, w: Workload, given: Sequence[Any]) -> Thunk:
     if name == "jax":
         jax = import_module("jax")
         call = jax.jit(partial(JAX[w.name], jax))
-        arrays = [jax.numpy.asarray(a) for a in given]
+        arrays = [jax.dlpack.from_dlpack(a) for a in given]
         return lambda: call(*arrays)
     torch = import_module("torch")
     f = partial(TORCH[w.name], torch)
     if name == "torch":
-        return lambda: f(*on_gpu)
+        return lambda: f(*given)
     mode = "max-autotune" if name == "torch.max-autotune" else "default"
     torch.compiler.reset()
     compiled = torch.compile(f, mode=mode)
-    return lambda: compiled(*on_gpu)
+    return lambda: compiled(*given)
 
 
-def _to_torch(torch: Any, a: Array) -> Any:
-    if a.dtype.name == "bfloat16":
-        return torch.from_numpy(a.view("int16")).cuda().view(torch.bfloat16)
-    return torch.from_numpy(a).cuda()
+def _drawn(torch: Any, w: Workload) -> list[Any]:
+    """Draw arguments of the large size on the GPU, as ``workloads.arguments`` draws them."""
+    torch.manual_seed(0)
+    low, high = (0, w.indices[1]) if w.indices[1] else (-128, 128)
+
+    def one(dtype: DType, shape: tuple[int, ...]) -> Any:
+        if dtype.is_float:
+            return torch.randn(shape, device="cuda", dtype=getattr(torch, dtype.numpy.name))
+        if dtype is DType.BOOL:
+            return torch.randint(0, 2, shape, device="cuda").bool()
+        kind = getattr(torch, dtype.numpy.name)
+        return torch.randint(low, high, shape, device="cuda", dtype=kind)
+
+    return [one(dtype, shape) for dtype, shape in w.large]
 
 
 def _waited(call: Thunk) -> list[float]:

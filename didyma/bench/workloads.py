@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import didyma as dd
-from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array, DType, TensorType
 
 Argument: TypeAlias = tuple[DType, tuple[int, ...]]
 
@@ -23,7 +23,8 @@ class Workload:
     """A function of tensors, and its arguments at the two sizes.
 
     ``group`` is the class of kernels that it stands for.  Integers of its arguments are indices
-    below ``indices``, one number for each size; 0 if they may be anything.
+    below ``indices``, one number for each size; 0 if they may be anything.  ``picked`` says that
+    the first argument is read only where indices say, so as often as there are results.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Workload:
     small: tuple[Argument, ...]
     large: tuple[Argument, ...]
     indices: tuple[int, int] = (0, 0)
+    picked: bool = False
 
     def program(self, large: bool = False) -> dd.Program:
         """Trace the function at one of its sizes."""
@@ -265,7 +267,7 @@ ALL: tuple[Workload, ...] = (
     Workload(
         "embedding_bf16", "movement", _embedding,
         (_matrix(BF16, 100, 512), _vector(I64, 16)),
-        (_matrix(BF16, 50304, 4096), _vector(I64, 32768)), (100, 50304),
+        (_matrix(BF16, 50304, 4096), _vector(I64, 32768)), (100, 50304), picked=True,
     ),
     Workload(
         "cumulative_sum_f32", "scans", _cumulative_sum,
@@ -284,18 +286,24 @@ ALL: tuple[Workload, ...] = (
 WORKLOADS: Mapping[str, Workload] = MappingProxyType({w.name: w for w in ALL})
 
 
-def least_bytes(program: dd.Program) -> int:
-    """Return the bytes of a program's inputs and results, which it moves at least once."""
-    entry = program.module.entry
-    types = [*(p.type for p in entry.params), *entry.result_types()]
-    return sum(math.prod(d for d in t.shape if isinstance(d, int)) * t.dtype.nbytes for t in types)
+def least_bytes(w: Workload, large: bool = False) -> int:
+    """Return the bytes that a workload moves at least: what it reads of its inputs, its results."""
+    entry = w.program(large).module.entry
+    read = [_bytes(p.type) for p in entry.params]
+    written = sum(map(_bytes, entry.result_types()))
+    if w.picked:
+        read[0] = min(read[0], written)
+    return sum(read) + written
 
 
-def arguments(w: Workload, large: bool = False, seed: int = 0) -> list[Array]:
-    """Draw arguments: normal floats, indices that the workload may read, any booleans and bytes."""
+def _bytes(t: TensorType) -> int:
+    return math.prod(d for d in t.shape if isinstance(d, int)) * t.dtype.nbytes
+
+
+def arguments(w: Workload, seed: int = 0) -> list[Array]:
+    """Draw small arguments: normal floats, indices that may be read, any booleans and bytes."""
     rng = np.random.default_rng(seed)
-    given, most = (w.large, w.indices[1]) if large else (w.small, w.indices[0])
-    return [_drawn(rng, dtype, shape, most) for dtype, shape in given]
+    return [_drawn(rng, dtype, shape, w.indices[0]) for dtype, shape in w.small]
 
 
 def _drawn(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], most: int) -> Array:

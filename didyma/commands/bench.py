@@ -83,7 +83,7 @@ def on_gpu(
             )
     options, rows = common.options("didyma", given), list[gpu.Timed]()
     for t in gpu.run(_workloads(names), peers or gpu.PEERS, options):
-        print(f"timed {t.workload} by {t.contender}", file=sys.stderr, flush=True)
+        print(f"{t.workload}, {t.contender}: {show.figures(t)}", file=sys.stderr, flush=True)
         rows.append(t)
     if save is not None:
         disk.write_text(save, records.record([_record(t) for t in rows if t.seconds]))

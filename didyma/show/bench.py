@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -95,10 +96,13 @@ def timed(rows: Sequence[Timed]) -> None:
     for r in rows:
         by_workload.setdefault(r.workload, {})[r.contender] = r
     for name, found in by_workload.items():
-        cells = [_cell(found.get(c)) for c in contenders]
+        cells = ["none" if c not in found else figures(found[c]) for c in contenders]
         ratio = speed_up(found)
         table.add_row(name, *cells, "" if ratio is None else f"{ratio:.2f}")
     put(out, table)
+    ratios = [r for r in map(speed_up, by_workload.values()) if r is not None]
+    if ratios:
+        line(out, f"geometric mean: {statistics.geometric_mean(ratios):.2f} times the best peer")
     for r in rows:
         if r.reason:
             line(out, f"{r.workload}, {r.contender}: {r.reason}")
@@ -113,8 +117,9 @@ def speed_up(found: Mapping[str, Timed]) -> float | None:
     return min(peers) / own if own and peers else None
 
 
-def _cell(t: Timed | None) -> str:
-    if t is None or t.seconds is None or t.share is None:
+def figures(t: Timed) -> str:
+    """Return a time in microseconds and its share of the copy's bandwidth; "none" without one."""
+    if t.seconds is None or t.share is None:
         return "none"
     return f"{1e6 * t.seconds:,.1f} us  {t.share:.2f}"
 

@@ -1,6 +1,6 @@
-"""Every workload by every point of its recipes, each launched once on a GPU.
+"""Workloads by every point of its recipes, each launched once on a GPU.
 
-    python3 -m tests.gpu.recipes [--engine cuda] [--most 4]
+    python3 -m tests.gpu.recipes [--engine cuda] [--most 4] [WORKLOAD ...]
 
 For compute-sanitizer, which watches each launch, on shapes that are small enough for it.
 ``--most`` points of each recipe are tried for each function, the model's first ones.  Prints a line
@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import didyma as dd
-from didyma.bench.workloads import ALL, Workload
+from didyma.bench.workloads import WORKLOADS, Workload
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.engine import Engine
@@ -49,9 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--engine", default="cuda")
     p.add_argument("--most", type=int, default=4)
+    p.add_argument("workloads", nargs="*", metavar="WORKLOAD", choices=[[], *WORKLOADS])
     args = p.parse_args(argv)
     on, wrong = engine(args.engine), list[str]()
-    for w in ALL:
+    for w in [WORKLOADS[n] for n in args.workloads or WORKLOADS]:
         count, found = judged(w, on, args.most)
         print(f"{w.name}: {count} choices, {len(found)} wrong", flush=True)
         wrong += found
