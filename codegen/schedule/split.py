@@ -93,7 +93,9 @@ def groups(facts: NestFacts, fold: FoldNest, along: bool) -> Groups | None:
             continue
         bad = {name for name, p in firsts if p is None or lanes.part(p, size) is None}
         good = {name for name, _ in firsts} - bad
-        if good & read and lanes.suit(facts, good, size):
+        if good & read and lanes.suit(facts, good & read, size):
+            # What is stored once a result may be too wide for that: then it is stored one by one.
+            good = {name for name in good if name in read or lanes.suit(facts, (name,), size)}
             return Groups(axis, size, count, frozenset(good))
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.running import Running
 from didyma.codegen.schedule.split import Groups
 from didyma.codegen.schedule.transpose import Turned
+from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
 from didyma.refimpl.ir.loop import Atomic, Expr, Fold, For, Let, Load, PrimFunc, Store, Var
 from didyma.refimpl.ir.walk import expr_children, exprs
@@ -136,32 +138,52 @@ class Work:
         return self.facts.largest(self.facts.nest.numel)
 
     @cached_property
-    def _reads(self) -> list[Poly]:
-        """The offsets that the step of the fold reads, in elements."""
+    def _reads(self) -> list[tuple[Poly, int]]:
+        """The offsets that the step of the fold reads, in elements, and the bytes of them all."""
         assert self.fold is not None
-        return [
-            self.facts.offset(e.buffer, e.index)
+        found = (
+            (e, self.facts.offset(e.buffer, e.index))
             for e in exprs(self.fold.fold.step)
             if isinstance(e, Load) and e.buffer in self.facts.buffers
-        ]
+        )
+        return [(p, self._elements(e.buffer, p) * e.dtype.nbytes) for e, p in found]
+
+    def _elements(self, buffer: str, offset: Poly) -> int:
+        """Return how many elements the terms of all results read of a buffer, at most."""
+        fold, facts = self.fold, self.facts
+        assert fold is not None
+        names = facts.affine.names(offset)
+        sizes = zip(
+            (*facts.nest.index, *fold.ks), (*facts.nest.extents, *fold.extents), strict=True
+        )
+        count = math.prod(facts.largest(n) for v, n in sizes if v.name in names)
+        return min(count, facts.largest(ix.mul(*facts.shape(buffer))))
 
     @cached_property
     def reads_are_near(self) -> bool:
         """Whether neighbouring results read the same elements, or elements near each other."""
-        return all(_is_near(r, self.facts.nest.index[-1]) for r in self._reads)
+        return all(_is_near(p, self.facts.nest.index[-1]) for p, _ in self._reads)
+
+    @cached_property
+    def _along_and_across(self) -> tuple[int, int]:
+        """The bytes that are neighbours of neighbouring terms, and those of results."""
+        assert self.fold is not None
+        axes = (self.fold.ks[-1:], self.facts.nest.index[-1:])
+        along, across = (
+            sum(n for p, n in self._reads if any(_is_unit(p, v) for v in vs)) for vs in axes
+        )
+        return along, across
 
     @cached_property
     def reads_along(self) -> bool:
-        """Whether neighbouring terms of the fold are neighbours in memory."""
-        assert self.fold is not None
-        last = self.fold.ks[-1]
-        return any(_is_unit(r, last) for r in self._reads)
+        """Whether neighbouring terms of the fold are neighbours in memory, where most is read."""
+        along, across = self._along_and_across
+        return along > 0 and along >= across
 
     @cached_property
     def reads_across(self) -> bool:
         """Whether neighbouring results read neighbours in memory."""
-        index = self.facts.nest.index
-        return bool(index) and any(_is_unit(r, index[-1]) for r in self._reads)
+        return self._along_and_across[1] > 0
 
     @cached_property
     def kind(self) -> str:

@@ -187,3 +187,17 @@ def test_points_of_several_nests_differ_in_one() -> None:
     assert [x.recipe for x in first] == ["pointwise", "scatter"]
     assert all(sum(a != b for a, b in zip(first, x, strict=True)) == 1 for x in rest)
     assert Point.of("scatter", block=64, unroll=16, wide=1) in {x[1] for x in rest}
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_columns_are_split_also_where_each_term_has_a_factor(scaled: bool) -> None:
+    """Neighbouring factors of terms lie together, but most of what is read lies across."""
+    g = Graph()
+    x, y = (g.param(n, 8192, 512, dtype=DType.BF16) for n in "xy")
+    terms = g("multiply", *(g("cast", v, dtype=DType.F32) for v in (x, y)))
+    if scaled:
+        terms = g("multiply", terms, g.param("r", 8192, 1))
+    m = primitive(g.module(g("sum", terms, axes=(0,), keepdims=False)))
+    (point, *_) = next(points(lower(m.entry, m), Options()))
+    assert (point.recipe, point.table["side"]) == ("split", 32)
+    assert point.table["parts"] > 16
