@@ -123,16 +123,19 @@ class _Replay:
             m.write(value)
 
     def call(self, line: ir.Call) -> None:
-        """Replay a call, and the function called: once for each binding of its symbols."""
+        """Replay a call, and the function called: once for each binding of its symbols.
+
+        Every stream waits for a call, also one whose first work comes after it.
+        """
         m = self.memory
-        m.state.synchronise({0})
+        m.state.synchronise(m.streams)
         m.state.tick(0)
         for value in line.inputs:
             m.read(value)
         m.require_disjoint(line.outputs, line.inputs)
         for value in line.outputs:
             m.write(value)
-        m.state.synchronise({0})
+        m.state.synchronise(m.streams)
         f = self.functions[line.callee]
         env = {v.name: m.state.env[v.name] for v in caller_symbols(f)}
         key = (f.name, tuple(env.values()))

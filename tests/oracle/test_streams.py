@@ -51,3 +51,8 @@ def test_a_missing_wait_is_seen() -> None:
 def test_blocks_wait_for_a_stream_that_only_dispatches_use() -> None:
     """In this program one side of a branch dispatches on stream 1, which nothing else uses."""
     assert programs("wrappers", 285607549).verdicts == ()
+
+
+def test_a_stream_whose_first_work_comes_after_a_call_waits_for_it() -> None:
+    """In this program stream 1 first reads what a call made, and no line says that it waits."""
+    assert programs("wrappers", 78686).verdicts == ()
