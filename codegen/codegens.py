@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
-from math import prod
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from didyma.codegen import plugins
@@ -74,7 +73,7 @@ class Template:
             dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())
         ]
         for values in sorted(rows, key=lambda v: (self.cost(asked, v), tuple(v.values()))):
-            if prod(self.render(asked, values).block) <= asked.target.threads:
+            if asked.target.has_room(self.render(asked, values).block):
                 yield Point.of(self.name, **values)
 
     def kernel(self, asked: Asked) -> TextKernel | None:

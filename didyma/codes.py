@@ -152,7 +152,7 @@ _RUNS = _table(
      ">>> dd.interpret(dd.trace(dd.f32[2])(lambda x: -x), np.ones(2, np.float64))"),
     ("kernel-text", "The text of a kernel is not accepted by the compiler of an engine.",
      "a kernel that calls a function which the prelude does not have"),
-    ("launch-failed", "The driver of the GPU refuses a launch, or another call.",
+    ("launch-failed", "A GPU has no room for a launch, or its driver refuses a call.",
      "a kernel given as text whose blocks have 2048 threads, on engine cuda"),
     ("not-a-program", "Something is given as a program that is none.",
      ">>> dd.compile(np.sin)"),

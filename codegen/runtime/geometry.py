@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import le
 from typing import assert_never
 
 import numpy as np
@@ -29,6 +30,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
     Var,
 )
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.text.show_loop import show_line
 from didyma.refimpl.ir.walk import subexprs
 
@@ -48,7 +50,10 @@ class Geometry:
 
 
 def geometry(signature: Signature, dims: Mapping[str, int]) -> Geometry:
-    """Evaluate a signature; DidymaError ``unbound-dim`` where a dim has no value.
+    """Evaluate a signature.
+
+    DidymaError ``unbound-dim`` where a dim has no value, ``launch-failed`` where CUDA runs no grid
+    or block of that size.
 
     >>> from didyma.refimpl.ir.expr import ceildiv, index
     >>> from didyma.refimpl.ir.types import DType
@@ -58,9 +63,24 @@ def geometry(signature: Signature, dims: Mapping[str, int]) -> Geometry:
     Geometry(grid=(2, 1, 1), nbytes=(200,), dims=(100,))
     """
     x, y, z = (max(0, evaluate(e, dims)) for e in signature.grid)
+    _demand_room(signature, (x, y, z))
     sizes = [evaluate(e, dims) for e in signature.sizes]
     nbytes = [n * d.nbytes for n, (_, d) in zip(sizes, signature.buffers, strict=True)]
     return Geometry((x, y, z), tuple(nbytes), tuple(dims[d] for d in signature.dims))
+
+
+def _demand_room(s: Signature, grid: tuple[int, int, int]) -> None:
+    if all(map(le, grid, PORTABLE.grid)) and PORTABLE.has_room(s.block):
+        return
+    got, want = (
+        f"{' x '.join(map(str, blocks))} blocks of {' x '.join(map(str, threads))} threads"
+        for blocks, threads in ((grid, s.block), (PORTABLE.grid, PORTABLE.block))
+    )
+    raise DidymaError(
+        "launch-failed", f"kernel {s.name}", got=got,
+        want=f"at most {want}, {PORTABLE.threads} in all",
+        help="put the longest axis along x",
+    )  # fmt: skip
 
 
 class Geometries:

@@ -97,12 +97,13 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
 def _crowded(g: PrimFunc) -> str:
     """Say which kernel has a larger block than any GPU runs; empty if none has."""
     for k in kernels(g):
-        sizes = [
-            s.extent.value if isinstance(s.extent, Const) else 0
+        along = {
+            s.axis: int(s.extent.value) if isinstance(s.extent, Const) else 0
             for s in stmts(k.body)
             if isinstance(s, For) and s.axis.startswith("thread")
-        ]
-        if math.prod(sizes) > PORTABLE.threads or 0 in sizes:
+        }
+        sizes = [along.get(f"threadIdx.{axis}", 1) for axis in "xyz"]
+        if not PORTABLE.has_room(sizes):
             return f"{k.name} has blocks of {' by '.join(map(str, sizes))} threads"
     return ""
 

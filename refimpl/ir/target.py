@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import ge, le
 from types import MappingProxyType
 
 from didyma.refimpl.ir.types import DType
@@ -16,7 +18,8 @@ class Target:
     ``architecture`` is the name that compilers of kernel text know it by; empty if any will do.  A
     block has at most ``threads`` threads, in warps of ``warp``, with ``shared`` bytes of shared
     memory that a kernel declares and ``dynamic`` bytes that a launch asks for; a thread has
-    ``registers`` of 32 bits.  ``access`` is the width of the widest load or store, in bytes, and
+    ``registers`` of 32 bits.  ``block`` are the most threads along x, y and z, and
+    ``grid`` the most blocks.  ``access`` is the width of the widest load or store, in bytes, and
     what a kernel is given starts at a multiple of it.  Arenas of at most ``stack`` bytes may be
     kept off the heap.  ``atomics`` are the dtypes that atomic updates take.  ``cluster`` blocks
     may share memory, and ``processors`` multiprocessors run blocks at once; 0 if nothing is known.
@@ -43,6 +46,8 @@ class Target:
     cluster: int
     processors: int
     families: tuple[str, ...]
+    block: tuple[int, int, int] = (1024, 1024, 64)
+    grid: tuple[int, int, int] = ((1 << 31) - 1, (1 << 16) - 1, (1 << 16) - 1)
     order: tuple[str, ...] = (
         "tiled", "short", "split", "full", "across", "along", "alone", "poor",
     )  # fmt: skip
@@ -58,8 +63,29 @@ class Target:
             and other.warp == self.warp
             and self.access % other.access == 0
             and all(getattr(self, name) >= getattr(other, name) for name in _AT_LEAST)
+            and all(map(ge, (*self.block, *self.grid), (*other.block, *other.grid)))
             and {*other.atomics} <= {*self.atomics}
             and {*other.families} <= {*self.families}
+        )
+
+    def most(self, axis: str) -> int:
+        """Return how many threads or blocks there may be along an axis.
+
+        >>> PORTABLE.most("threadIdx.z"), PORTABLE.most("blockIdx.y")
+        (64, 65535)
+        """
+        return (self.block if axis.startswith("thread") else self.grid)["xyz".index(axis[-1])]
+
+    def has_room(self, threads: Sequence[int]) -> bool:
+        """Return whether a block may have so many threads along x, y and z.
+
+        >>> PORTABLE.has_room((16, 1, 64)), PORTABLE.has_room((1, 1, 65))
+        (True, False)
+        """
+        return (
+            min(threads) >= 1
+            and math.prod(threads) <= self.threads
+            and all(map(le, threads, self.block))
         )
 
 

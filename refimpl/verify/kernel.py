@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.target import PORTABLE, Target
@@ -29,9 +27,13 @@ def verify(k: Kernel, target: Target = PORTABLE) -> None:
     for some in (names, params):
         if len(set(some)) < len(some):
             raise _broken(k, f"buffers {', '.join(some)}", "one buffer of a name")
-    if not 1 <= math.prod(t.block) <= target.threads or min(t.block) < 1:
+    if not target.has_room(t.block):
         got = f"a block of {' x '.join(map(str, t.block))} threads"
-        raise _broken(k, got, f"1 to {target.threads} threads")
+        most = " x ".join(map(str, target.block))
+        raise _broken(k, got, f"1 to {target.threads} threads, at most {most}")
+    if any(isinstance(n, int) and n > most for n, most in zip(t.grid, target.grid, strict=True)):
+        got, want = (" x ".join(map(str, grid)) for grid in (t.grid, target.grid))
+        raise _broken(k, f"a grid of {got} blocks", f"at most {want} blocks")
     free = {v.name for v in k.dims} - {v.name for v in m.dims}
     if free:
         want = f"some of {', '.join(v.name for v in m.dims) or 'no dims'}, as its meaning has"

@@ -13,8 +13,8 @@
 | L-yield | a fold's step has one yield, in no parallel loop, of what the combiner takes |
 | L-block | a block holds what one thread does alone, and its regions hang on its variables |
 | L-outermost | nothing but bound loops and allocations is around a bound loop; the grid first |
-| L-grid | the extent of a grid axis depends on dims alone |
-| L-threads | a block has 1 to 1024 threads |
+| L-grid | a grid axis extends over dims alone, and to 65535 at most along y and z |
+| L-threads | a block has 1 to 1024 threads, 64 at most along z |
 | L-shared | shared buffers need a block of threads, and 48 KiB at most |
 | L-barrier | every thread reaches a barrier or exchange: nothing around it depends on the thread |
 | L-store | only outputs and buffers made inside are written |
@@ -41,7 +41,7 @@ from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ir.vectors import is_vector
 from didyma.refimpl.ir.walk import expr_children, exprs, stmts, subexprs
-from didyma.refimpl.verify import outside, regions, tensors
+from didyma.refimpl.verify import axes, outside, regions, tensors
 from didyma.refimpl.verify.calls import Calls, Weight
 from didyma.refimpl.verify.exchanges import verify_partners, verify_value
 from didyma.refimpl.verify.scalars import Construct, Scalars
@@ -476,16 +476,8 @@ class _Verifier:
             raise self.broken(
                 "L-outermost", s, got, "bound loops outermost, blockIdx before threadIdx"
             )
-        if not _is_thread(s.axis) and not self._over_dims(s.extent):
-            raise self.broken("L-grid", s, show_expr(s.extent), "an expression over dims alone")
+        axes.verify_extent(self.scalars, s, self.f.dims, self.target)
         self.bound[s.axis] = s.extent
-
-    def _over_dims(self, e: ir.Expr) -> bool:
-        if isinstance(e, ir.Var):
-            return any(v.name == e.name for v in self.f.dims)
-        return not isinstance(e, (ir.Load, ir.LetExpr)) and all(
-            map(self._over_dims, expr_children(e))
-        )
 
 
 def _dtypes(s: ir.Fold) -> list[DType]:

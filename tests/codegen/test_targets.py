@@ -16,14 +16,16 @@ from didyma.codegen.runtime.registry import engine, targets
 from didyma.codegen.schedule import dispatch
 from didyma.codegen.schedule.recipes import column, rows
 from didyma.codegen.schedule.steps.apply import apply
-from didyma.codegen.schedule.steps.records import Memory, Stage
+from didyma.codegen.schedule.steps.records import Bind, Memory, Stage
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.kernel import KernelText
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.loop import For, LoopKind, PrimFunc
+from didyma.refimpl.ir.loop import For, LoopKind, PrimFunc, Var
 from didyma.refimpl.ir.program import Arena, Copy
 from didyma.refimpl.ir.target import PORTABLE, SM_90A, TARGETS
 from didyma.refimpl.ir.text import parse_loop, parse_program
+from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.verify import loop, program
 from tests.errors.test_codes import says
@@ -193,6 +195,43 @@ def test_steps_keep_the_limits_of_the_target() -> None:
     assert compile(m, options).program.kernels
     with says("L-threads", "128 threads", "1 to 64"):
         compile(m, options.changed({"target": SMALL}))
+
+
+def test_a_step_binds_no_more_than_there_are_along_an_axis() -> None:
+    (f,) = parse_loop(
+        "primfunc @f(x: f32[70], y: f32[70]) writes (y) { for i in 70 parallel { y[i] = x[i] } }"
+    )
+    assert apply(Bind("i", "threadIdx.y"), f) != f
+    with says("L-threads", "for i in 70 bound threadIdx.z", "at most 64 along threadIdx.z"):
+        apply(Bind("i", "threadIdx.z"), f)
+    narrow = replace(PORTABLE, name="narrow", grid=(64, 64, 64))
+    with says("L-grid", "at most 64 along blockIdx.x"):
+        apply(Bind("i", "blockIdx.x"), f, narrow)
+    assert PORTABLE.covers(narrow)
+    assert not narrow.covers(PORTABLE)
+
+
+@pytest.mark.parametrize("name", ["simt", "host"])
+@pytest.mark.parametrize(
+    ("grid", "block", "got"),
+    [
+        ((1, "n", 1), (1, 1, 1), "1 x 65536 x 1 blocks"),
+        ((1, 1, 1), (1, 1, 65), "1 x 1 x 65 threads"),
+    ],
+)
+def test_no_engine_launches_what_no_gpu_runs(
+    name: str,
+    grid: tuple[int | str, ...],
+    block: tuple[int, int, int],
+    got: str,
+) -> None:
+    x, y, z = (ix.index(n) if isinstance(n, int) else Var(n) for n in grid)
+    source = 'extern "C" __global__ void k(f32 *y, i64 n) {\n  y[0] = 1.0f;\n}\n'
+    signature = Signature("k", (("y", DType.F32),), (ix.ONE,), ("y",), ("n",), (x, y, z), block)
+    on = engine(name)
+    loaded = on.load(KernelText(source, (signature,)))
+    with says("launch-failed", "kernel k", got, "put the longest axis along x"):
+        loaded.launch("k", [on.allocate(4)], {"n": 1 << 16})
 
 
 @pytest.mark.parametrize(
