@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.schedule.folds import freshened, loaded
+from didyma.codegen.schedule.steps.accesses import scan
+from didyma.codegen.schedule.steps.dependence import Dependences, carried_among, refuse
 from didyma.codegen.schedule.steps.folds import FoldLoop, fold_loop, neutral
 from didyma.codegen.schedule.steps.loops import items, names_of, path_to, sequence
 from didyma.codegen.schedule.steps.merges import fold_over, merger_of
-from didyma.codegen.schedule.steps.records import ReduceAcross
+from didyma.codegen.schedule.steps.records import Across, ReduceAcross
 from didyma.codegen.schedule.steps.split import wrong
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import (
@@ -28,8 +30,9 @@ from didyma.refimpl.ir.loop import (
     Store,
 )
 from didyma.refimpl.ir.unfold import assigned, folded_into, unfolded
-from didyma.refimpl.ir.walk import substitute, substitute_expr
+from didyma.refimpl.ir.walk import stmts, substitute, substitute_expr
 
+_THREADS = (Across.SHUFFLE, Across.SHARED)  # of one block, whose shared memory they have in common
 _GLOBAL = Scope.GLOBAL  # of a function's workspace, which is around its nests
 
 
@@ -66,13 +69,29 @@ def parts_of(step: ReduceAcross, f: PrimFunc) -> Parts:
     """Return a fold by the parts of one of its loops.
 
     DidymaError ``no-such-loop``; ``not-a-fold``, also for a fold whose parts do not merge;
-    ``bad-step`` where something else than bound loops is around it.
+    ``bad-step`` where something else than bound loops is around it, or where threads would share
+    what each iteration has for itself; ``dependence`` of one iteration on another.
     """
     s = fold_over(f, step.loop)
     if s is not None and (s.merge is not None or s.op is None):
         return _of_fold(step, f, s)
     f = unfolded(f)
-    return _of_loop(f, fold_loop(f, step.buffer, step.loop))
+    found = fold_loop(f, step.buffer, step.loop)
+    _must_be_apart(step, f, found)
+    return _of_loop(f, found)
+
+
+def _must_be_apart(step: ReduceAcross, f: PrimFunc, found: FoldLoop) -> None:
+    """Check that the iterations of a fold have nothing else in common than its accumulator."""
+    loop, known = found.place.loop, scan(f)
+    for s in stmts(loop.body):
+        if isinstance(s, Allocate) and s.buffer.scope is Scope.SHARED and step.by in _THREADS:
+            got = f"{s.buffer.name} in {loop.var.name}, which all its threads would share"
+            raise wrong(f, got, "a fold that keeps nothing in shared memory")
+    others = [a for a in known.within(loop.body) if a.buffer != found.buffer.name]
+    if dependence := carried_among(Dependences(known), loop, others):
+        want = "iterations that depend on one another by the accumulator alone"
+        raise refuse(f"reduce_across {step.buffer} over {step.loop}", dependence, want)
 
 
 def _of_fold(step: ReduceAcross, f: PrimFunc, s: Fold) -> Parts:
