@@ -48,7 +48,8 @@ class RowTraffic:
         length, count = (self._most(d) for d in (rows.length, dims.mul(*rows.dropped)))
         nbytes = [self.types[x].dtype.nbytes for x in again]
         width = self._width(max(nbytes, default=1), rows)
-        _, lanes = row_threads.shape(length, count, rows.is_across, self.options, width)
+        across = rows.is_across
+        _, lanes = row_threads.shape(length, count, across, self.options, width, nbytes)
         turns = row_threads.turns(length, lanes, width)
         if turns is None:
             return not again

@@ -12,40 +12,77 @@ LANES = 8  # threads to a row, at least, if it has as many elements to take
 BUSY = 1 << 16  # threads that keep a device busy; fewer rows get more threads each
 KEPT = 64  # registers of a thread that may hold elements of the row
 MOST = 64  # elements of a row that a thread holds at most
-TURNS = 16  # those that it takes one by one, if it holds them
-FOLD_TURNS = ((32, 1), (64, 2), (256, 4), (512, 16))  # likewise in folds that hold nothing
-# Threads of a row, and how often each takes several elements at once: more often in longer rows.
-WIDE_TURNS = ((32, 1), (64, 2), (1024, 4))
-WIDE_BLOCK = 128  # threads of a block in which they do, where the row asks for no more
+TURNS = 32  # those that it takes one by one, if it holds them
+HELD = 32  # those that it holds where nothing asks for more threads or fewer
+FOLD_TURNS = ((32, 1), (64, 2), (256, 4), (512, 16))  # turns of folds that hold nothing
+WIDE_BLOCK = 128  # threads of a block of rows that few threads share, taking several at once
+MET_BLOCK = 256  # where several warps share a row: other rows go on while they wait
 
 
 def shape(
-    length: int, count: int, across: bool, options: Options, width: int = 1
+    length: int,
+    count: int,
+    across: bool,
+    options: Options,
+    width: int = 1,
+    sizes: Sequence[int] = (),
 ) -> tuple[int, int]:
     """Return how many rows share a block, and the threads for each.
 
-    ``length`` and ``count`` are the most elements of a row and the most rows, and ``width`` how
-    many elements a thread takes at once.  ``across`` says that neighbouring rows, and not
-    neighbours in a row, lie together in memory.
+    ``length`` and ``count`` are the most elements of a row and the most rows, ``width`` how many
+    elements a thread takes at once, and ``sizes`` the bytes of what it keeps of each.  ``across``
+    says that neighbouring rows, and not neighbours in a row, lie together in memory.
+
+    The threads of a warp need no barrier to meet: one warp has a row if its registers hold it.
     """
     target, side = options.device, 1 << max(0, count - 1).bit_length()
-    if width > 1:
-        lanes = _wide_lanes(-(-length // width), count, target.threads, WIDE_TURNS)
-        return max(1, min(min(options.block, WIDE_BLOCK) // lanes, side)), lanes
     least = min(target.warp, side) if across else 1
-    lanes = 1 if least > 1 else LANES
-    while lanes * least < options.block and lanes * 4 < length:
+    if least > 1:
+        return least, _lanes_across(length, least, options)
+    turns_ = max(1, held(sizes) // width)
+    table = ((target.warp, 1 if width > 1 else 4), (target.threads, turns_))
+    lanes = _along(-(-length // width), count, target.threads, table, 1 if width > 1 else LANES)
+    alone = lanes <= WIDE_BLOCK // 2 or lanes * count <= BUSY
+    block = WIDE_BLOCK if alone else MET_BLOCK
+    return max(1, min(min(options.block, block) // lanes, side)), lanes
+
+
+def held(sizes: Sequence[int]) -> int:
+    """Return how many elements a thread best holds, if it keeps values of so many bytes of each.
+
+    >>> held([2]), held([4, 4, 4]), held([8])
+    (32, 16, 16)
+    """
+    most = min(4 * KEPT // max(1, sum(sizes)), 2 * KEPT // max(sizes, default=1))
+    return min(HELD, 1 << max(1, most).bit_length() - 1)
+
+
+def _lanes_across(length: int, side: int, options: Options) -> int:
+    """Return the threads for each of ``side`` rows that lie side by side in memory."""
+    lanes = 1
+    while lanes * side < options.block and lanes * 4 < length:
         lanes *= 2
-    while lanes * least < target.threads and lanes * TURNS < length:
+    while lanes * side < options.device.threads and lanes * TURNS // 2 < length:
         lanes *= 2
-    return max(least, min(options.block // lanes, side)), lanes
+    return lanes
+
+
+def suits(length: int, groups: int, lanes: int, width: int, options: Options) -> bool:
+    """Return whether holding a row beats reading it again.
+
+    Not if its threads hold much, or take a whole multiprocessor: then none computes while others
+    load.
+    """
+    found, target = turns(length, lanes, width), options.device
+    room = lanes <= target.warp or groups * lanes * 2 <= target.threads
+    return found is not None and found * width <= HELD and room
 
 
 def fold_shape(length: int, count: int, options: Options, width: int) -> tuple[int, int]:
     """Return, as ``shape``, what suits folds of rows that are read once, and not held."""
     side = 1 << max(0, count - 1).bit_length()
     if width > 1:
-        lanes = _wide_lanes(-(-length // width), count, options.device.threads, FOLD_TURNS)
+        lanes = _along(-(-length // width), count, options.device.threads, FOLD_TURNS)
         return max(1, min(min(options.block, WIDE_BLOCK) // lanes, side)), lanes
     lanes, block = LANES, options.block
     while lanes < min(block, options.device.warp) and lanes * 2 < length:
@@ -57,9 +94,14 @@ def fold_shape(length: int, count: int, options: Options, width: int) -> tuple[i
     return max(1, min(block // lanes, side)), lanes
 
 
-def _wide_lanes(units: int, count: int, most: int, turns_of: Sequence[tuple[int, int]]) -> int:
-    """Return the threads of a row of ``units``, each of which is one access."""
-    lanes = 1
+def _along(
+    units: int, count: int, most: int, turns_of: Sequence[tuple[int, int]], least: int = 1
+) -> int:
+    """Return the threads of a row of ``units``, each of which is one access.
+
+    ``turns_of`` are numbers of threads, with how many units each of fewer threads takes at least.
+    """
+    lanes = least
     for end, turns_ in turns_of:
         while lanes < min(end, most) and lanes * turns_ < units:
             lanes *= 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from didyma.codegen.schedule import row_stages, rows
+from didyma.codegen.schedule import row_stages, row_threads, rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_stages import Threads
@@ -11,7 +11,11 @@ from didyma.refimpl.ir.loop import Fold, PrimFunc
 
 
 def _fit(work: Work) -> Fit | None:
-    return Fit.TILED if work.rows is not None and holds(work, default(work)) else None
+    if work.rows is None or not holds(work, values := default(work)):
+        return None
+    length, (groups, lanes) = work.facts.largest(work.rows.length), work.row_shape
+    suits = row_threads.suits(length, groups, lanes, values["wide"], work.facts.options)
+    return Fit.TILED if suits else Fit.POOR
 
 
 def holds(work: Work, values: Values) -> bool:

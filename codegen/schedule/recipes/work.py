@@ -70,8 +70,9 @@ class Work:
         """How many rows share a block, and the threads for each, by the model."""
         assert self.rows is not None
         length, count = (self.facts.largest(e) for e in (self.rows.length, self.rows.nest.numel))
-        width = self.row_widths[0]
-        return row_threads.shape(length, count, self.row_across, self.facts.options, width)
+        kept = [x.dtype.nbytes for x, n in self.row_loads.items() if n > 1]
+        across, width = self.row_across, self.row_widths[0]
+        return row_threads.shape(length, count, across, self.facts.options, width, kept)
 
     @cached_property
     def row_across(self) -> bool:
