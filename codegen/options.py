@@ -199,6 +199,9 @@ class KernelOptions(_Group):
         8, "rows and columns from which on gathered tiles of a product are filled"
     )
     gathered: int = _number(32, "terms from which on gathered tiles of a product are filled")
+    contract: bool = _flag(
+        "whether a compiler may round a product and a sum once, as engine `cuda` then does"
+    )
     codegens: tuple[str | Codegen, ...] = field(
         default=(),
         metadata=_about(

@@ -238,8 +238,8 @@ def _plan(made: Ordered, context: Context) -> Planned:
 
 
 def _emit(made: Planned, context: Context) -> Emitted:
-    del context
-    text = cuda.emit(made.program.kernels, cuda.in_place(made.program))
+    contract = context.options.kernels.contract
+    text = cuda.emit(made.program.kernels, cuda.in_place(made.program), contract=contract)
     return Emitted(**_fields(made), text=text)
 
 

@@ -195,11 +195,14 @@ def compiled(
     schedules: str = "",
     target: Target = PORTABLE,
     externs: Mapping[str, Implementation] | None = None,
+    *,
+    contract: bool = True,
 ) -> LoopExecutable:
     """Return a loop function compiled for an engine; DidymaError as its schedule's steps.
 
+    Without ``contract`` every operation rounds by itself.
     ``externs`` are implementations of the routines that it calls, by name: ``unknown-extern``.
     """
     routines, made = bound(program.func, externs), program.scheduled(schedules, target)
-    text = cuda.emit([p for p in made if isinstance(p, PrimFunc)])
+    text = cuda.emit([p for p in made if isinstance(p, PrimFunc)], contract=contract)
     return LoopExecutable(program, made, engine, text, engine.load(text), routines)

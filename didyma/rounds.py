@@ -258,7 +258,7 @@ def judged(
     given = bound(made.fused, externs)
     chosen = [levels.in_ring(e) for e in engines] if ring else engines
     backends = [levels.EngineBackend(e, made, externs=given) for e in chosen]
-    subject = levels.subject(made, given)
+    subject, contract = levels.subject(made, given), levels.contract_of(made)
     large = work(source.module, source.env) > LARGE
     reports: list[Report] = []
     for r in rounds:
@@ -267,7 +267,7 @@ def judged(
         of = f", round {r.number + 1} of {len(rounds)}" if len(rounds) > 1 else ""
         plain = r.kind in ORDINARY or len(rounds) == 1
         say = _with_suffix(progress, of)
-        report = judge(subject, arrays, now, None, say, details=plain, in_ring=ring)
+        report = judge(subject, arrays, now, contract, say, details=plain, in_ring=ring)
         for peer in peers if plain else ():
             progress(peer.name + of)
             end_to_end = peer_judge.end_to_end(peer, made.source, arrays, source.env, model)

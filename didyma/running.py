@@ -157,7 +157,10 @@ def compile(
     wanted = tuning.suited(wanted, chosen)
     if isinstance(program, LoopProgram):
         with given.placed():
-            return compiled_loops(program, chosen, given.text, wanted.device, externs)
+            return compiled_loops(
+                program, chosen, given.text, wanted.device, externs,
+                contract=wanted.kernels.contract,
+            )  # fmt: skip
     m = require(program, "dd.compile").module
     if given.text:
         wanted = wanted.changed({"kernels.schedules": given.text})

@@ -269,6 +269,11 @@ def compiled(
 _OF_CALLERS = ("unknown-pass", "bad-pass", "unknown-primitive", "bad-kernel", "P-text")
 
 
+def contract_of(c: Compiled) -> Contract:
+    """Return what the kernels of a compiled module state about their precision."""
+    return Contract(contraction=c.text.contract)
+
+
 def judged(
     c: Compiled,
     inputs: Sequence[Array],
@@ -290,7 +295,8 @@ def judged(
     chosen = [in_ring(e) if ring else e for e in engines]
     backends: list[Backend] = [EngineBackend(e, c, externs=given) for e in chosen]
     s = subject(c, given)
-    report = judge(s, inputs, backends, contract, progress, details=details, in_ring=ring)
+    stated = contract or contract_of(c)
+    report = judge(s, inputs, backends, stated, progress, details=details, in_ring=ring)
     if not dispatches(c) or report.findings or report.refusals:
         return report
     fast = (e for e in chosen if e.name == "host")

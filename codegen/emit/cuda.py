@@ -28,13 +28,17 @@ WIDTH = 100
 
 
 def emit(
-    kernels: Sequence[Kernel], shared: Mapping[str, Collection[str]] | None = None
+    kernels: Sequence[Kernel],
+    shared: Mapping[str, Collection[str]] | None = None,
+    *,
+    contract: bool = True,
 ) -> KernelText:
     """Return the text of the kernels, one ``extern "C" __global__ void`` each, in order.
 
     ``shared`` names, by kernel, parameters that may have each other's bytes: they are not
     ``__restrict__``, nor are those of a PrimFunc with ``noalias=false``.  A PrimFunc that binds no
     loop becomes a kernel of one thread; a kernel of text stays as it is, but for its name.
+    ``contract`` lets compilers fuse products and sums.
     TypeError for statements that no kernel may hold.
     """
     lines: list[str] = []
@@ -65,7 +69,9 @@ def emit(
             if line.origin is not None:
                 origins.append((len(lines), line.origin))
         lines += ["}", ""]
-    return KernelText("\n".join(lines), tuple(signatures), tuple(origins), (*more.values(),))
+    return KernelText(
+        "\n".join(lines), tuple(signatures), tuple(origins), (*more.values(),), contract
+    )
 
 
 def _written(f: PrimFunc) -> Statements:

@@ -116,7 +116,8 @@ def _tables(p: Program, text: KernelText) -> Iterator[str]:
     for s in text.kernels:
         yield from _signature(s)
     yield ")"
-    yield "TEXT = KernelText(SOURCE, KERNELS)"
+    apart = "" if text.contract else ", contract=False"
+    yield f"TEXT = KernelText(SOURCE, KERNELS{apart})"
     yield "INPUTS = ("
     for v in p.inputs:
         yield f"    ({quoted(sanitise(v))}, {_dtype(types[v].dtype)}, {types[v].rank}),"

@@ -132,13 +132,13 @@ class Cuda:
 
         DidymaError ``kernel-text`` with the line at fault.
         """
-        source = self._compiler.source(text)
-        key = "\0".join((source, self._compiler.version, *self._compiler.options))
+        compiler = self._compiler
+        key = "\0".join((compiler.source(text), compiler.version, *compiler.options(text)))
         path = self._cache / f"{hashlib.sha256(key.encode()).hexdigest()}.cubin"
         if path.exists():
             code = path.read_bytes()
         else:
-            code = self._compiler.compile(source).code
+            code = compiler.compile(text).code
             store(path, code)
         return CudaLoaded(text, code, self.checked, self._stream)
 

@@ -46,10 +46,14 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Machine code for one architecture, with what each kernel takes."""
+    """Machine code for one architecture, with what each kernel takes.
+
+    ``ptx`` is the text in NVIDIA's virtual instructions that the machine code was assembled from.
+    """
 
     code: bytes
     resources: tuple[Resources, ...]
+    ptx: str
 
 
 class NvrtcCompiler:
@@ -58,7 +62,7 @@ class NvrtcCompiler:
     def __init__(self, architecture: str = ARCHITECTURE) -> None:
         self._lib = _load()
         self._prelude = prelude.load("cuda")
-        self.options = (f"--gpu-architecture={architecture}", "--ptxas-options=-v")
+        self._architecture = architecture
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._check(self._lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
         self.version = f"{major.value}.{minor.value}"
@@ -69,8 +73,14 @@ class NvrtcCompiler:
         prelude_ = extended(self._prelude, text.intrinsics)
         return f'{prelude_.select(text.source)}#line 1 "{_FILE}"\n{text.source}'
 
-    def compile(self, source: str) -> Cubin:
+    def options(self, text: KernelText) -> tuple[str, ...]:
+        """Return the options of NVRTC for a text, which fuses products and sums where it may."""
+        usual = (f"--gpu-architecture={self._architecture}", "--ptxas-options=-v")
+        return usual if text.contract else (*usual, "--fmad=false")
+
+    def compile(self, text: KernelText) -> Cubin:
         """Compile; DidymaError ``kernel-text`` with the line at fault."""
+        source, flags = self.source(text), self.options(text)
         lib, program = self._lib, ctypes.c_void_p()
         self._check(
             lib.nvrtcCreateProgram(
@@ -78,12 +88,13 @@ class NvrtcCompiler:
             )
         )
         try:
-            options = (ctypes.c_char_p * len(self.options))(*(o.encode() for o in self.options))
-            failed = lib.nvrtcCompileProgram(program, len(self.options), options)
+            options = (ctypes.c_char_p * len(flags))(*(o.encode() for o in flags))
+            failed = lib.nvrtcCompileProgram(program, len(flags), options)
             log = self._bytes(program, "ProgramLog").decode(errors="replace").rstrip("\0")
             if failed:
                 raise _error(source, log)
-            return Cubin(self._bytes(program, "CUBIN"), tuple(_resources(log)))
+            ptx = self._bytes(program, "PTX").decode(errors="replace").rstrip("\0")
+            return Cubin(self._bytes(program, "CUBIN"), tuple(_resources(log)), ptx)
         finally:
             lib.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -110,7 +121,7 @@ class Nvrtc:
 
     def load(self, text: KernelText) -> NvrtcLoaded:
         """Compile kernel text; DidymaError ``kernel-text`` with the line at fault."""
-        return NvrtcLoaded(self._compiler.compile(self._compiler.source(text)))
+        return NvrtcLoaded(self._compiler.compile(text))
 
     def allocate(self, nbytes: int) -> NoReturn:
         """Raise EngineMissing: NVRTC compiles, and runs nothing."""
@@ -246,7 +257,7 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
     ]  # fmt: skip
     lib.nvrtcCompileProgram.argtypes = [handle, ctypes.c_int, ctypes.POINTER(text)]
     lib.nvrtcDestroyProgram.argtypes = [ctypes.POINTER(handle)]
-    for what in ("ProgramLog", "CUBIN"):
+    for what in ("ProgramLog", "PTX", "CUBIN"):
         getattr(lib, f"nvrtcGet{what}Size").argtypes = [handle, size]
         getattr(lib, f"nvrtcGet{what}").argtypes = [handle, text]
     return lib

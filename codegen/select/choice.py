@@ -137,7 +137,7 @@ def build(
         kernels = dispatch.schedule(loop, options, choice.points)
     for k in kernels:
         kernel_laws.verify(k)
-    return Candidate(choice, kernels, cuda.emit(kernels))
+    return Candidate(choice, kernels, cuda.emit(kernels, contract=options.kernels.contract))
 
 
 def _routine(choice: Choice, function: Function, called: Sequence[Routine]) -> Routine | None:

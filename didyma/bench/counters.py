@@ -62,7 +62,7 @@ def count(w: Workload, options: Options, compiler: NvrtcCompiler | None) -> dict
         "text": len(made.text.source),
     }
     if compiler is not None:
-        resources = compiler.compile(compiler.source(made.text)).resources
+        resources = compiler.compile(made.text).resources
         found["registers"] = max((r.registers for r in resources), default=0)
         found["spills"] = sum(r.spills for r in resources)
         found["shared"] = max((r.shared for r in resources), default=0)

@@ -163,14 +163,14 @@ def _apart(name: str, want: Array, got: Array) -> Difference | None:
 
 def runner(level: str, options: Options) -> Run:
     """Return what runs a loop program in the way that is at fault: an engine, or schedules."""
-    return _scheduled(options) if level == LEVEL else _on(engine(level))
+    return _scheduled(options) if level == LEVEL else _on(engine(level), options)
 
 
-def _on(e: Engine) -> Run:
+def _on(e: Engine, options: Options) -> Run:
     """Return what runs a kernel as text on an engine."""
 
     def run(case: KernelCase) -> Mapping[str, Array]:
-        text = cuda.emit([case.function])
+        text = cuda.emit([case.function], contract=options.kernels.contract)
         loaded, arrays = e.load(text), case.buffers()
         there = {name: e.upload(x) for name, x in arrays.items()}
         try:

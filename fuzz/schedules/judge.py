@@ -128,7 +128,8 @@ def _run(run: Callable[..., Value | None], f: PrimFunc, subject: Subject) -> dic
 
 def launched(fs: Sequence[Part], engine: Engine, subject: Subject) -> dict[str, Array]:
     """Return the buffers after a run of kernels, and of what is between them, on an engine."""
-    text, env = cuda.emit([f for f in fs if isinstance(f, PrimFunc)]), dict(subject.env)
+    env = dict(subject.env)
+    text = cuda.emit([f for f in fs if isinstance(f, PrimFunc)], contract=False)
     arrays, known = subject.buffers(), {b.name: b for b in subject.stored.params}
     held = {name: engine.upload(a) for name, a in arrays.items()}
     for b in workspace(fs, held):

@@ -89,7 +89,7 @@ class Sweep:
 
     def cases(self) -> Iterator[LaunchCase]:
         """Yield a case for each expression that was added."""
-        text = KernelText("\n".join(self.sources), tuple(self.kernels))
+        text = KernelText("\n".join(self.sources), tuple(self.kernels), contract=False)
         for name, kernel, initial, want, steps in self.pending:
             dims = {"n": want.size}
             yield LaunchCase(self.group, name, text, kernel, initial, (want,), dims, steps)
@@ -332,5 +332,10 @@ def _literals(printed: Mapping[str, float | int], dtype: DType) -> LaunchCase:
     )
     empty = np.zeros_like(want)
     return LaunchCase(
-        "literals", f"{dtype}", KernelText(source, (kernel,)), kernel, (empty,), (want,)
+        "literals",
+        f"{dtype}",
+        KernelText(source, (kernel,), contract=False),
+        kernel,
+        (empty,),
+        (want,),
     )

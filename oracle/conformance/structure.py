@@ -59,7 +59,7 @@ def _case(
         grid,
         block,
     )
-    text = KernelText(f"{head} {{\n{source}}}\n", (kernel,))
+    text = KernelText(f"{head} {{\n{source}}}\n", (kernel,), contract=False)
     initial = tuple(a for _, a, _ in buffers)
     return LaunchCase("structure", name, text, kernel, initial, tuple(outputs.values()), dict(dims))
 

@@ -35,12 +35,17 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """CUDA C in the project's subset, with the statement behind each source line (from 1)."""
+    """CUDA C in the project's subset, with the statement behind each source line (from 1).
+
+    ``contract`` tells whether a compiler may round a product and what it is added to or multiplied
+    with once, as a fused multiply-add does, rather than each operation by itself.
+    """
 
     source: str
     kernels: tuple[Signature, ...]
     origins: tuple[tuple[int, Stmt], ...] = ()
     intrinsics: tuple[Intrinsic, ...] = ()
+    contract: bool = True
 
 
 ChainRule: TypeAlias = Dim  # the longest chain of additions that a term goes through

@@ -17,13 +17,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from didyma.codegen.options import Options
-from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.registry import NAMES, engine
 from didyma.fuzz.conform import Runner, suite
+from didyma.fuzz.emission.judge import differing
 from didyma.fuzz.graphs import BYTES, decode
-from didyma.fuzz.levels import check
+from didyma.fuzz.levels import Failed, check, compiled, runner
+from didyma.loop_checks import is_exact
 from didyma.oracle.conformance import LaunchOutcome, conform
-from didyma.refimpl.errors import EngineMissing
+from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.kernel import Kernel
+from didyma.refimpl.ir.loop import Atomic, PrimFunc
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ir.walk import stmts
 
 
 def make(name: str, cache: Path | None) -> Engine:
@@ -71,6 +77,45 @@ def fuzzed(engines: Sequence[Engine], count: int, seed: int) -> tuple[dict[str, 
     }, findings
 
 
+def alike(chosen: Engine, count: int, seed: int) -> tuple[dict[str, object], list[str]]:
+    """Compare random programs with ``simt`` bit for bit, where no contraction is allowed.
+
+    Kernels with functions such as ``exp``, or with atomic updates of floats, are left out.
+    """
+    rng, simt = random.Random(seed), engine("simt")
+    findings: list[str] = []
+    done = elements = 0
+    for i in range(count):
+        case = decode(rng.randbytes(BYTES))
+        options = case.options(Options()).changed({"kernels.contract": False})
+        made = compiled(case.module, options)
+        if isinstance(made, Failed) or not all(map(rounds_alike, made.program.kernels)):
+            continue
+        given = case.inputs()
+        try:
+            want, got = (runner(made, e)(e, given) for e in (simt, chosen))
+        except (KernelFault, DidymaError) as e:
+            findings.append(f"program {i}: {e}")
+            continue
+        done += 1
+        elements += sum(w.size for w in want)
+        findings += [
+            f"program {i}: result {k} differs"
+            for k, pair in enumerate(zip(want, got, strict=True))
+            if differing(*pair, DType.of(pair[0]), 0.0).any()
+        ]
+    return {"programs": done, "of": count, "elements": elements, "differ": len(findings)}, findings
+
+
+def rounds_alike(k: Kernel) -> bool:
+    """Return whether every engine computes the same bits by a kernel."""
+    return (
+        isinstance(k, PrimFunc)
+        and is_exact(k)
+        and not any(isinstance(s, Atomic) and s.value.dtype.is_float for s in stmts(k.body))
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; 0 if every case agrees, 1 if not, 4 if the engine cannot run here."""
     parser = argparse.ArgumentParser(description="Run the conformance suite on an engine.")
@@ -103,10 +148,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(json.dumps({k: v for k, v in report.items() if k != "wrong"}))
     fuzz, findings = fuzzed([*others, chosen], options.programs, options.seed)
     print(json.dumps(fuzz))
+    bits, unlike = alike(chosen, options.programs, options.seed)
+    print(json.dumps({"bit for bit with simt": bits}))
+    findings += unlike
     for f in findings:
         print(f"FINDING {f}")
     if options.json:
-        whole = {"conformance": report, "fuzz": {**fuzz, "findings": findings}}
+        whole = {"conformance": report, "bits": bits, "fuzz": {**fuzz, "findings": findings}}
         options.json.write_text(json.dumps(whole, indent=2) + "\n")
     return 1 if wrong or findings else 0
 

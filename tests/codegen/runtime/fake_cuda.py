@@ -330,7 +330,7 @@ def _pycuda(gpu: Gpu) -> Any:
 
 
 class _Compiler:
-    sound, version, options = True, "13.9", ()
+    sound, version = True, "13.9"
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
@@ -339,8 +339,11 @@ class _Compiler:
         self._gpu.texts[text.source] = text
         return text.source
 
-    def compile(self, source: str) -> Any:
-        return SimpleNamespace(code=source.encode())
+    def options(self, text: KernelText) -> tuple[str, ...]:
+        return () if text.contract else ("apart",)
+
+    def compile(self, text: KernelText) -> Any:
+        return SimpleNamespace(code=text.source.encode())
 
 
 def planted(patch: pytest.MonkeyPatch, gpu: Gpu) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from didyma.codegen.runtime.nvrtc import Nvrtc
@@ -33,6 +35,15 @@ def test_resources_are_reported(nvrtc: Nvrtc) -> None:
 def test_architecture_is_a_choice(nvrtc: Nvrtc) -> None:
     text = kernel("  y[0] = x[0];")
     assert Nvrtc("sm_80").load(text).cubin.code != nvrtc.load(text).cubin.code
+
+
+def test_a_product_and_a_sum_are_fused_only_where_they_may_be(nvrtc: Nvrtc) -> None:
+    text = kernel("  y[threadIdx.x] = x[threadIdx.x] * 1.25f + x[threadIdx.x];")
+    apart = replace(text, contract=False)
+    assert "fma.rn.f32" in nvrtc.load(text).cubin.ptx
+    ptx = nvrtc.load(apart).cubin.ptx
+    assert "fma" not in ptx
+    assert {"mul.rn.f32", "add.rn.f32"} <= {*ptx.split()}
 
 
 def test_an_error_shows_its_line(nvrtc: Nvrtc) -> None:
