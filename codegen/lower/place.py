@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from didyma.codegen.lower.build import Folding, Scalar, ScalarBuilder
 from didyma.codegen.lower.combiners import combiners
-from didyma.codegen.lower.scalar import identity
+from didyma.codegen.lower.scalar import identity, unwidened
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Accumulator,
@@ -143,7 +143,7 @@ class Placer:
         """Return the statements that compute the roots and then do ``final``."""
         top = CodeScope(None, 0)
         self._place_all(roots, top)
-        return self._region(top, final([self._emit(e, top) for e in roots]))
+        return self._region(top, final([unwidened(self._emit(e, top)) for e in roots]))
 
     def rows(
         self,
@@ -163,8 +163,8 @@ class Placer:
         for e, _ in each:
             self._walk(e, inner)
         self._place_all([e for e, _ in once], top)
-        stores = [store(self._emit(e, inner)) for e, store in each]
-        last = [store(self._emit(e, top)) for e, store in once]
+        stores = [store(unwidened(self._emit(e, inner))) for e, store in each]
+        last = [store(unwidened(self._emit(e, top))) for e, store in once]
         if stores:
             last.insert(0, around(self._region(inner, _block(stores))))
         return self._region(top, _block(last))

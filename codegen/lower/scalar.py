@@ -17,6 +17,18 @@ def narrowed(e: Expr, dtype: DType) -> Expr:
     return e if e.dtype is dtype else Cast(e, dtype)
 
 
+def unwidened(e: Expr) -> Expr:
+    """Return a value without a conversion to its compute dtype and back, which changes nothing.
+
+    Where a value is moved, this also keeps the bits of a NaN.
+    """
+    match e:
+        case Cast(Cast(arg, between), dtype) if arg.dtype is dtype and dtype.compute is between:
+            return arg
+        case _:
+            return e
+
+
 def combine(op: FoldOp, a: Expr, b: Expr) -> Expr:
     """Combine two values by a fold other than argmin and argmax."""
     assert op != "argmin"

@@ -11,6 +11,7 @@ from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.loop import (
     Allocate,
     Atomic,
+    Cast,
     Expr,
     Fold,
     For,
@@ -163,6 +164,20 @@ def test_sixteen_bit_values_are_widened_once_and_stay_wide() -> None:
     p = lower(m.entry, m)
     (out,) = execute([p], p, [array([11, 11.5, 0, 1], DType.F16)], {})
     np.testing.assert_array_equal(out, np.zeros(4, np.float16))
+
+
+def test_what_is_moved_is_not_converted() -> None:
+    g = Graph()
+    moved = g("permute_dims", g.param("x", 3, 5, dtype=DType.BF16), axes=(1, 0))
+    casts = [e for e in exprs(lowered(g.module(moved)).body) if isinstance(e, Cast)]
+    assert casts == []
+
+
+def test_a_result_is_rounded_to_its_dtype_once() -> None:
+    g = Graph()
+    rounded = g("cast", g("exp", g.param("x", 7)), dtype=DType.BF16)
+    (cast,) = (e for e in exprs(lowered(g.module(rounded)).body) if isinstance(e, Cast))
+    assert cast.dtype is DType.BF16
 
 
 def test_names_are_identifiers_and_unique() -> None:

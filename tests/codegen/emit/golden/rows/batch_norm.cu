@@ -1,15 +1,17 @@
 // computes mean, mean_1, subtract, square, mean_2, constant, add, rsqrt, multiply, reshape, subtract_1, reshape_1, multiply_1, add_1
 // kernel @fused_mean_mean_subtract_square_mean_a_1(x: f32[4, 6, 5, 5], w: f32[6], reshape_2: f32[6, 1, 1], add_1: f32[4, 6, 5, 5]) writes (add_1) attrs(schedule='rows', source=('mean', 'mean_1', 'subtract', 'square', 'mean_2', 'constant', 'add', 'rsqrt', 'multiply', 'reshape', 'subtract_1', 'reshape_1', 'multiply_1', 'add_1')) {
-//   for bx in 1 bound blockIdx.x {
-//     for group in 8 bound threadIdx.y {
-//       for lane in 32 bound threadIdx.x {
-//         let row = bx * 8 + group
-//         let at = min(row, 5)
-//         let i0 = at
-//         alloc x_row: f32[4] local
-//         for turn_4 in 4 unrolled {
-//           let k_4 = turn_4 * 32 + lane
-//           if row < 6 and k_4 < 100 {
+//   for bx in 6 bound blockIdx.x {
+//     alloc mean_acc_part_tile: f32[1, 4] shared
+//     alloc mean_1_acc_part_tile: f32[1, 4] shared
+//     alloc mean_2_acc_part_tile: f32[1, 4] shared
+//     for group in 1 bound threadIdx.y {
+//       for lane in 128 bound threadIdx.x {
+//         let row = bx + group
+//         let i0 = row
+//         alloc x_row: f32[1] local
+//         for turn_4 in 1 unrolled {
+//           let k_4 = turn_4 * 128 + lane
+//           if k_4 < 100 {
 //             let i1_5 = k_4 // 5 // 5
 //             let i2__4 = k_4 // 5 % 5
 //             let i3_5 = k_4 % 5
@@ -18,9 +20,9 @@
 //         }
 //         alloc mean_acc_part: f32[] local
 //         mean_acc_part[] = 0.0:f32
-//         for turn_3 in 4 unrolled {
-//           let k_3 = turn_3 * 32 + lane
-//           if row < 6 and k_3 < 100 {
+//         for turn_3 in 1 unrolled {
+//           let k_3 = turn_3 * 128 + lane
+//           if k_3 < 100 {
 //             mean_acc_part[] = mean_acc_part[] + x_row[turn_3]
 //           }
 //         }
@@ -39,13 +41,24 @@
 //         exchange mean_acc_part_other_4 = mean_acc_part[] by 16 {
 //           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_acc_part_tile[group, lane >> 5] = mean_acc_part[]
+//         }
+//         barrier
+//         mean_acc_part[] = mean_acc_part_tile[group, lane and 3]
+//         exchange mean_acc_part_other_5 = mean_acc_part[] by 1 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_5
+//         }
+//         exchange mean_acc_part_other_6 = mean_acc_part[] by 2 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_6
+//         }
 //         let mean_acc = mean_acc_part[]
 //         let mean = mean_acc / f32(100)
 //         alloc mean_1_acc_part: f32[] local
 //         mean_1_acc_part[] = 0.0:f32
-//         for turn_2 in 4 unrolled {
-//           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 100 {
+//         for turn_2 in 1 unrolled {
+//           let k_2 = turn_2 * 128 + lane
+//           if k_2 < 100 {
 //             mean_1_acc_part[] = mean_1_acc_part[] + x_row[turn_2]
 //           }
 //         }
@@ -64,13 +77,24 @@
 //         exchange mean_1_acc_part_other_4 = mean_1_acc_part[] by 16 {
 //           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_1_acc_part_tile[group, lane >> 5] = mean_1_acc_part[]
+//         }
+//         barrier
+//         mean_1_acc_part[] = mean_1_acc_part_tile[group, lane and 3]
+//         exchange mean_1_acc_part_other_5 = mean_1_acc_part[] by 1 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_5
+//         }
+//         exchange mean_1_acc_part_other_6 = mean_1_acc_part[] by 2 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_6
+//         }
 //         let mean_1_acc = mean_1_acc_part[]
 //         let mean_1 = mean_1_acc / f32(100)
 //         alloc mean_2_acc_part: f32[] local
 //         mean_2_acc_part[] = 0.0:f32
-//         for turn_1 in 4 unrolled {
-//           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 100 {
+//         for turn_1 in 1 unrolled {
+//           let k_1 = turn_1 * 128 + lane
+//           if k_1 < 100 {
 //             let subtract = x_row[turn_1] - mean_1
 //             mean_2_acc_part[] = mean_2_acc_part[] + subtract * subtract
 //           }
@@ -90,12 +114,23 @@
 //         exchange mean_2_acc_part_other_4 = mean_2_acc_part[] by 16 {
 //           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_2_acc_part_tile[group, lane >> 5] = mean_2_acc_part[]
+//         }
+//         barrier
+//         mean_2_acc_part[] = mean_2_acc_part_tile[group, lane and 3]
+//         exchange mean_2_acc_part_other_5 = mean_2_acc_part[] by 1 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_5
+//         }
+//         exchange mean_2_acc_part_other_6 = mean_2_acc_part[] by 2 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_6
+//         }
 //         let mean_2_acc = mean_2_acc_part[]
 //         let multiply = w[i0] * rsqrt(mean_2_acc / f32(100) + 1e-05:f32)
 //         let reshape_2_1 = reshape_2[i0, 0, 0]
-//         for turn in 4 unrolled {
-//           let k = turn * 32 + lane
-//           if row < 6 and k < 100 {
+//         for turn in 1 unrolled {
+//           let k = turn * 128 + lane
+//           if k < 100 {
 //             let i1_1 = k // 5 // 5
 //             let i2_ = k // 5 % 5
 //             let i3_1 = k % 5
@@ -106,35 +141,37 @@
 //     }
 //   }
 // }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
 fused_mean_mean_subtract_square_mean_a_1(
     const f32 *__restrict__ x,
     const f32 *__restrict__ w,
     const f32 *__restrict__ reshape_2,
     f32 *__restrict__ add_1) {
   const i64 bx = blockIdx.x;
+  __shared__ f32 mean_acc_part_tile[4];
+  __shared__ f32 mean_1_acc_part_tile[4];
+  __shared__ f32 mean_2_acc_part_tile[4];
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
-  const i64 row = bx * 8 + group;
-  const i64 at = min_i64(row, 5);
-  const i64 i0 = at;
-  f32 x_row[4];
+  const i64 row = bx + group;
+  const i64 i0 = row;
+  f32 x_row;
   #pragma unroll
-  for (i64 turn_4 = 0; turn_4 < 4; ++turn_4) {
-    const i64 k_4 = turn_4 * 32 + lane;
-    if (row < 6 && k_4 < 100) {
+  for (i64 turn_4 = 0; turn_4 < 1; ++turn_4) {
+    const i64 k_4 = turn_4 * 128 + lane;
+    if (k_4 < 100) {
       const i64 i1_5 = k_4 / 5 / 5;
       const i64 i2_4 = k_4 / 5 % 5;
       const i64 i3_5 = k_4 % 5;
-      x_row[turn_4] = x[((i1_5 * 6 + i0) * 5 + i2_4) * 5 + i3_5];
+      x_row = x[((i1_5 * 6 + i0) * 5 + i2_4) * 5 + i3_5];
     }
   }
   f32 mean_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 4; ++turn_3) {
-    const i64 k_3 = turn_3 * 32 + lane;
-    if (row < 6 && k_3 < 100) {
-      mean_acc_part = mean_acc_part + x_row[turn_3];
+  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
+    const i64 k_3 = turn_3 * 128 + lane;
+    if (k_3 < 100) {
+      mean_acc_part = mean_acc_part + x_row;
     }
   }
   const f32 mean_acc_part_other = shuffle_xor_f32(mean_acc_part, 1);
@@ -147,14 +184,23 @@ fused_mean_mean_subtract_square_mean_a_1(
   mean_acc_part = mean_acc_part + mean_acc_part_other_3;
   const f32 mean_acc_part_other_4 = shuffle_xor_f32(mean_acc_part, 16);
   mean_acc_part = mean_acc_part + mean_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_acc_part;
+  }
+  __syncthreads();
+  mean_acc_part = mean_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_acc_part_other_5 = shuffle_xor_f32(mean_acc_part, 1);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_5;
+  const f32 mean_acc_part_other_6 = shuffle_xor_f32(mean_acc_part, 2);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_6;
   const f32 mean_acc = mean_acc_part;
   const f32 mean = mean_acc / cast_i64_f32(100);
   f32 mean_1_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 4; ++turn_2) {
-    const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 100) {
-      mean_1_acc_part = mean_1_acc_part + x_row[turn_2];
+  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+    const i64 k_2 = turn_2 * 128 + lane;
+    if (k_2 < 100) {
+      mean_1_acc_part = mean_1_acc_part + x_row;
     }
   }
   const f32 mean_1_acc_part_other = shuffle_xor_f32(mean_1_acc_part, 1);
@@ -167,14 +213,23 @@ fused_mean_mean_subtract_square_mean_a_1(
   mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_3;
   const f32 mean_1_acc_part_other_4 = shuffle_xor_f32(mean_1_acc_part, 16);
   mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_1_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_1_acc_part;
+  }
+  __syncthreads();
+  mean_1_acc_part = mean_1_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_1_acc_part_other_5 = shuffle_xor_f32(mean_1_acc_part, 1);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_5;
+  const f32 mean_1_acc_part_other_6 = shuffle_xor_f32(mean_1_acc_part, 2);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_6;
   const f32 mean_1_acc = mean_1_acc_part;
   const f32 mean_1 = mean_1_acc / cast_i64_f32(100);
   f32 mean_2_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 4; ++turn_1) {
-    const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 100) {
-      const f32 subtract = x_row[turn_1] - mean_1;
+  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+    const i64 k_1 = turn_1 * 128 + lane;
+    if (k_1 < 100) {
+      const f32 subtract = x_row - mean_1;
       mean_2_acc_part = mean_2_acc_part + subtract * subtract;
     }
   }
@@ -188,17 +243,26 @@ fused_mean_mean_subtract_square_mean_a_1(
   mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_3;
   const f32 mean_2_acc_part_other_4 = shuffle_xor_f32(mean_2_acc_part, 16);
   mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_2_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_2_acc_part;
+  }
+  __syncthreads();
+  mean_2_acc_part = mean_2_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_2_acc_part_other_5 = shuffle_xor_f32(mean_2_acc_part, 1);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_5;
+  const f32 mean_2_acc_part_other_6 = shuffle_xor_f32(mean_2_acc_part, 2);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_6;
   const f32 mean_2_acc = mean_2_acc_part;
   const f32 multiply = w[i0] * rsqrt_f32(mean_2_acc / cast_i64_f32(100) + 1e-05f);
   const f32 reshape_2_1 = reshape_2[i0];
   #pragma unroll
-  for (i64 turn = 0; turn < 4; ++turn) {
-    const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 100) {
+  for (i64 turn = 0; turn < 1; ++turn) {
+    const i64 k = turn * 128 + lane;
+    if (k < 100) {
       const i64 i1_1 = k / 5 / 5;
       const i64 i2_ = k / 5 % 5;
       const i64 i3_1 = k % 5;
-      add_1[((i1_1 * 6 + i0) * 5 + i2_) * 5 + i3_1] = (x_row[turn] - mean) * multiply + reshape_2_1;
+      add_1[((i1_1 * 6 + i0) * 5 + i2_) * 5 + i3_1] = (x_row - mean) * multiply + reshape_2_1;
     }
   }
 }

@@ -1,16 +1,19 @@
 // computes multiply, mean, subtract, multiply_1, mean_1, c, add, sqrt, c_1, divide, multiply_2, mean_2, subtract_1, multiply_3, mean_3, multiply_4, subtract_2, multiply_5
 // kernel @fused_multiply_mean_subtract_multiply_1(g: f32[4, 6, 5, 5], reshape: f32[6, 1, 1], x: f32[4, 6, 5, 5], multiply_5: f32[4, 6, 5, 5]) writes (multiply_5) attrs(schedule='rows', source=('multiply', 'mean', 'subtract', 'multiply_1', 'mean_1', 'c', 'add', 'sqrt', 'c_1', 'divide', 'multiply_2', 'mean_2', 'subtract_1', 'multiply_3', 'mean_3', 'multiply_4', 'subtract_2', 'multiply_5')) {
-//   for bx in 1 bound blockIdx.x {
-//     for group in 8 bound threadIdx.y {
-//       for lane in 32 bound threadIdx.x {
-//         let row = bx * 8 + group
-//         let at = min(row, 5)
-//         let i0 = at
-//         alloc g_row: f32[4] local
-//         alloc x_row: f32[4] local
-//         for turn_5 in 4 unrolled {
-//           let k_5 = turn_5 * 32 + lane
-//           if row < 6 and k_5 < 100 {
+//   for bx in 6 bound blockIdx.x {
+//     alloc mean_acc_part_tile: f32[1, 4] shared
+//     alloc mean_1_acc_part_tile: f32[1, 4] shared
+//     alloc mean_2_acc_part_tile: f32[1, 4] shared
+//     alloc mean_3_acc_part_tile: f32[1, 4] shared
+//     for group in 1 bound threadIdx.y {
+//       for lane in 128 bound threadIdx.x {
+//         let row = bx + group
+//         let i0 = row
+//         alloc g_row: f32[1] local
+//         alloc x_row: f32[1] local
+//         for turn_5 in 1 unrolled {
+//           let k_5 = turn_5 * 128 + lane
+//           if k_5 < 100 {
 //             let i1_6 = k_5 // 5 // 5
 //             let i2__5 = k_5 // 5 % 5
 //             let i3_6 = k_5 % 5
@@ -20,9 +23,9 @@
 //         }
 //         alloc mean_acc_part: f32[] local
 //         mean_acc_part[] = 0.0:f32
-//         for turn_4 in 4 unrolled {
-//           let k_4 = turn_4 * 32 + lane
-//           if row < 6 and k_4 < 100 {
+//         for turn_4 in 1 unrolled {
+//           let k_4 = turn_4 * 128 + lane
+//           if k_4 < 100 {
 //             mean_acc_part[] = mean_acc_part[] + x_row[turn_4]
 //           }
 //         }
@@ -41,13 +44,24 @@
 //         exchange mean_acc_part_other_4 = mean_acc_part[] by 16 {
 //           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_acc_part_tile[group, lane >> 5] = mean_acc_part[]
+//         }
+//         barrier
+//         mean_acc_part[] = mean_acc_part_tile[group, lane and 3]
+//         exchange mean_acc_part_other_5 = mean_acc_part[] by 1 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_5
+//         }
+//         exchange mean_acc_part_other_6 = mean_acc_part[] by 2 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_6
+//         }
 //         let mean_acc = mean_acc_part[]
 //         let mean = mean_acc / f32(100)
 //         alloc mean_1_acc_part: f32[] local
 //         mean_1_acc_part[] = 0.0:f32
-//         for turn_3 in 4 unrolled {
-//           let k_3 = turn_3 * 32 + lane
-//           if row < 6 and k_3 < 100 {
+//         for turn_3 in 1 unrolled {
+//           let k_3 = turn_3 * 128 + lane
+//           if k_3 < 100 {
 //             let subtract = x_row[turn_3] - mean
 //             mean_1_acc_part[] = mean_1_acc_part[] + subtract * subtract
 //           }
@@ -67,14 +81,25 @@
 //         exchange mean_1_acc_part_other_4 = mean_1_acc_part[] by 16 {
 //           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_1_acc_part_tile[group, lane >> 5] = mean_1_acc_part[]
+//         }
+//         barrier
+//         mean_1_acc_part[] = mean_1_acc_part_tile[group, lane and 3]
+//         exchange mean_1_acc_part_other_5 = mean_1_acc_part[] by 1 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_5
+//         }
+//         exchange mean_1_acc_part_other_6 = mean_1_acc_part[] by 2 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_6
+//         }
 //         let mean_1_acc = mean_1_acc_part[]
 //         let divide = 1.0:f32 / sqrt(mean_1_acc / f32(100) + 1e-05:f32)
 //         let reshape_1 = reshape[i0, 0, 0]
 //         alloc mean_2_acc_part: f32[] local
 //         mean_2_acc_part[] = 0.0:f32
-//         for turn_2 in 4 unrolled {
-//           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 100 {
+//         for turn_2 in 1 unrolled {
+//           let k_2 = turn_2 * 128 + lane
+//           if k_2 < 100 {
 //             mean_2_acc_part[] = mean_2_acc_part[] + g_row[turn_2] * reshape_1
 //           }
 //         }
@@ -93,13 +118,24 @@
 //         exchange mean_2_acc_part_other_4 = mean_2_acc_part[] by 16 {
 //           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_2_acc_part_tile[group, lane >> 5] = mean_2_acc_part[]
+//         }
+//         barrier
+//         mean_2_acc_part[] = mean_2_acc_part_tile[group, lane and 3]
+//         exchange mean_2_acc_part_other_5 = mean_2_acc_part[] by 1 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_5
+//         }
+//         exchange mean_2_acc_part_other_6 = mean_2_acc_part[] by 2 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_6
+//         }
 //         let mean_2_acc = mean_2_acc_part[]
 //         let mean_2 = mean_2_acc / f32(100)
 //         alloc mean_3_acc_part: f32[] local
 //         mean_3_acc_part[] = 0.0:f32
-//         for turn_1 in 4 unrolled {
-//           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 100 {
+//         for turn_1 in 1 unrolled {
+//           let k_1 = turn_1 * 128 + lane
+//           if k_1 < 100 {
 //             mean_3_acc_part[] = mean_3_acc_part[] + g_row[turn_1] * reshape_1 * ((x_row[turn_1] - mean) * divide)
 //           }
 //         }
@@ -118,11 +154,22 @@
 //         exchange mean_3_acc_part_other_4 = mean_3_acc_part[] by 16 {
 //           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_3_acc_part_tile[group, lane >> 5] = mean_3_acc_part[]
+//         }
+//         barrier
+//         mean_3_acc_part[] = mean_3_acc_part_tile[group, lane and 3]
+//         exchange mean_3_acc_part_other_5 = mean_3_acc_part[] by 1 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_5
+//         }
+//         exchange mean_3_acc_part_other_6 = mean_3_acc_part[] by 2 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_6
+//         }
 //         let mean_3_acc = mean_3_acc_part[]
 //         let mean_3 = mean_3_acc / f32(100)
-//         for turn in 4 unrolled {
-//           let k = turn * 32 + lane
-//           if row < 6 and k < 100 {
+//         for turn in 1 unrolled {
+//           let k = turn * 128 + lane
+//           if k < 100 {
 //             let i1_1 = k // 5 // 5
 //             let i2_ = k // 5 % 5
 //             let i3_1 = k % 5
@@ -133,37 +180,40 @@
 //     }
 //   }
 // }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
 fused_multiply_mean_subtract_multiply_1(
     const f32 *__restrict__ g,
     const f32 *__restrict__ reshape,
     const f32 *__restrict__ x,
     f32 *__restrict__ multiply_5) {
   const i64 bx = blockIdx.x;
+  __shared__ f32 mean_acc_part_tile[4];
+  __shared__ f32 mean_1_acc_part_tile[4];
+  __shared__ f32 mean_2_acc_part_tile[4];
+  __shared__ f32 mean_3_acc_part_tile[4];
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
-  const i64 row = bx * 8 + group;
-  const i64 at = min_i64(row, 5);
-  const i64 i0 = at;
-  f32 g_row[4];
-  f32 x_row[4];
+  const i64 row = bx + group;
+  const i64 i0 = row;
+  f32 g_row;
+  f32 x_row;
   #pragma unroll
-  for (i64 turn_5 = 0; turn_5 < 4; ++turn_5) {
-    const i64 k_5 = turn_5 * 32 + lane;
-    if (row < 6 && k_5 < 100) {
+  for (i64 turn_5 = 0; turn_5 < 1; ++turn_5) {
+    const i64 k_5 = turn_5 * 128 + lane;
+    if (k_5 < 100) {
       const i64 i1_6 = k_5 / 5 / 5;
       const i64 i2_5 = k_5 / 5 % 5;
       const i64 i3_6 = k_5 % 5;
-      g_row[turn_5] = g[((i1_6 * 6 + i0) * 5 + i2_5) * 5 + i3_6];
-      x_row[turn_5] = x[((i1_6 * 6 + i0) * 5 + i2_5) * 5 + i3_6];
+      g_row = g[((i1_6 * 6 + i0) * 5 + i2_5) * 5 + i3_6];
+      x_row = x[((i1_6 * 6 + i0) * 5 + i2_5) * 5 + i3_6];
     }
   }
   f32 mean_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_4 = 0; turn_4 < 4; ++turn_4) {
-    const i64 k_4 = turn_4 * 32 + lane;
-    if (row < 6 && k_4 < 100) {
-      mean_acc_part = mean_acc_part + x_row[turn_4];
+  for (i64 turn_4 = 0; turn_4 < 1; ++turn_4) {
+    const i64 k_4 = turn_4 * 128 + lane;
+    if (k_4 < 100) {
+      mean_acc_part = mean_acc_part + x_row;
     }
   }
   const f32 mean_acc_part_other = shuffle_xor_f32(mean_acc_part, 1);
@@ -176,14 +226,23 @@ fused_multiply_mean_subtract_multiply_1(
   mean_acc_part = mean_acc_part + mean_acc_part_other_3;
   const f32 mean_acc_part_other_4 = shuffle_xor_f32(mean_acc_part, 16);
   mean_acc_part = mean_acc_part + mean_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_acc_part;
+  }
+  __syncthreads();
+  mean_acc_part = mean_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_acc_part_other_5 = shuffle_xor_f32(mean_acc_part, 1);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_5;
+  const f32 mean_acc_part_other_6 = shuffle_xor_f32(mean_acc_part, 2);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_6;
   const f32 mean_acc = mean_acc_part;
   const f32 mean = mean_acc / cast_i64_f32(100);
   f32 mean_1_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 4; ++turn_3) {
-    const i64 k_3 = turn_3 * 32 + lane;
-    if (row < 6 && k_3 < 100) {
-      const f32 subtract = x_row[turn_3] - mean;
+  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
+    const i64 k_3 = turn_3 * 128 + lane;
+    if (k_3 < 100) {
+      const f32 subtract = x_row - mean;
       mean_1_acc_part = mean_1_acc_part + subtract * subtract;
     }
   }
@@ -197,15 +256,24 @@ fused_multiply_mean_subtract_multiply_1(
   mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_3;
   const f32 mean_1_acc_part_other_4 = shuffle_xor_f32(mean_1_acc_part, 16);
   mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_1_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_1_acc_part;
+  }
+  __syncthreads();
+  mean_1_acc_part = mean_1_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_1_acc_part_other_5 = shuffle_xor_f32(mean_1_acc_part, 1);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_5;
+  const f32 mean_1_acc_part_other_6 = shuffle_xor_f32(mean_1_acc_part, 2);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_6;
   const f32 mean_1_acc = mean_1_acc_part;
   const f32 divide = 1.0f / sqrt_f32(mean_1_acc / cast_i64_f32(100) + 1e-05f);
   const f32 reshape_1 = reshape[i0];
   f32 mean_2_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 4; ++turn_2) {
-    const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 100) {
-      mean_2_acc_part = mean_2_acc_part + g_row[turn_2] * reshape_1;
+  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+    const i64 k_2 = turn_2 * 128 + lane;
+    if (k_2 < 100) {
+      mean_2_acc_part = mean_2_acc_part + g_row * reshape_1;
     }
   }
   const f32 mean_2_acc_part_other = shuffle_xor_f32(mean_2_acc_part, 1);
@@ -218,14 +286,23 @@ fused_multiply_mean_subtract_multiply_1(
   mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_3;
   const f32 mean_2_acc_part_other_4 = shuffle_xor_f32(mean_2_acc_part, 16);
   mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_2_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_2_acc_part;
+  }
+  __syncthreads();
+  mean_2_acc_part = mean_2_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_2_acc_part_other_5 = shuffle_xor_f32(mean_2_acc_part, 1);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_5;
+  const f32 mean_2_acc_part_other_6 = shuffle_xor_f32(mean_2_acc_part, 2);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_6;
   const f32 mean_2_acc = mean_2_acc_part;
   const f32 mean_2 = mean_2_acc / cast_i64_f32(100);
   f32 mean_3_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 4; ++turn_1) {
-    const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 100) {
-      mean_3_acc_part = mean_3_acc_part + g_row[turn_1] * reshape_1 * ((x_row[turn_1] - mean) * divide);
+  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+    const i64 k_1 = turn_1 * 128 + lane;
+    if (k_1 < 100) {
+      mean_3_acc_part = mean_3_acc_part + g_row * reshape_1 * ((x_row - mean) * divide);
     }
   }
   const f32 mean_3_acc_part_other = shuffle_xor_f32(mean_3_acc_part, 1);
@@ -238,16 +315,25 @@ fused_multiply_mean_subtract_multiply_1(
   mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_3;
   const f32 mean_3_acc_part_other_4 = shuffle_xor_f32(mean_3_acc_part, 16);
   mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_3_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_3_acc_part;
+  }
+  __syncthreads();
+  mean_3_acc_part = mean_3_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_3_acc_part_other_5 = shuffle_xor_f32(mean_3_acc_part, 1);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_5;
+  const f32 mean_3_acc_part_other_6 = shuffle_xor_f32(mean_3_acc_part, 2);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_6;
   const f32 mean_3_acc = mean_3_acc_part;
   const f32 mean_3 = mean_3_acc / cast_i64_f32(100);
   #pragma unroll
-  for (i64 turn = 0; turn < 4; ++turn) {
-    const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 100) {
+  for (i64 turn = 0; turn < 1; ++turn) {
+    const i64 k = turn * 128 + lane;
+    if (k < 100) {
       const i64 i1_1 = k / 5 / 5;
       const i64 i2_ = k / 5 % 5;
       const i64 i3_1 = k % 5;
-      multiply_5[((i1_1 * 6 + i0) * 5 + i2_) * 5 + i3_1] = divide * (g_row[turn] * reshape_1 - mean_2 - (x_row[turn] - mean) * divide * mean_3);
+      multiply_5[((i1_1 * 6 + i0) * 5 + i2_) * 5 + i3_1] = divide * (g_row * reshape_1 - mean_2 - (x_row - mean) * divide * mean_3);
     }
   }
 }

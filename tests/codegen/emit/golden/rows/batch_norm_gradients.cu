@@ -1,16 +1,21 @@
 // computes multiply, mean, subtract, multiply_1, mean_1, c, add, sqrt, c_1, divide, multiply_2, mean_2, subtract_1, multiply_3, mean_3, multiply_4, subtract_2, multiply_5, multiply_6, sum, sum_1
 // kernel @fused_multiply_mean_subtract_multiply_1(g: f32[4, 6, 5, 5], reshape: f32[6, 1, 1], x: f32[4, 6, 5, 5], multiply_5: f32[4, 6, 5, 5], sum: f32[6], sum_1: f32[6]) writes (multiply_5, sum, sum_1) attrs(schedule='rows', source=('multiply', 'mean', 'subtract', 'multiply_1', 'mean_1', 'c', 'add', 'sqrt', 'c_1', 'divide', 'multiply_2', 'mean_2', 'subtract_1', 'multiply_3', 'mean_3', 'multiply_4', 'subtract_2', 'multiply_5', 'multiply_6', 'sum', 'sum_1')) {
-//   for bx in 1 bound blockIdx.x {
-//     for group in 8 bound threadIdx.y {
-//       for lane in 32 bound threadIdx.x {
-//         let row = bx * 8 + group
-//         let at = min(row, 5)
-//         let i0 = at
-//         alloc g_row: f32[4] local
-//         alloc x_row: f32[4] local
-//         for turn_7 in 4 unrolled {
-//           let k_7 = turn_7 * 32 + lane
-//           if row < 6 and k_7 < 100 {
+//   for bx in 6 bound blockIdx.x {
+//     alloc mean_acc_part_tile: f32[1, 4] shared
+//     alloc mean_1_acc_part_tile: f32[1, 4] shared
+//     alloc mean_2_acc_part_tile: f32[1, 4] shared
+//     alloc mean_3_acc_part_tile: f32[1, 4] shared
+//     alloc sum_acc_part_tile: f32[1, 4] shared
+//     alloc sum_1_acc_part_tile: f32[1, 4] shared
+//     for group in 1 bound threadIdx.y {
+//       for lane in 128 bound threadIdx.x {
+//         let row = bx + group
+//         let i0 = row
+//         alloc g_row: f32[1] local
+//         alloc x_row: f32[1] local
+//         for turn_7 in 1 unrolled {
+//           let k_7 = turn_7 * 128 + lane
+//           if k_7 < 100 {
 //             let i1_8 = k_7 // 5 // 5
 //             let i2__7 = k_7 // 5 % 5
 //             let i3_8 = k_7 % 5
@@ -20,9 +25,9 @@
 //         }
 //         alloc mean_acc_part: f32[] local
 //         mean_acc_part[] = 0.0:f32
-//         for turn_6 in 4 unrolled {
-//           let k_6 = turn_6 * 32 + lane
-//           if row < 6 and k_6 < 100 {
+//         for turn_6 in 1 unrolled {
+//           let k_6 = turn_6 * 128 + lane
+//           if k_6 < 100 {
 //             mean_acc_part[] = mean_acc_part[] + x_row[turn_6]
 //           }
 //         }
@@ -41,13 +46,24 @@
 //         exchange mean_acc_part_other_4 = mean_acc_part[] by 16 {
 //           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_acc_part_tile[group, lane >> 5] = mean_acc_part[]
+//         }
+//         barrier
+//         mean_acc_part[] = mean_acc_part_tile[group, lane and 3]
+//         exchange mean_acc_part_other_5 = mean_acc_part[] by 1 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_5
+//         }
+//         exchange mean_acc_part_other_6 = mean_acc_part[] by 2 {
+//           mean_acc_part[] = mean_acc_part[] + mean_acc_part_other_6
+//         }
 //         let mean_acc = mean_acc_part[]
 //         let mean = mean_acc / f32(100)
 //         alloc mean_1_acc_part: f32[] local
 //         mean_1_acc_part[] = 0.0:f32
-//         for turn_5 in 4 unrolled {
-//           let k_5 = turn_5 * 32 + lane
-//           if row < 6 and k_5 < 100 {
+//         for turn_5 in 1 unrolled {
+//           let k_5 = turn_5 * 128 + lane
+//           if k_5 < 100 {
 //             let subtract = x_row[turn_5] - mean
 //             mean_1_acc_part[] = mean_1_acc_part[] + subtract * subtract
 //           }
@@ -67,14 +83,25 @@
 //         exchange mean_1_acc_part_other_4 = mean_1_acc_part[] by 16 {
 //           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_1_acc_part_tile[group, lane >> 5] = mean_1_acc_part[]
+//         }
+//         barrier
+//         mean_1_acc_part[] = mean_1_acc_part_tile[group, lane and 3]
+//         exchange mean_1_acc_part_other_5 = mean_1_acc_part[] by 1 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_5
+//         }
+//         exchange mean_1_acc_part_other_6 = mean_1_acc_part[] by 2 {
+//           mean_1_acc_part[] = mean_1_acc_part[] + mean_1_acc_part_other_6
+//         }
 //         let mean_1_acc = mean_1_acc_part[]
 //         let divide = 1.0:f32 / sqrt(mean_1_acc / f32(100) + 1e-05:f32)
 //         let reshape_1 = reshape[i0, 0, 0]
 //         alloc mean_2_acc_part: f32[] local
 //         mean_2_acc_part[] = 0.0:f32
-//         for turn_4 in 4 unrolled {
-//           let k_4 = turn_4 * 32 + lane
-//           if row < 6 and k_4 < 100 {
+//         for turn_4 in 1 unrolled {
+//           let k_4 = turn_4 * 128 + lane
+//           if k_4 < 100 {
 //             mean_2_acc_part[] = mean_2_acc_part[] + g_row[turn_4] * reshape_1
 //           }
 //         }
@@ -93,13 +120,24 @@
 //         exchange mean_2_acc_part_other_4 = mean_2_acc_part[] by 16 {
 //           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_2_acc_part_tile[group, lane >> 5] = mean_2_acc_part[]
+//         }
+//         barrier
+//         mean_2_acc_part[] = mean_2_acc_part_tile[group, lane and 3]
+//         exchange mean_2_acc_part_other_5 = mean_2_acc_part[] by 1 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_5
+//         }
+//         exchange mean_2_acc_part_other_6 = mean_2_acc_part[] by 2 {
+//           mean_2_acc_part[] = mean_2_acc_part[] + mean_2_acc_part_other_6
+//         }
 //         let mean_2_acc = mean_2_acc_part[]
 //         let mean_2 = mean_2_acc / f32(100)
 //         alloc mean_3_acc_part: f32[] local
 //         mean_3_acc_part[] = 0.0:f32
-//         for turn_3 in 4 unrolled {
-//           let k_3 = turn_3 * 32 + lane
-//           if row < 6 and k_3 < 100 {
+//         for turn_3 in 1 unrolled {
+//           let k_3 = turn_3 * 128 + lane
+//           if k_3 < 100 {
 //             mean_3_acc_part[] = mean_3_acc_part[] + g_row[turn_3] * reshape_1 * ((x_row[turn_3] - mean) * divide)
 //           }
 //         }
@@ -118,13 +156,24 @@
 //         exchange mean_3_acc_part_other_4 = mean_3_acc_part[] by 16 {
 //           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           mean_3_acc_part_tile[group, lane >> 5] = mean_3_acc_part[]
+//         }
+//         barrier
+//         mean_3_acc_part[] = mean_3_acc_part_tile[group, lane and 3]
+//         exchange mean_3_acc_part_other_5 = mean_3_acc_part[] by 1 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_5
+//         }
+//         exchange mean_3_acc_part_other_6 = mean_3_acc_part[] by 2 {
+//           mean_3_acc_part[] = mean_3_acc_part[] + mean_3_acc_part_other_6
+//         }
 //         let mean_3_acc = mean_3_acc_part[]
 //         let mean_3 = mean_3_acc / f32(100)
 //         alloc sum_acc_part: f32[] local
 //         sum_acc_part[] = 0.0:f32
-//         for turn_2 in 4 unrolled {
-//           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 100 {
+//         for turn_2 in 1 unrolled {
+//           let k_2 = turn_2 * 128 + lane
+//           if k_2 < 100 {
 //             sum_acc_part[] = sum_acc_part[] + g_row[turn_2] * ((x_row[turn_2] - mean) * divide)
 //           }
 //         }
@@ -143,12 +192,23 @@
 //         exchange sum_acc_part_other_4 = sum_acc_part[] by 16 {
 //           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           sum_acc_part_tile[group, lane >> 5] = sum_acc_part[]
+//         }
+//         barrier
+//         sum_acc_part[] = sum_acc_part_tile[group, lane and 3]
+//         exchange sum_acc_part_other_5 = sum_acc_part[] by 1 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_5
+//         }
+//         exchange sum_acc_part_other_6 = sum_acc_part[] by 2 {
+//           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_6
+//         }
 //         let sum_acc = sum_acc_part[]
 //         alloc sum_1_acc_part: f32[] local
 //         sum_1_acc_part[] = 0.0:f32
-//         for turn_1 in 4 unrolled {
-//           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 100 {
+//         for turn_1 in 1 unrolled {
+//           let k_1 = turn_1 * 128 + lane
+//           if k_1 < 100 {
 //             sum_1_acc_part[] = sum_1_acc_part[] + g_row[turn_1]
 //           }
 //         }
@@ -167,17 +227,28 @@
 //         exchange sum_1_acc_part_other_4 = sum_1_acc_part[] by 16 {
 //           sum_1_acc_part[] = sum_1_acc_part[] + sum_1_acc_part_other_4
 //         }
+//         if (lane and 31) == 0 {
+//           sum_1_acc_part_tile[group, lane >> 5] = sum_1_acc_part[]
+//         }
+//         barrier
+//         sum_1_acc_part[] = sum_1_acc_part_tile[group, lane and 3]
+//         exchange sum_1_acc_part_other_5 = sum_1_acc_part[] by 1 {
+//           sum_1_acc_part[] = sum_1_acc_part[] + sum_1_acc_part_other_5
+//         }
+//         exchange sum_1_acc_part_other_6 = sum_1_acc_part[] by 2 {
+//           sum_1_acc_part[] = sum_1_acc_part[] + sum_1_acc_part_other_6
+//         }
 //         let sum_1_acc = sum_1_acc_part[]
-//         for turn in 4 unrolled {
-//           let k = turn * 32 + lane
-//           if row < 6 and k < 100 {
+//         for turn in 1 unrolled {
+//           let k = turn * 128 + lane
+//           if k < 100 {
 //             let i1_1 = k // 5 // 5
 //             let i2_ = k // 5 % 5
 //             let i3_1 = k % 5
 //             multiply_5[i1_1, i0, i2_, i3_1] = divide * (g_row[turn] * reshape_1 - mean_2 - (x_row[turn] - mean) * divide * mean_3)
 //           }
 //         }
-//         if lane == 0 and row < 6 {
+//         if lane == 0 {
 //           sum[i0] = sum_acc
 //           sum_1[i0] = sum_1_acc
 //         }
@@ -185,7 +256,7 @@
 //     }
 //   }
 // }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
 fused_multiply_mean_subtract_multiply_1(
     const f32 *__restrict__ g,
     const f32 *__restrict__ reshape,
@@ -194,30 +265,35 @@ fused_multiply_mean_subtract_multiply_1(
     f32 *__restrict__ sum,
     f32 *__restrict__ sum_1) {
   const i64 bx = blockIdx.x;
+  __shared__ f32 mean_acc_part_tile[4];
+  __shared__ f32 mean_1_acc_part_tile[4];
+  __shared__ f32 mean_2_acc_part_tile[4];
+  __shared__ f32 mean_3_acc_part_tile[4];
+  __shared__ f32 sum_acc_part_tile[4];
+  __shared__ f32 sum_1_acc_part_tile[4];
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
-  const i64 row = bx * 8 + group;
-  const i64 at = min_i64(row, 5);
-  const i64 i0 = at;
-  f32 g_row[4];
-  f32 x_row[4];
+  const i64 row = bx + group;
+  const i64 i0 = row;
+  f32 g_row;
+  f32 x_row;
   #pragma unroll
-  for (i64 turn_7 = 0; turn_7 < 4; ++turn_7) {
-    const i64 k_7 = turn_7 * 32 + lane;
-    if (row < 6 && k_7 < 100) {
+  for (i64 turn_7 = 0; turn_7 < 1; ++turn_7) {
+    const i64 k_7 = turn_7 * 128 + lane;
+    if (k_7 < 100) {
       const i64 i1_8 = k_7 / 5 / 5;
       const i64 i2_7 = k_7 / 5 % 5;
       const i64 i3_8 = k_7 % 5;
-      g_row[turn_7] = g[((i1_8 * 6 + i0) * 5 + i2_7) * 5 + i3_8];
-      x_row[turn_7] = x[((i1_8 * 6 + i0) * 5 + i2_7) * 5 + i3_8];
+      g_row = g[((i1_8 * 6 + i0) * 5 + i2_7) * 5 + i3_8];
+      x_row = x[((i1_8 * 6 + i0) * 5 + i2_7) * 5 + i3_8];
     }
   }
   f32 mean_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_6 = 0; turn_6 < 4; ++turn_6) {
-    const i64 k_6 = turn_6 * 32 + lane;
-    if (row < 6 && k_6 < 100) {
-      mean_acc_part = mean_acc_part + x_row[turn_6];
+  for (i64 turn_6 = 0; turn_6 < 1; ++turn_6) {
+    const i64 k_6 = turn_6 * 128 + lane;
+    if (k_6 < 100) {
+      mean_acc_part = mean_acc_part + x_row;
     }
   }
   const f32 mean_acc_part_other = shuffle_xor_f32(mean_acc_part, 1);
@@ -230,14 +306,23 @@ fused_multiply_mean_subtract_multiply_1(
   mean_acc_part = mean_acc_part + mean_acc_part_other_3;
   const f32 mean_acc_part_other_4 = shuffle_xor_f32(mean_acc_part, 16);
   mean_acc_part = mean_acc_part + mean_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_acc_part;
+  }
+  __syncthreads();
+  mean_acc_part = mean_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_acc_part_other_5 = shuffle_xor_f32(mean_acc_part, 1);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_5;
+  const f32 mean_acc_part_other_6 = shuffle_xor_f32(mean_acc_part, 2);
+  mean_acc_part = mean_acc_part + mean_acc_part_other_6;
   const f32 mean_acc = mean_acc_part;
   const f32 mean = mean_acc / cast_i64_f32(100);
   f32 mean_1_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_5 = 0; turn_5 < 4; ++turn_5) {
-    const i64 k_5 = turn_5 * 32 + lane;
-    if (row < 6 && k_5 < 100) {
-      const f32 subtract = x_row[turn_5] - mean;
+  for (i64 turn_5 = 0; turn_5 < 1; ++turn_5) {
+    const i64 k_5 = turn_5 * 128 + lane;
+    if (k_5 < 100) {
+      const f32 subtract = x_row - mean;
       mean_1_acc_part = mean_1_acc_part + subtract * subtract;
     }
   }
@@ -251,15 +336,24 @@ fused_multiply_mean_subtract_multiply_1(
   mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_3;
   const f32 mean_1_acc_part_other_4 = shuffle_xor_f32(mean_1_acc_part, 16);
   mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_1_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_1_acc_part;
+  }
+  __syncthreads();
+  mean_1_acc_part = mean_1_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_1_acc_part_other_5 = shuffle_xor_f32(mean_1_acc_part, 1);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_5;
+  const f32 mean_1_acc_part_other_6 = shuffle_xor_f32(mean_1_acc_part, 2);
+  mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_6;
   const f32 mean_1_acc = mean_1_acc_part;
   const f32 divide = 1.0f / sqrt_f32(mean_1_acc / cast_i64_f32(100) + 1e-05f);
   const f32 reshape_1 = reshape[i0];
   f32 mean_2_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_4 = 0; turn_4 < 4; ++turn_4) {
-    const i64 k_4 = turn_4 * 32 + lane;
-    if (row < 6 && k_4 < 100) {
-      mean_2_acc_part = mean_2_acc_part + g_row[turn_4] * reshape_1;
+  for (i64 turn_4 = 0; turn_4 < 1; ++turn_4) {
+    const i64 k_4 = turn_4 * 128 + lane;
+    if (k_4 < 100) {
+      mean_2_acc_part = mean_2_acc_part + g_row * reshape_1;
     }
   }
   const f32 mean_2_acc_part_other = shuffle_xor_f32(mean_2_acc_part, 1);
@@ -272,14 +366,23 @@ fused_multiply_mean_subtract_multiply_1(
   mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_3;
   const f32 mean_2_acc_part_other_4 = shuffle_xor_f32(mean_2_acc_part, 16);
   mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_2_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_2_acc_part;
+  }
+  __syncthreads();
+  mean_2_acc_part = mean_2_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_2_acc_part_other_5 = shuffle_xor_f32(mean_2_acc_part, 1);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_5;
+  const f32 mean_2_acc_part_other_6 = shuffle_xor_f32(mean_2_acc_part, 2);
+  mean_2_acc_part = mean_2_acc_part + mean_2_acc_part_other_6;
   const f32 mean_2_acc = mean_2_acc_part;
   const f32 mean_2 = mean_2_acc / cast_i64_f32(100);
   f32 mean_3_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 4; ++turn_3) {
-    const i64 k_3 = turn_3 * 32 + lane;
-    if (row < 6 && k_3 < 100) {
-      mean_3_acc_part = mean_3_acc_part + g_row[turn_3] * reshape_1 * ((x_row[turn_3] - mean) * divide);
+  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
+    const i64 k_3 = turn_3 * 128 + lane;
+    if (k_3 < 100) {
+      mean_3_acc_part = mean_3_acc_part + g_row * reshape_1 * ((x_row - mean) * divide);
     }
   }
   const f32 mean_3_acc_part_other = shuffle_xor_f32(mean_3_acc_part, 1);
@@ -292,14 +395,23 @@ fused_multiply_mean_subtract_multiply_1(
   mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_3;
   const f32 mean_3_acc_part_other_4 = shuffle_xor_f32(mean_3_acc_part, 16);
   mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    mean_3_acc_part_tile[group * 4 + shr_i64(lane, 5)] = mean_3_acc_part;
+  }
+  __syncthreads();
+  mean_3_acc_part = mean_3_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 mean_3_acc_part_other_5 = shuffle_xor_f32(mean_3_acc_part, 1);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_5;
+  const f32 mean_3_acc_part_other_6 = shuffle_xor_f32(mean_3_acc_part, 2);
+  mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_6;
   const f32 mean_3_acc = mean_3_acc_part;
   const f32 mean_3 = mean_3_acc / cast_i64_f32(100);
   f32 sum_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 4; ++turn_2) {
-    const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 100) {
-      sum_acc_part = sum_acc_part + g_row[turn_2] * ((x_row[turn_2] - mean) * divide);
+  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+    const i64 k_2 = turn_2 * 128 + lane;
+    if (k_2 < 100) {
+      sum_acc_part = sum_acc_part + g_row * ((x_row - mean) * divide);
     }
   }
   const f32 sum_acc_part_other = shuffle_xor_f32(sum_acc_part, 1);
@@ -312,13 +424,22 @@ fused_multiply_mean_subtract_multiply_1(
   sum_acc_part = sum_acc_part + sum_acc_part_other_3;
   const f32 sum_acc_part_other_4 = shuffle_xor_f32(sum_acc_part, 16);
   sum_acc_part = sum_acc_part + sum_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    sum_acc_part_tile[group * 4 + shr_i64(lane, 5)] = sum_acc_part;
+  }
+  __syncthreads();
+  sum_acc_part = sum_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 sum_acc_part_other_5 = shuffle_xor_f32(sum_acc_part, 1);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_5;
+  const f32 sum_acc_part_other_6 = shuffle_xor_f32(sum_acc_part, 2);
+  sum_acc_part = sum_acc_part + sum_acc_part_other_6;
   const f32 sum_acc = sum_acc_part;
   f32 sum_1_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 4; ++turn_1) {
-    const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 100) {
-      sum_1_acc_part = sum_1_acc_part + g_row[turn_1];
+  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+    const i64 k_1 = turn_1 * 128 + lane;
+    if (k_1 < 100) {
+      sum_1_acc_part = sum_1_acc_part + g_row;
     }
   }
   const f32 sum_1_acc_part_other = shuffle_xor_f32(sum_1_acc_part, 1);
@@ -331,18 +452,27 @@ fused_multiply_mean_subtract_multiply_1(
   sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_3;
   const f32 sum_1_acc_part_other_4 = shuffle_xor_f32(sum_1_acc_part, 16);
   sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_4;
+  if ((lane & 31) == 0) {
+    sum_1_acc_part_tile[group * 4 + shr_i64(lane, 5)] = sum_1_acc_part;
+  }
+  __syncthreads();
+  sum_1_acc_part = sum_1_acc_part_tile[group * 4 + (lane & 3)];
+  const f32 sum_1_acc_part_other_5 = shuffle_xor_f32(sum_1_acc_part, 1);
+  sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_5;
+  const f32 sum_1_acc_part_other_6 = shuffle_xor_f32(sum_1_acc_part, 2);
+  sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_6;
   const f32 sum_1_acc = sum_1_acc_part;
   #pragma unroll
-  for (i64 turn = 0; turn < 4; ++turn) {
-    const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 100) {
+  for (i64 turn = 0; turn < 1; ++turn) {
+    const i64 k = turn * 128 + lane;
+    if (k < 100) {
       const i64 i1_1 = k / 5 / 5;
       const i64 i2_ = k / 5 % 5;
       const i64 i3_1 = k % 5;
-      multiply_5[((i1_1 * 6 + i0) * 5 + i2_) * 5 + i3_1] = divide * (g_row[turn] * reshape_1 - mean_2 - (x_row[turn] - mean) * divide * mean_3);
+      multiply_5[((i1_1 * 6 + i0) * 5 + i2_) * 5 + i3_1] = divide * (g_row * reshape_1 - mean_2 - (x_row - mean) * divide * mean_3);
     }
   }
-  if (lane == 0 && row < 6) {
+  if (lane == 0) {
     sum[i0] = sum_acc;
     sum_1[i0] = sum_1_acc;
   }

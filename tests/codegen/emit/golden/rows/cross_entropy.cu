@@ -174,11 +174,11 @@ fused_max_subtract_exp_sum_log_subtrac_0(
 // kernel @fused_not_equal_negative_where_cast_su_2(labels: i64[9], reshape_1: f32[9], divide: f32[]) writes (divide) attrs(schedule='rows', source=('c', 'not_equal', 'negative', 'c_2', 'where_1', 'cast', 'sum_1', 'sum_2', 'divide')) {
 //   for bx in 1 bound blockIdx.x {
 //     for group in 1 bound threadIdx.y {
-//       for lane in 8 bound threadIdx.x {
+//       for lane in 16 bound threadIdx.x {
 //         let row = bx + group
-//         alloc labels_row: i64[2] local
-//         for turn_2 in 2 unrolled {
-//           let k_2 = turn_2 * 8 + lane
+//         alloc labels_row: i64[1] local
+//         for turn_2 in 1 unrolled {
+//           let k_2 = turn_2 * 16 + lane
 //           if k_2 < 9 {
 //             let k0_3 = k_2
 //             labels_row[turn_2] = labels[k0_3]
@@ -186,8 +186,8 @@ fused_max_subtract_exp_sum_log_subtrac_0(
 //         }
 //         alloc sum_2_acc_part: f32[] local
 //         sum_2_acc_part[] = 0.0:f32
-//         for turn_1 in 2 unrolled {
-//           let k_1 = turn_1 * 8 + lane
+//         for turn_1 in 1 unrolled {
+//           let k_1 = turn_1 * 16 + lane
 //           if k_1 < 9 {
 //             let k0_2 = k_1
 //             sum_2_acc_part[] = sum_2_acc_part[] + select(labels_row[turn_1] != -100, -reshape_1[k0_2], 0.0:f32)
@@ -202,11 +202,14 @@ fused_max_subtract_exp_sum_log_subtrac_0(
 //         exchange sum_2_acc_part_other_2 = sum_2_acc_part[] by 4 {
 //           sum_2_acc_part[] = sum_2_acc_part[] + sum_2_acc_part_other_2
 //         }
+//         exchange sum_2_acc_part_other_3 = sum_2_acc_part[] by 8 {
+//           sum_2_acc_part[] = sum_2_acc_part[] + sum_2_acc_part_other_3
+//         }
 //         let sum_2_acc = sum_2_acc_part[]
 //         alloc sum_1_acc_part: f32[] local
 //         sum_1_acc_part[] = 0.0:f32
-//         for turn in 2 unrolled {
-//           let k = turn * 8 + lane
+//         for turn in 1 unrolled {
+//           let k = turn * 16 + lane
 //           if k < 9 {
 //             sum_1_acc_part[] = sum_1_acc_part[] + f32(labels_row[turn] != -100)
 //           }
@@ -220,6 +223,9 @@ fused_max_subtract_exp_sum_log_subtrac_0(
 //         exchange sum_1_acc_part_other_2 = sum_1_acc_part[] by 4 {
 //           sum_1_acc_part[] = sum_1_acc_part[] + sum_1_acc_part_other_2
 //         }
+//         exchange sum_1_acc_part_other_3 = sum_1_acc_part[] by 8 {
+//           sum_1_acc_part[] = sum_1_acc_part[] + sum_1_acc_part_other_3
+//         }
 //         let sum_1_acc = sum_1_acc_part[]
 //         if lane == 0 {
 //           divide[] = sum_2_acc / sum_1_acc
@@ -228,7 +234,7 @@ fused_max_subtract_exp_sum_log_subtrac_0(
 //     }
 //   }
 // }
-extern "C" __global__ void __launch_bounds__(8)
+extern "C" __global__ void __launch_bounds__(16)
 fused_not_equal_negative_where_cast_su_2(
     const i64 *__restrict__ labels,
     const f32 *__restrict__ reshape_1,
@@ -237,22 +243,22 @@ fused_not_equal_negative_where_cast_su_2(
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
   const i64 row = bx + group;
-  i64 labels_row[2];
+  i64 labels_row;
   #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 2; ++turn_2) {
-    const i64 k_2 = turn_2 * 8 + lane;
+  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+    const i64 k_2 = turn_2 * 16 + lane;
     if (k_2 < 9) {
       const i64 k0_3 = k_2;
-      labels_row[turn_2] = labels[k0_3];
+      labels_row = labels[k0_3];
     }
   }
   f32 sum_2_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 2; ++turn_1) {
-    const i64 k_1 = turn_1 * 8 + lane;
+  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+    const i64 k_1 = turn_1 * 16 + lane;
     if (k_1 < 9) {
       const i64 k0_2 = k_1;
-      sum_2_acc_part = sum_2_acc_part + (labels_row[turn_1] != -100 ? -reshape_1[k0_2] : 0.0f);
+      sum_2_acc_part = sum_2_acc_part + (labels_row != -100 ? -reshape_1[k0_2] : 0.0f);
     }
   }
   const f32 sum_2_acc_part_other = shuffle_xor_f32(sum_2_acc_part, 1);
@@ -261,13 +267,15 @@ fused_not_equal_negative_where_cast_su_2(
   sum_2_acc_part = sum_2_acc_part + sum_2_acc_part_other_1;
   const f32 sum_2_acc_part_other_2 = shuffle_xor_f32(sum_2_acc_part, 4);
   sum_2_acc_part = sum_2_acc_part + sum_2_acc_part_other_2;
+  const f32 sum_2_acc_part_other_3 = shuffle_xor_f32(sum_2_acc_part, 8);
+  sum_2_acc_part = sum_2_acc_part + sum_2_acc_part_other_3;
   const f32 sum_2_acc = sum_2_acc_part;
   f32 sum_1_acc_part = 0.0f;
   #pragma unroll
-  for (i64 turn = 0; turn < 2; ++turn) {
-    const i64 k = turn * 8 + lane;
+  for (i64 turn = 0; turn < 1; ++turn) {
+    const i64 k = turn * 16 + lane;
     if (k < 9) {
-      sum_1_acc_part = sum_1_acc_part + cast_b8_f32(labels_row[turn] != -100);
+      sum_1_acc_part = sum_1_acc_part + cast_b8_f32(labels_row != -100);
     }
   }
   const f32 sum_1_acc_part_other = shuffle_xor_f32(sum_1_acc_part, 1);
@@ -276,6 +284,8 @@ fused_not_equal_negative_where_cast_su_2(
   sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_1;
   const f32 sum_1_acc_part_other_2 = shuffle_xor_f32(sum_1_acc_part, 4);
   sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_2;
+  const f32 sum_1_acc_part_other_3 = shuffle_xor_f32(sum_1_acc_part, 8);
+  sum_1_acc_part = sum_1_acc_part + sum_1_acc_part_other_3;
   const f32 sum_1_acc = sum_1_acc_part;
   if (lane == 0) {
     divide[0] = sum_2_acc / sum_1_acc;

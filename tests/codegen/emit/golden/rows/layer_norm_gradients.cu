@@ -302,12 +302,12 @@ fused_multiply_mean_subtract_multiply_0(
 
 // computes multiply_6, sum, sum_1
 // kernel @fused_multiply_sum_sum_1(g: f32[6, 100], multiply_2: f32[6, 100], sum: f32[100], sum_1: f32[100]) writes (sum, sum_1) attrs(schedule='rows', source=('multiply_6', 'sum', 'sum_1')) {
-//   for bx in 1 bound blockIdx.x {
-//     alloc sum_acc_part_tile: f32[2, 128] shared
-//     alloc sum_1_acc_part_tile: f32[2, 128] shared
+//   for bx in 4 bound blockIdx.x {
+//     alloc sum_acc_part_tile: f32[2, 32] shared
+//     alloc sum_1_acc_part_tile: f32[2, 32] shared
 //     for lane in 2 bound threadIdx.y {
-//       for group in 128 bound threadIdx.x {
-//         let row = bx * 128 + group
+//       for group in 32 bound threadIdx.x {
+//         let row = bx * 32 + group
 //         let at = min(row, 99)
 //         let i0 = at
 //         alloc g_row: f32[3] local
@@ -363,18 +363,18 @@ fused_multiply_mean_subtract_multiply_0(
 //     }
 //   }
 // }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(64)
 fused_multiply_sum_sum_1(
     const f32 *__restrict__ g,
     const f32 *__restrict__ multiply_2,
     f32 *__restrict__ sum,
     f32 *__restrict__ sum_1) {
   const i64 bx = blockIdx.x;
-  __shared__ f32 sum_acc_part_tile[256];
-  __shared__ f32 sum_1_acc_part_tile[256];
+  __shared__ f32 sum_acc_part_tile[64];
+  __shared__ f32 sum_1_acc_part_tile[64];
   const i64 lane = threadIdx.y;
   const i64 group = threadIdx.x;
-  const i64 row = bx * 128 + group;
+  const i64 row = bx * 32 + group;
   const i64 at = min_i64(row, 99);
   const i64 i0 = at;
   f32 g_row[3];
@@ -395,12 +395,12 @@ fused_multiply_sum_sum_1(
       sum_acc_part = sum_acc_part + g_row[turn_1] * multiply_2[k0_2 * 100 + i0];
     }
   }
-  sum_acc_part_tile[lane * 128 + group] = sum_acc_part;
+  sum_acc_part_tile[lane * 32 + group] = sum_acc_part;
   __syncthreads();
   for (i64 level = 0; level < 1; ++level) {
     const i64 half = shr_i64(1, level);
     if (lane < half) {
-      sum_acc_part_tile[lane * 128 + group] = sum_acc_part_tile[lane * 128 + group] + sum_acc_part_tile[(lane + half) * 128 + group];
+      sum_acc_part_tile[lane * 32 + group] = sum_acc_part_tile[lane * 32 + group] + sum_acc_part_tile[(lane + half) * 32 + group];
     }
     __syncthreads();
   }
@@ -413,12 +413,12 @@ fused_multiply_sum_sum_1(
       sum_1_acc_part = sum_1_acc_part + g_row[turn];
     }
   }
-  sum_1_acc_part_tile[lane * 128 + group] = sum_1_acc_part;
+  sum_1_acc_part_tile[lane * 32 + group] = sum_1_acc_part;
   __syncthreads();
   for (i64 level_1 = 0; level_1 < 1; ++level_1) {
     const i64 half_1 = shr_i64(1, level_1);
     if (lane < half_1) {
-      sum_1_acc_part_tile[lane * 128 + group] = sum_1_acc_part_tile[lane * 128 + group] + sum_1_acc_part_tile[(lane + half_1) * 128 + group];
+      sum_1_acc_part_tile[lane * 32 + group] = sum_1_acc_part_tile[lane * 32 + group] + sum_1_acc_part_tile[(lane + half_1) * 32 + group];
     }
     __syncthreads();
   }
