@@ -15,11 +15,11 @@ from didyma.codegen.emit.remarks import remarks
 from didyma.codegen.emit.statements import Statements
 from didyma.codegen.emit.text_kernel import Head, Reader, renamed
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.expr import ONE, of_dim
+from didyma.refimpl.ir.expr import ONE, index, mul, of_dim
 from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, KernelText, Signature
 from didyma.refimpl.ir.lines import launches_of, walk
-from didyma.refimpl.ir.loop import Const, Expr, PrimFunc, Stmt
+from didyma.refimpl.ir.loop import AXES, RANK, Const, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.program import Program
 
@@ -98,15 +98,18 @@ def _signature(f: PrimFunc, name: str, writer: Statements) -> Signature:
         assert isinstance(e, Const), f"{f.name}: {axis} has no constant extent"
         return int(e.value)
 
+    cluster = threads(RANK)
+    x, y, z = map(extent, AXES[:3])
     return Signature(
         name=name,
         buffers=tuple((buffers[b.name].name, b.dtype) for b in f.params),
         sizes=tuple(of_dim(dims.mul(*b.shape)) for b in f.params),
         outputs=tuple(buffers[o].name for o in f.outputs),
         dims=tuple(d.name for d in f.dims),
-        grid=(extent("blockIdx.x"), extent("blockIdx.y"), extent("blockIdx.z")),
+        grid=(mul(x, index(cluster)), y, z),
         block=(threads("threadIdx.x"), threads("threadIdx.y"), threads("threadIdx.z")),
         scalars=tuple((v.name, v.dtype) for v in f.scalars),
+        cluster=cluster,
     )
 
 
@@ -147,6 +150,8 @@ def _head(f: PrimFunc, s: Signature, writer: Statements, shared: Collection[str]
     params += [f"{c_type(d)} {writer.expressions.variables[v].text}" for v, d in s.scalars]
     bound = s.block[0] * s.block[1] * s.block[2]
     lines = [f'extern "C" __global__ void __launch_bounds__({max(bound, 1)})']
+    if s.cluster > 1:
+        lines[0] += f" __cluster_dims__({s.cluster}, 1, 1)"
     one = f"{s.name}({', '.join(params)}) {{"
     if len(one) <= WIDTH:
         return [*lines, one]

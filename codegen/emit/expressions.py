@@ -54,6 +54,7 @@ from didyma.refimpl.ir.loop import (
     LetExpr,
     Load,
     Ramp,
+    Scope,
     Select,
     Unary,
     Var,
@@ -102,6 +103,7 @@ class Expressions:
     buffers: dict[str, CBuffer] = field(default_factory=dict[str, CBuffer])
     wide: dict[WideKey, str] = field(default_factory=dict[WideKey, str])
     quotients: dict[Expr, str] = field(default_factory=dict[Expr, str])  # vectors that hold them
+    rank: Var | None = None  # of a block in its cluster
     own: dict[str, Record] = field(default_factory=dict[str, Record])  # a caller's intrinsics
     lane: int = -1  # of the vectorised loop being written out
     lanes: int = 0  # of that loop
@@ -132,6 +134,8 @@ class Expressions:
             case Binary():
                 return self._binary(e)
             case Load():
+                if (other := self.elsewhere(e.buffer, e.index)) is not None:
+                    return Term(f"cluster_load_{c_type(e.dtype)}({other})")
                 return Term(self.element(e.buffer, e.index))
             case Compare():
                 sign, level = _COMPARE[e.op]
@@ -180,7 +184,19 @@ class Expressions:
         place = self.buffers[buffer]
         if place.scalar:
             return place.name
-        return f"{place.name}[{self.offset(place.buffer.shape, at).text}]"
+        shape = place.buffer.shape
+        if place.buffer.scope is Scope.CLUSTER:
+            shape, at = shape[1:], at[1:]
+        return f"{place.name}[{self.offset(shape, at).text}]"
+
+    def elsewhere(self, buffer: str, at: Sequence[Expr]) -> str | None:
+        """Write the address of an element in this block and the rank of the block that has it.
+
+        None if that is this block, or if no other may have it.
+        """
+        if self.buffers[buffer].buffer.scope is not Scope.CLUSTER or at[0] == self.rank:
+            return None
+        return f"&{self.element(buffer, at)}, {self.index(at[0]).text}"
 
     def offset(self, shape: Sequence[Dim], at: Sequence[Expr]) -> Term:
         """Write the row-major offset of an element."""

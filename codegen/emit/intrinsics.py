@@ -13,6 +13,9 @@ name               meaning
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
 ``shuffle_xor_T``  what the thread gives whose number differs in the bits of a literal below
                    the warp's width; every thread of the block calls it
+``cluster_barrier``  every thread of the blocks of a cluster arrives before any goes on
+``cluster_load_T``  ``*p`` of the block of the cluster that has a rank: ``p`` is in shared memory
+``cluster_store_T``  likewise ``*p = v``
 ``load4_T``        four neighbours from an address that is a multiple of their size, or of 16;
                    likewise 2, 8 and 16 of them
 ``store4_T``       likewise
@@ -144,6 +147,9 @@ def _memory() -> dict[str, CFunction]:
         table[f"quotients{n}_f32"] = CFunction((f"f32x{n}", "f32"), f"f32x{n}")
     for t in map(c_type, BYTES):
         table[f"prefetch_{t}"] = CFunction((f"const {t} *",), "void")
+        table[f"cluster_load_{t}"] = CFunction((f"const {t} *", "u32"), t)
+        table[f"cluster_store_{t}"] = CFunction((f"{t} *", "u32", t), "void")
+    table["cluster_barrier"] = CFunction((), "void")
     table["assert_b8"] = CFunction(("b8",), "void")
     return table
 

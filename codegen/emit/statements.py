@@ -16,6 +16,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.expr import index, mul
 from didyma.refimpl.ir.loop import (
     AXES,
+    RANK,
     Allocate,
     Assert,
     Atomic,
@@ -28,6 +29,7 @@ from didyma.refimpl.ir.loop import (
     BufferRealize,
     Call,
     Compute,
+    Const,
     Evaluate,
     Exchange,
     Expr,
@@ -54,6 +56,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.text.literals import quote
 from didyma.refimpl.ir.text.show_loop import show_line
+from didyma.refimpl.ir.walk import stmts
 
 
 @dataclass(slots=True)
@@ -65,6 +68,7 @@ class Statements:
     expressions: Expressions
     functions: Mapping[str, PrimFunc]
     noalias: bool  # of the function whose body is being written
+    cluster: int = 1  # blocks of a cluster
     axes: dict[str, Expr] = field(default_factory=dict[str, Expr])
 
     @staticmethod
@@ -79,7 +83,11 @@ class Statements:
             expressions.variables[d.name] = Term(name, PRIMARY, d.lo, d.hi, True)
         for v in f.scalars:
             expressions.variables[v.name] = Term(names.fresh(v.name))
-        return Statements(names, lines, expressions, f.function, f.noalias)
+        ranks = next((s for s in stmts(f.body) if isinstance(s, For) and s.axis == RANK), None)
+        cluster = 1
+        if ranks is not None and isinstance(ranks.extent, Const):
+            expressions.rank, cluster = ranks.var, int(ranks.extent.value)
+        return Statements(names, lines, expressions, f.function, f.noalias, cluster)
 
     def write(self, s: Stmt) -> None:
         """Append a statement."""
@@ -115,6 +123,8 @@ class Statements:
                 pass
             case Call():
                 self._call(s)
+            case Barrier(Scope.CLUSTER):
+                line("cluster_barrier();")
             case Barrier():
                 line("__syncthreads();")
             case Assert():
@@ -181,19 +191,23 @@ class Statements:
     def _store(self, s: Store) -> None:
         x = self.expressions
         value = x.data(s.value)
-        self.lines.add(f"{x.element(s.buffer, s.index)} = {value.text};")
+        if (other := x.elsewhere(s.buffer, s.index)) is not None:
+            dtype = c_type(x.buffers[s.buffer].buffer.dtype)
+            self.lines.add(f"cluster_store_{dtype}({other}, {value.text});")
+        else:
+            self.lines.add(f"{x.element(s.buffer, s.index)} = {value.text};")
 
     def _allocate(self, b: Buffer, body: Stmt) -> Stmt:
         """Declare a buffer; return the statements that remain to be written."""
         count = 1
-        for n in b.shape:
+        for n in b.shape[1:] if b.scope is Scope.CLUSTER else b.shape:
             assert isinstance(n, int), f"{b.name} has no constant size"
             count *= n
         name, t = self.names.fresh(b.name), c_type(b.dtype)
         scalar = count == 1 and b.scope is Scope.LOCAL
         self.expressions.buffers[b.name] = CBuffer(b, name, scalar)
         if not scalar:
-            qualifier = "__shared__ " if b.scope is Scope.SHARED else ""
+            qualifier = "" if b.scope is Scope.LOCAL else "__shared__ "
             self.lines.add(f"{qualifier}{t} {name}[{max(count, 1)}];")
             return body
         if isinstance(body, Block) and body.body and _stores(body.body[0], b):
@@ -245,11 +259,14 @@ class Statements:
         return name
 
     def _bound(self, s: For) -> None:
-        assert s.axis in AXES, f"no axis {s.axis}"
+        assert s.axis in (*AXES, RANK), f"no axis {s.axis}"
         extent = self.axes.setdefault(s.axis, s.extent)
         assert extent == s.extent, f"two extents on {s.axis}: {extent} and {s.extent}"
         name = self._declare(s.var, self.expressions.index(s.extent))
-        self.lines.add(f"const i64 {name} = {s.axis};")
+        value = s.axis
+        if self.cluster > 1 and s.axis in (AXES[0], RANK):
+            value = f"{AXES[0]} {'%' if s.axis == RANK else '/'} {self.cluster}"
+        self.lines.add(f"const i64 {name} = {'0' if value == RANK else value};")
         self.write(s.body)
 
     def _loop(self, s: For, pragma: str = "") -> None:

@@ -9,7 +9,9 @@ from pycparser import c_ast as c
 from didyma.codegen.emit.intrinsics import TYPES, VECTORS, components
 
 _COMMENT = re.compile(r"//[^\n]*")
-_QUALIFIER = re.compile(r'extern "C"|\b__global__\b|\b__launch_bounds__\([^)]*\)|\b__restrict__\b')
+_QUALIFIER = re.compile(
+    r'extern "C"|\b__global__\b|\b__(?:launch_bounds|cluster_dims)__\([^)]*\)|\b__restrict__\b'
+)
 _SHARED = re.compile(r"\b__shared__\b")
 _WORD = re.compile(r"\b[a-z]\w*\b")
 _AXES = "struct { unsigned x, y, z; } threadIdx, blockIdx, blockDim, gridDim; "

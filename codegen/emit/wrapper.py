@@ -135,6 +135,8 @@ def _signature(s: Signature) -> Iterator[str]:
     yield f"        dims={tuple_of(map(quoted, s.dims))},"
     yield f"        grid={tuple_of(map(constructor, s.grid))},"
     yield f"        block={s.block},"
+    if s.cluster > 1:
+        yield f"        cluster={s.cluster},"
     yield "    ),"
 
 

@@ -50,6 +50,8 @@ class RowTraffic:
         width = self._width(max(nbytes, default=1), rows)
         across = rows.is_across
         _, lanes = row_threads.shape(length, count, across, self.options, width, nbytes)
+        if isinstance(rows.length, int) and not across:
+            lanes *= self.options.device.cluster  # several blocks may hold a row
         turns = row_threads.turns(length, lanes, width)
         if turns is None:
             return not again

@@ -93,7 +93,7 @@ def _foldings(todo: GroupGraph, i: int, traffic: RowTraffic) -> _RowKernel | Non
     if g is None or g.pointwise or g.call or g.view:
         return None
     rows = rows_of(g.nodes, todo.types)
-    if rows is None or _is_long(rows):
+    if rows is None or _is_long(rows, traffic.options.device.cluster):
         return None
     weight = sum(map(cost.weight, g.nodes))
     return _RowKernel(frozenset(g.at), rows, weight, traffic.moved(g.nodes, g.writes, rows))
@@ -193,8 +193,8 @@ def _is_wanted(
     return value in results or any(k not in inside and k in todo.groups for k in readers)
 
 
-def _is_long(rows: Rows) -> bool:
-    """Return whether rows are so long and so few that a block each leaves a device idle."""
+def _is_long(rows: Rows, blocks: int) -> bool:
+    """Return whether rows are so long and so few that ``blocks`` each leave a device idle."""
     length = math.prod(d for a in rows.axes if isinstance(d := rows.shape[a], int))
     known = [d for d in rows.dropped if isinstance(d, int)]
-    return length >= LONG and len(known) == len(rows.dropped) and math.prod(known) < MANY
+    return length >= LONG and len(known) == len(rows.dropped) and math.prod(known) * blocks < MANY

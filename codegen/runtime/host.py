@@ -33,6 +33,7 @@ from didyma.codegen.runtime.geometry import (
 from didyma.codegen.runtime.hosttext import KernelPart, assemble
 from didyma.codegen.runtime.native import Native
 from didyma.codegen.runtime.tinycc import TinyCC
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.program import ALIGNMENT
 from didyma.refimpl.ir.target import CPU, PORTABLE, SM_90A, Target
@@ -103,7 +104,16 @@ class Host:
         self._local = threading.local()
 
     def load(self, text: KernelText) -> HostLoaded:
-        """Compile kernel text; DidymaError ``kernel-text`` where it is not C."""
+        """Compile kernel text; DidymaError ``kernel-text`` where it is not C.
+
+        DidymaError ``target-lacks`` for kernels of clusters, whose blocks run at once.
+        """
+        for s in (s for s in text.kernels if s.cluster > 1):
+            raise DidymaError(
+                "target-lacks", s.name, got=f"clusters of {s.cluster} blocks",
+                want="kernels whose blocks run one after another, as on this engine",
+                help="engines simt and cuda run clusters; a target without makes none",
+            )  # fmt: skip
         unit, parts = assemble(text, self._prelude, self._driver)
         where = ", ".join(s.name for s in text.kernels)
         native = self._compiler.compile(unit, where, [f"launch_{s.name}__" for s in text.kernels])

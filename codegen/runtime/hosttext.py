@@ -93,7 +93,7 @@ def _part(name: str, source: str) -> KernelPart:
     return KernelPart(
         name,
         placed,
-        "__syncthreads" in source or "shuffle_xor_" in source,
+        any(word in source for word in ("__syncthreads", "shuffle_xor_", "cluster_barrier")),
         shared,
         tuple(gaps[: len(arrays) + 1]),
         tuple(arrays),

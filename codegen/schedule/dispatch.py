@@ -9,6 +9,7 @@ from itertools import count
 from didyma.codegen import plugins
 from didyma.codegen.options import Options
 from didyma.codegen.schedule.recipes import (
+    cluster,
     column,
     full,
     gather,
@@ -32,12 +33,13 @@ from didyma.refimpl.ir.loop import PrimFunc
 
 CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "fold", "reduce_row",
-    "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows", "scan",
+    "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows",
+    "rows_cluster", "scan",
 )  # fmt: skip
 RECIPES: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE,
-    split.RECIPE, column.RECIPE, row.RECIPE, full.RECIPE, rows.RECIPE, scan.RECIPE,
-    looped.RECIPE, serial.RECIPE,
+    split.RECIPE, column.RECIPE, row.RECIPE, full.RECIPE, cluster.RECIPE, rows.RECIPE,
+    scan.RECIPE, looped.RECIPE, serial.RECIPE,
 )  # fmt: skip
 
 

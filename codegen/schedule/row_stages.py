@@ -28,6 +28,7 @@ from didyma.codegen.schedule.rows import (
 from didyma.codegen.schedule.team import Team
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
+    RANK,
     Allocate,
     AttrStmt,
     Barrier,
@@ -58,13 +59,15 @@ UNROLLED = 4  # turns of a loop that are written out, so that as many loads are 
 class Threads:
     """``lanes`` threads for each row, ``groups`` rows in a block, ``wide`` neighbours at once.
 
-    With ``across``, neighbouring threads have neighbouring rows, else elements of one.
+    With ``across``, neighbouring threads have neighbouring rows, else elements of one.  Each of the
+    ``blocks`` of a cluster has such threads for the same rows.
     """
 
     groups: int
     lanes: int
     wide: int
     across: bool = False
+    blocks: int = 1
 
 
 def scheduled(
@@ -84,14 +87,17 @@ def scheduled(
     block, group, lane, row = (Var(fresh(n)) for n in ("bx", "group", "lane", "row"))
     count = rows.nest.numel
     exists = tail(row, count, groups)
-    team = Team(facts, group, lane, groups, lanes, threads.across)
-    turns = None if loads is None else turns_of(facts, rows, lanes, width)
+    rank = Var(fresh("rank")) if threads.blocks > 1 else None
+    team = Team(facts, group, lane, groups, lanes, threads.across, threads.blocks, rank)
+    turns = None if loads is None else turns_of(facts, rows, team.threads, width)
     kept = {
         x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, ((turns or 0) * width,), Scope.LOCAL)
-        for x in (() if loads is None else kept_loads(facts, rows, lanes, width, loads))
+        for x in (() if loads is None else kept_loads(facts, rows, team.threads, width, loads))
     }
     stages = _Stages(team, rows, row_wide.of(facts, rows, width), turns, kept)
     body = stages.write(rows.stages, exists)
+    if rank is not None:  # every block has begun before another gives it something
+        body = Block((Barrier(Scope.CLUSTER), *_items(body)))
     if kept:
         fill = stages.over(partial(_filled, kept), exists, at_once=True)
         body = Block((fill, *_items(body)))
@@ -106,7 +112,11 @@ def scheduled(
     axes = [(lane, lanes), (group, groups)]
     for axis, (v, n) in zip("xy", axes[::-1] if team.across else axes, strict=True):
         body = bound(v, ix.index(n), f"threadIdx.{axis}", body)
-    for t in reversed(stages.tiles):
+    for t in (t for t in reversed(stages.tiles) if t.scope is Scope.SHARED):
+        body = Allocate(t, body)
+    if rank is not None:
+        body = bound(rank, ix.index(threads.blocks), RANK, body)
+    for t in (t for t in reversed(stages.tiles) if t.scope is Scope.CLUSTER):
         body = Allocate(t, body)
     body = bound(block, ix.ceildiv(count, ix.index(groups)), "blockIdx.x", body)
     return facts.kernel(body, name, stages.wide.buffers)
@@ -167,22 +177,29 @@ class _Stages:
         )
         if once:
             table = dict[Load, Load]()
+            scope = Scope.SHARED if self.team.rank is None else Scope.CLUSTER
             for load, pick in picks(self.facts, self.rows, self.kept).items():
-                name = self.facts.names.fresh(f"{load.buffer}_pick")
-                self.tiles.append(Buffer(name, load.dtype, (self.team.groups,), Scope.SHARED))
-                table[load] = Load(name, (group,), load.dtype)
+                name, rank = self.facts.names.fresh(f"{load.buffer}_pick"), self.team.rank
+                blocks = () if rank is None else (self.team.blocks,)
+                shape = (*blocks, self.team.groups)
+                self.tiles.append(Buffer(name, load.dtype, shape, scope))
+                table[load] = Load(name, (group,) if rank is None else (rank, group), load.dtype)
                 last.append(self.over(partial(self._picked, pick, name), exists))
-            last += [Barrier()] if table else []
-            first = [ix.compare("eq", self.team.lane, ix.ZERO), *exists]
+            last += [Barrier(scope)] if table else []
+            first = [ix.compare("eq", self.team.place, ix.ZERO), *exists]
             body = once[0] if len(once) == 1 else Block(once)
             last.append(guarded(first, self.wide.flat(_with(body, table.get))))
         return last[0] if len(last) == 1 else Block(tuple(last))
 
     def _picked(self, pick: Pick, tile: str, position: Expr) -> Stmt:
-        """Return the statement by which the thread that has an element shares it."""
+        """Return the statement by which the thread that has an element shares it.
+
+        Of several blocks, the first gets it.
+        """
         b = self.kept[pick.kept]
         here = ix.compare("eq", self.rows.axes[0], pick.place)
-        return If(here, Store(tile, (self.team.group,), Load(b.name, (position,), b.dtype)))
+        at = (self.team.group,) if self.team.rank is None else (ix.ZERO, self.team.group)
+        return If(here, Store(tile, at, Load(b.name, (position,), b.dtype)))
 
     def over(
         self, inside: Callable[[Expr], Stmt], conds: list[Expr], *, at_once: bool = False
@@ -200,11 +217,11 @@ class _Stages:
         places = zip((*new[:-1], part), ix.unflatten(unit, wide.units), strict=True)
         body = let_all(dict(places), substitute(body, names))
         units = ix.mul(*wide.units)
-        body = guarded([*conds, *tail(unit, units, team.lanes)], body)
-        body = Let(unit, ix.add(ix.mul(turn, ix.index(team.lanes)), team.lane), body)
+        body = guarded([*conds, *tail(unit, units, team.threads)], body)
+        body = Let(unit, ix.add(ix.mul(turn, ix.index(team.threads)), team.place), body)
         if self.turns is not None:
             return For(turn, ix.index(self.turns), body, LoopKind.UNROLLED)
-        loop = For(turn, ix.ceildiv(units, ix.index(team.lanes)), body)
+        loop = For(turn, ix.ceildiv(units, ix.index(team.threads)), body)
         return loop if wide.width == 1 else AttrStmt("unroll", UNROLLED, loop)
 
     def _neighbours(

@@ -3,7 +3,8 @@
 Threads of a warp give each other what they have: after each exchange twice as many threads know of
 one another's terms.  Where several warps share a row, each leaves what it has in shared memory, and
 the threads of every warp meet over that again.  Rows whose threads are no neighbours meet in a tree
-in shared memory.  The order is fixed: a result is the same at every run.
+in shared memory.  Where several blocks share a row, each gives what it has to all of them, and all
+merge the parts in the order of the blocks.  The order is fixed: a result is the same at every run.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from didyma.refimpl.ir.loop import (
     Exchange,
     Expr,
     Fold,
+    For,
     If,
     Load,
+    LoopKind,
     Scope,
     Stmt,
     Store,
@@ -46,6 +49,11 @@ def shared(
     return groups * (lanes // target.warp) * size if lanes > target.warp else 0
 
 
+def of_cluster(dtypes: Sequence[DType], groups: int, blocks: int) -> int:
+    """Return the bytes of a block in which the blocks of a cluster leave the parts of one fold."""
+    return groups * blocks * sum(d.nbytes for d in dtypes) if blocks > 1 else 0
+
+
 def _in_tree(target: Target, dtypes: Sequence[DType], across: bool) -> bool:
     """Return whether threads cannot give each other what they have."""
     return across or target.warp == 1 or any(d not in _EXCHANGED for d in dtypes)
@@ -64,7 +72,8 @@ class Met:
 class Team:
     """``lanes`` threads for each of ``groups`` rows of a block, and their variables.
 
-    With ``across``, neighbouring threads have neighbouring rows, else lanes of one.
+    With ``across``, neighbouring threads have neighbouring rows, else lanes of one.  Each of
+    ``blocks`` blocks, of which ``rank`` is the number, has such threads for the same rows.
     """
 
     facts: NestFacts
@@ -73,9 +82,54 @@ class Team:
     groups: int
     lanes: int
     across: bool = False
+    blocks: int = 1
+    rank: Var | None = None
+
+    @property
+    def place(self) -> Expr:
+        """The number of a thread among those of all blocks that share its row."""
+        if self.rank is None:
+            return self.lane
+        return ix.add(ix.mul(self.rank, ix.index(self.lanes)), self.lane)
+
+    @property
+    def threads(self) -> int:
+        """The threads that share a row, of all blocks."""
+        return self.lanes * self.blocks
 
     def meet(self, fold: Fold, mine: Sequence[Buffer]) -> Met:
         """Make one result of each thread's part of a fold, which it has in ``mine``."""
+        met = self._in_block(fold, mine)
+        return met if self.rank is None else self._in_cluster(fold, mine, met, self.rank)
+
+    def _in_cluster(self, fold: Fold, mine: Sequence[Buffer], met: Met, rank: Var) -> Met:
+        """Make one result of those of blocks, each of which gives its own to every one.
+
+        What blocks leave in a block's memory nobody overwrites: no block waits for another again.
+        """
+        fresh, shape = self.facts.names.fresh, (self.blocks, self.blocks, self.groups)
+        tiles = tuple(
+            Buffer(fresh(f"{b.name}_blocks"), b.dtype, shape, Scope.CLUSTER) for b in mine
+        )
+        parts, turn = loaded(mine), Var(fresh("turn"))
+        give = [
+            Store(t.name, (self.lane, rank, self.group), x)
+            for t, x in zip(tiles, met.results, strict=True)
+        ]
+        first = loaded(tiles, (rank, ix.ZERO, self.group))
+        take = [Store(b.name, (), x) for b, x in zip(mine, first, strict=True)]
+        other = loaded(tiles, (rank, ix.add(turn, ix.ONE), self.group))
+        others = merged(fold, parts, other, self.facts.names)
+        statements = (
+            *met.statements,
+            If(ix.compare("lt", self.lane, ix.index(self.blocks)), _one(give)),
+            Barrier(Scope.CLUSTER),
+            *take,
+            For(turn, ix.index(self.blocks - 1), others, LoopKind.UNROLLED),
+        )
+        return Met((*met.tiles, *tiles), statements, parts)
+
+    def _in_block(self, fold: Fold, mine: Sequence[Buffer]) -> Met:
         if _in_tree(self.facts.target, [b.dtype for b in mine], self.across):
             return self._meet_in_tree(fold, mine)
         warp, parts = self.facts.target.warp, loaded(mine)
@@ -90,7 +144,7 @@ class Team:
         taken = [Store(x.buffer, (), y) for x, y in zip(parts, loaded(tiles, other), strict=True)]
         statements = (
             *self._exchanged(fold, parts, warp),
-            If(first, Block(tuple(stored)) if len(stored) > 1 else stored[0]),
+            If(first, _one(stored)),
             Barrier(),
             *taken,
             *self._exchanged(fold, parts, warps),
@@ -123,3 +177,7 @@ class Team:
         tree = combined(self.facts, fold, tiles, self.lane, self.lanes, at)
         statements = (*keep, Barrier(), *tree)
         return Met(tiles, statements, loaded(tiles, at(ix.ZERO)))
+
+
+def _one(stores: Sequence[Store]) -> Stmt:
+    return Block(tuple(stores)) if len(stores) > 1 else stores[0]

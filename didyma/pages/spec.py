@@ -292,7 +292,7 @@ def _loop() -> Iterator[str]:
         ("unary", " ".join(f"`{o}`" for o in loop.UNARY_OPS)),
         ("atomic", " ".join(f"`{o}`" for o in loop.ATOMIC_OPS)),
         ("intrinsic", " ".join(f"`{o}`" for o in (*loop.INTRINSICS, *loop.BITCASTS))),
-        ("axes", " ".join(f"`{a}`" for a in loop.AXES)),
+        ("axes", " ".join(f"`{a}`" for a in (*loop.AXES, loop.RANK))),
     ]
     yield from _table(("of", "names"), rows)
     yield "### Statements"

@@ -28,6 +28,7 @@ def cases() -> Iterator[LaunchCase]:
     yield from _scans()
     yield from _atomics()
     yield from _shuffles()
+    yield from _clusters()
     yield from _wide()
     yield from _quotients()
     yield _local()
@@ -287,6 +288,24 @@ def _shuffles() -> Iterator[LaunchCase]:
         buffers = [("x", x, index(64)), *((n, np.zeros_like(x), index(64)) for n in outputs)]
         grid = (_ONE, _ONE, _ONE)
         yield _case(f"shuffles {dtype}", body, buffers, outputs, {}, grid, (8, 4, 2))
+
+
+def _clusters() -> Iterator[LaunchCase]:
+    """A block that is a cluster by itself: what lies in another's memory lies in its own."""
+    for dtype in BYTES:
+        t = c(dtype)
+        body = f"""\
+  __shared__ {t} tile[32];
+  const i64 i = threadIdx.x;
+  cluster_barrier();
+  cluster_store_{t}(&tile[i], i - i, x[i]);
+  cluster_barrier();
+  y[i] = cluster_load_{t}(&tile[31 - i], 0);
+"""
+        x = np.arange(32).astype(dtype.numpy)
+        buffers = [(n, a, index(32)) for n, a in (("x", x), ("y", np.zeros_like(x)))]
+        grid = (_ONE, _ONE, _ONE)
+        yield _case(f"clusters {dtype}", body, buffers, {"y": x[::-1]}, {}, grid, (32, 1, 1))
 
 
 def _wide() -> Iterator[LaunchCase]:

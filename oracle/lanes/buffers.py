@@ -11,7 +11,7 @@ from didyma.oracle.lanes.races import AccessKind, CopyLayout, Lanes, Log, Mask, 
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.interp.scalar_ring import value_of
-from didyma.refimpl.ir.loop import Stmt
+from didyma.refimpl.ir.loop import Scope, Stmt
 from didyma.refimpl.ir.types import Array
 
 
@@ -48,8 +48,8 @@ class Dense:
         "log",
         "name",
         "prefix",
+        "scope",
         "shape",
-        "shared",
         "stride",
         "width",
         "writers",
@@ -67,7 +67,7 @@ class Dense:
         self.loaded = False
         self.dead = False
         self.base: Array | None = None
-        self.shared = False
+        self.scope = Scope.GLOBAL
         self.width: int = value_of(grid).itemsize  # bytes of an element
         self.stride = grid.size * self.width  # bytes from one copy to the next
 

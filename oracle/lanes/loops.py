@@ -14,7 +14,7 @@ from didyma.oracle.lanes.windows import LaneVar
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.loop import MOST_ROUNDS
 from didyma.refimpl.interp.scalar import Value
-from didyma.refimpl.ir.loop import For, LoopKind, While
+from didyma.refimpl.ir.loop import RANK, For, LoopKind, While
 from didyma.refimpl.ir.types import Array
 
 
@@ -100,7 +100,7 @@ def rounds(site: Site, s: While, body: Body) -> Run:
 
 def parallel(site: Site, s: For, body: Body) -> Run:
     """Compile a loop whose iterations are lanes: all at once, along a new axis."""
-    if s.axis.startswith("blockIdx") and site.blocks != site.depth:
+    if (s.axis.startswith("blockIdx") or s.axis == RANK) and site.blocks != site.depth:
         raise ValueError(f"{s.axis}: grid loops must be outermost")
     extent, axis, launch = compile_expr(site, s.extent), site.depth, site.launch
     if not extent.known:
@@ -158,7 +158,7 @@ def _spread(site: Site, s: For, body: Run, size: int, limit: Mask) -> Run:
             lanes.order(axis)
         lanes.resize(axis, 1)
         if axis == 0:
-            frame.settle(None)
+            frame.settle()
 
     return run
 

@@ -13,7 +13,7 @@ from didyma.oracle.lanes.races import Lanes, Mask
 from didyma.oracle.lanes.windows import LaneVar
 from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.interp.scalar import Arithmetic, Value
-from didyma.refimpl.ir.loop import PrimFunc, Scope, Stmt
+from didyma.refimpl.ir.loop import RANK, PrimFunc, Scope, Stmt
 from didyma.refimpl.ir.types import Array
 
 Run: TypeAlias = Callable[[Mask], None]  # a compiled statement
@@ -73,13 +73,13 @@ class Frame:
         self.vars[name] = Code(run, value.uniform, False, value.interval)
         return True
 
-    def settle(self, scope: Scope | None) -> None:
-        """Check the accesses recorded so far, of all the function's buffers or the shared ones.
+    def settle(self, *scopes: Scope) -> None:
+        """Check the accesses recorded so far, of all the function's buffers or those of scopes.
 
         Those of its callees are checked where they end.
         """
         for m in self.memory.values():
-            if isinstance(m, Dense) and m.log is not None and (scope is None or m.shared):
+            if isinstance(m, Dense) and m.log is not None and (not scopes or m.scope in scopes):
                 m.log.settle()
 
 
@@ -87,10 +87,10 @@ class Frame:
 class Site:
     """A statement's place: what is around it, and its expressions compiled so far.
 
-    ``depth`` and ``blocks`` count the lane loops around it, and those over ``blockIdx`` among
-    them; ``axes`` are what they are bound to, if anything; ``sized`` says whether all their sizes
-    are known before the run.  ``codes`` has the statement's expressions that load nothing, by
-    operation and operands.
+    ``depth`` and ``blocks`` count the lane loops around it, and those over ``blockIdx`` and the
+    blocks of clusters among them; ``axes`` are what they are bound to, if anything; ``sized`` says
+    whether all their sizes are known before the run.  ``codes`` has the statement's expressions
+    that load nothing, by operation and operands.
     """
 
     launch: Launch
@@ -103,6 +103,11 @@ class Site:
     codes: dict[Hashable, Code] = field(default_factory=dict[Hashable, Code])
     axes: tuple[str, ...] = ()
 
+    @property
+    def clusters(self) -> int:
+        """The number of the loops over ``blockIdx`` around it."""
+        return self.blocks - (RANK in self.axes)
+
     def at(self, s: Stmt) -> Site:
         """Return the site of a statement that stands here."""
         f, mask, sized = self.frame, self.mask, self.sized
@@ -111,7 +116,7 @@ class Site:
     def inside(self, axis: str) -> Site:
         """Return the site of a statement within one more loop of lanes, perhaps a bound one."""
         f, s, depth = self.frame, self.stmt, self.depth + 1
-        blocks = self.blocks + axis.startswith("blockIdx")
+        blocks = self.blocks + (axis.startswith("blockIdx") or axis == RANK)
         axes = (*self.axes, axis)
         return Site(self.launch, f, s, depth, blocks, self.mask, self.sized, self.codes, axes)
 

@@ -95,7 +95,7 @@ def run(
         for b in f.params:
             frame.memory[b.name] = stores.parameter(launch, b, buffers[b.name])
         compile_stmt(f.body, Site(launch, frame, f.body))(None)
-        frame.settle(None)
+        frame.settle()
     return None if returns is None else buffers[f.params[-1].name][()]
 
 

@@ -127,8 +127,8 @@ def allocate(site: Site, s: Allocate, body: Body) -> Run:
         local = Local(b.name, shape, site.depth)
         site.frame.memory[b.name] = local
         return _renewing(local, body(site))
-    prefix = site.blocks if b.scope is Scope.SHARED else site.depth
-    buffer = _made(site, b, shape, prefix, shared=b.scope is Scope.SHARED)
+    prefix = {Scope.SHARED: site.blocks, Scope.CLUSTER: site.clusters}.get(b.scope, site.depth)
+    buffer = _made(site, b, shape, prefix)
     run_body, lanes, tracked = body(site), launch.lanes, launch.depth > 0
 
     def run(mask: Mask) -> None:
@@ -149,10 +149,10 @@ def _renewing(local: Local, body: Run) -> Run:
     return run
 
 
-def _made(site: Site, b: Buffer, shape: tuple[int, ...], prefix: int, shared: bool) -> Dense:
+def _made(site: Site, b: Buffer, shape: tuple[int, ...], prefix: int) -> Dense:
     """Make the memory of a buffer: a copy for each lane of the first ``prefix`` axes."""
     buffer = Dense(b.name, np.zeros(shape, site.launch.arithmetic.held(b.dtype)), prefix)
-    buffer.init, buffer.shared = np.zeros(0, bool), shared
+    buffer.init, buffer.scope = np.zeros(0, bool), b.scope
     buffer.writers = 1  # at least: a load that is compiled late must not take it for an input
     if site.sized and prefix:
         buffer.base = buffer.copies(site.launch.lanes)
@@ -164,7 +164,7 @@ def place(site: Site, s: PlacementAllocate, body: Body) -> Run:
     """Compile a placement: ``over`` is dead from here on, and its bytes must be enough."""
     b, over, lanes = s.buffer, whole(site, s.over), site.launch.lanes
     shape = tuple(sizes.evaluate(d, site.launch.dims) for d in b.shape)
-    buffer = _made(site, b, shape, over.prefix, over.shared)
+    buffer = _made(site, b, shape, over.prefix)
     run_body = body(site)
     need, room = (x.grid.size * x.width for x in (buffer, over))
 

@@ -17,15 +17,17 @@ from didyma.refimpl.ir.types import Array
 
 
 def barrier(site: Site, s: Barrier) -> Run:
-    """Compile a barrier, which orders the lanes of each block: all of them arrive, or none."""
-    level, lanes, frame = site.blocks, site.launch.lanes, site.frame
+    """Compile a barrier, which orders the lanes of each block, or cluster: all arrive, or none."""
+    meets = s.scope is Scope.CLUSTER
+    level, lanes, frame = (site.clusters if meets else site.blocks), site.launch.lanes, site.frame
+    ordered = (Scope.SHARED, Scope.CLUSTER) if meets else (Scope.SHARED,)
 
     def run(mask: Mask) -> None:
         if mask is None:
             lanes.order(level)
-            frame.settle(Scope.SHARED)
+            frame.settle(*ordered)
             return
-        arrived = _arrived(site, s, mask)
+        arrived = _arrived(site, s, mask, level)
         head = lanes.shape[:level]
         lanes.order(level, arrived.reshape(head + (1,) * (len(lanes.shape) - level)).astype(int))
 
@@ -39,7 +41,7 @@ def exchange(site: Site, s: Exchange, body: Body) -> Run:
 
     def moved(mask: Mask) -> Value:
         if mask is not None:
-            _arrived(site, s, mask)
+            _arrived(site, s, mask, level)
         shape = launch.lanes.shape
         given = np.broadcast_to(give(mask), shape)
         partner = _partners(axes, shape[level : level + len(axes)], s.mask)
@@ -70,10 +72,13 @@ def _partners(axes: Sequence[str], sizes: Sequence[int], mask: int) -> Array:
     return np.asarray(place[number.reshape(-1) ^ mask])
 
 
-def _arrived(site: Site, s: Barrier | Exchange, mask: Array) -> Array:
-    """Return which blocks arrive; LoopFault if a part of one does."""
+def _arrived(site: Site, s: Barrier | Exchange, mask: Array, level: int) -> Array:
+    """Return which blocks, or clusters, arrive; LoopFault if a part of one does.
+
+    ``level`` loops of lanes are around each.
+    """
     lanes = site.launch.lanes
-    head = lanes.shape[: site.blocks]
+    head = lanes.shape[:level]
     active = np.broadcast_to(mask, lanes.shape).reshape(*head, -1)
     arrived = active.all(axis=-1)
     if (active.any(axis=-1) & ~arrived).any():

@@ -1,8 +1,9 @@
 """The definition of the loop level: what each statement and expression means, one thread at a time.
 
 A *thread* is one iteration of the loops around it that are parallel, vectorised or bound to an
-axis.  It runs its statements in order and stops at a barrier until every thread of its block has
-come to the same barrier; then all go on.  Blocks run one after another, and so do the threads of a
+axis.  It runs its statements in order and stops at a barrier until every thread of its block, or
+of its cluster of blocks, has come to the same barrier; then all go on.  Clusters run one after
+another; the blocks of one run each to its next barrier of the cluster, and so do the threads of a
 block, each to its next barrier.  ``loop_thread`` has the expressions, and ``scalar`` defines their
 operations; any NaN is as good as another.
 
@@ -42,6 +43,7 @@ from didyma.refimpl.ir.vectors import lanes_of
 Arrival: TypeAlias = tuple[int, ...]
 Steps: TypeAlias = Generator[Arrival, None, None]
 
+_MEETING = -2  # the last choice on the way to a barrier of a cluster
 MOST_ROUNDS = 1 << 24  # of one ``while``
 
 
@@ -86,7 +88,10 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
         case ir.For(_, extent, body, _, axis):
             end = int(evaluate(t, extent, s))
             threads = (execute(t.fork(s, i, end), body) for i in range(end))
-            if axis.startswith("blockIdx"):
+            if axis == ir.RANK:  # blocks stop only where their cluster meets
+                meet = ((a for a in block if a[-1:] == (_MEETING,)) for block in threads)
+                yield from _side_by_side(meet)
+            elif axis.startswith("blockIdx"):
                 for block in threads:  # to its end: at a barrier all of its threads are there
                     t.memory.block.clear()
                     deque(block, maxlen=0)
@@ -136,8 +141,8 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             at, new = element(t, name, index, s), evaluate(t, value, s)
             combine = t.arithmetic.binary_fn(op, value.dtype)
             t.memory.store(name, at, combine(t.memory.load(name, at, s), new), s)
-        case ir.Barrier():
-            yield ()
+        case ir.Barrier(scope):
+            yield () if scope is ir.Scope.SHARED else (_MEETING,)
         case ir.Exchange(var, value, mask, body):
             t.given[t.number] = evaluate(t, value, s)
             yield (0,)  # all have given

@@ -58,7 +58,10 @@ class Thread:
         """Return the thread of one iteration, which begins with the names that this one has."""
         names = {**self.vars, s.var.name: np.int64(i)}
         at = {**self.at, s.axis: (i, extent)}
-        return replace(self, vars=names, memory=self.memory.fork(), at=at)
+        memory = self.memory.fork()
+        if s.axis == ir.RANK:  # a block of its own
+            return replace(self, vars=names, memory=replace(memory, block={}), at=at, given={})
+        return replace(self, vars=names, memory=memory, at=at)
 
 
 def evaluate(t: Thread, e: ir.Expr, s: ir.Stmt) -> Value:

@@ -17,6 +17,7 @@ from didyma.refimpl.ir.types import DType
 class Signature:
     """A kernel's name and how to launch it.
 
+    Every ``cluster`` blocks along x are one cluster.
     Arguments: a pointer for each of ``buffers``, then an i64 for each of ``dims``, then the number
     that each of ``scalars`` is.  ``grid`` and ``block`` are expressions over the dims; a grid with
     a zero extent is not launched.  ``sizes`` are the buffers' element counts, for guards and bounds
@@ -31,6 +32,7 @@ class Signature:
     grid: tuple[Expr, Expr, Expr]
     block: tuple[int, int, int]
     scalars: tuple[tuple[str, DType], ...] = ()
+    cluster: int = 1
 
 
 @dataclass(frozen=True, slots=True)

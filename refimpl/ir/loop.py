@@ -46,16 +46,21 @@ from didyma.refimpl.ir.types import DType, Shape
 
 
 class Scope(StrEnum):
-    """Where a buffer lives: device memory, a block's shared memory, one thread's registers."""
+    """Where a buffer lives: device memory, shared memory of a block, registers of one thread.
+
+    A ``cluster`` buffer lies in the shared memory of several blocks: its first index is the rank,
+    in the cluster, of the block that has the element.
+    """
 
     GLOBAL = "global"
+    CLUSTER = "cluster"
     SHARED = "shared"
     LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A named row-major array; shapes of shared and local buffers are ints."""
+    """A named row-major array; shapes of buffers outside of device memory are ints."""
 
     name: str
     dtype: DType
@@ -74,6 +79,7 @@ class LoopKind(StrEnum):
 
 
 AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+RANK = "clusterRank"  # the axis of the blocks of a cluster, which run at once; AXES lacks it
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """The loop ``for var in range(extent)``; ``axis`` is one of ``AXES`` if bound, else empty."""
+    """The loop ``for var in range(extent)``.
+
+    ``axis`` is one of ``AXES``, or ``RANK``, if it is bound, else empty.
+    """
 
     var: Var
     extent: Expr
@@ -364,7 +373,12 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A barrier: every thread of the block arrives before any goes on."""
+    """A barrier: every thread of the block arrives before any goes on.
+
+    If ``scope`` is that of the memory of a cluster, it is every thread of the cluster.
+    """
+
+    scope: Scope = Scope.SHARED
 
 
 @dataclass(frozen=True, slots=True)

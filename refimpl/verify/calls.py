@@ -37,6 +37,8 @@ MOST_DEEP = 32
 
 Weight: TypeAlias = tuple[int, int]  # statements with calls written out, and how deep calls go
 
+_OF_BLOCKS = (ir.Scope.SHARED, ir.Scope.CLUSTER)
+
 
 @dataclass(frozen=True, slots=True)
 class Calls:
@@ -69,7 +71,7 @@ class Calls:
                     self._unfit(s, "an exchange")
                 case ir.For(kind=ir.LoopKind.BOUND):
                     self._unfit(s, "a bound loop")
-                case ir.Allocate(b) | ir.PlacementAllocate(b) if b.scope is ir.Scope.SHARED:
+                case ir.Allocate(b) | ir.PlacementAllocate(b) if b.scope in _OF_BLOCKS:
                     self._unfit(s, "a shared buffer made inside")
                 case _:
                     pass

@@ -40,9 +40,10 @@ from didyma.refimpl.ir.text.literals import attr_text
 from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ir.vectors import is_vector
-from didyma.refimpl.ir.walk import expr_children, exprs, stmts, subexprs
+from didyma.refimpl.ir.walk import expr_children, exprs, stmt_exprs, stmts, subexprs
 from didyma.refimpl.verify import axes, outside, regions, tensors
 from didyma.refimpl.verify.calls import Calls, Weight
+from didyma.refimpl.verify.clusters import Clusters
 from didyma.refimpl.verify.exchanges import verify_partners, verify_value
 from didyma.refimpl.verify.scalars import Construct, Scalars
 from didyma.refimpl.verify.sizes import Sizes
@@ -50,6 +51,7 @@ from didyma.refimpl.verify.vectors import verify_store
 
 _CONSTANT = (ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
 _ALONE = ir.Barrier | ir.Exchange | ir.Call | ir.Free | ir.PlacementAllocate
+_NO_ATOMICS = (ir.Scope.LOCAL, ir.Scope.CLUSTER)
 _AT_ONCE = (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED)
 
 
@@ -73,8 +75,8 @@ class _Verifier:
     ``fold`` is the fold whose step this is, ``yields`` counts those so far of the steps around,
     ``bound`` holds the extents of axes, and ``per_thread`` the variables that threads differ in.
     ``outer`` is true as long as nothing but bound loops and allocations is around; ``divergent``
-    is the text of the nearest statement around that threads may disagree on.  ``called`` tells
-    whether calls name the function.
+    is the text of the nearest statement around that threads may disagree on, and ``uneven`` that of
+    the nearest on which blocks may.  ``called`` tells whether calls name the function.
     """
 
     def __init__(
@@ -96,7 +98,8 @@ class _Verifier:
         self.made: set[str] = set()
         self.shared = 0
         self.outer = True
-        self.divergent = ""
+        self.divergent = self.uneven = ""
+        self.clusters = Clusters(self.scalars, target)
         self.fold: ir.Fold | None = None
         self.yields = 0
         self.producers: dict[str, ir.Compute] = {}
@@ -127,11 +130,12 @@ class _Verifier:
             want = f"1 to {self.target.threads}"
             raise self.broken("L-threads", "block", f"{threads} threads", want)
         verify_partners(self.scalars, f.body, threads)
-        in_block = any(map(_is_thread, self.bound))
+        in_block = any(_is_thread(axis) or axis == ir.RANK for axis in self.bound)
         if self.shared > (self.target.shared if in_block else 0):
             got = f"{self.shared} bytes for {threads if in_block else 0} threads"
             want = f"at most {self.target.shared} bytes, in a block of threads"
             raise self.broken("L-shared", "shared buffers", got, want)
+        self.clusters.verify(f.body)
         outside.verify(f, self.scalars)
         regions.verify(f, self.scalars.where)
         return self.calls.weight(f, weights)
@@ -201,7 +205,7 @@ class _Verifier:
             case ir.Atomic(_, name, index, value):
                 place = self.scalars.access(name, index, s)
                 self._write(s, name, place, value)
-                if place.dtype not in self.target.atomics or place.scope is ir.Scope.LOCAL:
+                if place.dtype not in self.target.atomics or place.scope in _NO_ATOMICS:
                     want = f"{', '.join(self.target.atomics)}, shared or global"
                     raise self.broken("L-atomic", s, f"{place.dtype} {place.scope}", want)
             case ir.Free(name):
@@ -219,6 +223,8 @@ class _Verifier:
                 self.scalars.hide(*buffers)
             case ir.Call():
                 self.calls.call(s)
+            case ir.Barrier(ir.Scope.CLUSTER):
+                self.clusters.barrier(s, self.divergent or self.uneven)
             case ir.Barrier():
                 self._barrier("barrier")
             case ir.Exchange():
@@ -253,12 +259,15 @@ class _Verifier:
             raise self.broken("L-attr", s, show_line(s.body), "a serial loop as the body")
 
     def _under(self, s: ir.Stmt, divergent: bool, body: ir.Stmt) -> None:
-        """Check a statement below one that threads may disagree on."""
-        before = self.divergent
+        """Check a statement below one that threads, or blocks, may disagree on."""
+        before = self.divergent, self.uneven
         if divergent:
             self.divergent = show_line(s)
+        bound, dims = isinstance(s, ir.For) and s.kind is ir.LoopKind.BOUND, self.f.dims
+        if not bound and not all(axes.is_over(e, dims) for e in stmt_exprs(s)):
+            self.uneven = show_line(s)
         self.stmt(body)
-        self.divergent = before
+        self.divergent, self.uneven = before
 
     def _barrier(self, at: Construct) -> None:
         if not any(map(_is_thread, self.bound)):
@@ -306,6 +315,9 @@ class _Verifier:
             got = f"{b.scope} {TensorType(b.dtype, b.shape)}"
             raise self.broken("L-scope", s, got, "a shared or local buffer of constant shape")
         nbytes = math.prod(sizes) * b.dtype.nbytes
+        if b.scope is ir.Scope.CLUSTER:
+            self.clusters.make(s, b, self.bound if self.outer else None)
+            self.shared += math.prod(sizes[1:]) * b.dtype.nbytes
         if b.scope is ir.Scope.SHARED and isinstance(s, ir.Allocate):
             self.shared += nbytes
         self._owned(b)
@@ -334,7 +346,7 @@ class _Verifier:
         if dtype is not ir.INDEX or s.var.dtype is not ir.INDEX:
             got = f"{s.var.dtype} over an extent of {dtype}"
             raise self.broken("L-extent", s, got, f"{ir.INDEX} over an extent of {ir.INDEX}")
-        if s.kind in _CONSTANT or _is_thread(s.axis):
+        if s.kind in _CONSTANT or _is_thread(s.axis) or s.axis == ir.RANK:
             self._constant_extent(s)
         if s.kind is ir.LoopKind.BOUND or s.axis:
             self._axis(s)
@@ -467,16 +479,11 @@ class _Verifier:
             raise self.broken("L-constant-extent", s, show_expr(s.extent), "a nonnegative literal")
 
     def _axis(self, s: ir.For) -> None:
-        if s.kind is not ir.LoopKind.BOUND or s.axis not in ir.AXES or s.axis in self.bound:
-            got = f"{s.kind} {s.axis or 'no axis'}{' again' if s.axis in self.bound else ''}"
-            want = f"a bound loop on one of {', '.join(ir.AXES)}, once"
-            raise self.broken("L-axis", s, got, want)
-        if not self.outer or (not _is_thread(s.axis) and any(map(_is_thread, self.bound))):
-            got = "a thread axis around" if self.outer else "another statement around"
-            raise self.broken(
-                "L-outermost", s, got, "bound loops outermost, blockIdx before threadIdx"
-            )
-        axes.verify_extent(self.scalars, s, self.f.dims, self.target)
+        axes.verify_place(self.scalars, s, self.bound if self.outer else None)
+        if s.axis == ir.RANK:
+            self.clusters.ranks(s, shared=self.shared)
+        else:
+            axes.verify_extent(self.scalars, s, self.f.dims, self.target)
         self.bound[s.axis] = s.extent
 
 

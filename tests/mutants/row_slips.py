@@ -51,7 +51,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "elements of a joined row beyond its end", "schedule/row_stages.py",
-        "body = guarded([*conds, *tail(unit, units, team.lanes)], body)",
+        "body = guarded([*conds, *tail(unit, units, team.threads)], body)",
         "body = guarded(conds, body)", "kernel",
     ),
     _slip(
@@ -60,17 +60,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "lanes of a joined row that take each other's elements", "schedule/row_stages.py",
-        "ix.mul(turn, ix.index(team.lanes)), team.lane)",
-        "ix.mul(turn, ix.index(max(1, team.lanes // 2))), team.lane)",
+        "ix.mul(turn, ix.index(team.threads)), team.place)",
+        "ix.mul(turn, ix.index(max(1, team.threads // 2))), team.place)",
         "kernel",
     ),
     _slip(
         "what belongs to a joined row stored by every lane", "schedule/row_stages.py",
-        'first = [ix.compare("eq", self.team.lane, ix.ZERO), *exists]', "first = exists", "kernel",
+        'first = [ix.compare("eq", self.team.place, ix.ZERO), *exists]', "first = exists", "kernel",
     ),
     _slip(
         "a picked element read before its thread shares it", "schedule/row_stages.py",
-        "last += [Barrier()] if table else []", "last += []", "kernel",
+        "last += [Barrier(scope)] if table else []", "last += []", "kernel",
     ),
     _slip(
         "a picked element of the neighbouring place", "schedule/row_stages.py",

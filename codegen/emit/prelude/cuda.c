@@ -348,7 +348,31 @@ FN void store16_T(T *p, Tx16 x) {
 //: T in types
 FN void prefetch_T(const T *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 
+/* What another block of the cluster has where this one has *p, in shared memory; a device without
+   clusters has one block in each. */
+
+FN T cluster_load_T(const T *p, u32 rank) { return *(const T *)elsewhere__(p, rank); }
+
+FN void cluster_store_T(T *p, u32 rank, T v) { *(T *)elsewhere__(p, rank) = v; }
+
 //:
+FN u64 elsewhere__(const void *p, u32 rank) {
+  u64 at = (u64)p;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"(p), "r"(rank));
+#endif
+  return at;
+}
+
+FN void cluster_barrier(void) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;\n"
+               "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#else
+  __syncthreads();
+#endif
+}
+
 FN void assert_b8(b8 holds) { if (!holds) __trap(); }
 
 //: T in i32 u32 i64 u64 floats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -86,14 +86,15 @@ def assign(r: Run, name: str, new: Value, m: Mask) -> None:
 
 
 def _reach(
-    r: Run, a: LaneArray, index: Value, m: Mask, line: int
+    r: Run, a: LaneArray, index: Value, m: Mask, line: int, rank: Value | None = None
 ) -> tuple[Lanes, Lanes, Callable[[str, str, int], None]]:
     who = r.who(m)
 
     def report(kind: str, detail: str, lanes: int) -> None:
         r.report(kind, detail, lanes, line)
 
-    at, who = a.locate(r.lanes(index)[who].astype(np.int64), r.warps, who, report)
+    ranks = None if rank is None else r.lanes(rank)[who].astype(np.int64)
+    at, who = a.locate(r.lanes(index)[who].astype(np.int64), r.warps, who, report, ranks)
     return at, who, report
 
 
@@ -111,12 +112,17 @@ def _count(
         r.traffic.accesses[place] += int(at.size) if first else 0
 
 
-def load(r: Run, a: LaneArray, index: Value, m: Mask, line: int, first: bool = True) -> Value:
+def load(
+    r: Run, a: LaneArray, index: Value, m: Mask, line: int, first: bool = True,
+    rank: Value | None = None,
+) -> Value:  # fmt: skip
     """Read elements, with every check; inactive lanes yield 0.
 
-    ``first`` says that they are not a later part of a wide access.
+    ``first`` says that they are not a later part of a wide access.  With a ``rank`` they are those
+    of the block in the cluster that has it.
     """
-    at, who, report = _reach(r, a, index, m, line)
+    at, who, report = _reach(r, a, index, m, line, rank)
+    _begun(r, rank, report)
     a.check_read(at, r.warps, who, report)
     _count(r, a, at, read=1, first=first)
     elements = a.read(at)
@@ -133,13 +139,24 @@ def prefetch(r: Run, a: LaneArray, index: Value, m: Mask, line: int) -> None:
 
 
 def store(
-    r: Run, a: LaneArray, index: Value, v: Value, m: Mask, line: int, first: bool = True
-) -> None:
-    """Write elements, with every check; ``first`` as of ``load``."""
-    at, who, report = _reach(r, a, index, m, line)
+    r: Run, a: LaneArray, index: Value, v: Value, m: Mask, line: int, first: bool = True,
+    rank: Value | None = None,
+) -> None:  # fmt: skip
+    """Write elements, with every check; ``first`` and ``rank`` as of ``load``."""
+    at, who, report = _reach(r, a, index, m, line, rank)
+    _begun(r, rank, report)
     a.check_write(at, r.warps, who, report)
     _count(r, a, at, written=1, first=first)
     a.write(at, r.lanes(v)[who])
+
+
+def elsewhere(
+    r: Run, a: LaneArray, index: Value, rank: Value, given: Sequence[Value], m: Mask, line: int
+) -> Value:
+    """Read elements of the blocks of a rank, or write what is given, if anything is."""
+    if not given:
+        return load(r, a, index, m, line, rank=rank)
+    return store(r, a, index, given[0], m, line, rank=rank)
 
 
 _ATOMIC: dict[AtomicOp, np.ufunc] = {
@@ -174,6 +191,27 @@ def _update(op: AtomicOp, data: Lanes, at: Lanes, values: Lanes) -> None:
         _ATOMIC[op].at(data, at, values)
 
 
+def _begun(r: Run, rank: Value | None, report: Callable[[str, str, int], None]) -> None:
+    """Report blocks whose memory others touch before a barrier of the cluster."""
+    if rank is not None and (lost := r.warps.touched == 0).any():
+        report("race", "a block's memory is touched, which may not have begun", int(lost.sum()))
+
+
+def ended(r: Run, line: int) -> None:
+    """Report blocks whose memory others may still touch when they end."""
+    met = r.warps.touched > 0
+    if (lost := met[r.warps.alone()]).any():
+        detail = "a block's memory is touched, which may have ended"
+        r.report("race", detail, int(lost.sum()), line)
+
+
+def meeting(r: Run, m: Mask, line: int) -> None:
+    """Let whole clusters pass; one of which only some threads arrive is a fault."""
+    w = r.warps
+    every = np.ones(w.size, np.bool_) if m is None else m
+    w.meet(_arrived(r, every, "barrier of a cluster", line, w.cluster))
+
+
 def barrier(r: Run, m: Mask, line: int) -> None:
     """Let whole blocks pass; a block of which only some threads arrive is a fault."""
     if m is None:
@@ -198,12 +236,15 @@ def exchange(r: Run, v: Value, mask: int, m: Mask, line: int) -> Value:
     return r.lanes(v)[np.arange(r.warps.size) - own + np.where(lost, own, partner)]
 
 
-def _arrived(r: Run, m: NDArray[np.bool_], where: str, line: int) -> NDArray[np.bool_]:
-    """Return which blocks arrive; report those of which only a part does."""
-    arrived = m.reshape(r.warps.blocks, r.warps.threads).sum(1)
-    partly = (arrived != 0) & (arrived != r.warps.threads)
+def _arrived(
+    r: Run, m: NDArray[np.bool_], where: str, line: int, cluster: int = 1
+) -> NDArray[np.bool_]:
+    """Return which blocks arrive; report those, or clusters of them, of which only a part does."""
+    threads = r.warps.threads * cluster
+    arrived = m.reshape(r.warps.blocks // cluster, threads).sum(1)
+    partly = (arrived != 0) & (arrived != threads)
     if partly.any():
         n = int(arrived[partly][0])
-        detail = f"{n} of {r.warps.threads} threads of a block reach the {where}"
-        r.report("barrier-divergence", detail, int(partly.sum()), line)
-    return np.asarray(arrived > 0)
+        detail = f"{n} of {threads} threads of a {'block' if cluster == 1 else 'cluster'}"
+        r.report("barrier-divergence", f"{detail} reach the {where}", int(partly.sum()), line)
+    return np.repeat(arrived > 0, cluster)

@@ -21,7 +21,7 @@ from didyma.codegen.runtime.geometry import (
     numbers,
     signature,
 )
-from didyma.codegen.runtime.simt.access import Run, Traffic
+from didyma.codegen.runtime.simt.access import Run, Traffic, ended
 from didyma.codegen.runtime.simt.in_ring import InRing
 from didyma.codegen.runtime.simt.machine import Exec, StoppedError, Translator
 from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
@@ -114,8 +114,9 @@ class SimtKernels:
         total = g.grid[0] * g.grid[1] * g.grid[2]
         longest = 0
         with np.errstate(all="ignore"):
-            for first, count in _batches(total, max(1, _BATCH // threads), self.blocks):
-                warps = Warps(first, count, threads)
+            step = max(1, _BATCH // (threads * s.cluster)) * s.cluster
+            for first, count in _batches(total, step, self.blocks, s.cluster):
+                warps = Warps(first, count, threads, s.cluster)
                 run = Run(
                     warps, _axes(warps, s, g), dict(variables), dict(arrays), reports.add,
                     traffic=self.traffic,
@@ -123,6 +124,7 @@ class SimtKernels:
                 run.kernel = kernel
                 try:
                     body(run, None)
+                    ended(run, 0)
                 except StoppedError as e:
                     reports.add(*e.args)
                 if self.traffic is not None:
@@ -140,16 +142,24 @@ class SimtKernels:
             raise KernelFault(reports.faults(self.text))
 
 
-def _batches(total: int, step: int, most: int | None) -> Iterator[tuple[int, int]]:
+def _batches(
+    total: int, step: int, most: int | None, cluster: int = 1
+) -> Iterator[tuple[int, int]]:
     """Yield the first block and the number of blocks of each batch that runs.
 
-    Of more than ``most`` blocks, half that many run from each end of the grid.
+    Of more than ``most`` blocks, half that many run from each end of the grid; whole clusters do.
 
     >>> list(_batches(10, 3, None)), list(_batches(10, 3, 4))
     ([(0, 3), (3, 3), (6, 3), (9, 1)], [(0, 2), (8, 2)])
     """
     few = most is not None and total > most
-    ends = [(0, (most + 1) // 2), (total - most // 2, total)] if few and most else [(0, total)]
+    ends = [(0, total)]
+    if few and most:
+        half = -(-most // (2 * cluster)) * cluster
+        last = most // (2 * cluster) * cluster
+        ends = [(0, (most + 1) // 2), (total - most // 2, total)]
+        if cluster > 1:
+            ends = [(0, min(half, total)), (max(half, total - last), total)]
     for begin, end in ends:
         for first in range(begin, end, step):
             yield first, min(step, end - first)

@@ -255,6 +255,14 @@ class Translator:
         args: Sequence[c.Node] = n.args.exprs if n.args else []
         if name == "__syncthreads":
             return lambda r, m: access.barrier(r, m, line)
+        if name == "cluster_barrier":
+            return lambda r, m: access.meeting(r, m, line)
+        if name.startswith("cluster_"):
+            array, index = self._address(args[0])
+            rank, *given = map(self.expr, args[1:])
+            return lambda r, m: access.elsewhere(
+                r, r.arrays[array], index(r, m), rank(r, m), [v(r, m) for v in given], m, line
+            )
         if name.startswith("atomic_"):
             op = _ATOMICS[name.split("_")[1]]
             array, index = self._address(args[0])

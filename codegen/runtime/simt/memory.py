@@ -2,7 +2,8 @@
 
 A location remembers its last writer and readers as lane numbers, and the barrier epoch of the
 writer's block at that time.  Two accesses of different lanes, one of them a write, race unless
-they are in one block and a barrier lies between; atomics do not race among themselves.
+they are in one block and a barrier lies between, or in one cluster and a barrier of that; atomics
+do not race among themselves.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ Report: TypeAlias = Callable[[str, str, int], None]  # kind, detail, how many la
 
 _NOBODY = -1
 _MANY = -2
+_MEETING = 32  # bits of an epoch that count barriers of the block since one of the cluster
 
 
 @dataclass(slots=True)
@@ -50,21 +52,52 @@ class SimtBuffer:
 class Warps:
     """The threads that run together: whole blocks, in lanes of ``threads`` each.
 
-    ``first`` is the number of the first block; ``epoch`` counts the barriers that each block has
-    passed.
+    ``first`` is the number of the first block, and every ``cluster`` blocks are a cluster.
+    ``epoch`` counts the barriers that each block has passed: those of its cluster, in its upper
+    half, and its own since.  ``touched`` is the epoch at which another block last touched the
+    shared memory of each.
     """
 
     first: int
     blocks: int
     threads: int
+    cluster: int = 1
     lane: Lanes = field(init=False)
     block: Lanes = field(init=False)
     epoch: Lanes = field(init=False)
+    touched: Lanes = field(init=False)
 
     def __post_init__(self) -> None:
         self.lane = np.arange(self.blocks * self.threads) + self.first * self.threads
         self.block = self.lane // self.threads - self.first
         self.epoch = np.zeros(self.blocks, np.int64)
+        self.touched = np.full(self.blocks, _NOBODY, np.int64)
+
+    def meet(self, blocks: NDArray[np.bool_]) -> None:
+        """Let blocks pass a barrier of their clusters."""
+        now = self.epoch[blocks]
+        self.epoch[blocks] = ((now >> _MEETING) + 1) << _MEETING
+
+    def others(self, who: Lanes, rank: Lanes) -> Lanes:
+        """Return the blocks that have ranks in the clusters of lanes, which touch their memory."""
+        own = self.block[who]
+        block: Lanes = own - own % self.cluster + rank
+        foreign = block != own
+        self.touched[block[foreign]] = self.epoch[own[foreign]] >> _MEETING
+        return block
+
+    def alone(self) -> Lanes:
+        """Return the blocks whose memory others touch though they need not have begun, or may end.
+
+        The run is at its end.
+        """
+        return np.flatnonzero(self.touched == self.epoch >> _MEETING)
+
+    def ordered(self, one: Lanes, then: Lanes, other: Lanes, now: Lanes) -> NDArray[np.bool_]:
+        """Return whether barriers order lanes ``one`` at epochs ``then`` before others ``now``."""
+        a, b = one // self.threads, other // self.threads
+        met = (a // self.cluster == b // self.cluster) & (then >> _MEETING != now >> _MEETING)
+        return np.asarray((a == b) & (then != now) | (a != b) & met)
 
     @property
     def size(self) -> int:
@@ -115,15 +148,28 @@ class LaneArray:
             self.payloads[at] = scalar_ring.payload_of(elements)
         self.data[at] = scalar_ring.value_of(elements)
 
-    def locate(self, at: Lanes, warps: Warps, who: Lanes, report: Report) -> tuple[Lanes, Lanes]:
-        """Flat locations of in-bounds accesses, and which of ``who`` make them."""
+    def locate(
+        self, at: Lanes, warps: Warps, who: Lanes, report: Report, rank: Lanes | None = None
+    ) -> tuple[Lanes, Lanes]:
+        """Flat locations of in-bounds accesses, and which of ``who`` make them.
+
+        They are in the shared memory of the blocks of a ``rank``, by default of their own.
+        """
         bad = (at < 0) | (at >= self.count)
         if bad.any():
             i = int(at[bad][0])
             detail = f"{self.kind} {self.name}[{i}] of {self.count} elements"
             report("out-of-bounds", detail, int(bad.sum()))
             at, who = at[~bad], who[~bad]
-        if self.kind == "shared":
+            rank = None if rank is None else rank[~bad]
+        if rank is not None:
+            lost = (rank < 0) | (rank >= warps.cluster)
+            if lost.any():
+                detail = f"block {int(rank[lost][0])} of a cluster of {warps.cluster}"
+                report("out-of-bounds", detail, int(lost.sum()))
+                at, who, rank = at[~lost], who[~lost], rank[~lost]
+            at = at + warps.others(who, rank) * self.count
+        elif self.kind == "shared":
             at = at + warps.block[who] * self.count
         elif self.kind == "local":
             at = at + who * self.count
@@ -140,14 +186,21 @@ class LaneArray:
         lane, block = warps.lane[who], warps.block[who]
         epoch = warps.epoch[block]
         self._conflict(self.writer[at], self.writer_epoch[at], lane, epoch, warps, "read", report)
-        self._remember_readers(at, lane, block + warps.first, epoch)
+        self._remember_readers(at, lane, block + warps.first, epoch, warps.cluster)
 
-    def _remember_readers(self, at: Lanes, lane: Lanes, block: Lanes, epoch: Lanes) -> None:
+    def _remember_readers(
+        self, at: Lanes, lane: Lanes, block: Lanes, epoch: Lanes, cluster: int
+    ) -> None:
         """Note the reading lane and block, or that there are several.
 
         Reads of the same block before its last barrier are in order with what follows: forgotten.
+        So are those of the same cluster before a barrier of that.
         """
         known, known_block, when = self.reader[at], self.reader_block[at], self.reader_epoch[at]
+        if cluster > 1:
+            here = (known_block >= 0) & (known_block // cluster == block // cluster)
+            past = (here | (self.kind == "shared")) & (when >> _MEETING != epoch >> _MEETING)
+            known, known_block = (np.where(past, _NOBODY, x) for x in (known, known_block))
         self.reader[at], self.reader_block[at] = lane, block
         blocks = (known_block != _NOBODY) & (known_block != block)
         blocks |= self.reader_block[at] != block
@@ -171,7 +224,11 @@ class LaneArray:
         self._conflict(writer, self.writer_epoch[at], lane, epoch, warps, "written", report)
         readers, reader_block = self.reader[at], self.reader_block[at]
         other = (readers != _NOBODY) & (readers != lane)
-        clash = other & ((reader_block != block + warps.first) | (self.reader_epoch[at] == epoch))
+        when, mine = self.reader_epoch[at], block + warps.first
+        clash = other & ((reader_block != mine) | (when == epoch))
+        if warps.cluster > 1:
+            here = (reader_block >= 0) & (reader_block // warps.cluster == mine // warps.cluster)
+            clash &= ~(here | (self.kind == "shared")) | (when >> _MEETING == epoch >> _MEETING)
         if clash.any():
             text = f"{self.kind} {self.name} is written while another thread reads it"
             report("race", text, int(clash.sum()))
@@ -196,8 +253,7 @@ class LaneArray:
         other = (writer != _NOBODY) & (writer != lane)
         if not other.any():
             return
-        same_block = writer // warps.threads == lane // warps.threads
-        clash = other & (~same_block | (when == epoch))
+        clash = other & ~warps.ordered(writer, when, lane, epoch)
         if clash.any():
             text = f"{self.kind} {self.name} is {verb} while another thread writes it"
             report("race", text, int(clash.sum()))

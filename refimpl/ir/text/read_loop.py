@@ -372,6 +372,9 @@ class LoopReader(ExprReader):
             case "barrier":
                 self.next()
                 return ir.Barrier()
+            case "cluster_barrier":
+                self.next()
+                return ir.Barrier(ir.Scope.CLUSTER)
             case "evaluate":
                 self.next()
                 return ir.Evaluate(self.expr())

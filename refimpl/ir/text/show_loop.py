@@ -98,9 +98,9 @@ COMPARISON = 4  # does not chain
 NEGATION = 8
 _WORDS = (
     "true", "false", "nan", "inf", "and", "or", "xor", "in", "let", "for", "while", "if", "else",
-    "alloc", "place", "over", "free", "extern", "call", "barrier", "assert", "atomic", "block",
-    "fold", "yield", "evaluate", "prefetch", "attr", "exchange", "realize", "compute", "produce",
-    "return",
+    "alloc", "place", "over", "free", "extern", "call", "barrier", "cluster_barrier", "assert",
+    "atomic", "block", "fold", "yield", "evaluate", "prefetch", "attr", "exchange", "realize",
+    "compute", "produce", "return",
 )  # fmt: skip
 RESERVED = frozenset((*_WORDS, *(str(k) for k in ir.LoopKind)))
 
@@ -302,8 +302,8 @@ class LoopPrinter:
                 for word_, given in (("scalars", scalars), ("dims", dims)):
                     text += f" {word_} ({self.list(given)})" if given else ""
                 return text
-            case ir.Barrier():
-                return "barrier"
+            case ir.Barrier(scope):
+                return "barrier" if scope is ir.Scope.SHARED else f"{scope}_barrier"
             case ir.Exchange(var, value, mask):
                 return f"exchange {self.bound(var, value)} by {mask}"
             case ir.Assert(cond, message):

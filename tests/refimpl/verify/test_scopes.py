@@ -67,7 +67,8 @@ def test_a_variable_is_not_seen_after_its_body(name: str) -> None:
 
 
 def test_a_buffer_is_not_seen_after_its_body() -> None:
-    a, b, c = (Buffer(n, INDEX, (4,), s) for n, s in zip("abc", Scope, strict=True))
+    scopes = (Scope.GLOBAL, Scope.SHARED, Scope.LOCAL)
+    a, b, c = (Buffer(n, INDEX, (4,), s) for n, s in zip("abc", scopes, strict=True))
     local, placed = replace(b, scope=Scope.LOCAL), c
     first = Store(b.name, (ix.ZERO,), ix.ONE)
     over = PlacementAllocate(placed, b.name, Store(c.name, (ix.ZERO,), ix.ONE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -19,6 +20,7 @@ from didyma.refimpl.interp import graph as reference
 from didyma.refimpl.ir.dims import Dim, DimVar, symbol
 from didyma.refimpl.ir.graph import Attr, Module
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.bars import Contract, exact, judge
 from didyma.refimpl.verify import loop as laws
@@ -91,7 +93,13 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "scan": (run(3, 300, axis=1, exclusive=False, reverse=False), {}, "scan"),
     "scan across": (run(60, 24, axis=0, exclusive=True, reverse=True), {}, "scan"),
     "long softmax": (softmax(symbol("long")), {"long": 33}, "looped"),
+    "few rows": (softmax(4096), {}, "cluster"),
 }  # fmt: skip
+
+
+def wanted(name: str) -> Options:
+    """Return options for a module: of a target with clusters where they are wanted."""
+    return Options().changed({"target": "sm_90a"}) if name == "few rows" else Options()
 
 
 def inputs(m: Module, env: Mapping[str, int]) -> list[Array]:
@@ -106,9 +114,15 @@ def inputs(m: Module, env: Mapping[str, int]) -> list[Array]:
     return found
 
 
-def agree(m: Module, p: PrimFunc, kernels: Sequence[PrimFunc], env: Mapping[str, int]) -> None:
+def agree(
+    m: Module,
+    p: PrimFunc,
+    kernels: Sequence[PrimFunc],
+    env: Mapping[str, int],
+    target: Target = PORTABLE,
+) -> None:
     for k in kernels:
-        laws.verify(k)
+        laws.verify(k, target)
     given = inputs(m, env)
     chain = chains.longest(kernels, env)
     contract = Contract() if chain is None else chains.with_chain(Contract(), chain)
@@ -122,18 +136,19 @@ def test_every_kind_of_point_is_right(name: str) -> None:
     """Of many points, those that the model ranks first and last, and some between."""
     m, env, recipe = MODULES[name]
     p = lower(m.entry, m)
-    every = list(points(p, Options()))
+    options = wanted(name)
+    every = list(points(p, options))
     assert len(every) == len(set(every)) > 3
     assert every[0][0].recipe == recipe
     for chosen in [*every[:3], *islice(every, 3, None, max(1, len(every) // 8)), every[-1]]:
-        agree(m, p, schedule(p, Options(), chosen), env)
+        agree(m, p, schedule(p, options, chosen), env, options.device)
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_first_point_is_what_the_model_takes(name: str) -> None:
     m, _, _ = MODULES[name]
     p = lower(m.entry, m)
-    for options in (Options(), Options(kernels=LOW)):
+    for options in (wanted(name), replace(wanted(name), kernels=LOW)):
         first = next(points(p, options))
         assert schedule(p, options, first) == schedule(p, options)
 
@@ -141,8 +156,8 @@ def test_the_first_point_is_what_the_model_takes(name: str) -> None:
 def test_every_recipe_has_a_nest_that_it_schedules_first() -> None:
     firsts = {
         point.recipe
-        for m, _, _ in MODULES.values()
-        for point in next(points(lower(m.entry, m), Options()))
+        for name, (m, _, _) in MODULES.items()
+        for point in next(points(lower(m.entry, m), wanted(name)))
     }
     assert firsts == set(dispatch.names())
 

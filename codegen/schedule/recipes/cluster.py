@@ -1,0 +1,96 @@
+"""Rows that are folded several times, by the threads of the blocks of a cluster: read once.
+
+For rows that are too long for the registers of one block, or too few for all multiprocessors.  The
+blocks give each other what their parts of a fold come to, through their shared memory.
+"""
+
+from __future__ import annotations
+
+from didyma.codegen.schedule import row_stages, rows
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
+from didyma.codegen.schedule.recipes.rows import block as shared_of
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.codegen.schedule.row_stages import Threads
+from didyma.codegen.schedule.team import of_cluster
+from didyma.refimpl.ir.loop import Const, Fold, PrimFunc
+
+LONG = 32 << 10  # bytes of a row from which on it is more than one block should hold
+SHORT = 8 << 10  # bytes of a row that are worth a block, where rows are few
+HELD = 64  # bytes of a row that a thread holds, of at least LEAST threads
+LEAST = 128
+
+
+def _fit(work: Work) -> Fit | None:
+    if work.rows is None or work.row_across or work.facts.target.cluster < 2:
+        return None
+    if _blocks(work) < 2 or not isinstance(work.rows.length, Const):
+        return Fit.POOR
+    return Fit.TILED if _holds(work, default(work)) else Fit.ALONG
+
+
+def _nbytes(work: Work) -> int:
+    """Return the bytes of a row that several stages load."""
+    assert work.rows is not None
+    several = [x.dtype.nbytes for x, count in work.row_loads.items() if count > 1]
+    return work.facts.largest(work.rows.length) * (sum(several) or 1)
+
+
+def _blocks(work: Work) -> int:
+    """Return how many blocks a row is worth, by the model."""
+    assert work.rows is not None
+    target, count = work.facts.target, work.facts.largest(work.rows.nest.numel)
+    nbytes, blocks = _nbytes(work), 1
+    while blocks < target.cluster and nbytes > LONG * blocks:
+        blocks *= 2
+    while blocks < target.cluster and count * blocks < target.processors:
+        if nbytes <= SHORT * blocks:
+            break
+        blocks *= 2
+    return blocks
+
+
+def _holds(work: Work, values: Values) -> bool:
+    """Return whether the threads of a row are enough to hold it."""
+    assert work.rows is not None
+    lanes = values["lanes"] * values["blocks"]
+    return rows.turns_of(work.facts, work.rows, lanes, values["wide"]) is not None
+
+
+def default(work: Work) -> Values:
+    """Return as many blocks a row as it is worth, and threads that hold little each."""
+    blocks, lanes = max(2, _blocks(work)), LEAST
+    while lanes < work.facts.target.threads and _nbytes(work) > HELD * lanes * blocks:
+        lanes *= 2
+    return {"blocks": blocks, "lanes": lanes, "wide": work.row_widths[0]}
+
+
+def space(work: Work) -> Space:
+    """Return the numbers of blocks for a row, of threads in each, and of elements at once."""
+    target = work.facts.target
+    return {
+        "blocks": powers(2, target.cluster),
+        "lanes": powers(target.warp, target.threads),
+        "wide": work.row_widths,
+    }
+
+
+def _block(work: Work, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes that it shares: parts of folds, and picks."""
+    assert work.rows is not None
+    blocks, lanes, wide = values["blocks"], values["lanes"], values["wide"]
+    threads, parts = shared_of(work, {"groups": 1, "lanes": lanes, "wide": wide})
+    folds = [[a.var.dtype for a in s.accs] for s in work.rows.stages if isinstance(s, Fold)]
+    kept = rows.kept_loads(work.facts, work.rows, lanes * blocks, wide, work.row_loads)
+    picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, work.rows, kept))
+    return threads, parts + sum(of_cluster(d, 1, blocks) for d in folds) + picks
+
+
+def _build(work: Work, values: Values) -> PrimFunc:
+    """Schedule ``blocks`` blocks for each row, of ``lanes`` threads each."""
+    assert work.rows is not None
+    threads = Threads(1, values["lanes"], values["wide"], blocks=values["blocks"])
+    loads = work.row_loads if _holds(work, values) else None
+    return row_stages.scheduled(work.facts, work.rows, threads, loads, "rows_cluster")
+
+
+RECIPE = Recipe("cluster", _fit, default, space, _block, _build)
