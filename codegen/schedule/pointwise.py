@@ -1,7 +1,8 @@
 """Schedule one thread for each element of the result, or for several where that is legal.
 
 Four elements, or more of a narrow dtype, are one wide access where an offset is known to be a
-multiple of their number.
+multiple of their number.  Where all accesses are at one flat index, any number of elements will do:
+the threads behind those with a whole vector take an element each of what is left.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from didyma.codegen.lower.affine import Poly
 from didyma.codegen.schedule import branches, lanes
+from didyma.codegen.schedule.folds import copied
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import is_constant, plus
@@ -17,6 +19,7 @@ from didyma.refimpl.ir.loop import (
     Block,
     Expr,
     For,
+    If,
     Let,
     Load,
     LoopKind,
@@ -26,6 +29,8 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.walk import map_expr, map_stmt, substitute
+
+FEWEST = 32  # vectors that make it worth while to write a body out for those, and for the rest
 
 
 def elementwise(facts: NestFacts, schedule: str = "pointwise") -> PrimFunc:
@@ -43,9 +48,11 @@ def elementwise(facts: NestFacts, schedule: str = "pointwise") -> PrimFunc:
         return _by_element(facts, schedule)
     numel = facts.nest.numel
     for n in widths:
-        part = lanes.part_of_size(facts, numel, n)
-        if part is not None and lanes.suit(facts, same, n):
-            return _vector(facts, same, n, part, schedule)
+        if lanes.suit(facts, same, n):
+            if (part := lanes.part_of_size(facts, numel, n)) is not None:
+                return _vector(facts, same, n, part, schedule)
+            if facts.largest(numel) >= FEWEST * n:
+                return _vector_and_rest(facts, same, n, schedule)
     i = Var(facts.names.fresh("i"))
     body = _flat(facts.nest.body, same, i)
     return facts.kernel(_spread(facts, i, numel, body), schedule, same)
@@ -170,6 +177,19 @@ def _vector(facts: NestFacts, same: frozenset[str], n: int, count: Expr, schedul
     body = _flat(facts.nest.body, same, ix.add(ix.mul(i, ix.index(n)), v))
     loop = For(v, ix.index(n), body, LoopKind.VECTORIZED)
     return facts.kernel(_spread(facts, i, count, loop), f"{schedule}_wide", same)
+
+
+def _vector_and_rest(facts: NestFacts, same: frozenset[str], n: int, schedule: str) -> PrimFunc:
+    """Let a thread take ``n`` elements, and those behind an element each of the last few."""
+    i, v = Var(facts.names.fresh("i")), Var(facts.names.fresh("v"))
+    body, numel, size = facts.nest.body, facts.nest.numel, ix.index(n)
+    groups = ix.floordiv(numel, size)
+    whole = _flat(body, same, ix.add(ix.mul(i, size), v))
+    last = _flat(copied(body, facts.names), same, ix.add(i, ix.mul(groups, ix.index(n - 1))))
+    loop = For(v, size, whole, LoopKind.VECTORIZED)
+    either = If(ix.compare("lt", i, groups), loop, last)
+    count = ix.add(groups, ix.mod(numel, size))
+    return facts.kernel(_spread(facts, i, count, either), f"{schedule}_wide", same)
 
 
 def _firsts(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> Mapping[str, list[Poly]]:

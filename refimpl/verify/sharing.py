@@ -11,18 +11,20 @@ Two values share bytes only in these ways; every other overlap breaks a law of `
 Whether a kernel works in place is proven here, from its loops.  It does where each thread reads an
 element of the operand only before it writes the same element of the output, and no other thread,
 nor another turn of a loop, ever touches that element: every load and every store have one index,
-which differs from one iteration of the loops around both to the next.  ``indices`` compares them
-as polynomials over loop variables and sizes.  What is not proven is refused.
+which differs from one iteration of the loops around both to the next.  Or else a load and a store
+stand in the two branches of ``if a < b``, and one touches only elements below a place that the
+other touches none below.  ``indices`` compares them as polynomials over loop variables and sizes.
+What is not proven is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import loop as ir
-from didyma.refimpl.ir.dims.polynomial import plus, times
+from didyma.refimpl.ir.dims.polynomial import is_constant, plus, times
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.expr import of_dim
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
@@ -77,12 +79,23 @@ class _Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class _Test:
+    """The condition ``low < high`` of a branch; ``number`` tells it from others like it."""
+
+    number: int
+    low: Poly = field(hash=False)
+    high: Poly = field(hash=False)
+    divisors: tuple[Poly, ...] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class _Touch:
-    """A load or store of an element: its place in the order of the text, and the loops around.
+    """A load or store of an element: its place in the order of the text, and what is around.
 
     ``index`` has a polynomial for each axis, and ``flat`` is the row-major offset.  On an axis of
     one element an index that is within bounds is 0: ``bounded`` and ``place`` are the same so.
-    ``divisors`` are those of the index (see ``Indices``).
+    ``divisors`` are those of the index (see ``Indices``).  ``holds`` says of the conditions around
+    whether they are true there.
     """
 
     order: int
@@ -92,6 +105,7 @@ class _Touch:
     place: Poly
     loops: tuple[_Loop, ...]
     divisors: tuple[Poly, ...]
+    holds: Mapping[_Test, bool]
 
 
 class _Walk:
@@ -109,6 +123,7 @@ class _Walk:
         self.loads: dict[str, list[_Touch]] = {name: [] for name in params}
         self.stores: dict[str, list[_Touch]] = {name: [] for name in params}
         self.unclear: set[str] = set()
+        self.holds: dict[_Test, bool] = {}  # of the conditions around a statement
 
     def proves(self, out: ir.Buffer, src: ir.Buffer) -> bool:
         """Return whether each thread loads an element of a source before it stores it, alone."""
@@ -118,7 +133,7 @@ class _Walk:
         divisors = [*self.indices.divisors, *(d for x in (*loads, *stores) for d in x.divisors)]
         proof = _Proof(self.indices, out.shape == src.shape)
         return all(
-            all(proof.one_by_one(load, store) for load in loads)
+            all(proof.one_by_one(load, store) or proof.separate(load, store) for load in loads)
             and all(proof.never_zero(d, store.loops) for d in divisors)
             for store in stores
         )
@@ -142,10 +157,14 @@ class _Walk:
                 | ir.AttrStmt(_, _, body)
             ):  # fmt: skip
                 self.stmt(body, loops)
-            case ir.If(_, then, other):
+            case ir.If(cond, then, other):
+                test, outer = self.test(cond, loops), self.holds
+                self.holds = outer if test is None else {**outer, test: True}
                 self.stmt(then, loops)
                 if other is not None:
+                    self.holds = outer if test is None else {**outer, test: False}
                     self.stmt(other, loops)
+                self.holds = outer
             case ir.Let(var, value, body):
                 self.indices.let(var, value, _vars(loops))
                 self.stmt(body, loops)
@@ -173,6 +192,15 @@ class _Walk:
     def poly(self, e: ir.Expr, loops: tuple[_Loop, ...]) -> Poly:
         return self.indices.poly(e, _vars(loops))
 
+    def test(self, cond: ir.Expr, loops: tuple[_Loop, ...]) -> _Test | None:
+        """Return what a condition compares; None for one of another kind."""
+        if not isinstance(cond, ir.Compare) or cond.op != "lt":
+            return None
+        others, self.indices.divisors = self.indices.divisors, []
+        low, high = self.poly(cond.lhs, loops), self.poly(cond.rhs, loops)
+        divisors, self.indices.divisors = tuple(self.indices.divisors), others
+        return _Test(self.order, low, high, divisors)
+
     def access(self, name: str, index: tuple[ir.Expr, ...], loops: tuple[_Loop, ...]) -> _Touch:
         b, indices = self.params[name], self.indices
         others, indices.divisors = indices.divisors, []
@@ -181,7 +209,7 @@ class _Walk:
         bounded = tuple({} if d == 1 else i for i, d in zip(polys, b.shape, strict=True))
         flat, place = _flat(polys, sizes), _flat(bounded, sizes)
         divisors, indices.divisors = tuple(indices.divisors), others
-        return _Touch(self.order, polys, flat, bounded, place, loops, divisors)
+        return _Touch(self.order, polys, flat, bounded, place, loops, divisors, self.holds)
 
 
 def _vars(loops: tuple[_Loop, ...]) -> tuple[str, ...]:
@@ -218,6 +246,59 @@ class _Proof:
             return False
         # An index within its buffer on every axis determines its place, and its place the index.
         return self.apart(store.index, common) or self.apart((store.flat,), common)
+
+    def separate(self, load: _Touch, store: _Touch) -> bool:
+        """Return whether a condition keeps all that a load reads apart from what a store changes.
+
+        The one stands where the condition holds, the other where it does not, and all places of
+        the one are below all of the other, whichever threads and turns of loops they belong to.
+        """
+        tests = (t for t, holds in load.holds.items() if store.holds.get(t, holds) is not holds)
+        return any(
+            self.below(t, a, b)
+            and all(self.never_zero(d, x.loops) for d in t.divisors for x in (load, store))
+            for t in tests
+            for a, b in [(load, store) if load.holds[t] else (store, load)]
+        )
+
+    def below(self, t: _Test, a: _Touch, b: _Touch) -> bool:
+        """Return whether places of ``a``, where a test holds, are below those of ``b``, where not.
+
+        With a place of ``factor * low + rest``, those of ``a`` are ``factor * (high - 1) + rest``
+        at most, and those of ``b`` at least ``factor * high + rest``.
+        """
+        if self.indices.loops(t.high) or not self.fits(t.high, ()):
+            return False
+        bounds: list[Poly] = []
+        for x, top in ((a, plus(t.high, ONE, -1)), (b, t.high)):
+            factor = self.multiple(x.place, t.low)
+            rest = self.end(plus(x.place, t.low, -factor), x.loops, largest=x is a)
+            if rest is None or not self.fits(x.place, x.loops) or not self.fits(t.low, x.loops):
+                return False
+            bounds.append(plus(rest, top, factor))
+        return self.indices.nonnegative(plus(plus(bounds[1], bounds[0], -1), ONE, -1))
+
+    def multiple(self, p: Poly, of: Poly) -> int:
+        """Return how often a polynomial has the loop variables of another; 0 if that varies."""
+        found = {divmod(p.get(m, 0), c) for m, c in of.items() if self.indices.loops({m: c})}
+        factor, rest = found.pop() if len(found) == 1 else (0, 0)
+        return 0 if rest else max(0, factor)
+
+    def end(self, p: Poly, loops: Sequence[_Loop], *, largest: bool) -> Poly | None:
+        """Return a bound of a polynomial over all turns of the loops; None if there is none."""
+        for x in loops:
+            factor = self.indices.factor(p, x.var)
+            if factor is None or x.extent is None or not is_constant(factor):
+                return None
+            value = factor.get((), 0)
+            most = plus(x.extent, ONE, -1) if (value > 0) is largest else {}
+            p = plus(plus(p, {(x.var,): value}, -1), most, value)
+        return None if self.indices.loops(p) else p
+
+    def fits(self, p: Poly, loops: Sequence[_Loop]) -> bool:
+        """Return whether a polynomial is the number that it says, without wrapping."""
+        most = self.end({m: abs(c) for m, c in p.items()}, loops, largest=True)
+        return most is not None and self.indices.at_most(most) < 1 << 63
 
     def apart(self, index: tuple[Poly, ...], loops: list[_Loop]) -> bool:
         """Return whether any two iterations differ in an index, as numbers do in their digits."""

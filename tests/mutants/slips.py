@@ -278,6 +278,10 @@ _SCHEDULES = (
         "kernel",
     ),
     _slip(
+        "elements behind the last whole vector left out", "schedule/pointwise.py",
+        "count = ix.add(groups, ix.mod(numel, size))", "count = groups", "kernel",
+    ),
+    _slip(
         "half of the layers of a column", "schedule/reduction.py",
         "loop = For(turn, ix.ceildiv(length, ix.index(lanes)), step)",
         "loop = For(turn, ix.floordiv(ix.add(length, ix.index(lanes - 2)), ix.index(lanes)), step)",

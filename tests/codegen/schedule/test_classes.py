@@ -15,6 +15,7 @@ from didyma.refimpl.ir.graph import Attr, Module
 from didyma.refimpl.ir.loop import Allocate, Barrier, Const, For, LoopKind, PrimFunc, Scope
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
+from didyma.refimpl.verify.sharing import may_share
 from tests.codegen.lower.judged import agree, array, primitive
 from tests.codegen.make import Graph
 
@@ -92,7 +93,8 @@ def test_static_shapes(m: Module, want: str) -> None:
 
 @pytest.mark.parametrize("env", BINDINGS)
 def test_symbolic_shapes(env: dict[str, int]) -> None:
-    assert chosen(unary("exp", N, M), env) == ["pointwise"]
+    assert chosen(unary("exp", N, M), env) == ["pointwise_wide"]
+    assert chosen(unary("flip", N, M, axes=(1,)), env) == ["pointwise"]
     assert chosen(unary("sum", N, M, axes=(1,), keepdims=False), env) == ["reduce_row"]
     assert chosen(unary("max", N, M, axes=(0,), keepdims=False), env) == ["reduce_column"]
     every = chosen(unary("sum", N, M, axes=(0, 1), keepdims=False), env)
@@ -259,6 +261,30 @@ def test_an_access_is_as_wide_as_the_size_allows(dtype: DType, size: int, want: 
     for m in (flat, rows):
         assert chosen(m) == ["pointwise_wide"]
         assert lanes(m) == [want]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "want"),
+    [
+        (DType.I8, 1001, [16]), (DType.BF16, 1004, [8]), (DType.F32, 129, [4]),
+        (DType.F64, 203, [4]), (DType.BF16, 255, [4]), (DType.F32, 127, []),
+    ],
+)  # fmt: skip
+def test_whole_vectors_of_any_size_are_wide(dtype: DType, size: int, want: list[int]) -> None:
+    m = unary("abs", size, dtype=dtype)
+    assert chosen(m) == ["pointwise_wide" if want else "pointwise"]
+    assert lanes(m) == want
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 255, 256, 257, 300])
+def test_whole_vectors_of_a_size_that_is_known_later(n: int) -> None:
+    g = Graph()
+    x, y, s = g.param("x", N), g.param("y", N), g.param("s")
+    m = primitive(g.module(g("add", g("multiply", x, s), y), dims=DIMS))
+    assert chosen(m, {"n": n}) == ["pointwise_wide"]
+    assert lanes(m) == [4]
+    (k,) = kernels(m)
+    assert may_share(k, k.outputs[0], "x")  # in place
 
 
 @pytest.mark.parametrize(("width", "want"), [(8, 8), (12, 4), (10, 0)])

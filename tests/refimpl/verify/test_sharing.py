@@ -113,6 +113,39 @@ def test_lanes_of_wide_accesses() -> None:
     assert not shares(body % "a[i * 4 + 3 - v]", "n", dims)
 
 
+@pytest.mark.parametrize(
+    ("test", "below", "others", "may"),
+    [
+        ("i < n // 4", "4 * i + v", "3 * (n // 4) + i", True),
+        ("i < n // 4", "4 * i + v", "3 * (n // 4) + i - 1", False),  # the last lane's
+        ("i < n // 4", "4 * i + v + 1", "3 * (n // 4) + i", False),  # the first one left
+        ("i < n // 4 + 1", "4 * i + v", "3 * (n // 4) + i", False),
+        ("n // 4 < i", "3 * (n // 4) + i", "4 * i", False),  # true, but not looked for
+        ("i <= n // 4", "4 * i + v", "3 * (n // 4) + i", False),  # likewise
+        ("i < n // 4 and i < 9", "4 * i + v", "3 * (n // 4) + i", False),  # as for i = 9
+        ("i < 9 * t", "4 * i + v", "36 * t + i", False),  # other threads have another t
+        ("i % 2 < 1", "4 * i + v", "3 * (n // 4) + i", False),
+        ("t < 8", "4 * t + v", "24 + t", False),  # each block does so
+    ],
+)
+def test_whole_vectors_and_the_rest(test: str, below: str, others: str, may: bool) -> None:
+    body = f"""
+    for x in (n // 4 + n % 4 + 31) // 32 bound blockIdx.x {{ for t in 32 bound threadIdx.x {{
+      let i = x * 32 + t
+      if i < n // 4 + n % 4 {{
+        if {test} {{ for v in 4 vectorized {{ out[{below}] = a[{below}] }} }}
+        else {{ out[{others}] = a[{others}] }}
+      }}
+    }} }}
+    """
+    assert shares(body, "n", "dims n in [1, 4096]") is may
+
+
+def test_branches_that_other_rounds_take_are_not_apart() -> None:
+    line = "for k in 2 { if i + k < 20 { out[i] = a[i] } else { out[i] = b[i] + a[39 - i] } }"
+    assert not shares(FLAT % line)
+
+
 @pytest.mark.parametrize("constant", ["inf", "nan", "0.5"])
 def test_floats_on_the_way(constant: str) -> None:
     assert shares(f"for i in 40 parallel {{ let v = a[i] + {constant}:f32 out[i] = v }}")
