@@ -33,8 +33,11 @@ from didyma.refimpl.ir.walk import map_expr, map_stmt, substitute
 FEWEST = 32  # vectors that make it worth while to write a body out for those, and for the rest
 
 
-def elementwise(facts: NestFacts, schedule: str = "pointwise") -> PrimFunc:
-    """Schedule a nest with one thread for each element, or each four."""
+def elementwise(facts: NestFacts, schedule: str = "pointwise", each: int = 1) -> PrimFunc:
+    """Schedule a nest with one thread for each element, or each four.
+
+    A thread does that ``each`` times, for elements that all threads of its block are apart.
+    """
     offsets = [(name, facts.offset(name, at)) for name, at in facts.accesses()]
     same = _contiguous(facts, offsets)
     widths = lanes.widths(facts) if _is_straight(facts.nest.body) else ()
@@ -44,44 +47,50 @@ def elementwise(facts: NestFacts, schedule: str = "pointwise") -> PrimFunc:
         for n in widths if firsts else ():
             part = lanes.part_of_size(facts, facts.nest.extents[-1], n)
             if part is not None and (wide := _wide_in_rows(facts, firsts, n)):
-                return _vector_in_rows(facts, wide, n, part, schedule)
-        return _by_element(facts, schedule)
+                return _vector_in_rows(facts, wide, n, part, schedule, each)
+        return _by_element(facts, schedule, each)
     numel = facts.nest.numel
     for n in widths:
         if lanes.suit(facts, same, n):
             if (part := lanes.part_of_size(facts, numel, n)) is not None:
-                return _vector(facts, same, n, part, schedule)
+                return _vector(facts, same, n, part, schedule, each)
             if facts.largest(numel) >= FEWEST * n:
-                return _vector_and_rest(facts, same, n, schedule)
+                return _vector_and_rest(facts, same, n, schedule, each)
     i = Var(facts.names.fresh("i"))
     body = _flat(facts.nest.body, same, i)
-    return facts.kernel(_spread(facts, i, numel, body), schedule, same)
+    return facts.kernel(_spread(facts, i, numel, body, each), schedule, same)
 
 
-def _spread(facts: NestFacts, i: Var, count: Expr, body: Stmt) -> Stmt:
-    """Run ``body`` for each ``i`` below ``count``, a thread each."""
+def _spread(facts: NestFacts, i: Var, count: Expr, body: Stmt, each: int = 1) -> Stmt:
+    """Run ``body`` for each ``i`` below ``count``: a thread for one, or for ``each``."""
     most = facts.largest(count)
     threads = facts.threads(max(32, most)) if most != 1 else 1
     block, thread = Var(facts.names.fresh("bx")), Var(facts.names.fresh("tx"))
-    at = ix.add(ix.mul(block, ix.index(threads)), thread)
-    inner: Stmt = Let(i, at, guarded(tail(i, count, threads), body))
-    grid = ix.ceildiv(count, ix.index(threads))
+    at = ix.add(ix.mul(block, ix.index(threads * each)), thread)
+    inner = guarded(tail(i, count, threads * each), body)
+    if each == 1:
+        inner = Let(i, at, inner)
+    else:
+        turn = Var(facts.names.fresh("turn"))
+        inner = Let(i, ix.add(at, ix.mul(turn, ix.index(threads))), inner)
+        inner = For(turn, ix.index(each), inner, LoopKind.UNROLLED)
+    grid = ix.ceildiv(count, ix.index(threads * each))
     inner = bound(thread, ix.index(threads), "threadIdx.x", inner)
     return bound(block, grid, "blockIdx.x", inner)
 
 
-def _by_element(facts: NestFacts, schedule: str) -> PrimFunc:
+def _by_element(facts: NestFacts, schedule: str, each: int) -> PrimFunc:
     nest = facts.nest
     if not nest.index:
         one = bound(Var(facts.names.fresh("tx")), ix.ONE, "threadIdx.x", nest.body)
         block = Var(facts.names.fresh("bx"))
         return facts.kernel(bound(block, ix.ONE, "blockIdx.x", one), schedule)
     if len(nest.index) == 1:
-        return facts.kernel(_spread(facts, nest.index[0], nest.numel, nest.body), schedule)
+        return facts.kernel(_spread(facts, nest.index[0], nest.numel, nest.body, each), schedule)
     i = Var(facts.names.fresh("i"))
     table = dict(zip(nest.index, ix.unflatten(i, nest.extents), strict=True))
     body = let_all(table, nest.body)
-    return facts.kernel(_spread(facts, i, nest.numel, body), schedule)
+    return facts.kernel(_spread(facts, i, nest.numel, body, each), schedule)
 
 
 def _contiguous(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> frozenset[str] | None:
@@ -172,14 +181,18 @@ def moved(s: Stmt, flat: frozenset[str], to: Callable[[str, tuple[Expr, ...]], E
     return on_stmt(s)
 
 
-def _vector(facts: NestFacts, same: frozenset[str], n: int, count: Expr, schedule: str) -> PrimFunc:
+def _vector(
+    facts: NestFacts, same: frozenset[str], n: int, count: Expr, schedule: str, each: int
+) -> PrimFunc:
     i, v = Var(facts.names.fresh("i")), Var(facts.names.fresh("v"))
     body = _flat(facts.nest.body, same, ix.add(ix.mul(i, ix.index(n)), v))
     loop = For(v, ix.index(n), body, LoopKind.VECTORIZED)
-    return facts.kernel(_spread(facts, i, count, loop), f"{schedule}_wide", same)
+    return facts.kernel(_spread(facts, i, count, loop, each), f"{schedule}_wide", same)
 
 
-def _vector_and_rest(facts: NestFacts, same: frozenset[str], n: int, schedule: str) -> PrimFunc:
+def _vector_and_rest(
+    facts: NestFacts, same: frozenset[str], n: int, schedule: str, each: int
+) -> PrimFunc:
     """Let a thread take ``n`` elements, and those behind an element each of the last few."""
     i, v = Var(facts.names.fresh("i")), Var(facts.names.fresh("v"))
     body, numel, size = facts.nest.body, facts.nest.numel, ix.index(n)
@@ -189,7 +202,7 @@ def _vector_and_rest(facts: NestFacts, same: frozenset[str], n: int, schedule: s
     loop = For(v, size, whole, LoopKind.VECTORIZED)
     either = If(ix.compare("lt", i, groups), loop, last)
     count = ix.add(groups, ix.mod(numel, size))
-    return facts.kernel(_spread(facts, i, count, either), f"{schedule}_wide", same)
+    return facts.kernel(_spread(facts, i, count, either, each), f"{schedule}_wide", same)
 
 
 def _firsts(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> Mapping[str, list[Poly]]:
@@ -222,7 +235,7 @@ def _wide_in_rows(facts: NestFacts, firsts: Mapping[str, list[Poly]], n: int) ->
 
 
 def _vector_in_rows(
-    facts: NestFacts, wide: frozenset[str], n: int, count: Expr, schedule: str
+    facts: NestFacts, wide: frozenset[str], n: int, count: Expr, schedule: str, each: int
 ) -> PrimFunc:
     nest, fresh = facts.nest, facts.names.fresh
     *outer, last = nest.index
@@ -250,5 +263,5 @@ def _vector_in_rows(
     loop = branches.apart(facts, body, known, vector)
     table = dict(zip((*outer, part), ix.unflatten(i, extents), strict=True))
     threads = facts.affine.expr(facts.affine.poly(ix.mul(*extents)))
-    spread = _spread(facts, i, threads, let_all(table, loop))
+    spread = _spread(facts, i, threads, let_all(table, loop), each)
     return facts.kernel(spread, f"{schedule}_wide", wide)

@@ -273,8 +273,8 @@ _SCHEDULES = (
     ),
     _slip(
         "a grid without its last block", "schedule/pointwise.py",
-        "grid = ix.ceildiv(count, ix.index(threads))",
-        "grid = ix.add(ix.floordiv(ix.sub(count, ix.ONE), ix.index(threads * 2)), ix.ONE)",
+        "grid = ix.ceildiv(count, ix.index(threads * each))",
+        "grid = ix.add(ix.floordiv(ix.sub(count, ix.ONE), ix.index(threads * each * 2)), ix.ONE)",
         "kernel",
     ),
     _slip(

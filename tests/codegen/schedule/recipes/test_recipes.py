@@ -216,3 +216,14 @@ def test_columns_are_split_also_where_each_term_has_a_factor(scaled: bool) -> No
     (point, *_) = next(points(lower(m.entry, m), Options()))
     assert (point.recipe, point.table["side"]) == ("split", 32)
     assert point.table["parts"] > 16
+
+
+def test_threads_of_many_gathered_rows_wait_for_two_at_once_in_small_blocks() -> None:
+    g = Graph()
+    x, at = g.param("x", 5, 4096), g.param("at", 7000, dtype=DType.I64)
+    m = primitive(g.module(g("gather", x, at, axis=0)))
+    ((point,), *_) = points(lower(m.entry, m), Options())
+    assert point == Point.of("gather", block=128, each=2, wide=1)
+    few, _, _ = MODULES["gather"]
+    ((point,), *_) = points(lower(few.entry, few), Options())
+    assert point.table["each"] == 1
