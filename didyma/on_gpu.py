@@ -184,5 +184,6 @@ def means(c: Compiled) -> tuple[str, ...]:
     why = obstacle(c.program)
     graph = f"from {FEWEST} launches on, repeated calls replay them as one CUDA graph"
     how = f"by the wrapper, launch by launch: {why}" if why else f"prepared for each shape; {graph}"
-    order = "read where they are in row-major order, else copied into it by one kernel on the GPU"
-    return f"calls with arrays on a GPU are {how}", f"inputs there are {order}"
+    order = "read where they are in row-major order, from a multiple of 16 bytes on"
+    others = "others are copied first, each by one kernel on the GPU"
+    return f"calls with arrays on a GPU are {how}", f"inputs there are {order}; {others}"

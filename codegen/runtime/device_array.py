@@ -118,7 +118,8 @@ def borrow(
 ) -> DeviceArray:
     """Borrow an array on a GPU for work on CUDA's default stream.
 
-    ``pack`` makes the copy of one that is not in row-major order.
+    ``pack`` makes the copy of one that is not in row-major order, or begins at an address at which
+    kernels cannot load 16 bytes.
 
     Errors: ``device-mismatch`` for one on another GPU, ``input-dtype``, and as ``pack``.
     """
@@ -136,7 +137,7 @@ def borrow(
             "device-mismatch", type(array).__name__, got=f"an array on GPU {found.device[1]}",
             want=f"one on GPU {device}, where the program runs",
         )  # fmt: skip
-    if not found.is_packed:
+    if not found.is_packed or (pack is not refused and found.address % dlpack.ALIGNED):
         return pack(found)
     return DeviceArray(found.address, found.dtype, found.shape, device, found.owner)
 

@@ -19,6 +19,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
 
 CPU, CUDA = 1, 2  # DLPack's numbers of kinds of devices
+ALIGNED = 16  # bytes: kernels have accesses as wide, at multiples of it from where an array begins
 _NAME = b"dltensor"
 _CODES: dict[DType, int] = {
     **dict.fromkeys((DType.I8, DType.I16, DType.I32, DType.I64), 0),

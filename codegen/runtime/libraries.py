@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from didyma.codegen.runtime.device_array import DeviceArray
+from didyma.codegen.runtime.dlpack import ALIGNED
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
 
@@ -25,7 +26,8 @@ class Library(Protocol):
     def take(self, x: Any) -> tuple[Any, Hashable] | None:
         """Return an array in row-major order and what says its dtype and shape.
 
-        It is the array itself, or else a copy made on the GPU.  None for an array that has to be
+        It is the array itself, or else a copy made on the GPU, also of one that begins at an
+        address at which kernels cannot load 16 bytes.  None for an array that has to be
         borrowed in another way, or cannot be.
         """
         ...
@@ -86,6 +88,8 @@ class Torch:
             return None
         if not x.is_contiguous():
             x = x.contiguous()
+        if x.data_ptr() % ALIGNED:  # such as x[1:]
+            x = x.clone()
         return None if x.is_neg() else (x, (x.dtype, x.shape))
 
     def address(self, x: Any) -> int:
@@ -131,6 +135,8 @@ class Cupy:
             return None
         if not x.flags.c_contiguous:
             x = self._cupy.ascontiguousarray(x)
+        if x.data.ptr % ALIGNED:
+            x = x.copy()
         return x, (x.dtype, x.shape)
 
     def address(self, x: Any) -> int:

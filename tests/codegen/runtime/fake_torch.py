@@ -31,6 +31,9 @@ class Tensor:
     def T(self) -> Tensor:  # noqa: N802 - PyTorch's name
         return Tensor(self._gpu, self.values.T, self._owner)
 
+    def __getitem__(self, key: slice) -> Tensor:
+        return Tensor(self._gpu, self.values[key], self._owner)
+
     def get_device(self) -> int:
         return 0
 
@@ -42,6 +45,10 @@ class Tensor:
 
     def contiguous(self) -> Tensor:
         self._gpu.log.append(("contiguous", 0))
+        return put(self._gpu, self.values)
+
+    def clone(self) -> Tensor:
+        self._gpu.log.append(("clone", 0))
         return put(self._gpu, self.values)
 
     def data_ptr(self) -> int:

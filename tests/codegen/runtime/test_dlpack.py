@@ -105,6 +105,18 @@ def test_an_array_by_the_cuda_array_interface() -> None:
         borrow(got, 0)
 
 
+@pytest.mark.parametrize(("address", "packs"), [(4096, 0), (4112, 0), (4100, 1)])
+def test_an_array_between_wide_accesses_is_packed(address: int, packs: int) -> None:
+    given, packed = DeviceArray(address, DType.F32, (8,), 1, None), list[dlpack.Borrowed]()
+
+    def pack(found: dlpack.Borrowed) -> DeviceArray:
+        packed.append(found)
+        return given
+
+    borrow(given, 1, pack)
+    assert len(packed) == packs
+
+
 def test_a_device_array_says_what_it_is() -> None:
     a = DeviceArray(256, DType.F64, (3, 2), 1, None)
     assert a.__cuda_array_interface__["typestr"] == "<f8"

@@ -187,6 +187,19 @@ def test_an_array_in_another_order_is_copied_on_the_gpu(gpu: Gpu, tmp_path: Path
     assert dd.interpret(two, np.ascontiguousarray(x.T), w).contains(tuple(y.values for y in out))
 
 
+@pytest.mark.parametrize(("first", "copies"), [(0, []), (1, ["clone"]), (4, [])])
+def test_an_array_that_begins_between_wide_accesses_is_copied(
+    gpu: Gpu, tmp_path: Path, first: int, copies: list[str]
+) -> None:
+    exe = compiled(two, engine(tmp_path))
+    x, w = np.random.default_rng(1).random((8, 12), np.float32), np.arange(16, dtype=np.float32)
+    gpu.log.clear()
+    out = exe(put(gpu, x), put(gpu, w)[first : first + 12])
+    assert events(gpu, "clone") == copies
+    truth = dd.interpret(two, x, w[first : first + 12])
+    assert truth.contains(tuple(y.values for y in out))
+
+
 def test_results_that_do_not_fit_are_refused_and_others_made(gpu: Gpu, tmp_path: Path) -> None:
     exe = compiled(chain, engine(tmp_path))
     x = put(gpu, square(60))
