@@ -143,7 +143,8 @@ def compile(
     file or mapping pins them, as ``Executable.choices`` records them.
 
     A program for the usual target, ``portable``, is compiled for the one that the engine prefers:
-    for ``cpu`` on engine ``host``, whose model gives each result to one thread.
+    for ``cpu`` on engine ``host``, whose model gives each result to one thread, and for the
+    architecture of the GPU on ``cuda``, where that is a target.
 
     Errors: ``not-a-program``, ``unknown-engine``, ``unknown-planner``, ``bad-engine``,
     ``bad-planner``, ``unknown-extern``, ``unknown-primitive``, ``bad-kernel``,

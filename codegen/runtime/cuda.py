@@ -29,7 +29,7 @@ from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature
 from didyma.codegen.runtime.nvrtc import SOUND, NvrtcCompiler
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
-from didyma.refimpl.ir.target import PORTABLE, TARGETS
+from didyma.refimpl.ir.target import of_architecture
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ class Cuda:
         major, minor = self.device.compute_capability()
         own = "a" if major >= 9 else ""  # the architecture's own instructions
         architecture = f"sm_{major}{minor}{own}"
-        known = (t for t in TARGETS.values() if t.architecture == architecture)
-        self.targets = (PORTABLE, *known)
+        self.targets = of_architecture(architecture)
         self._compiler = NvrtcCompiler(architecture)
         if not self._compiler.sound:
             warnings.warn(

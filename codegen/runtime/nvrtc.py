@@ -18,6 +18,7 @@ from didyma.codegen.emit import prelude
 from didyma.codegen.intrinsics import extended
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
+from didyma.refimpl.ir.target import of_architecture
 from didyma.refimpl.ir.types import Array, DType
 
 ARCHITECTURE = "sm_90a"
@@ -118,6 +119,7 @@ class Nvrtc:
 
     def __init__(self, architecture: str = ARCHITECTURE) -> None:
         self._compiler = NvrtcCompiler(architecture)
+        self.targets = of_architecture(architecture)
 
     def load(self, text: KernelText) -> NvrtcLoaded:
         """Compile kernel text; DidymaError ``kernel-text`` with the line at fault."""

@@ -19,8 +19,10 @@ import didyma as dd
 from didyma.bench.peers import JAX, TORCH
 from didyma.bench.workloads import Workload, least_bytes
 from didyma.codegen.options import Options
+from didyma.codegen.runtime.registry import engine
 from didyma.refimpl.errors import EngineMissing
 from didyma.refimpl.ir.types import DType
+from didyma.tuning import suited
 
 PEERS = ("torch", "torch.compile", "torch.max-autotune", "jax")
 OWN = "didyma"
@@ -49,8 +51,6 @@ class Timed:
 
 def require() -> None:
     """Raise EngineMissing unless this machine has a GPU, PyCUDA, NVRTC and PyTorch."""
-    from didyma.codegen.runtime.registry import engine
-
     engine("cuda")
     try:
         torch = import_module("torch")
@@ -73,6 +73,7 @@ def run(workloads: Sequence[Workload], peers: Sequence[str], options: Options) -
     Errors: EngineMissing as of ``require``.
     """
     require()
+    options = suited(options, engine("cuda"))
     copy = _Copy()
     for w in workloads:
         yield from _timed(w, peers, options, copy)

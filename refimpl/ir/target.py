@@ -126,3 +126,12 @@ SM_90A = replace(
 )
 
 TARGETS: Mapping[str, Target] = MappingProxyType({t.name: t for t in (PORTABLE, CPU, SM_90A)})
+
+
+def of_architecture(name: str) -> tuple[Target, ...]:
+    """Return the targets that a GPU of an architecture has, the one that suits it best first.
+
+    >>> [t.name for t in of_architecture("sm_90a")], [t.name for t in of_architecture("sm_80")]
+    (['sm_90a', 'portable'], ['portable'])
+    """
+    return (*(t for t in TARGETS.values() if t.architecture == name), PORTABLE)

@@ -21,6 +21,7 @@ from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select.choice import ranked
+from didyma.tuning import suited
 
 
 def pinned(w: Workload, options: Options, most: int) -> Iterator[tuple[str, Options]]:
@@ -37,7 +38,7 @@ def pinned(w: Workload, options: Options, most: int) -> Iterator[tuple[str, Opti
 def judged(w: Workload, on: Engine, most: int) -> tuple[int, list[str]]:
     """Judge a workload by each choice; return how many there were, and what was wrong."""
     wrong, count = list[str](), 0
-    for text, options in pinned(w, Options(), most):
+    for text, options in pinned(w, suited(Options(), on), most):
         count += 1
         report = dd.check(w.program(), engines=[on], options=options, tries=1)
         wrong += [f"{w.name}: {text}: {f.level} {f.where}: {f.message}" for f in report.findings]
