@@ -1,26 +1,34 @@
-"""gcc or clang as the host's compiler: slower to start than TinyCC, faster code."""
+"""gcc, clang or Zig as the host's compiler: slower to start than TinyCC, faster code."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib.util
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from didyma.codegen.runtime.native import Native
 from didyma.refimpl.errors import DidymaError, EngineMissing
 
-# Wrapping integers, no contraction and no aliasing rules: the meaning that kernel text has.
+# Vectors as wide as this CPU has, wrapping integers, no contraction and no aliasing rules: the
+# meaning that kernel text has.  Nothing reads errno or floating-point flags, and no option lets a
+# compiler change a value.
 OPTIONS = (
-    "-O2", "-std=gnu11", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing",
-    "-shared", "-fPIC", "-w", "-x", "c",
+    "-O3", "-march=native", "-std=gnu11", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing",
+    "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC", "-w", "-x", "c",
 )  # fmt: skip
+NAMES = ("clang", "gcc", "zig")  # the order of preference
+HELP = "install gcc or clang, or: python3 -m pip install ziglang"
+_PROBE = "int one__(void) { return 1; }\n"
 
 
 def cache_folder() -> Path:
@@ -40,31 +48,131 @@ def store(path: Path, data: bytes) -> None:
     Path(f.name).replace(path)
 
 
-class CCompiler:
-    """A C compiler by its command; shared objects are kept in ``cache``."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A C compiler of this machine: its name, how to start it, and what it says of its version."""
 
-    def __init__(self, command: str, cache: Path | None = None) -> None:
-        found = shutil.which(command)
-        if found is None:
-            raise EngineMissing(
-                "engine-missing",
-                f"host with {command}",
-                got=f"no {command} on PATH",
-                want="a C compiler",
-                help="install gcc or clang, or use the default compiler, tcc",
-            )
-        version = subprocess.run([found, "--version"], capture_output=True, check=True, text=True)
-        self._command = found
-        self._version = version.stdout
+    name: str
+    command: tuple[str, ...]
+    version: str
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that it is given; Zig would check for undefined behaviour otherwise."""
+        return (*OPTIONS, "-fno-sanitize=all") if self.name == "zig" else OPTIONS
+
+
+def find(name: str) -> Found:
+    """Find a compiler by its name or command.
+
+    ``zig`` is the command ``zig cc``, or that of the Python package ``ziglang``.  EngineMissing
+    where it is not installed, or does not start.
+
+    >>> find("no-such-compiler")
+    Traceback (most recent call last):
+    didyma.refimpl.errors.EngineMissing: engine-missing at `host with no-such-compiler`
+      got:  no no-such-compiler on PATH
+      want: a C compiler
+      help: install gcc or clang, or: python3 -m pip install ziglang
+    """
+    if (command := _command(name)) is None:
+        raise EngineMissing(
+            "engine-missing",
+            f"host with {name}",
+            got=f"no {name} on PATH",
+            want="a C compiler",
+            help=HELP,
+        )
+    return Found(name, command, _version(name, command))
+
+
+def _command(name: str) -> tuple[str, ...] | None:
+    if (path := shutil.which(name)) is not None:
+        return (path, "cc") if name == "zig" else (path,)
+    if name == "zig" and has_package():
+        return (sys.executable, "-m", "ziglang", "cc")
+    return None
+
+
+def has_package() -> bool:
+    """Return whether the Python package ``ziglang`` is installed."""
+    return importlib.util.find_spec("ziglang") is not None
+
+
+@cache
+def _version(name: str, command: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, check=True, text=True, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError) as e:
+        raise broken(name, str(e)) from e
+    return done.stdout
+
+
+def broken(name: str, said: str) -> EngineMissing:
+    """Return the error of a compiler that is installed and does not work."""
+    return EngineMissing(
+        "engine-missing",
+        f"host with {name}",
+        got=f"{name} does not work: {said}",
+        want="a C compiler that makes shared libraries",
+        help=f"mend it, or use another: {HELP}",
+    )
+
+
+def all_found() -> tuple[Found, ...]:
+    """Return the compilers of this machine that start, the preferred first."""
+    found: list[Found] = []
+    for name in NAMES:
+        try:
+            found.append(find(name))
+        except EngineMissing:
+            continue
+    return tuple(found)
+
+
+@cache
+def cpu() -> str:
+    """Return what tells this CPU from others that run other instructions."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    told = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
+    return "\n".join([platform.machine(), *sorted(told)])
+
+
+class CCompiler:
+    """A C compiler; shared objects are kept in ``cache``, by all that their content depends on."""
+
+    def __init__(self, which: str | Found, cache: Path | None = None) -> None:
+        self.found = find(which) if isinstance(which, str) else which
         self._cache = cache or cache_folder() / "host"
 
+    def path(self, source: str) -> Path:
+        """Return where the object of a text is kept."""
+        key = "\0".join((source, self.found.version, cpu(), *self.found.options))
+        return self._cache / f"{hashlib.sha256(key.encode()).hexdigest()}.so"
+
     def compile(self, source: str, where: str, symbols: Iterable[str]) -> Native:
-        """Compile C text; DidymaError ``kernel-text`` with the compiler's messages."""
-        key = "\0".join((source, self._version, *OPTIONS))
-        path = self._cache / f"{hashlib.sha256(key.encode()).hexdigest()}.so"
+        """Compile C text.
+
+        DidymaError ``kernel-text`` with the compiler's messages; EngineMissing for a compiler that
+        compiles nothing.
+        """
+        path = self.path(source)
         if not path.exists():
             store(path, self._build(source, where))
-        lib = ctypes.CDLL(str(path))
+        try:
+            lib = ctypes.CDLL(str(path))
+        except OSError:  # cut short when a disk was full, say
+            store(path, self._build(source, where))
+            try:
+                lib = ctypes.CDLL(str(path))
+            except OSError as e:
+                path.unlink(missing_ok=True)
+                raise broken(self.found.name, str(e)) from e
         # The handle is not closed: code of it may still be on a stack of an abandoned thread.
         native = Native(partial(id, lib))
         for s in symbols:
@@ -72,20 +180,32 @@ class CCompiler:
         return native
 
     def _build(self, source: str, where: str) -> bytes:
+        code, said, made = self._run(source)
+        if made is not None:
+            return made
+        if self._run(_PROBE)[2] is None:
+            raise broken(self.found.name, said or f"it ends with {code}")
+        raise DidymaError(
+            "kernel-text",
+            where,
+            got=said or "no message",
+            want=f"C that {self.found.name} compiles",
+        )
+
+    def _run(self, source: str) -> tuple[int, str, bytes | None]:
+        """Return the exit code, the first error of the messages, and the object."""
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "kernels.so"
-            done = subprocess.run(
-                [self._command, *OPTIONS, "-o", str(out), "-", "-lm"],
-                input=source,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                raise DidymaError(
-                    "kernel-text",
-                    where,
-                    got=done.stderr.strip().splitlines()[0] if done.stderr else "no message",
-                    want=f"C that {Path(self._command).name} compiles",
+            command: Sequence[str] = [
+                *self.found.command, *self.found.options, "-o", str(out), "-", "-lm"
+            ]  # fmt: skip
+            try:
+                done = subprocess.run(
+                    command, input=source, capture_output=True, text=True, check=False
                 )
-            return out.read_bytes()
+            except OSError as e:
+                raise broken(self.found.name, str(e)) from e
+            lines = done.stderr.strip().splitlines() or [""]
+            said = next((line for line in lines if "error:" in line), lines[0])
+            made = out.read_bytes() if not done.returncode and out.exists() else None
+            return done.returncode, said, made

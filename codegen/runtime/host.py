@@ -21,7 +21,7 @@ import numpy as np
 
 from didyma.codegen.emit import prelude
 from didyma.codegen.runtime.compiler import CCompiler
-from didyma.codegen.runtime.engine import Fault, KernelFault
+from didyma.codegen.runtime.engine import Fault, KernelFault, Loaded
 from didyma.codegen.runtime.geometry import (
     Geometries,
     Geometry,
@@ -87,41 +87,42 @@ class Host:
     """Engine ``host``.
 
     ``compiler`` is ``tcc``, in process, or the command of gcc or clang, whose output is kept in
-    ``cache``.  ``order`` is that of threads in a block and of blocks in a grid; a number shuffles
-    them by that seed.  A race shows as a difference between orders.
+    ``cache``, or an object.  ``order`` is that of threads in a block and of blocks in a grid; a
+    number shuffles them by that seed.  A race shows as a difference between orders.
     """
 
     name = "host"
     targets: tuple[Target, ...] = (CPU, PORTABLE, SM_90A)
 
     def __init__(
-        self, compiler: str = "tcc", order: Order = "forward", cache: Path | None = None
+        self,
+        compiler: str | CCompiler = "tcc",
+        order: Order = "forward",
+        cache: Path | None = None,
     ) -> None:
-        self._compiler: _Compiles = TinyCC() if compiler == "tcc" else CCompiler(compiler, cache)
-        self._prelude = prelude.load("host")
-        self._driver = (files(prelude) / "driver.c").read_text(encoding="utf-8")
+        if isinstance(compiler, CCompiler):
+            self._compiler: _Compiles = compiler
+        else:
+            self._compiler = TinyCC() if compiler == "tcc" else CCompiler(compiler, cache)
+        self.prelude = prelude.load("host")
+        self.driver = (files(prelude) / "driver.c").read_text(encoding="utf-8")
         self._stage = _Stage(order)
         self._local = threading.local()
 
-    def load(self, text: KernelText) -> HostLoaded:
+    def load(self, text: KernelText) -> Loaded:
         """Compile kernel text; DidymaError ``kernel-text`` where it is not C.
 
         DidymaError ``target-lacks`` for kernels of clusters, whose blocks run at once.
         """
-        for s in (s for s in text.kernels if s.cluster > 1):
-            raise DidymaError(
-                "target-lacks", s.name, got=f"clusters of {s.cluster} blocks",
-                want="kernels whose blocks run one after another, as on this engine",
-                help="engines simt and cuda run clusters; a target without makes none",
-            )  # fmt: skip
-        unit, parts = assemble(text, self._prelude, self._driver)
+        refuse_clusters(text)
+        unit, parts = assemble(text, self.prelude, self.driver)
         where = ", ".join(s.name for s in text.kernels)
         native = self._compiler.compile(unit, where, [f"launch_{s.name}__" for s in text.kernels])
         return HostLoaded(text, parts, native, self._stage)
 
     def allocate(self, nbytes: int) -> HostBuffer:
         """Return poisoned bytes between guard bytes."""
-        buffer = _fresh(nbytes)
+        buffer = fresh(nbytes)
         buffer.array.fill(POISON)
         return buffer
 
@@ -143,7 +144,7 @@ class Host:
     def upload(self, array: Array) -> HostBuffer:
         """Return a new buffer with the array's bytes, packed where its dtype is."""
         array = to_memory(array)
-        buffer = _fresh(array.nbytes)
+        buffer = fresh(array.nbytes)
         buffer.array[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return buffer
 
@@ -162,7 +163,7 @@ class Host:
         """Return poisoned bytes of a region from this thread's pool."""
         assert nbytes <= PORTABLE.stack, "too much for the stack"
         regions = self._regions()
-        region = regions.pop() if regions else _fresh(PORTABLE.stack)
+        region = regions.pop() if regions else fresh(PORTABLE.stack)
         buffer = HostBuffer(region.array[:nbytes], region.address)
         buffer.guard()
         buffer.array.fill(POISON)
@@ -223,7 +224,7 @@ class HostLoaded:
             return
         found = self._stage.run(k, g, [b.address for b in buffers], words(k.signature, scalars))
         faults = [located(_describe(found, k), self.text)] if found[0] else []
-        faults += _written(k.signature, buffers)
+        faults += written(k.signature, buffers)
         if faults:
             raise KernelFault(faults)
 
@@ -315,7 +316,18 @@ class _Stage:
         return self._block_orders[count]
 
 
-def _fresh(nbytes: int) -> HostBuffer:
+def refuse_clusters(text: KernelText) -> None:
+    """Raise DidymaError ``target-lacks`` for kernels whose blocks run at once."""
+    for s in (s for s in text.kernels if s.cluster > 1):
+        raise DidymaError(
+            "target-lacks", s.name, got=f"clusters of {s.cluster} blocks",
+            want="kernels whose blocks run one after another, as on this engine",
+            help="engines simt and cuda run clusters; a target without makes none",
+        )  # fmt: skip
+
+
+def fresh(nbytes: int) -> HostBuffer:
+    """Return bytes that hold anything, between guard bytes."""
     raw = np.empty(nbytes + 2 * ALIGNMENT + GUARD, np.uint8)
     start: int = raw.__array_interface__["data"][0]
     skip = -start % ALIGNMENT + ALIGNMENT
@@ -324,7 +336,7 @@ def _fresh(nbytes: int) -> HostBuffer:
     return buffer
 
 
-def _written(s: Signature, buffers: Sequence[HostBuffer]) -> list[Fault]:
+def written(s: Signature, buffers: Sequence[HostBuffer]) -> list[Fault]:
     """Faults for guard bytes that a kernel wrote; the bytes are mended.
 
     Where buffers share guard bytes, the blame is on an output.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.emit.intrinsics import NBYTES, c_type
@@ -36,10 +37,19 @@ class KernelPart:
     arrays: tuple[str, ...]
 
 
-def assemble(text: KernelText, prelude: Prelude, driver: str) -> tuple[str, dict[str, KernelPart]]:
-    """Return the translation unit and its kernels; each has an entry ``launch_<name>__``."""
-    lead, parts = split(text.source)
-    body = lead + "".join(p.source for p in parts.values())
+def assemble(
+    text: KernelText, prelude: Prelude, driver: str, only: Sequence[str] | None = None
+) -> tuple[str, dict[str, KernelPart]]:
+    """Return the translation unit and its kernels; each has an entry ``launch_<name>__``.
+
+    With ``only`` it has no other kernels than these, on the lines where they were.
+    """
+    lead, every = split(text.source)
+    chosen = every.keys() if only is None else only
+    parts = {name: p for name, p in every.items() if name in chosen}
+    body = lead + "".join(
+        p.source if name in parts else "\n" * p.source.count("\n") for name, p in every.items()
+    )
     barriers = any(p.barriers for p in parts.values())
     unit = (
         extended(prelude, text.intrinsics).select(body),
@@ -49,7 +59,7 @@ def assemble(text: KernelText, prelude: Prelude, driver: str) -> tuple[str, dict
         '#line 1 "kernel text"',
         body,
         '#line 1 "entries"',
-        *(_entry(s, parts[s.name]) for s in text.kernels),
+        *(_entry(s, parts[s.name]) for s in text.kernels if s.name in parts),
     )
     return "\n".join(unit), parts
 
@@ -108,16 +118,21 @@ def _nbytes(dtype: str) -> int:
     return NBYTES[scalar] * int(lanes[1] if lanes else 1)
 
 
-def _entry(s: Signature, part: KernelPart) -> str:
+def arguments(s: Signature) -> list[str]:
+    """Return the arguments of a kernel as C expressions of the words ``a`` of a launch."""
     n = len(s.buffers)
     args = [f"(void *)a[{i}]" for i in range(n)]
     args += [f"(i64)a[{n + i}]" for i in range(len(s.dims))]
     for i, (_, d) in enumerate(s.scalars, n + len(s.dims)):
         args.append(f"((union {{ u64 word; {c_type(d)} value; }}){{a[{i}]}}).value")
+    return args
+
+
+def _entry(s: Signature, part: KernelPart) -> str:
     gaps = ", ".join(map(str, part.gaps))
     shared = f"{part.shared}, {len(part.gaps) if part.shared else 0}, gaps"
     return f"""\
-static void call_{s.name}__(u64 *a) {{ {s.name}({", ".join(args)}); }}
+static void call_{s.name}__(u64 *a) {{ {s.name}({", ".join(arguments(s))}); }}
 void launch_{s.name}__(Launch__ *l) {{
   static const u32 gaps[] = {{{gaps}}};
   static const Shared__ shared = {{{shared}}};

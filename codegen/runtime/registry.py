@@ -10,7 +10,7 @@ from didyma.codegen.runtime.engine import Engine
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.target import PORTABLE, Target
 
-NAMES = ("simt", "host", "nvrtc", "cuda")
+NAMES = ("simt", "host", "host-fast", "nvrtc", "cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,10 @@ def _made(name: str, checked: bool) -> Engine:
             from didyma.codegen.runtime.host import Host
 
             return Host()
+        case "host-fast":
+            from didyma.codegen.runtime.fast.engine import HostFast
+
+            return HostFast(checked=checked)
         case "nvrtc":
             from didyma.codegen.runtime.nvrtc import Nvrtc
 
@@ -105,12 +109,13 @@ def probe(name: str) -> Availability:
     True
     """
     try:
-        engine(name)
+        made = engine(name)
     except DidymaError as e:
         if isinstance(e, EngineMissing) or name not in NAMES:
             return Availability(name, False, e.got, e.help)
         raise
-    return Availability(name, True, _WHAT.get(name) or _from(name), "")
+    about: str = getattr(made, "about", "")
+    return Availability(name, True, about or _WHAT.get(name) or _from(name), "")
 
 
 def _from(name: str) -> str:

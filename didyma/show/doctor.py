@@ -12,6 +12,7 @@ from didyma.codegen.runtime.registry import Availability
 from didyma.show.console import console, line, paragraph, put
 
 Record: TypeAlias = Mapping[str, Any]
+Compilers: TypeAlias = Mapping[str, Any]
 
 
 def record(
@@ -20,11 +21,17 @@ def record(
     formats: Sequence[Availability],
     extras: Sequence[Availability],
     versions: Mapping[str, str | None],
+    compilers: Compilers,
 ) -> dict[str, Any]:
-    """Return what can run here as a record; ``versions`` has None for what is not installed."""
+    """Return what can run here as a record; ``versions`` has None for what is not installed.
+
+    ``compilers`` says which C compilers were ``found``, and gives ``advice`` on speed.
+    """
     found = {"engines": engines, "peers": peers, "formats": formats, "extras": extras}
     return {
         **{kind: [_availability(a) for a in some] for kind, some in found.items()},
+        "compilers": list(compilers["found"]),
+        "faster": compilers["advice"],
         "versions": dict(versions),
     }
 
@@ -48,6 +55,9 @@ def tables(r: Record) -> None:
         for a in rows:
             if not a["runs"]:
                 line(out, f"{mend} {a['name']}: {a['mend']}")
+    for a in r["compilers"]:
+        line(out, f"compiler {a['name']}: {a['version']}")
+    line(out, r["faster"])
     present = [f"{name} {v}" for name, v in r["versions"].items() if v is not None]
     absent = [name for name, v in r["versions"].items() if v is None]
     paragraph(out, f"found: {', '.join(present)}")

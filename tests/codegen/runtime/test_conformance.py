@@ -20,7 +20,7 @@ def suite() -> list[LaunchCase]:
     return list(emitting.suite())
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "nvrtc"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("nvrtc", "host-fast")])
 def test_engine_passes_every_case(name: str, suite: list[LaunchCase]) -> None:
     state = probe(name)
     if not state.runs:

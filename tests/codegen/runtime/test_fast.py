@@ -1,0 +1,205 @@
+"""The engine ``host-fast`` computes what ``host`` does, bit by bit, and finds its compiler."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import didyma as dd
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime import compiler
+from didyma.codegen.runtime.fast import engine as fast
+from didyma.codegen.runtime.fast.engine import HostFast
+from didyma.codegen.runtime.fast.units import units
+from didyma.codegen.runtime.host import Host
+from didyma.fuzz import levels
+from didyma.fuzz.conform import Runner
+from didyma.oracle.conformance import conform, structure
+from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.types import Array
+from tests.codegen import graphs
+from tests.codegen.runtime.texts import kernel
+from tests.didyma.cli import didyma
+
+pytestmark = pytest.mark.skipif(not compiler.all_found(), reason="no gcc, clang or Zig here")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> HostFast:
+    return HostFast(cache=tmp_path_factory.mktemp("objects"))
+
+
+@pytest.mark.parametrize("start", [0, 10])
+def test_drawn_programs_give_the_bits_of_tinycc(start: int, shared: HostFast) -> None:
+    host, compared = Host(), 0
+    for seed in range(start, start + 10):
+        m = graphs.graph(seed, symbolic=seed % 2 == 1)
+        inputs = graphs.operands(m, seed, graphs.bindings(m, seed))
+        c = compile(m)
+        for got, want in zip(
+            levels.runner(c, shared)(shared, inputs),
+            levels.runner(c, host)(host, inputs),
+            strict=True,
+        ):
+            assert graphs.same_bits(got, want), seed
+            compared += want.size
+    assert compared > 100
+
+
+def rows(x: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(x, axis=-1)
+
+
+def turned(x: dd.Tensor) -> dd.Tensor:
+    return dd.permute_dims(x, (1, 0)) + 1
+
+
+def product(x: dd.Tensor) -> dd.Tensor:
+    return x @ dd.permute_dims(x, (1, 0))
+
+
+def running(x: dd.Tensor) -> dd.Tensor:
+    return dd.cumulative_sum(x, axis=1)
+
+
+def windows(x: dd.Tensor) -> dd.Tensor:
+    image = dd.reshape(x, (1, 3, 50, 40))
+    return dd.conv(image, dd.reshape(x[:27, :4], (4, 3, 3, 3)), padding=1)
+
+
+SHAPES = [rows, turned, product, running, windows]
+
+
+@pytest.mark.parametrize("target", ["portable", "cpu"])
+@pytest.mark.parametrize("f", SHAPES, ids=lambda f: str(f.__name__))
+def test_kernels_of_every_shape_give_the_bits_of_tinycc(
+    f: Callable[[dd.Tensor], dd.Tensor], target: str, shared: HostFast
+) -> None:
+    """Threads that meet at barriers, tails, runs that end within a row, strided rows."""
+    program = dd.trace(dd.f32[60, 100])(f)
+    x = np.random.default_rng(1).standard_normal((60, 100)).astype(np.float32)
+    c = compile(program.module, dd.Options(target=target))
+    got, want = (levels.runner(c, e)(e, [x])[0] for e in (shared, Host()))
+    assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
+def test_every_one_of_these_kernels_runs_as_lanes(shared: HostFast) -> None:
+    parts = (shared.prelude, shared.blocks, shared.driver)
+    for f in SHAPES:
+        text = compile(dd.trace(dd.f32[60, 100])(f).module).text
+        assert all(u.part is None for u in units(text, *parts)), f.__name__
+
+
+def test_loops_of_one_thread_keep_their_order(shared: HostFast, tmp_path: Path) -> None:
+    """gcc takes the promise that lanes are apart for the loop around those of a single lane."""
+    file = tmp_path / "steps.dym"
+    file.write_text(
+        "primfunc @steps(a: u32[64], b: u32[64]) writes (b) {\n"
+        "  for i in 63 {\n    b[i + 1] = b[i] + a[i]\n  }\n}\n"
+    )
+    assert dd.check(dd.load(file), engines=shared).agree
+
+
+def test_it_passes_the_suite_of_structure(shared: HostFast) -> None:
+    cases = [c for c in structure.cases() if "f32" in c.name or "scan" in c.name]
+    assert not [o for o in conform(cases, Runner(shared)) if o.wrong]
+
+
+def test_guard_bytes_are_looked_at_where_it_checks(shared: HostFast) -> None:
+    from tests.codegen.runtime.test_host import fault
+
+    kind, *_ = fault(shared, kernel("  y[threadIdx.x + 1] = x[threadIdx.x];"))
+    assert kind == "guard"
+
+
+def test_threads_share_blocks_and_results_repeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fast, "WORTH", 0.0)
+    x = np.random.default_rng(1).standard_normal((300, 100)).astype(np.float32)
+    found: list[Array] = []
+    for threads in (1, 2, 5):
+        run = dd.compile(
+            dd.trace(dd.f32[300, 100])(product), engine=HostFast(threads=threads, cache=tmp_path)
+        )
+        found += [np.asarray(run(x)) for _ in range(3)]
+    assert all(np.array_equal(a.view(np.uint32), found[0].view(np.uint32)) for a in found)
+
+
+# The compiler
+
+
+def test_objects_are_kept_by_what_they_depend_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c = fast.compiler(cache=tmp_path)
+    source = "int two__(void) { return 2; }\n"
+    c.compile(source, "two", ["two__"])
+    (kept,) = tmp_path.iterdir()
+    assert kept == c.path(source)
+    monkeypatch.setattr(compiler.CCompiler, "_build", None)  # nothing is compiled again
+    fast.compiler(cache=tmp_path).compile(source, "two", ["two__"])
+    assert c.path(source + " ") != kept
+    monkeypatch.setattr(compiler, "cpu", lambda: "another CPU")
+    assert c.path(source) != kept
+
+
+def test_an_object_that_was_cut_short_is_made_again(tmp_path: Path) -> None:
+    c = fast.compiler(cache=tmp_path)
+    source = "int three__(void) { return 3; }\n"
+    c.path(source).write_bytes(b"\x7fELF")
+    assert c.compile(source, "three", ["three__"]).addresses["three__"]
+
+
+def test_text_that_is_not_c(tmp_path: Path) -> None:
+    with pytest.raises(DidymaError, match="kernel-text") as e:
+        HostFast(cache=tmp_path).load(kernel("  y[0] = nothing;"))
+    assert "nothing" in e.value.got
+
+
+def alone(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Leave only the commands of a folder, and no Python package, to find compilers in."""
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(compiler, "has_package", lambda: False)
+
+
+def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone(monkeypatch, tmp_path)
+    with pytest.raises(EngineMissing, match="neither clang nor gcc nor Zig") as e:
+        HostFast()
+    assert "pip install ziglang" in e.value.help
+    said = didyma("doctor", "--json").json
+    assert said["compilers"] == []
+    assert "pip install ziglang" in said["faster"]
+    (row,) = (x for x in said["engines"] if x["name"] == "host-fast")
+    assert (row["runs"], row["why"]) == (False, e.value.got)
+    assert said["faster"] in didyma("doctor").out
+
+
+def test_doctor_names_the_compilers() -> None:
+    said = didyma("doctor", "--json").json
+    found = compiler.all_found()
+    assert [x["name"] for x in said["compilers"]] == [f.name for f in found]
+    assert found[0].name in said["faster"]
+
+
+@pytest.mark.skipif(os.name != "posix" or shutil.which("sh") is None, reason="no shell")
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [("exit 1", "does not work"), ("[ $1 = --version ] && echo 1 || exit 3", "ends with 3")],
+)
+def test_a_broken_compiler(
+    script: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tmp_path / "gcc"
+    command.write_text(f"#!/bin/sh\n{script}\n")
+    command.chmod(0o755)
+    alone(monkeypatch, tmp_path)
+    with pytest.raises(EngineMissing, match="engine-missing") as e:
+        HostFast("gcc", cache=tmp_path / "objects").load(kernel("  y[0] = x[0];"))
+    assert said in e.value.got
