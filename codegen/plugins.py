@@ -8,7 +8,7 @@ registers lives in this process alone; it is the one table that modules write to
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import metadata
 from typing import TypeVar
 
@@ -53,6 +53,18 @@ def names(group: str) -> tuple[str, ...]:
     """
     called = (name for g, name in _CALLED if g == group)
     return tuple(sorted({*metadata.entry_points(group=group).names, *called}))
+
+
+def of_groups(groups: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return what ``names`` gives for each of several groups that have any, by one look.
+
+    >>> of_groups(("didyma.nothing",))
+    {}
+    """
+    every = metadata.entry_points()
+    called = {g: [name for group, name in _CALLED if group == g] for g in groups}
+    found = {g: tuple(sorted({*every.select(group=g).names, *called[g]})) for g in groups}
+    return {g: some for g, some in found.items() if some}
 
 
 def value(group: str, name: str) -> object:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
+from didyma.codegen import plugins
 from didyma.codegen.options import Options
 from didyma.codegen.select.choice import digest
 from didyma.refimpl.ir import dims
@@ -54,7 +55,8 @@ class Key:
 
     ``function`` is a hash of the loop program, and ``target`` what the pick was measured on.  Sizes
     of ``arguments`` that depend on symbolic dims are those at the ends of the ``bucket``, which
-    gives the largest value of each dim that shares the pick.  ``options`` is a hash of the options.
+    gives the largest value of each dim that shares the pick.  ``options`` is a hash of the
+    options and of the names of the parts that others register.
     """
 
     function: str
@@ -108,9 +110,17 @@ def function(loop: PrimFunc) -> str:
 
 
 def conditions(options: Options) -> str:
-    """Return a hash of the options that decide what kernels there are."""
+    """Return a hash of what decides what kernels there are: options, and registered parts.
+
+    A part that is registered competes with Didyma's own, so a pick holds only beside the same ones.
+    """
     record = {k: v for k, v in options.record()["kernels"].items() if k not in _OTHER}
+    if parts := plugins.of_groups(_PARTS):
+        record["parts"] = parts
     return digest(json.dumps(record, sort_keys=True))
+
+
+_PARTS = (plugins.CODEGENS, plugins.TEMPLATES, plugins.RECIPES, plugins.ROUTINES)
 
 
 # Choices that launch kernels, or say what was picked and how.

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from didyma.codegen import plugins
 from didyma.codegen.options import KernelOptions, MemoryOptions, Options
 from didyma.codegen.select.inputs import example
 from didyma.codegen.select.keys import Argument, bucket, function, hints, key_of
@@ -55,6 +56,18 @@ def test_function_target_and_options_are_parts_of_the_key() -> None:
         ]
     }
     assert len(keys) == 6
+
+
+@pytest.mark.parametrize("group", [plugins.TEMPLATES, plugins.RECIPES, plugins.ROUTINES])
+def test_a_pick_beside_a_registered_part_is_not_used_without_it(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "_CALLED", {})
+    alone = key()
+    plugins.add(group, "own", object())
+    beside = key()
+    plugins.remove(group, "own")
+    assert beside != alone == key()
 
 
 def test_options_that_make_no_kernels_are_no_part_of_the_key() -> None:
