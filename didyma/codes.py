@@ -166,6 +166,8 @@ _RUNS = _table(
      "exe(x.T) of a CuPy array x, on engine host"),
     ("too-large", "The values of a program do not fit in memory.",
      "$ didyma check MODEL.onnx --dim n=1000000000"),
+    ("worker-missing", "No process of a campaign could be started: the machine is overloaded.",
+     "$ didyma fuzz --jobs 500"),
     ("unknown-kernel", "A kernel is launched that the loaded text does not have.",
      "a launch of `exp_1` of a text with the one kernel `exp_0`"),
     ("unknown-routine", "A program calls a library routine that its caller did not pass.",

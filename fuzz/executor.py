@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from didyma.fuzz.watchdog import how_it_ended, portable, spawn, stay_with_parent
+from didyma.refimpl.errors import DidymaError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,6 +23,7 @@ STARTS = 3  # attempts to start a process, where another uses the memory for a w
 _PAUSE_SECONDS = 1.0  # between these
 _TICK_SECONDS = 0.25  # how soon a thread that waits for its process sees that it is to end
 _READY = "ready"
+_LESS = "end other work on the machine, or give --jobs a smaller number"
 
 
 class WorkerDiedError(Exception):
@@ -33,8 +35,10 @@ class WorkerDiedError(Exception):
         self.reason = reason
 
 
-class WorkerStartError(RuntimeError):
+class WorkerStartError(DidymaError):
     """No process could be started to make a call in, though it was tried several times."""
+
+    exit_code = 5
 
 
 class InlineExecutor(Executor):
@@ -128,7 +132,13 @@ class WatchedExecutor(Executor):
                 call.future.set_exception(
                     WorkerDiedError("crash", f"the process died: {how}")
                     if started
-                    else WorkerStartError(f"a worker could not start: {how}")
+                    else WorkerStartError(
+                        "worker-missing",
+                        "a process of the campaign",
+                        got=f"one that could not start, {STARTS} times: {how}",
+                        want="a process that starts: this machine may lack memory",
+                        help=_LESS,
+                    )
                 )
             except Exception as e:  # a hang, or an answer that cannot be unpickled here
                 child.kill()
@@ -159,7 +169,12 @@ class _Child:
         """
         if not self.ready:
             if not self._wait(START_SECONDS, stopped):
-                raise WorkerStartError(f"no worker started within {START_SECONDS:g} s")
+                raise WorkerStartError(
+                    "worker-missing", "a process of the campaign",
+                    got=f"none that started within {START_SECONDS:g} s",
+                    want="a machine that is not overloaded: a start takes a few seconds of work",
+                    help=_LESS,
+                )  # fmt: skip
             word = self.pipe.recv()
             if word != _READY:
                 return False, word

@@ -6,7 +6,10 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ERRORS = ("DidymaError", "EngineMissing", "NotConstant", "ShapeMismatch", "UnknownName")
+ERRORS = (
+    "DidymaError", "EngineMissing", "NotConstant", "ShapeMismatch", "UnknownName",
+    "WorkerStartError",
+)  # fmt: skip
 
 
 def raised(root: Path, packages: Iterable[str]) -> set[str]:
