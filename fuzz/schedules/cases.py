@@ -12,6 +12,7 @@ from didyma.fuzz.schedules import functions, steps
 from didyma.fuzz.schedules.functions import Subject
 from didyma.fuzz.schedules.motifs import motif
 from didyma.fuzz.schedules.steps import View
+from didyma.fuzz.schedules.topics import of_topic
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
 
@@ -63,12 +64,17 @@ def draw(seed: int, index: int, *, forms: bool = False) -> Case:
     wanted = chance.randint(0, FEW) if forms else chance.randint(1, LONGEST)
     share = MOTIFS_OF_CALLS if subject.func.functions else MOTIFS
     queue = motif(subject.func, chance) if chance.random() < share else []
+    if subject.topic is not None:
+        queue = of_topic(subject.topic, subject.func, chance)
+        wanted = max(wanted, len(queue))
     if forms:
         queue = [steps.of_forms(subject.func, chance) for _ in range(FEW)]
     legal: list[Step] = []
     refused: list[Refused] = []
     f, view = subject.func, View(subject.func, chance)
     while len(legal) < wanted and len(refused) < MOST_REFUSED * wanted and view.size < LARGEST:
+        if not view.loops:
+            break
         if not queue and chance.random() < MORE_MOTIFS:
             queue = motif(f, chance)
         step = queue.pop(0) if queue else steps.draw(view)

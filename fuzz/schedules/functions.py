@@ -11,6 +11,7 @@ from didyma.codegen.pipeline import compile
 from didyma.fuzz import graphs, values
 from didyma.fuzz.schedules.forms import formed
 from didyma.fuzz.schedules.nests import Nest, nest
+from didyma.fuzz.schedules.topics import Topic
 from didyma.fuzz.steering.draw import draw as drawn_around
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, RESHAPE_ONLY, Function, Module
@@ -29,7 +30,8 @@ class Subject:
     ``module`` holds the graph of a lowered function, which its error bars come from.  Those of a
     drawn nest are ``small`` integers where no order of sums may show, and numbers else of which
     most orders show.  Where it is ``defined``, runs are compared with the definition of the loops,
-    not with the function without steps: passes write its forms out.
+    not with the function without steps: passes write its forms out.  Its schedule may begin with
+    the steps of a ``topic``.
     """
 
     func: PrimFunc
@@ -38,6 +40,7 @@ class Subject:
     module: Module | None = None
     small: bool = False
     defined: bool = False
+    topic: Topic | None = None
 
     @property
     def stored(self) -> PrimFunc:
@@ -109,7 +112,7 @@ def of_forms(chance: random.Random) -> Subject:
 
 
 def _of_nest(drawn: Nest) -> Subject:
-    return Subject(drawn.func, drawn.env, drawn.seed, small=drawn.exact)
+    return Subject(drawn.func, drawn.env, drawn.seed, small=drawn.exact, topic=drawn.topic)
 
 
 def _lowered(chance: random.Random, seed: int, index: int) -> Subject | None:

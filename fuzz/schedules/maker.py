@@ -76,6 +76,11 @@ class Maker:
         stores = [self.store(i, j) for _ in range(self.chance.choice((1, 1, 2)))]
         return stores[0] if len(stores) == 1 else Block(tuple(stores))
 
+    def few(self, axis: int) -> int:
+        """Return a number of iterations that there always is along an axis."""
+        side = self.sides[axis]
+        return side if isinstance(side, int) else 1
+
     # ---- accesses
 
     def op(self) -> BinaryOp:

@@ -33,16 +33,16 @@ Motif: TypeAlias = Callable[[PrimFunc, random.Random], list[Step]]
 def motif(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return steps that belong together; none where the function has no place for any."""
     kinds: list[Motif] = [
-        *[_spread] * 3, _pipelined, _moved, _bound, *[_joined] * 2, _turned_round, *[_named] * 2,
-        *[_copied] * 2, *[_nearer] * 3, *[_swapped] * 3,
+        *[spread] * 3, _pipelined, _moved, _bound, *[_joined] * 2, _turned_round, *[_named] * 2,
+        *[_copied] * 2, *[nearer] * 3, *[swapped] * 3,
     ]  # fmt: skip
     if f.functions and chance.random() < 0.7:
-        return _called(f, chance)
+        return called(f, chance)
     chance.shuffle(kinds)
     return next(filter(None, (kind(f, chance) for kind in kinds)), list[Step]())
 
 
-def _spread(f: PrimFunc, chance: random.Random) -> list[Step]:
+def spread(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return steps that spread a fold over threads."""
     merging = [s for s in stmts(f.body) if isinstance(s, Fold) and s.merge is not None]
     if merging:
@@ -133,14 +133,14 @@ def _copied(f: PrimFunc, chance: random.Random) -> list[Step]:
     return [*steps, records.Stage(buffer, place, records.Memory.SHARED, "tile")]
 
 
-def _nearer(f: PrimFunc, chance: random.Random) -> list[Step]:
+def nearer(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return what stages something in a loop, part of whose iterations a condition forbids."""
     f = unfolded(f)
     loops = loops_of(f.body)
     pairs = [(x.var.name, buffer) for x in loops for buffer in _read(x)]
     if not pairs:
         return []
-    far = [(x.var.name, e.buffer) for x in loops for e in exprs(x.body) if _is_placed(e)]
+    far = [(x.var.name, e.buffer) for x in loops for e in exprs(x.body) if is_placed(e)]
     name, buffer = chance.choice(far if far and chance.random() < 0.8 else pairs)
     if chance.random() < 0.3:
         return [records.Stage(buffer, name, into="close")]
@@ -148,12 +148,12 @@ def _nearer(f: PrimFunc, chance: random.Random) -> list[Step]:
     return [split, records.Stage(buffer, chance.choice(("far", "near", "near")), into="close")]
 
 
-def _is_placed(e: Expr) -> TypeGuard[Load]:
+def is_placed(e: Expr) -> TypeGuard[Load]:
     """Return whether an expression reads at a place that is itself read from memory."""
     return isinstance(e, Load) and any(isinstance(x, Load) for i in e.index for x in subexprs(i))
 
 
-def _swapped(f: PrimFunc, chance: random.Random) -> list[Step]:
+def swapped(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return what takes the iterations of a loop in another order, as for the lanes of a sum."""
     f = unfolded(f)
     sums = [x for x in loops_of(f.body) if _sums_up(x)]
@@ -179,7 +179,7 @@ def _read(loop: For) -> list[str]:
     return sorted({e.buffer for e in exprs(loop.body) if isinstance(e, Load)})
 
 
-def _called(f: PrimFunc, chance: random.Random) -> list[Step]:
+def called(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return calls in place of all loops, most of which do something else."""
     pairs = [(x.var.name, g.name) for x in loops_of(f.body) for g in f.functions]
     chance.shuffle(pairs)

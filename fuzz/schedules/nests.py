@@ -6,13 +6,15 @@ Iterations read what others write, in all directions, so that most orders matter
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 
 from didyma.fuzz.schedules import places
 from didyma.fuzz.schedules.callees import KINDS, Callees
 from didyma.fuzz.schedules.maker import MARGIN, Maker
+from didyma.fuzz.schedules.topics import EXACT, INEXACT, TOPICS, Topic
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import DimVar
@@ -45,6 +47,7 @@ from didyma.refimpl.ir.loop import (
 
 LONG = 1100  # iterations: more than a block has threads
 ONE_IN_LONG = 30
+ON_A_TOPIC = 0.5  # of the functions
 ONE_OF_THREADS = 0.05  # of the functions, those of threads from the start
 MOST_SIZE = 12  # of a symbolic side
 PLACES = (
@@ -58,20 +61,27 @@ class Nest:
     """A function of loop nests, the sizes of its dims, and the seed of its values.
 
     Where ``exact``, sums of floats come to the same in any order, if inputs are small integers.
+    The first steps of its schedule may be on a ``topic``.
     """
 
     func: PrimFunc
     env: tuple[tuple[str, int], ...]
     seed: int
     exact: bool
+    topic: Topic | None = None
 
 
 def nest(chance: random.Random) -> Nest:
     """Return a function of one to three loop nests, at times with a value computed before them."""
-    maker = _Long(chance) if chance.randrange(ONE_IN_LONG) == 0 else _Nests(chance)
-    func = maker.function()
+    topic = chance.choice(TOPICS) if chance.random() < ON_A_TOPIC else None
+    if topic is None:
+        maker = _Long(chance) if chance.randrange(ONE_IN_LONG) == 0 else _Nests(chance)
+    else:
+        maker = next(m for _ in count() if (m := _Nests(chance)).suits(topic))
+    func = maker.function() if topic is None else maker.on(topic)
     env = tuple((d.name, chance.choice((1, 2, 3, 5, 8, d.hi))) for d in func.dims)
-    return Nest(func, env, chance.randrange(1 << 20), maker.exact)
+    seed = chance.randrange(1 << 20) | (topic in INEXACT)  # no NaN or infinity among the values
+    return Nest(func, env, seed, maker.exact, topic)
 
 
 class _Nests(Maker):
@@ -102,6 +112,35 @@ class _Nests(Maker):
         if len(parts) > 1 and self.chance.random() < 0.3:
             body = For(self.loop(), ix.index(self.chance.choice((1, 2, 3))), body)
         return self.of(body if made is None else Allocate(made, body), sizes)
+
+    def suits(self, topic: Topic) -> bool:
+        """Return whether buffers and functions are such as a topic needs."""
+        reassociates = self.exact or self.dtype.is_int
+        return (
+            (topic not in EXACT or reassociates)
+            and (topic not in INEXACT or not reassociates)
+            and (topic != "calls" or bool(self.called))
+        )
+
+    def on(self, topic: Topic) -> PrimFunc:
+        """Return a function with a nest of a topic, and at times another nest behind it."""
+        if topic != "calls":
+            self.callees, self.called = None, ()
+        kinds: Mapping[Topic, Sequence[Callable[[Var, Var], Stmt]]] = {
+            "order": (partial(places.skewed, self), partial(places.deep, self)),
+            "lanes": (partial(places.carried, self),),
+            "ahead": (partial(places.filled, self),),
+            "as one": (partial(places.uneven, self),),
+            "parts": (partial(places.turning, self),),
+            "places": (partial(places.gathered, self),),
+            "sums": (partial(places.summed, self), partial(places.product, self)),
+            "threads": (self.updates, self.fold, self.folds),
+            "calls": (self.written_out,),
+        }
+        body = self.chance.choice(kinds[topic])(self.loop(), self.loop())
+        if topic != "threads" and self.chance.random() < 0.2:
+            body = Block((body, self.nest()))
+        return self.of(body, tuple(DimVar(n, 1, MOST_SIZE) for n in dims.free(self.shape)))
 
     def of(self, body: Stmt, sizes: tuple[DimVar, ...]) -> PrimFunc:
         return PrimFunc(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from didyma.fuzz.schedules.maker import MARGIN, Maker
 from didyma.refimpl.ir import expr as ix
@@ -12,6 +13,7 @@ from didyma.refimpl.ir.loop import (
     Atomic,
     Barrier,
     Binary,
+    BinaryOp,
     Block,
     Buffer,
     Compare,
@@ -28,9 +30,9 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 
+FEW = 3  # columns that there always are, with the margin, where their number is not known
 Draw = Callable[[Maker, Var, Var], Stmt]
 TABLE = "d"  # the parameter that has places
-FEW = 3  # columns that there always are, with the margin, where their number is not known
 
 
 def gathered(m: Maker, i: Var, j: Var) -> Stmt:
@@ -187,3 +189,82 @@ def folded(m: Maker, i: Var, j: Var) -> Stmt:
     last = Store(m.target(), (i, ix.ZERO), now)
     first = Store(acc.name, (), m.number(m.chance.choice((0, 1, 2))))
     return For(i, m.rows, Allocate(acc, Block((first, rows, last))))
+
+
+# ---- nests of topics
+
+
+def skewed(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return stores that need the row before at a later column, or the other way round."""
+    target, far = m.target(), ix.ONE
+    places = [(ix.add(i, far), j), (i, ix.add(j, far))]
+    m.chance.shuffle(places)
+    near = Load(target, places[1], m.dtype)
+    return m.over(i, j, Store(target, places[0], Binary(m.op(), near, m.load(i, j, "a"))))
+
+
+def carried(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return few iterations, each of which needs what another wrote, or writes what it read."""
+    target, far = m.target(), ix.index(m.chance.choice((1, 1, 2)))
+    places = [(i, ix.add(j, far)), (i, j)]
+    m.chance.shuffle(places)
+    near = Load(target, places[1], m.dtype)
+    one = Store(target, places[0], Binary(m.op(), near, m.load(i, j, "a")))
+    return m.over(i, j, one, ix.index(m.few(1)))
+
+
+def filled(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return rows that are copied before they are used, some of which are written meanwhile.
+
+    Their number may be read, and shrink in the loop.
+    """
+    target, r = m.target(), m.loop()
+    near = Buffer(m.name("near"), m.dtype, (m.few(1),), Scope.LOCAL)
+    source = target if m.chance.random() < 0.5 else "a"
+    fill = For(r, ix.index(m.few(1)), Store(near.name, (r,), Load(source, (i, r), m.dtype)))
+    shift = ix.index(m.chance.choice((0, 1, 2)))
+    value = Binary(m.op(), Load(near.name, (j,), m.dtype), m.load(i, j, "a"))
+    use = For(j, ix.index(m.few(1)), Store(target, (ix.add(i, shift), j), value))
+    if m.chance.random() < 0.6:
+        return For(i, m.rows, Allocate(near, Block((fill, use))))
+    count = Buffer(m.name("count"), INDEX, (), Scope.LOCAL)
+    now = Load(count.name, (), INDEX)
+    fewer = Store(count.name, (), ix.maximum(ix.ONE, ix.sub(now, ix.ONE)))
+    rows = For(i, now, Allocate(near, Block((fill, use, fewer))))
+    return Allocate(count, Block((Store(count.name, (), m.rows), rows)))
+
+
+def uneven(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return two loops in a row, one of which may be longer by an iteration."""
+    counts = [m.few(0), m.few(0) - m.chance.choice((0, 1, 1))]
+    m.chance.shuffle(counts)
+    k, last = m.loop(), m.loop()
+    first = For(i, ix.index(counts[0]), For(j, m.columns, m.store(i, j)))
+    return Block((first, For(k, ix.index(counts[1]), For(last, m.columns, m.store(k, last)))))
+
+
+def turning(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return sums at a place that changes from one term, or one row, to the next."""
+    at, target = Buffer(m.name("at"), INDEX, (), Scope.LOCAL), m.target()
+    now = Load(at.name, (), INDEX)
+    there = (now, ix.ZERO) if m.chance.random() < 0.5 else (now, i)
+    op: BinaryOp = m.chance.choice(("add", "max", "min"))
+    step = Store(target, there, Binary(op, Load(target, there, m.dtype), m.load(i, j, "a")))
+    move = Store(at.name, (), ix.mod(ix.add(now, ix.ONE), ix.index(m.few(0))))
+    row = For(j, ix.index(m.few(1)), step)
+    body: Stmt = Block((row, move))
+    if m.chance.random() < 0.7:
+        both = [step, move]
+        m.chance.shuffle(both)
+        body = replace(row, body=Block(tuple(both)))
+    rows = For(i, ix.index(min(m.few(0), m.few(1))), body)
+    return Allocate(at, Block((Store(at.name, (), ix.ZERO), rows)))
+
+
+def summed(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return sums along rows or columns, of which the order of the terms shows."""
+    target = m.target()
+    there = m.chance.choice(((i, ix.ZERO), (ix.ZERO, j)))
+    op: BinaryOp = m.chance.choice(("add", "add", "mul"))
+    old = Load(target, there, m.dtype)
+    return m.over(i, j, Store(target, there, Binary(op, old, m.load(i, j, "a"))))

@@ -10,6 +10,7 @@ from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.domains.schedules import Schedules
 from didyma.fuzz.schedules import cases
 from didyma.fuzz.schedules.judge import judge
+from didyma.fuzz.schedules.topics import TOPICS
 from didyma.refimpl.ir.loop import (
     BlockRealize,
     Broadcast,
@@ -59,6 +60,17 @@ def test_the_report_counts_steps() -> None:
     counts = domain.summary(Counter(outcome.covered))
     assert sum(counts["steps"].values()) == len(case.schedule)
     assert sum(counts["refused"].values()) == len(case.refused)
+
+
+def test_the_steps_of_every_topic_are_taken_and_refused() -> None:
+    taken, refused = set[str](), set[str]()
+    for index in range(1, 160, 2):
+        case = cases.draw(7, index)
+        if (topic := case.subject.topic) is not None:
+            taken |= {topic} if case.schedule else set()
+            refused |= {topic} if any(not r.after for r in case.refused) else set()
+    assert taken == {*TOPICS}
+    assert refused >= {"order", "lanes", "ahead", "as one", "parts", "places", "calls"}
 
 
 PLANTED = (  # named faults that the first cases show

@@ -72,6 +72,17 @@ FAULTS: tuple[Fault, ...] = (
         "a sum by parts at a place that changes", "folds.py",
         "or names & inside or read & changed:", "or names & inside:",
     ),
+    _slip(
+        "a fused loop that is one iteration short", "fuse.py",
+        "one = For(var, ix.mul(outer.extent, inner.loop.extent), body, kind)",
+        "one = For(var, ix.sub(ix.mul(outer.extent, inner.loop.extent), ix.ONE), body, kind)",
+    ),
+    _slip(
+        "loops joined whose extents differ by one", "fuse.py",
+        "if first.extent != second.extent:",
+        'sizes = [getattr(x.extent, "value", 0) for x in (first, second)]\n'
+        "    if first.extent != second.extent and abs(sizes[0] - sizes[1]) != 1:",
+    ),
     _slip("loops of unequal extents joined", "fuse.py",
           "if first.extent != second.extent:", "if False:"),
     _slip(
