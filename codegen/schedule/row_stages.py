@@ -8,12 +8,12 @@ farther on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from didyma.codegen.schedule import row_wide
 from didyma.codegen.schedule.folds import loaded
-from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
+from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, same, tail
 from didyma.codegen.schedule.row_wide import Wide
 from didyma.codegen.schedule.rows import (
     Pick,
@@ -74,7 +74,7 @@ def scheduled(
     facts: NestFacts,
     rows: RowNest,
     threads: Threads,
-    loads: Mapping[Load, int] | None,
+    loads: Mapping[Load, Sequence[int]] | None,
     name: str = "rows",
 ) -> PrimFunc:
     """Schedule threads for rows.
@@ -96,6 +96,8 @@ def scheduled(
     }
     stages = _Stages(team, rows, row_wide.of(facts, rows, width), turns, kept)
     body = stages.write(rows.stages, exists)
+    for x in rows.values:
+        body = Allocate(Buffer(x.name, x.dtype, ((turns or 0) * width,), Scope.LOCAL), body)
     if rank is not None:  # every block has begun before another gives it something
         body = Block((Barrier(Scope.CLUSTER), *_items(body)))
     if kept:
@@ -162,11 +164,18 @@ class _Stages:
         for a, x in reversed(list(zip(s.accs, met.results, strict=True))):
             rest = Let(a.var, x, rest)
         starts = [Store(b.name, (), a.start) for a, b in zip(s.accs, mine, strict=True)]
-        terms = self.over(partial(self._held, self.kept, step), exists)
+        terms = self.over(partial(self._held, self.kept, self._leaving(step, len(later))), exists)
         body: Stmt = Block((*starts, terms, *met.statements, rest))
         for b in reversed(mine):
             body = Allocate(b, body)
         return body
+
+    def _leaving(self, step: Stmt, later: int) -> Stmt:
+        """Return a stage, ``later`` stages and lets before the last, with the values it leaves."""
+        done = self.rows.stages[: len(self.rows.stages) - later - 1]
+        stage = sum(isinstance(s, Fold) for s in done)
+        values = [Store(x.name, (), x.value) for x in self.rows.values if x.first == stage]
+        return Block((*values, step)) if values else step
 
     def _end(self, exists: list[Expr]) -> Stmt:
         each, once, group = self.rows.each, self.rows.once, self.team.group
@@ -258,13 +267,21 @@ class _Stages:
         return body
 
     def _held(self, some: Mapping[Load, Buffer], s: Stmt, place: Expr) -> Stmt:
-        """Read local buffers in place of what they hold."""
+        """Read local buffers in place of what they hold, and use values at the thread's place."""
+        values = {x.name for x in self.rows.values}
 
         def held(load: Load) -> Load | None:
+            if load.buffer in values and not load.index:
+                return replace(load, index=(place,))
             b = some.get(written_out(self.facts, load))
             return None if b is None else Load(b.name, (place,), b.dtype)
 
-        return _with(s, held)
+        def left(b: Stmt) -> Stmt:
+            if isinstance(b, Store) and b.buffer in values and not b.index:
+                return replace(b, index=(place,))
+            return map_stmt(b, same, left)
+
+        return left(_with(s, held)) if values else _with(s, held)
 
 
 def _filled(some: Mapping[Load, Buffer], place: Expr) -> Stmt:

@@ -133,6 +133,7 @@ def _accesses(facts: NestFacts, rows: RowNest) -> Iterator[tuple[str, tuple[Expr
     """Yield the loads and stores of parameters that are done for each element of a row."""
     parts = [s.step for s in rows.stages if isinstance(s, Fold)]
     parts += [] if rows.each is None else [rows.each]
+    parts += [Store(v.name, (), v.value) for v in rows.values]
     for part in parts:
         for e in exprs(part):
             if isinstance(e, Load) and e.buffer in facts.buffers:

@@ -31,6 +31,7 @@ from didyma.refimpl.ir.loop import (
     Var,
     Yield,
 )
+from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import (
     exprs,
     stmts,
@@ -43,10 +44,26 @@ _FLAT = (Let, Block, Store, Yield)
 
 
 @dataclass(frozen=True, slots=True)
+class RowValue:
+    """A value of each element that stage ``first`` leaves in a local buffer for those to ``last``.
+
+    The value is of the axes of the row.  Loads and stores of the buffer have no index: a thread
+    has an element of its own for each of the row.
+    """
+
+    name: str
+    dtype: DType
+    first: int
+    last: int
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class RowNest:
     """A nest whose body is ``stages``, lets and folds in order, then ``each`` and ``once``.
 
-    ``each`` is done for every element of a row, over ``axes``; ``once`` for the row.
+    ``each`` is done for every element of a row, over ``axes``; ``once`` for the row.  Stages load
+    ``values`` from buffers that threads have for their elements of a row.
     """
 
     nest: Nest
@@ -55,6 +72,7 @@ class RowNest:
     extents: tuple[Expr, ...]
     each: Stmt | None
     once: tuple[Stmt, ...]
+    values: tuple[RowValue, ...] = ()
 
     @property
     def length(self) -> Expr:
@@ -158,34 +176,59 @@ def turns_of(facts: NestFacts, rows: RowNest, lanes: int, width: int) -> int | N
     return row_threads.turns(facts.largest(rows.length), lanes, width)
 
 
-def stage_loads(facts: NestFacts, rows: RowNest) -> Mapping[Load, int]:
-    """Return what stages load at one element of a row, with the number of stages that do."""
-    return Counter(x for part in _parts(rows) for x in set(sure_loads(facts, rows, part)))
+def stage_loads(facts: NestFacts, rows: RowNest) -> Mapping[Load, tuple[int, ...]]:
+    """Return what stages load at one element of a row, each with the numbers of those stages."""
+    found = dict[Load, tuple[int, ...]]()
+    for stage, part in enumerate(_computed(rows)):
+        for x in set(sure_loads(facts, rows, part)):
+            found[x] = (*found.get(x, ()), stage)
+    return found
+
+
+def live(rows: RowNest, loads: Mapping[Load, Sequence[int]]) -> list[list[int]]:
+    """Return the bytes of what is kept of an element from each stage of a row to the next."""
+    kept = [(-1, x[-1], load.dtype.nbytes) for load, x in loads.items() if len(x) > 1]
+    kept += [(v.first, v.last, max(4, v.dtype.nbytes)) for v in rows.values]
+    end = max((last for _, last, _ in kept), default=0)
+    return [[n for first, last, n in kept if first <= s < last] for s in range(-1, end)]
 
 
 def kept_loads(
-    facts: NestFacts, rows: RowNest, lanes: int, width: int, loads: Mapping[Load, int]
+    facts: NestFacts,
+    rows: RowNest,
+    lanes: int,
+    width: int,
+    loads: Mapping[Load, Sequence[int]],
 ) -> tuple[Load, ...]:
     """Return what several stages load at one element of a row, as far as registers hold it."""
     turns = turns_of(facts, rows, lanes, width)
     if turns is None:
         return ()
-    found, room = list[Load](), row_threads.KEPT
-    for load, count in sorted(loads.items(), key=lambda item: item[0].buffer):
-        words = row_threads.words(load.dtype.nbytes, turns * width)
-        if count > 1 and words <= room:
+    found = list[Load]()
+    for load, stages in sorted(loads.items(), key=lambda item: item[0].buffer):
+        some = {x: loads[x] for x in (*found, load)}
+        words = (
+            sum(row_threads.words(n, turns * width) for n in sizes) for sizes in live(rows, some)
+        )
+        if len(stages) > 1 and max(words, default=0) <= row_threads.KEPT:
             found.append(load)
-            room -= words
     return tuple(found)
 
 
-def _parts(rows: RowNest) -> Iterator[Stmt]:
+def parts_of(rows: RowNest) -> Iterator[Stmt]:
     """Yield what is done for each element of a row, on the axes of the row."""
     for s in rows.stages:
         if isinstance(s, Fold):
             yield substitute(s.step, renamed(s, rows))
     if rows.each is not None:
         yield rows.each
+
+
+def _computed(rows: RowNest) -> Iterator[Stmt]:
+    """Yield what each stage does, and before it the values that it leaves for others."""
+    for stage, part in enumerate(parts_of(rows)):
+        values = [Store(v.name, (), v.value) for v in rows.values if v.first == stage]
+        yield Block((*values, part))
 
 
 def renamed(s: Fold, rows: RowNest) -> dict[str, Expr]:

@@ -31,7 +31,7 @@ def _fit(work: Work) -> Fit | None:
 def _nbytes(work: Work) -> int:
     """Return the bytes of a row that several stages load."""
     assert work.rows is not None
-    several = [x.dtype.nbytes for x, count in work.row_loads.items() if count > 1]
+    several = [x.dtype.nbytes for x, stages in work.row_loads.items() if len(stages) > 1]
     return work.facts.largest(work.rows.length) * (sum(several) or 1)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from didyma.codegen.schedule.recipes import rows
-from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Values
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_stages import scheduled
 from didyma.refimpl.ir.loop import PrimFunc
@@ -19,4 +19,12 @@ def _build(work: Work, values: Values) -> PrimFunc:
     return scheduled(work.facts, work.rows, rows.threads(work, values), None)
 
 
-RECIPE = Recipe("looped", _fit, rows.default, rows.space, rows.block, _build, rows.is_warp)
+def _default(work: Work) -> Values:
+    return {k: v for k, v in rows.default(work).items() if k != "keep"}
+
+
+def _space(work: Work) -> Space:
+    return {k: v for k, v in rows.space(work).items() if k != "keep"}
+
+
+RECIPE = Recipe("looped", _fit, _default, _space, rows.block, _build, rows.is_warp)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from didyma.codegen.schedule import row_stages, row_threads, rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_stages import Threads
+from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.team import shared
-from didyma.refimpl.ir.loop import Fold, PrimFunc
+from didyma.refimpl.ir.loop import Fold, Load, PrimFunc
 
 
 def _fit(work: Work) -> Fit | None:
@@ -26,10 +29,14 @@ def holds(work: Work, values: Values) -> bool:
 
 
 def default(work: Work) -> Values:
-    """Return as many threads a row as its length asks for, and rows that fill a block."""
+    """Return as many threads a row as its length asks for, and rows that fill a block.
+
+    With ``keep``, threads keep what several stages compute of an element.
+    """
     assert work.rows is not None
     groups, lanes = work.row_shape
-    return {"groups": groups, "lanes": lanes, "wide": work.row_widths[0]}
+    found = {"groups": groups, "lanes": lanes, "wide": work.row_widths[0]}
+    return found | {"keep": 1} if work.row_values.shared else found
 
 
 def space(work: Work) -> Space:
@@ -37,18 +44,19 @@ def space(work: Work) -> Space:
     assert work.rows is not None
     length, results = (work.facts.largest(e) for e in (work.rows.length, work.rows.nest.numel))
     threads = work.facts.target.threads
-    return {
+    found = {
         "groups": powers(1, min(threads, at_least(results))),
         "lanes": powers(1, min(threads, at_least(length))),
         "wide": work.row_widths,
     }
+    return found | {"keep": (0, 1)} if work.row_values.shared else found
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: parts of folds, and picks."""
-    assert work.rows is not None
-    kept = rows.kept_loads(work.facts, work.rows, values["lanes"], values["wide"], work.row_loads)
-    picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, work.rows, kept))
+    nest, loads = _kept(work, values)
+    kept = rows.kept_loads(work.facts, nest, values["lanes"], values["wide"], loads)
+    picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, nest, kept))
     threads, parts = block(work, values)
     return threads, parts + values["groups"] * picks
 
@@ -74,8 +82,15 @@ def is_warp(work: Work, values: Values) -> bool:
 
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
+    nest, loads = _kept(work, values)
+    return row_stages.scheduled(work.facts, nest, threads(work, values), loads)
+
+
+def _kept(work: Work, values: Values) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:
+    """Return the rows with what their threads keep, and what their stages load."""
     assert work.rows is not None
-    return row_stages.scheduled(work.facts, work.rows, threads(work, values), work.row_loads)
+    turns = rows.turns_of(work.facts, work.rows, values["lanes"], values["wide"])
+    return work.row_kept((turns or 0) * values["wide"] * values.get("keep", 0))
 
 
 def threads(work: Work, values: Values) -> Threads:

@@ -22,6 +22,7 @@ from didyma.codegen.schedule import (
 from didyma.codegen.schedule.folds import FoldNest
 from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.nest import Nest, NestFacts, nests
+from didyma.codegen.schedule.row_values import Values
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.running import Running
 from didyma.codegen.schedule.split import Groups
@@ -70,7 +71,7 @@ class Work:
         """How many rows share a block, and the threads for each, by the model."""
         assert self.rows is not None
         length, count = (self.facts.largest(e) for e in (self.rows.length, self.rows.nest.numel))
-        kept = [x.dtype.nbytes for x, n in self.row_loads.items() if n > 1]
+        kept = max(rows.live(*self.row_kept(1)), key=sum, default=list[int]())
         across, width = self.row_across, self.row_widths[0]
         return row_threads.shape(length, count, across, self.facts.options, width, kept)
 
@@ -87,10 +88,24 @@ class Work:
         return (1,) if self.row_across else row_wide.widths(self.facts, self.rows)
 
     @cached_property
-    def row_loads(self) -> Mapping[Load, int]:
-        """What the stages of the rows load at one element, and how many stages do."""
+    def row_values(self) -> Values:
+        """What several stages of the rows compute of an element."""
+        assert self.rows is not None
+        return Values.of(self.facts, self.rows)
+
+    @cached_property
+    def row_loads(self) -> Mapping[Load, tuple[int, ...]]:
+        """What the stages of the rows load at one element, each with those stages."""
         assert self.rows is not None
         return rows.stage_loads(self.facts, self.rows)
+
+    def row_kept(self, elements: int) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:
+        """Return the rows that keep values of so many elements, and what their stages load."""
+        assert self.rows is not None
+        if not elements or not self.row_values.shared:
+            return self.rows, self.row_loads
+        found = self.row_values.kept(elements)
+        return found, rows.stage_loads(self.facts, found)
 
     @cached_property
     def running(self) -> Running | None:

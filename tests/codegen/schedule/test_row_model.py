@@ -11,7 +11,7 @@ import didyma as dd
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.schedule import row_threads
-from didyma.refimpl.ir.loop import Barrier, Const, For, PrimFunc
+from didyma.refimpl.ir.loop import Barrier, Const, For, LoopKind, PrimFunc
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import stmts
 from tests.codegen.row_programs import softmax, softmax_backward
@@ -51,19 +51,19 @@ def test_short_rows_have_a_warp_each_and_wait_for_no_other(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "length", "recipe"),
+    ("dtype", "length", "held"),
     [
-        (DType.BF16, 8192, "rows"),
-        (DType.F32, 16384, "rows"),
-        (DType.BF16, 50_000, "looped"),
-        (DType.F32, 25_088, "looped"),
+        (DType.BF16, 8192, True),
+        (DType.F32, 8192, True),
+        (DType.BF16, 50_000, False),
+        (DType.F32, 25_088, False),
     ],
 )
-def test_rows_are_held_if_two_blocks_have_room(dtype: DType, length: int, recipe: str) -> None:
+def test_a_block_holds_a_row_if_two_have_room(dtype: DType, length: int, held: bool) -> None:
     k = chosen(softmax, dtype, 4096, length)
-    loops = any(isinstance(s, For) and s.kind.value == "serial" for s in stmts(k.body))
-    assert loops == (recipe == "looped")
-    assert threads(k) <= (512 if recipe == "rows" else 1024)
+    loops = any(isinstance(s, For) and s.kind is LoopKind.SERIAL for s in stmts(k.body))
+    assert (dict(k.attrs)["schedule"] == "rows" and not loops) == held
+    assert threads(k) <= (512 if held else 1024)
 
 
 @pytest.mark.parametrize("sizes", [(), (1,), (2,), (8,), (4, 4), (4, 4, 4), (8, 8), (8,) * 40])

@@ -18,6 +18,7 @@
 //             }
 //           }
 //         }
+//         alloc kept: f32[4] local
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
 //         for turn_2 in 1 unrolled {
@@ -48,7 +49,8 @@
 //             let part_1 = k_1
 //             for v_1 in 4 unrolled {
 //               let i3_2 = part_1 * 4 + v_1
-//               sum_acc_part[] = sum_acc_part[] + exp(select(i3_2 <= %'i2', s_row[turn_1 * 4 + v_1] * 0.125:f32, -inf:f32) - max_acc)
+//               kept[turn_1 * 4 + v_1] = exp(select(i3_2 <= %'i2', s_row[turn_1 * 4 + v_1] * 0.125:f32, -inf:f32) - max_acc)
+//               sum_acc_part[] = sum_acc_part[] + kept[turn_1 * 4 + v_1]
 //             }
 //           }
 //         }
@@ -67,8 +69,7 @@
 //           if row < 72 and k < 5 {
 //             let part = k
 //             for v in 4 vectorized {
-//               let i3_1 = part * 4 + v
-//               divide[(i0 * 180 + i1 * 60 + %'i2' * 5 + part) * 4 + v] = exp(select(i3_1 <= %'i2', s_row[turn * 4 + v] * 0.125:f32, -inf:f32) - max_acc) / sum_acc
+//               divide[(i0 * 180 + i1 * 60 + %'i2' * 5 + part) * 4 + v] = kept[turn * 4 + v] / sum_acc
 //             }
 //           }
 //         }
@@ -99,6 +100,7 @@ fused_multiply_iota_iota_reshape_less_0(const f32 *__restrict__ s, f32 *__restri
       s_row[turn_3 * 4 + 3] = s_x4.w;
     }
   }
+  f32 kept[4];
   f32 max_acc_part = -inf_f32();
   #pragma unroll
   for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
@@ -128,7 +130,8 @@ fused_multiply_iota_iota_reshape_less_0(const f32 *__restrict__ s, f32 *__restri
       #pragma unroll
       for (i64 v_1 = 0; v_1 < 4; ++v_1) {
         const i64 i3_2 = part_1 * 4 + v_1;
-        sum_acc_part = sum_acc_part + exp_f32((i3_2 <= i2 ? s_row[turn_1 * 4 + v_1] * 0.125f : -inf_f32()) - max_acc);
+        kept[turn_1 * 4 + v_1] = exp_f32((i3_2 <= i2 ? s_row[turn_1 * 4 + v_1] * 0.125f : -inf_f32()) - max_acc);
+        sum_acc_part = sum_acc_part + kept[turn_1 * 4 + v_1];
       }
     }
   }
@@ -145,14 +148,16 @@ fused_multiply_iota_iota_reshape_less_0(const f32 *__restrict__ s, f32 *__restri
     if (row < 72 && k < 5) {
       const i64 part = k;
       f32x4 divide_x4;
-      const i64 i3_1 = part * 4;
-      divide_x4.x = exp_f32((i3_1 <= i2 ? s_row[turn * 4] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
-      const i64 i3_1_1 = part * 4 + 1;
-      divide_x4.y = exp_f32((i3_1_1 <= i2 ? s_row[turn * 4 + 1] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
-      const i64 i3_1_2 = part * 4 + 2;
-      divide_x4.z = exp_f32((i3_1_2 <= i2 ? s_row[turn * 4 + 2] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
-      const i64 i3_1_3 = part * 4 + 3;
-      divide_x4.w = exp_f32((i3_1_3 <= i2 ? s_row[turn * 4 + 3] * 0.125f : -inf_f32()) - max_acc) / sum_acc;
+      f32x4 above_x4;
+      above_x4.x = kept[turn * 4];
+      above_x4.y = kept[turn * 4 + 1];
+      above_x4.z = kept[turn * 4 + 2];
+      above_x4.w = kept[turn * 4 + 3];
+      const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
+      divide_x4.x = quotients_x4.x;
+      divide_x4.y = quotients_x4.y;
+      divide_x4.z = quotients_x4.z;
+      divide_x4.w = quotients_x4.w;
       store4_f32(&divide[(i0 * 180 + i1 * 60 + i2 * 5 + part) * 4], divide_x4);
     }
   }

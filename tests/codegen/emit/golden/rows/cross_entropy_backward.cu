@@ -16,6 +16,7 @@
 //             }
 //           }
 //         }
+//         alloc kept: f32[4] local
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
 //         for turn_2 in 1 unrolled {
@@ -45,7 +46,8 @@
 //           let k_1 = turn_1 * 16 + lane
 //           if row < 9 and k_1 < 10 {
 //             for v_1 in 4 unrolled {
-//               sum_acc_part[] = sum_acc_part[] + exp(x_row[turn_1 * 4 + v_1] - max_acc)
+//               kept[turn_1 * 4 + v_1] = exp(x_row[turn_1 * 4 + v_1] - max_acc)
+//               sum_acc_part[] = sum_acc_part[] + kept[turn_1 * 4 + v_1]
 //             }
 //           }
 //         }
@@ -70,7 +72,7 @@
 //             let part = k
 //             for v in 4 vectorized {
 //               let i1_1 = part * 4 + v
-//               divide_1[(i0 * 10 + part) * 4 + v] = (exp(x_row[turn * 4 + v] - max_acc) / sum_acc - select(where == i1_1, 1.0:f32, 0.0:f32)) / 9.0:f32
+//               divide_1[(i0 * 10 + part) * 4 + v] = (kept[turn * 4 + v] / sum_acc - select(where == i1_1, 1.0:f32, 0.0:f32)) / 9.0:f32
 //             }
 //           }
 //         }
@@ -102,6 +104,7 @@ fused_max_subtract_exp_sum_divide_add_0(
       x_row[turn_3 * 4 + 3] = x_x4.w;
     }
   }
+  f32 kept[4];
   f32 max_acc_part = -inf_f32();
   #pragma unroll
   for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
@@ -129,7 +132,8 @@ fused_max_subtract_exp_sum_divide_add_0(
     if (row < 9 && k_1 < 10) {
       #pragma unroll
       for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        sum_acc_part = sum_acc_part + exp_f32(x_row[turn_1 * 4 + v_1] - max_acc);
+        kept[turn_1 * 4 + v_1] = exp_f32(x_row[turn_1 * 4 + v_1] - max_acc);
+        sum_acc_part = sum_acc_part + kept[turn_1 * 4 + v_1];
       }
     }
   }
@@ -151,10 +155,10 @@ fused_max_subtract_exp_sum_divide_add_0(
       const i64 part = k;
       f32x4 divide_1_x4;
       f32x4 above_x4;
-      above_x4.x = exp_f32(x_row[turn * 4] - max_acc);
-      above_x4.y = exp_f32(x_row[turn * 4 + 1] - max_acc);
-      above_x4.z = exp_f32(x_row[turn * 4 + 2] - max_acc);
-      above_x4.w = exp_f32(x_row[turn * 4 + 3] - max_acc);
+      above_x4.x = kept[turn * 4];
+      above_x4.y = kept[turn * 4 + 1];
+      above_x4.z = kept[turn * 4 + 2];
+      above_x4.w = kept[turn * 4 + 3];
       const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
       const i64 i1_1 = part * 4;
       divide_1_x4.x = (quotients_x4.x - (where == i1_1 ? 1.0f : 0.0f)) / 9.0f;

@@ -10,8 +10,6 @@
 //         let row = bx + group
 //         let i0 = row // 2
 //         let i1 = row % 2
-//         alloc g_row: f32[1] local
-//         alloc reshape_row: f32[1] local
 //         alloc reshape_2_row: f32[1] local
 //         for turn_5 in 1 unrolled {
 //           let k_5 = turn_5 * 128 + lane
@@ -19,11 +17,10 @@
 //             let i2__5 = k_5 // 5 // 5
 //             let i3_6 = k_5 // 5 % 5
 //             let i4__5 = k_5 % 5
-//             g_row[turn_5] = g[i0, i1 * 3 + i2__5, i3_6, i4__5]
-//             reshape_row[turn_5] = reshape[i1 * 3 + i2__5, 0, 0]
 //             reshape_2_row[turn_5] = reshape_2[i0, i1, i2__5, i3_6, i4__5]
 //           }
 //         }
+//         alloc kept: f32[1] local
 //         alloc mean_acc_part: f32[] local
 //         mean_acc_part[] = 0.0:f32
 //         for turn_4 in 1 unrolled {
@@ -102,7 +99,11 @@
 //         for turn_2 in 1 unrolled {
 //           let k_2 = turn_2 * 128 + lane
 //           if k_2 < 75 {
-//             mean_2_acc_part[] = mean_2_acc_part[] + g_row[turn_2] * reshape_row[turn_2]
+//             let i2__2 = k_2 // 5 // 5
+//             let i3_3 = k_2 // 5 % 5
+//             let i4__2 = k_2 % 5
+//             kept[turn_2] = g[i0, i1 * 3 + i2__2, i3_3, i4__2] * reshape[i1 * 3 + i2__2, 0, 0]
+//             mean_2_acc_part[] = mean_2_acc_part[] + kept[turn_2]
 //           }
 //         }
 //         exchange mean_2_acc_part_other = mean_2_acc_part[] by 1 {
@@ -138,7 +139,7 @@
 //         for turn_1 in 1 unrolled {
 //           let k_1 = turn_1 * 128 + lane
 //           if k_1 < 75 {
-//             mean_3_acc_part[] = mean_3_acc_part[] + g_row[turn_1] * reshape_row[turn_1] * ((reshape_2_row[turn_1] - mean) * divide)
+//             mean_3_acc_part[] = mean_3_acc_part[] + kept[turn_1] * ((reshape_2_row[turn_1] - mean) * divide)
 //           }
 //         }
 //         exchange mean_3_acc_part_other = mean_3_acc_part[] by 1 {
@@ -177,7 +178,7 @@
 //             let i4_ = k % 5
 //             let multiply_2_1 = (reshape_2_row[turn] - mean) * divide
 //             multiply_2[i0, i1, i2_, i3_1, i4_] = multiply_2_1
-//             multiply_5[i0, i1, i2_, i3_1, i4_] = divide * (g_row[turn] * reshape_row[turn] - mean_2 - multiply_2_1 * mean_3)
+//             multiply_5[i0, i1, i2_, i3_1, i4_] = divide * (kept[turn] - mean_2 - multiply_2_1 * mean_3)
 //           }
 //         }
 //       }
@@ -201,8 +202,6 @@ fused_multiply_reshape_mean_subtract_m_2(
   const i64 row = bx + group;
   const i64 i0 = row / 2;
   const i64 i1 = row % 2;
-  f32 g_row;
-  f32 reshape_row;
   f32 reshape_2_row;
   #pragma unroll
   for (i64 turn_5 = 0; turn_5 < 1; ++turn_5) {
@@ -211,11 +210,10 @@ fused_multiply_reshape_mean_subtract_m_2(
       const i64 i2_5 = k_5 / 5 / 5;
       const i64 i3_6 = k_5 / 5 % 5;
       const i64 i4_5 = k_5 % 5;
-      g_row = g[((i0 * 6 + (i1 * 3 + i2_5)) * 5 + i3_6) * 5 + i4_5];
-      reshape_row = reshape[i1 * 3 + i2_5];
       reshape_2_row = reshape_2[(((i0 * 2 + i1) * 3 + i2_5) * 5 + i3_6) * 5 + i4_5];
     }
   }
+  f32 kept;
   f32 mean_acc_part = 0.0f;
   #pragma unroll
   for (i64 turn_4 = 0; turn_4 < 1; ++turn_4) {
@@ -280,7 +278,11 @@ fused_multiply_reshape_mean_subtract_m_2(
   for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
     const i64 k_2 = turn_2 * 128 + lane;
     if (k_2 < 75) {
-      mean_2_acc_part = mean_2_acc_part + g_row * reshape_row;
+      const i64 i2_2 = k_2 / 5 / 5;
+      const i64 i3_3 = k_2 / 5 % 5;
+      const i64 i4_2 = k_2 % 5;
+      kept = g[((i0 * 6 + (i1 * 3 + i2_2)) * 5 + i3_3) * 5 + i4_2] * reshape[i1 * 3 + i2_2];
+      mean_2_acc_part = mean_2_acc_part + kept;
     }
   }
   const f32 mean_2_acc_part_other = shuffle_xor_f32(mean_2_acc_part, 1);
@@ -309,7 +311,7 @@ fused_multiply_reshape_mean_subtract_m_2(
   for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
     const i64 k_1 = turn_1 * 128 + lane;
     if (k_1 < 75) {
-      mean_3_acc_part = mean_3_acc_part + g_row * reshape_row * ((reshape_2_row - mean) * divide);
+      mean_3_acc_part = mean_3_acc_part + kept * ((reshape_2_row - mean) * divide);
     }
   }
   const f32 mean_3_acc_part_other = shuffle_xor_f32(mean_3_acc_part, 1);
@@ -342,7 +344,7 @@ fused_multiply_reshape_mean_subtract_m_2(
       const i64 i4_ = k % 5;
       const f32 multiply_2_1 = (reshape_2_row - mean) * divide;
       multiply_2[(((i0 * 2 + i1) * 3 + i2_) * 5 + i3_1) * 5 + i4_] = multiply_2_1;
-      multiply_5[(((i0 * 2 + i1) * 3 + i2_) * 5 + i3_1) * 5 + i4_] = divide * (g_row * reshape_row - mean_2 - multiply_2_1 * mean_3);
+      multiply_5[(((i0 * 2 + i1) * 3 + i2_) * 5 + i3_1) * 5 + i4_] = divide * (kept - mean_2 - multiply_2_1 * mean_3);
     }
   }
 }

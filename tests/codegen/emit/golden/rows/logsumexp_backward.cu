@@ -16,6 +16,7 @@
 //             }
 //           }
 //         }
+//         alloc kept: f32[4] local
 //         let reshape_1 = reshape[i0, 0]
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
@@ -49,7 +50,8 @@
 //           let k_1 = turn_1 * 32 + lane
 //           if row < 6 and k_1 < 25 {
 //             for v_1 in 4 unrolled {
-//               sum_acc_part[] = sum_acc_part[] + exp(x_row[turn_1 * 4 + v_1] - max_acc)
+//               kept[turn_1 * 4 + v_1] = exp(x_row[turn_1 * 4 + v_1] - max_acc)
+//               sum_acc_part[] = sum_acc_part[] + kept[turn_1 * 4 + v_1]
 //             }
 //           }
 //         }
@@ -74,7 +76,7 @@
 //           if row < 6 and k < 25 {
 //             let part = k
 //             for v in 4 vectorized {
-//               multiply[(i0 * 25 + part) * 4 + v] = reshape_1 * (exp(x_row[turn * 4 + v] - max_acc) / sum_acc)
+//               multiply[(i0 * 25 + part) * 4 + v] = reshape_1 * (kept[turn * 4 + v] / sum_acc)
 //             }
 //           }
 //         }
@@ -106,6 +108,7 @@ fused_max_subtract_exp_sum_divide_mult_1(
       x_row[turn_3 * 4 + 3] = x_x4.w;
     }
   }
+  f32 kept[4];
   const f32 reshape_1 = reshape[i0];
   f32 max_acc_part = -inf_f32();
   #pragma unroll
@@ -136,7 +139,8 @@ fused_max_subtract_exp_sum_divide_mult_1(
     if (row < 6 && k_1 < 25) {
       #pragma unroll
       for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        sum_acc_part = sum_acc_part + exp_f32(x_row[turn_1 * 4 + v_1] - max_acc);
+        kept[turn_1 * 4 + v_1] = exp_f32(x_row[turn_1 * 4 + v_1] - max_acc);
+        sum_acc_part = sum_acc_part + kept[turn_1 * 4 + v_1];
       }
     }
   }
@@ -158,10 +162,10 @@ fused_max_subtract_exp_sum_divide_mult_1(
       const i64 part = k;
       f32x4 multiply_x4;
       f32x4 above_x4;
-      above_x4.x = exp_f32(x_row[turn * 4] - max_acc);
-      above_x4.y = exp_f32(x_row[turn * 4 + 1] - max_acc);
-      above_x4.z = exp_f32(x_row[turn * 4 + 2] - max_acc);
-      above_x4.w = exp_f32(x_row[turn * 4 + 3] - max_acc);
+      above_x4.x = kept[turn * 4];
+      above_x4.y = kept[turn * 4 + 1];
+      above_x4.z = kept[turn * 4 + 2];
+      above_x4.w = kept[turn * 4 + 3];
       const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
       multiply_x4.x = reshape_1 * quotients_x4.x;
       multiply_x4.y = reshape_1 * quotients_x4.y;

@@ -20,6 +20,7 @@
 //             }
 //           }
 //         }
+//         alloc kept: f32[4] local
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
 //         for turn_2 in 1 unrolled {
@@ -46,7 +47,8 @@
 //           let k_1 = turn_1 * 8 + lane
 //           if row < 72 and k_1 < 5 {
 //             for v_1 in 4 unrolled {
-//               sum_acc_part[] = sum_acc_part[] + exp(select(mask_row[turn_1 * 4 + v_1], s_row[turn_1 * 4 + v_1] * 0.125:f32, -inf:f32) - max_acc)
+//               kept[turn_1 * 4 + v_1] = exp(select(mask_row[turn_1 * 4 + v_1], s_row[turn_1 * 4 + v_1] * 0.125:f32, -inf:f32) - max_acc)
+//               sum_acc_part[] = sum_acc_part[] + kept[turn_1 * 4 + v_1]
 //             }
 //           }
 //         }
@@ -65,7 +67,7 @@
 //           if row < 72 and k < 5 {
 //             let part = k
 //             for v in 4 vectorized {
-//               divide[(i0 * 180 + i1 * 60 + %'i2' * 5 + part) * 4 + v] = exp(select(mask_row[turn * 4 + v], s_row[turn * 4 + v] * 0.125:f32, -inf:f32) - max_acc) / sum_acc
+//               divide[(i0 * 180 + i1 * 60 + %'i2' * 5 + part) * 4 + v] = kept[turn * 4 + v] / sum_acc
 //             }
 //           }
 //         }
@@ -105,6 +107,7 @@ fused_multiply_where_max_subtract_exp_0(
       s_row[turn_3 * 4 + 3] = s_x4.w;
     }
   }
+  f32 kept[4];
   f32 max_acc_part = -inf_f32();
   #pragma unroll
   for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
@@ -130,7 +133,8 @@ fused_multiply_where_max_subtract_exp_0(
     if (row < 72 && k_1 < 5) {
       #pragma unroll
       for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        sum_acc_part = sum_acc_part + exp_f32((mask_row[turn_1 * 4 + v_1] ? s_row[turn_1 * 4 + v_1] * 0.125f : -inf_f32()) - max_acc);
+        kept[turn_1 * 4 + v_1] = exp_f32((mask_row[turn_1 * 4 + v_1] ? s_row[turn_1 * 4 + v_1] * 0.125f : -inf_f32()) - max_acc);
+        sum_acc_part = sum_acc_part + kept[turn_1 * 4 + v_1];
       }
     }
   }
@@ -148,10 +152,10 @@ fused_multiply_where_max_subtract_exp_0(
       const i64 part = k;
       f32x4 divide_x4;
       f32x4 above_x4;
-      above_x4.x = exp_f32((mask_row[turn * 4] ? s_row[turn * 4] * 0.125f : -inf_f32()) - max_acc);
-      above_x4.y = exp_f32((mask_row[turn * 4 + 1] ? s_row[turn * 4 + 1] * 0.125f : -inf_f32()) - max_acc);
-      above_x4.z = exp_f32((mask_row[turn * 4 + 2] ? s_row[turn * 4 + 2] * 0.125f : -inf_f32()) - max_acc);
-      above_x4.w = exp_f32((mask_row[turn * 4 + 3] ? s_row[turn * 4 + 3] * 0.125f : -inf_f32()) - max_acc);
+      above_x4.x = kept[turn * 4];
+      above_x4.y = kept[turn * 4 + 1];
+      above_x4.z = kept[turn * 4 + 2];
+      above_x4.w = kept[turn * 4 + 3];
       const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
       divide_x4.x = quotients_x4.x;
       divide_x4.y = quotients_x4.y;

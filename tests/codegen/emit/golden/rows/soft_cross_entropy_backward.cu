@@ -18,6 +18,7 @@
 //             }
 //           }
 //         }
+//         alloc kept: f32[4] local
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
 //         for turn_3 in 1 unrolled {
@@ -47,7 +48,8 @@
 //           let k_2 = turn_2 * 16 + lane
 //           if row < 9 and k_2 < 10 {
 //             for v_2 in 4 unrolled {
-//               sum_1_acc_part[] = sum_1_acc_part[] + exp(x_row[turn_2 * 4 + v_2] - max_acc)
+//               kept[turn_2 * 4 + v_2] = exp(x_row[turn_2 * 4 + v_2] - max_acc)
+//               sum_1_acc_part[] = sum_1_acc_part[] + kept[turn_2 * 4 + v_2]
 //             }
 //           }
 //         }
@@ -92,7 +94,7 @@
 //           if row < 9 and k < 10 {
 //             let part = k
 //             for v in 4 vectorized {
-//               divide_1[(i0 * 10 + part) * 4 + v] = (exp(x_row[turn * 4 + v] - max_acc) / sum_1_acc * sum_acc - target_row[turn * 4 + v]) / 9.0:f32
+//               divide_1[(i0 * 10 + part) * 4 + v] = (kept[turn * 4 + v] / sum_1_acc * sum_acc - target_row[turn * 4 + v]) / 9.0:f32
 //             }
 //           }
 //         }
@@ -130,6 +132,7 @@ fused_sum_max_subtract_exp_sum_divide_0(
       x_row[turn_4 * 4 + 3] = x_x4.w;
     }
   }
+  f32 kept[4];
   f32 max_acc_part = -inf_f32();
   #pragma unroll
   for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
@@ -157,7 +160,8 @@ fused_sum_max_subtract_exp_sum_divide_0(
     if (row < 9 && k_2 < 10) {
       #pragma unroll
       for (i64 v_2 = 0; v_2 < 4; ++v_2) {
-        sum_1_acc_part = sum_1_acc_part + exp_f32(x_row[turn_2 * 4 + v_2] - max_acc);
+        kept[turn_2 * 4 + v_2] = exp_f32(x_row[turn_2 * 4 + v_2] - max_acc);
+        sum_1_acc_part = sum_1_acc_part + kept[turn_2 * 4 + v_2];
       }
     }
   }
@@ -197,10 +201,10 @@ fused_sum_max_subtract_exp_sum_divide_0(
       const i64 part = k;
       f32x4 divide_1_x4;
       f32x4 above_x4;
-      above_x4.x = exp_f32(x_row[turn * 4] - max_acc);
-      above_x4.y = exp_f32(x_row[turn * 4 + 1] - max_acc);
-      above_x4.z = exp_f32(x_row[turn * 4 + 2] - max_acc);
-      above_x4.w = exp_f32(x_row[turn * 4 + 3] - max_acc);
+      above_x4.x = kept[turn * 4];
+      above_x4.y = kept[turn * 4 + 1];
+      above_x4.z = kept[turn * 4 + 2];
+      above_x4.w = kept[turn * 4 + 3];
       const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_1_acc);
       divide_1_x4.x = (quotients_x4.x * sum_acc - target_row[turn * 4]) / 9.0f;
       divide_1_x4.y = (quotients_x4.y * sum_acc - target_row[turn * 4 + 1]) / 9.0f;

@@ -16,6 +16,7 @@
 //             }
 //           }
 //         }
+//         alloc kept: f32[4] local
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
 //         for turn_2 in 1 unrolled {
@@ -48,7 +49,8 @@
 //           let k_1 = turn_1 * 32 + lane
 //           if row < 6 and k_1 < 25 {
 //             for v_1 in 4 unrolled {
-//               sum_acc_part[] = sum_acc_part[] + exp(x_row[turn_1 * 4 + v_1] - max_acc)
+//               kept[turn_1 * 4 + v_1] = exp(x_row[turn_1 * 4 + v_1] - max_acc)
+//               sum_acc_part[] = sum_acc_part[] + kept[turn_1 * 4 + v_1]
 //             }
 //           }
 //         }
@@ -73,7 +75,7 @@
 //           if row < 6 and k < 25 {
 //             let part = k
 //             for v in 4 vectorized {
-//               divide[(i0 * 25 + part) * 4 + v] = exp(x_row[turn * 4 + v] - max_acc) / sum_acc
+//               divide[(i0 * 25 + part) * 4 + v] = kept[turn * 4 + v] / sum_acc
 //             }
 //           }
 //         }
@@ -102,6 +104,7 @@ fused_max_subtract_exp_sum_divide_0(const f32 *__restrict__ x, f32 *__restrict__
       x_row[turn_3 * 4 + 3] = x_x4.w;
     }
   }
+  f32 kept[4];
   f32 max_acc_part = -inf_f32();
   #pragma unroll
   for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
@@ -131,7 +134,8 @@ fused_max_subtract_exp_sum_divide_0(const f32 *__restrict__ x, f32 *__restrict__
     if (row < 6 && k_1 < 25) {
       #pragma unroll
       for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        sum_acc_part = sum_acc_part + exp_f32(x_row[turn_1 * 4 + v_1] - max_acc);
+        kept[turn_1 * 4 + v_1] = exp_f32(x_row[turn_1 * 4 + v_1] - max_acc);
+        sum_acc_part = sum_acc_part + kept[turn_1 * 4 + v_1];
       }
     }
   }
@@ -153,10 +157,10 @@ fused_max_subtract_exp_sum_divide_0(const f32 *__restrict__ x, f32 *__restrict__
       const i64 part = k;
       f32x4 divide_x4;
       f32x4 above_x4;
-      above_x4.x = exp_f32(x_row[turn * 4] - max_acc);
-      above_x4.y = exp_f32(x_row[turn * 4 + 1] - max_acc);
-      above_x4.z = exp_f32(x_row[turn * 4 + 2] - max_acc);
-      above_x4.w = exp_f32(x_row[turn * 4 + 3] - max_acc);
+      above_x4.x = kept[turn * 4];
+      above_x4.y = kept[turn * 4 + 1];
+      above_x4.z = kept[turn * 4 + 2];
+      above_x4.w = kept[turn * 4 + 3];
       const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
       divide_x4.x = quotients_x4.x;
       divide_x4.y = quotients_x4.y;
