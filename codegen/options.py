@@ -202,6 +202,14 @@ class KernelOptions(_Group):
     contract: bool = _flag(
         "whether a compiler may round a product and a sum once, as engine `cuda` then does"
     )
+    atomics: bool = field(
+        default=False,
+        metadata=_about(
+            "whether sums and products of floats may be scattered by atomic updates: results then"
+            " differ from run to run",
+            _FLAG,
+        ),
+    )
     codegens: tuple[str | Codegen, ...] = field(
         default=(),
         metadata=_about(

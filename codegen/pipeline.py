@@ -163,8 +163,9 @@ def _stage(p: Pass) -> Stage:
 
 def _lower(made: Fused, context: Context) -> Lowered:
     """Lower each Primitive function; equal ones were merged by fusion."""
+    atomics = context.options.kernels.atomics
     loops = {
-        f.name: lower(f, made.fused, context.options.device)
+        f.name: lower(f, made.fused, context.options.device, atomics=atomics)
         for f in made.fused.functions[:-1]
         if PRIMITIVE in f.attr and RESHAPE_ONLY not in f.attr and COMPILER not in f.attr
     }

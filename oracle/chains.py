@@ -58,6 +58,7 @@ from didyma.refimpl.ops.bars import Contract
 TERM = ""  # an operand, or any value that is no sum
 WORST = "*"  # the deepest of all values stored
 _TERM: Depth = {TERM: 0}
+_LEAST = -(1 << 63)  # of an index
 
 Depth: TypeAlias = dict[str, int]  # empty: an exact zero
 Depths: TypeAlias = dict[str, Depth]  # of buffers and float variables; what is missing is unchanged
@@ -261,6 +262,14 @@ class _Interpreter:
         y = None if x is None else self.depth(b, state)
         return None if x is None or y is None else f(x, y)
 
+    def is_known(self, e: Expr) -> bool:
+        """Return whether an index has an interval."""
+        try:
+            self.interval(e)
+        except _UnknownError:
+            return False
+        return True
+
     def interval(self, e: Expr) -> Interval:
         """Return the least and the largest value of an index."""
         match e:
@@ -270,6 +279,9 @@ class _Interpreter:
                 return self.ranges[name]
             case Var(name) if name in self.values:
                 return self.interval(self.values[name])
+            case Binary("min", a, b) if not (self.is_known(a) and self.is_known(b)):
+                # A number from memory: the loop runs at most as often as the other side says.
+                return _LEAST, self.interval(a if self.is_known(a) else b)[1]
             case Binary("add" | "sub" | "mul" | "min" | "max" as op, a, b):
                 rule: dict[str, Callable[[int, int], int]] = {
                     "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__,

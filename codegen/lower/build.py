@@ -143,7 +143,8 @@ class ScalarBuilder:
         rule = self.rule(self._nodes[name], index)
         start: Expr | None = None
         if isinstance(rule, Scatter):
-            rule, start = gathered(rule, index)
+            shape = tuple(map(ix.of_dim, self._types[name].shape))
+            rule, start = gathered(rule, index, shape)
         if isinstance(rule, Fold):
             return self.define(name, rule.finish(self._fold(name, rule, start)))
         return self.define(name, rule)

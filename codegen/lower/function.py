@@ -10,7 +10,7 @@ from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.names import identifier, loop_names
 from didyma.codegen.lower.place import Placer, Root
 from didyma.codegen.lower.rows import Along, Rows, rows_of
-from didyma.codegen.lower.scalar import combine, narrowed
+from didyma.codegen.lower.scalar import narrowed
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Function, Module, Node, attrs
@@ -21,7 +21,6 @@ from didyma.refimpl.ir.loop import (
     Expr,
     For,
     If,
-    Load,
     LoopKind,
     PrimFunc,
     Stmt,
@@ -29,7 +28,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.target import PORTABLE, Target
-from didyma.refimpl.ir.types import Shape
+from didyma.refimpl.ir.types import DType, Shape
 from didyma.refimpl.ir.walk import exprs
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Scatter
@@ -37,20 +36,24 @@ from didyma.refimpl.ops.spec import Kind, Scatter
 StoreOf: TypeAlias = Callable[[Expr], Stmt]
 
 
-def lower(f: Function, m: Module, target: Target = PORTABLE) -> PrimFunc:
+def lower(f: Function, m: Module, target: Target = PORTABLE, *, atomics: bool = False) -> PrimFunc:
     """Return the loop program of a Primitive function: its params, then a buffer for each result.
 
     Results of one shape share a nest of parallel loops over their elements, in which reductions
-    are folds; a scatter is a copy and a nest of updates, which are atomic where the target can.
+    are folds.  A scatter has a nest of its own, in which each element folds the updates that meet
+    it.  Where the target can update elements of the dtype atomically, and the order of the updates
+    does not matter, a scatter is a copy and a nest of updates instead; with ``atomics`` also sums
+    and products of floats are, whose results may then differ from run to run.
     """
-    return _Lowering(f, m, target).run()
+    return _Lowering(f, m, target, atomics).run()
 
 
 class _Lowering:
-    def __init__(self, f: Function, m: Module, target: Target) -> None:
+    def __init__(self, f: Function, m: Module, target: Target, atomics: bool) -> None:
         self.f = f
         self.m = m
         self.target = target
+        self.atomics = atomics
         self.types = f.types()
         self.nodes: dict[str, Node] = {r: n for n in f.nodes for r in n.results}
         self.names = loop_names(d.name for d in m.dims)
@@ -69,8 +72,11 @@ class _Lowering:
         groups: dict[Shape, list[tuple[str, Buffer]]] = {}
         nests: list[Stmt] = []
         for result, out in self.outputs:
-            if self._scatters(result):
+            rule = self._scatters(result)
+            if rule is not None and self._is_atomic(rule, out.dtype):
                 nests += self._scatter(result, out)
+            elif rule is not None:
+                nests.append(self._nest(out.shape, [(result, out)]))
             else:
                 groups.setdefault(out.shape, []).append((result, out))
         nests += [self._nest(shape, group) for shape, group in groups.items()]
@@ -150,17 +156,20 @@ class _Lowering:
     def _store(self, out: Buffer, index: Mapping[Shape, tuple[Expr, ...]]) -> StoreOf:
         return lambda value: Store(out.name, index[out.shape], value)
 
-    def _scatters(self, result: str) -> bool:
-        """Return whether a result is a scatter that can accumulate in the result itself."""
+    def _scatters(self, result: str) -> Scatter | None:
+        """Return the rule of a result that is a scatter; None for another."""
         node = self.nodes.get(result)
         if node is None or OPS[node.op].kind is not Kind.OPAQUE:
-            return False
-        dtype = self.types[result].dtype
-        if dtype.is_packed:
-            return False
+            return None
         index = tuple(Var(f"probe {n}") for n in range(len(self.types[result].shape)))
         rule = self._builder().rule(node, index)
-        return isinstance(rule, Scatter) and (rule.op == "set" or dtype is dtype.compute)
+        return rule if isinstance(rule, Scatter) else None
+
+    def _is_atomic(self, rule: Scatter, dtype: DType) -> bool:
+        """Return whether updates may be atomic: sums of floats depend on their order."""
+        if rule.op == "set" or dtype is not dtype.compute or dtype not in self.target.atomics:
+            return False
+        return self.atomics or rule.op in ("min", "max") or not dtype.is_float
 
     def _scatter(self, result: str, out: Buffer) -> list[Stmt]:
         node = self.nodes[result]
@@ -181,31 +190,16 @@ class _Lowering:
         rule = b.rule(node, tuple(Var(f"probe {n}") for n in range(len(out.shape))))
         assert isinstance(rule, Scatter)
         op = rule.op
+        assert op != "set"
         us = tuple(b.loop("i", e) for e in rule.extents)
         at, counts = rule.target(us)
-        # Sums and products of floats depend on their order, and a result must not.
-        ordered = op == "set" or (op in ("add", "mul") and out.dtype.is_float)
-        atomic = bool(rule.colliding) and not ordered and out.dtype in self.target.atomics
         roots = [counts, rule.update(us), *(b.index(a) for a in at)]
 
         def final(values: Sequence[Expr]) -> Stmt:
-            where, new = tuple(values[2:]), values[1]
-            store: Stmt
-            if op == "set":
-                store = Store(out.name, where, narrowed(new, out.dtype))
-            elif atomic:
-                store = Atomic(op, out.name, where, new)
-            else:
-                old = Load(out.name, where, out.dtype)
-                store = Store(out.name, where, combine(op, old, new))
-            return store if values[0] == ix.TRUE else If(values[0], store)
+            update = Atomic(op, out.name, tuple(values[2:]), values[1])
+            return update if values[0] == ix.TRUE else If(values[0], update)
 
-        body = Placer(b, self.shapes).body(roots, final)
-        serial = () if atomic else rule.colliding
-        free = [n for n in range(len(us)) if n not in serial]
-        for n in reversed([n for n in range(len(us)) if n in serial]):
-            body = For(us[n], rule.extents[n], body)
-        return _nested([us[n] for n in free], [rule.extents[n] for n in free], body)
+        return _nested(us, rule.extents, Placer(b, self.shapes).body(roots, final))
 
 
 def _loops(b: ScalarBuilder, prefix: str, shape: Shape) -> tuple[tuple[Var, ...], list[Expr]]:

@@ -8,8 +8,10 @@ from didyma.refimpl.ir.loop import Compare, Const, Expr, Var
 from didyma.refimpl.ops.spec import Fold, Index, Scatter
 
 
-def gathered(rule: Scatter, index: Index) -> tuple[Fold, Expr | None]:
+def gathered(rule: Scatter, index: Index, shape: Index) -> tuple[Fold, Expr]:
     """Return a fold over the updates that may meet the element at ``index``, and its start.
+
+    ``shape`` is that of the result.
 
     Along an axis where the target's index is the update's own, the update is known; the fold
     runs over the other axes.  With ``set`` it looks for the last update that meets.
@@ -18,7 +20,8 @@ def gathered(rule: Scatter, index: Index) -> tuple[Fold, Expr | None]:
     where, _ = rule.target(probes)
     known = {probes.index(w): i for w, i in zip(where, index, strict=True) if w in probes}
     free = [n for n in range(len(probes)) if n not in known]
-    exists = ix.all_of(ix.compare("lt", i, rule.extents[n]) for n, i in known.items())
+    shorter = {n: i for n, i in known.items() if rule.extents[n] != shape[where.index(probes[n])]}
+    exists = ix.all_of(ix.compare("lt", i, rule.extents[n]) for n, i in shorter.items())
     extents = tuple(rule.extents[n] for n in free)
 
     def update_at(ks: Index) -> Index:
@@ -38,7 +41,7 @@ def gathered(rule: Scatter, index: Index) -> tuple[Fold, Expr | None]:
         return ix.select(Compare("ge", found, ix.ZERO), rule.update(u), rule.base(index))
 
     if rule.op == "set":
-        return Fold("max", extents, position, last), None
+        return Fold("max", extents, position, last), ix.index(-1)
     op = rule.op
 
     def term(ks: Index) -> Expr:

@@ -14,12 +14,15 @@ from didyma.codegen.schedule.recipes import (
     full,
     gather,
     looped,
+    marks,
     matmul,
     pointwise,
     row,
     rows,
     scan,
     scatter,
+    seek,
+    segments,
     serial,
     split,
     transpose,
@@ -35,9 +38,11 @@ CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "fold", "reduce_row",
     "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows",
     "rows_cluster", "scan",
+    "seek", "seek_wide", "segments", "segments_wide",
 )  # fmt: skip
 RECIPES: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE,
+    seek.RECIPE, marks.RECIPE, segments.RECIPE,
     split.RECIPE, column.RECIPE, row.RECIPE, full.RECIPE, cluster.RECIPE, rows.RECIPE,
     scan.RECIPE, looped.RECIPE, serial.RECIPE,
 )  # fmt: skip

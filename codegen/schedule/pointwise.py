@@ -58,10 +58,10 @@ def elementwise(facts: NestFacts, schedule: str = "pointwise", each: int = 1) ->
                 return _vector_and_rest(facts, same, n, schedule, each)
     i = Var(facts.names.fresh("i"))
     body = _flat(facts.nest.body, same, i)
-    return facts.kernel(_spread(facts, i, numel, body, each), schedule, same)
+    return facts.kernel(spread(facts, i, numel, body, each), schedule, same)
 
 
-def _spread(facts: NestFacts, i: Var, count: Expr, body: Stmt, each: int = 1) -> Stmt:
+def spread(facts: NestFacts, i: Var, count: Expr, body: Stmt, each: int = 1) -> Stmt:
     """Run ``body`` for each ``i`` below ``count``: a thread for one, or for ``each``."""
     most = facts.largest(count)
     threads = facts.threads(max(32, most)) if most != 1 else 1
@@ -86,11 +86,11 @@ def _by_element(facts: NestFacts, schedule: str, each: int) -> PrimFunc:
         block = Var(facts.names.fresh("bx"))
         return facts.kernel(bound(block, ix.ONE, "blockIdx.x", one), schedule)
     if len(nest.index) == 1:
-        return facts.kernel(_spread(facts, nest.index[0], nest.numel, nest.body, each), schedule)
+        return facts.kernel(spread(facts, nest.index[0], nest.numel, nest.body, each), schedule)
     i = Var(facts.names.fresh("i"))
     table = dict(zip(nest.index, ix.unflatten(i, nest.extents), strict=True))
     body = let_all(table, nest.body)
-    return facts.kernel(_spread(facts, i, nest.numel, body, each), schedule)
+    return facts.kernel(spread(facts, i, nest.numel, body, each), schedule)
 
 
 def _contiguous(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> frozenset[str] | None:
@@ -187,7 +187,7 @@ def _vector(
     i, v = Var(facts.names.fresh("i")), Var(facts.names.fresh("v"))
     body = _flat(facts.nest.body, same, ix.add(ix.mul(i, ix.index(n)), v))
     loop = For(v, ix.index(n), body, LoopKind.VECTORIZED)
-    return facts.kernel(_spread(facts, i, count, loop, each), f"{schedule}_wide", same)
+    return facts.kernel(spread(facts, i, count, loop, each), f"{schedule}_wide", same)
 
 
 def _vector_and_rest(
@@ -202,7 +202,7 @@ def _vector_and_rest(
     loop = For(v, size, whole, LoopKind.VECTORIZED)
     either = If(ix.compare("lt", i, groups), loop, last)
     count = ix.add(groups, ix.mod(numel, size))
-    return facts.kernel(_spread(facts, i, count, either, each), f"{schedule}_wide", same)
+    return facts.kernel(spread(facts, i, count, either, each), f"{schedule}_wide", same)
 
 
 def _firsts(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> Mapping[str, list[Poly]]:
@@ -263,5 +263,5 @@ def _vector_in_rows(
     loop = branches.apart(facts, body, known, vector)
     table = dict(zip((*outer, part), ix.unflatten(i, extents), strict=True))
     threads = facts.affine.expr(facts.affine.poly(ix.mul(*extents)))
-    spread = _spread(facts, i, threads, let_all(table, loop), each)
-    return facts.kernel(spread, f"{schedule}_wide", wide)
+    made = spread(facts, i, threads, let_all(table, loop), each)
+    return facts.kernel(made, f"{schedule}_wide", wide)

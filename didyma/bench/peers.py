@@ -88,6 +88,8 @@ _TORCH_THREE: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "rms_norm_backward_bf16": _torch_norm_backward,
     "batch_norm_f32": _torch_batch_norm,
     "attention_f32": _torch_attention,
+    "scatter_add_bf16": lambda _, e, i, g: e.index_add(0, i, g),
+    "scatter_put_f32": lambda _, e, i, g: e.index_copy(0, i, g),
 }
 TORCH: Mapping[str, Peer] = MappingProxyType({**_TORCH_ONE, **_TORCH_TWO, **_TORCH_THREE})
 
@@ -180,5 +182,7 @@ _JAX_THREE: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
         _jax_norm(j, x, (0, 2)) * a.reshape(1, -1, 1) + b.reshape(1, -1, 1)
     ),
     "attention_f32": _jax_attention,
+    "scatter_add_bf16": lambda _, e, i, g: e.at[i].add(g),
+    "scatter_put_f32": lambda _, e, i, g: e.at[i].set(g),
 }
 JAX: Mapping[str, Peer] = MappingProxyType({**_JAX_ONE, **_JAX_TWO, **_JAX_THREE})

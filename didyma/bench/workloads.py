@@ -151,6 +151,18 @@ def _embedding(e: dd.Tensor, i: dd.Tensor) -> dd.Tensor:
     return dd.take(e, i, axis=0)
 
 
+def _by_row(i: dd.Tensor, g: dd.Tensor) -> dd.Tensor:
+    return dd.broadcast_to(dd.reshape(i, (g.shape[0], 1)), g.shape)
+
+
+def _scatter_add(e: dd.Tensor, i: dd.Tensor, g: dd.Tensor) -> dd.Tensor:
+    return dd.scatter(e, _by_row(i, g), g, axis=0, reduction="add")
+
+
+def _scatter_put(e: dd.Tensor, i: dd.Tensor, g: dd.Tensor) -> dd.Tensor:
+    return dd.scatter(e, _by_row(i, g), g, axis=0)
+
+
 def _cumulative_sum(x: dd.Tensor) -> dd.Tensor:
     return dd.cumulative_sum(x, axis=1)
 
@@ -268,6 +280,18 @@ ALL: tuple[Workload, ...] = (
         "embedding_bf16", "movement", _embedding,
         (_matrix(BF16, 100, 512), _vector(I64, 16)),
         (_matrix(BF16, 50304, 4096), _vector(I64, 32768)), (100, 50304), picked=True,
+    ),
+    Workload(
+        "scatter_add_bf16", "movement", _scatter_add,
+        (_matrix(BF16, 100, 512), _vector(I64, 96), _matrix(BF16, 96, 512)),
+        (_matrix(BF16, 50304, 4096), _vector(I64, 32768), _matrix(BF16, 32768, 4096)),
+        (100, 50304),
+    ),
+    Workload(
+        "scatter_put_f32", "movement", _scatter_put,
+        (_matrix(F32, 100, 512), _vector(I64, 96), _matrix(F32, 96, 512)),
+        (_matrix(F32, 50304, 2048), _vector(I64, 32768), _matrix(F32, 32768, 2048)),
+        (100, 50304),
     ),
     Workload(
         "cumulative_sum_f32", "scans", _cumulative_sum,

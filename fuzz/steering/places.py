@@ -84,16 +84,23 @@ def _own(s: Sketch) -> None:
 
 
 def _scattered(s: Sketch) -> None:
-    """Scatter updates to few places, so that several meet, and the first alone at some."""
-    many = s.c.pick((3, 5, 8, 1))
+    """Scatter updates to few places, so that several meet, and the first alone at some.
+
+    Few updates are looked at by each element, and many are sorted: the last are of whole rows.
+    """
+    many = s.c.pick((3, 5, 40, 1))
     dtype = s.c.pick(OPS["scatter"].dtypes)
-    rest: tuple[int, ...] = s.c.pick(((), (2,), (3,)))
+    rest: tuple[int, ...] = s.c.pick(((), (2,), (8,)))
     size = s.c.pick((2, 4, 7))
     x, new = s.value(TensorType(dtype, (size, *rest))), s.param(TensorType(dtype, (many, *rest)))
-    at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many, *rest)))
+    line = (1,) * len(rest) if many > 5 else rest
+    at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many, *line)))
     if x is None or new is None or at is None:
         return
     _aim(s, at, size)
+    at = at if line == rest else s.apply("broadcast_to", (at,), freeze({"shape": (many, *rest)}))
+    if at is None:
+        return
     how = s.c.pick(("none", s.c.pick(_REDUCTIONS)))
     made = s.apply("scatter", (x, at, new), freeze({"axis": 0, "reduction": how}))
     if made is not None and s.c.chance(2):

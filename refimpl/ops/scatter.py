@@ -274,7 +274,7 @@ def _element(_at: Index, reads: Sequence[Read], use: Use[Put]) -> Scatter:
 
     extents = tuple(ex.of_dim(d) for d in use.types[2].shape)
     op = "set" if reduction == "none" else reduction
-    return Scatter(op, reads[0], extents, target, reads[2], (axis,))
+    return Scatter(op, reads[0], extents, target, reads[2])
 
 
 def _domains(types: Sequence[TensorType], a: Put) -> Domains:

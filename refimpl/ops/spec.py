@@ -93,7 +93,6 @@ class Scatter:
 
     ``target`` yields the output index and whether the update counts.  With ``op`` ``set`` the
     last update in row-major order of ``u`` wins; else it is combined with what is there.
-    ``colliding`` are the axes of ``u`` along which two updates may meet.
     """
 
     op: AtomicOp | Literal["set"]
@@ -101,7 +100,6 @@ class Scatter:
     extents: tuple[Expr, ...]
     target: Callable[[Index], tuple[Index, Expr]]
     update: Read
-    colliding: tuple[int, ...]
 
 
 Rule: TypeAlias = Expr | Fold | Scatter

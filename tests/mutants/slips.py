@@ -217,9 +217,8 @@ _LOWERING = (
         "for k in plus(n, high, -1).values()", "loop", "lower",
     ),
     _slip(
-        "updates that meet along one axis alone run in order", "lower/function.py",
-        "serial = () if atomic else rule.colliding",
-        "serial = () if atomic else rule.colliding[:1]", "loop", "kernel",
+        "an element folds no update that meets it", "schedule/segments.py",
+        "end: start(ix.add(m.own, ix.ONE))", "end: start(m.own)", "kernel",
     ),
     _slip(
         "a value shared by two guards computed before them", "lower/place.py",

@@ -12,6 +12,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.schedule import (
     folds,
     matmul,
+    meeting,
     row_threads,
     row_wide,
     rows,
@@ -21,6 +22,7 @@ from didyma.codegen.schedule import (
 )
 from didyma.codegen.schedule.folds import FoldNest
 from didyma.codegen.schedule.matmul import Product
+from didyma.codegen.schedule.meeting import Meeting
 from didyma.codegen.schedule.nest import Nest, NestFacts, nests
 from didyma.codegen.schedule.row_values import Values
 from didyma.codegen.schedule.rows import RowNest
@@ -111,6 +113,11 @@ class Work:
     def running(self) -> Running | None:
         """The running fold of the nest, which each of its elements takes a part of."""
         return None if self.fold is not None else running.find(self.facts)
+
+    @cached_property
+    def meeting(self) -> Meeting | None:
+        """The fold of the nest whose terms have places, as those of a scatter have."""
+        return meeting.find(self.facts)
 
     @cached_property
     def product(self) -> Product | None:

@@ -17,7 +17,6 @@ from didyma.refimpl.ir.loop import (
     For,
     If,
     Let,
-    LoopKind,
     PrimFunc,
     Stmt,
     Store,
@@ -236,9 +235,11 @@ def test_sums_of_floats_are_scattered_in_order() -> None:
     g = Graph()
     x, at = g.param("x", 4, 5), g.param("at", 4, 9, dtype=DType.I64)
     s = g("scatter", x, at, g.param("u", 4, 9), axis=1, reduction="add")
-    p = lowered(g.module(s))
-    serial = [x for x in stmts(p.body) if isinstance(x, For) and x.kind is LoopKind.SERIAL]
-    assert len(serial) == 1
+    m = primitive(g.module(s))
+    kinds = {a: {type(x) for x in stmts(lower(m.entry, m, atomics=a).body)} for a in (False, True)}
+    assert Fold in kinds[False]
+    assert Atomic not in kinds[False]
+    assert Atomic in kinds[True]
 
 
 def test_a_scatter_before_other_work_is_folded_from_the_result() -> None:

@@ -16,7 +16,7 @@ from didyma.refimpl.ir.loop import Allocate, Barrier, Const, For, LoopKind, Prim
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.verify.sharing import may_share
-from tests.codegen.lower.judged import agree, array, primitive
+from tests.codegen.lower.judged import agree, primitive
 from tests.codegen.make import Graph
 
 N, M = symbol("n"), symbol("m")
@@ -157,13 +157,13 @@ def test_argument_reductions_take_the_first_of_equals(shift: float) -> None:
     assert agree(m.entry, m, [x], {}) == ["reduce_row"]
 
 
-def test_scatter_is_a_copy_and_updates() -> None:
+def test_a_scatter_of_integers_is_a_copy_and_updates() -> None:
     g = Graph()
-    x, at = g.param("x", 40), g.param("at", 6, dtype=DType.I64)
-    s = g("scatter", x, at, g.param("u", 6), axis=0, reduction="none")
+    x, at = g.param("x", 40, dtype=DType.I32), g.param("at", 6, dtype=DType.I64)
+    s = g("scatter", x, at, g.param("u", 6, dtype=DType.I32), axis=0, reduction="add")
     m = primitive(g.module(s))
     found = kernels(m)
-    inputs = [np.ones(40, np.float32), np.array([3, 1, -40, 3, 2, 39]), array(range(6))]
+    inputs = [np.ones(40, np.int32), np.array([3, 1, -40, 3, 2, 39]), np.arange(6, dtype=np.int32)]
     assert agree(m.entry, m, inputs, {}) == ["pointwise_wide", "scatter"]
     assert [k.name for k in found] == ["main_", "main__1"]
     assert [[b.name for b in k.params] for k in found] == [["x", s], ["at", "u", s]]

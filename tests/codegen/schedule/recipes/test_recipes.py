@@ -59,10 +59,15 @@ def run(*shape: int, axis: int, exclusive: bool, reverse: bool) -> Module:
     return unary("cumulative_sum", *shape, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
-def put() -> Module:
+def scattered(*shape: int, count: int, reduction: str, dtype: DType = DType.F32) -> Module:
+    """Scatter updates to a fifth of their number of places, the same in each column."""
     g = Graph()
-    x, at = g.param("x", 40), g.param("at", 6, dtype=DType.I64)
-    return primitive(g.module(g("scatter", x, at, g.param("u", 6), axis=0, reduction="none")))
+    x, at = g.param("x", *shape, dtype=dtype), g.param("at", count, dtype=DType.I64)
+    u = g.param("u", count, *shape[1:], dtype=dtype)
+    if shape[1:]:
+        at = g("reshape", at, shape=(count, 1))
+        at = g("broadcast_to", at, shape=(count, *shape[1:]))
+    return primitive(g.module(g("scatter", x, at, u, axis=0, reduction=reduction)))
 
 
 def softmax(length: Dim = 40) -> Module:
@@ -76,7 +81,10 @@ def softmax(length: Dim = 40) -> Module:
 MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "pointwise": (unary("exp", 6, 8), {}, "pointwise"),
     "gather": (taken(), {}, "gather"),
-    "scatter": (put(), {}, "pointwise"),  # the copy before the updates
+    "scatter": (scattered(40, count=6, reduction="add", dtype=DType.I32), {}, "pointwise"),
+    "seek": (scattered(40, count=6, reduction="none"), {}, "seek"),
+    "marks": (scattered(6, 16, count=70, reduction="none"), {}, "marks"),
+    "segments": (scattered(300, 8, count=70, reduction="add"), {}, "segments"),
     "serial": (unary("sum", 70, 9, axes=(1,), keepdims=False), {}, "serial"),
     "row": (unary("sum", 5, 100, axes=(1,), keepdims=False), {}, "row"),
     "rows": (symbolic(), {"n": 7, "m": 33}, "row"),
@@ -110,7 +118,7 @@ def inputs(m: Module, env: Mapping[str, int]) -> list[Array]:
         if p.type.dtype is DType.I64:
             found.append(np.arange(shape[0], dtype=np.int64) % 5)
         else:
-            found.append(rng.standard_normal(shape).astype(np.float32))
+            found.append(rng.standard_normal(shape).astype(p.type.dtype.numpy))
     return found
 
 
@@ -201,7 +209,7 @@ def test_points_of_several_nests_differ_in_one() -> None:
     first, *rest = points(lower(m.entry, m), Options())
     assert [x.recipe for x in first] == ["pointwise", "scatter"]
     assert all(sum(a != b for a, b in zip(first, x, strict=True)) == 1 for x in rest)
-    assert Point.of("scatter", block=64, unroll=16, wide=1) in {x[1] for x in rest}
+    assert Point.of("scatter", block=64, wide=1) in {x[1] for x in rest}
 
 
 @pytest.mark.parametrize("scaled", [False, True])
