@@ -202,6 +202,14 @@ ALL: tuple[Workload, ...] = (
         (_matrix(BF16, 32, 256),), (_matrix(BF16, 128, 1024),),
     ),
     Workload(
+        "softmax_narrow_bf16", "rows", _softmax,
+        (_matrix(BF16, 64, 256),), (_matrix(BF16, 262144, 256),),
+    ),
+    Workload(
+        "softmax_wide_bf16", "rows", _softmax,
+        (_matrix(BF16, 2, 32768),), (_matrix(BF16, 512, 262144),),
+    ),
+    Workload(
         "softmax_masked_bf16", "rows", _masked,
         (_matrix(BF16, 16, 512), _vector(BF16, 512), _matrix(DType.BOOL, 16, 512)),
         (_matrix(BF16, 65536, 2048), _vector(BF16, 2048), _matrix(DType.BOOL, 65536, 2048)),
@@ -219,6 +227,11 @@ ALL: tuple[Workload, ...] = (
         "rms_norm_bf16", "rows", _rms_norm,
         (_matrix(BF16, 64, 4096), _vector(BF16, 4096)),
         (_matrix(BF16, 32768, 4096), _vector(BF16, 4096)),
+    ),
+    Workload(
+        "rms_norm_few_bf16", "rows", _rms_norm,
+        (_matrix(BF16, 8, 4096), _vector(BF16, 4096)),
+        (_matrix(BF16, 512, 4096), _vector(BF16, 4096)),
     ),
     Workload(
         "rms_norm_short_bf16", "rows", _rms_norm,

@@ -299,8 +299,8 @@ def _unchanged(s: Sketch, op: str) -> None:
     """Use a movement that keeps its operand's type: it may move nothing, or a little."""
     for _ in range(TRIES):
         t = s.type(OPS[op].dtypes, 1, 3)
-        if s.c.chance(2):  # any order of equal axes has the same type
-            t = t.with_shape(*s.c.pick(_EQUAL))
+        if s.c.chance(2):  # any order of equal axes has the same type; axes of one do not move
+            t = t.with_shape(*s.c.pick(s.c.pick((_EQUAL, _ONES))))
         sample = _backwards(s, t) if op == "slice" and s.c.chance(2) else s.sampled(op, t)
         if sample is None or s.result(op, sample.operands, sample.attrs) != t:
             continue
