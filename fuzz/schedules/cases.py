@@ -15,6 +15,7 @@ from didyma.fuzz.schedules.steps import View
 from didyma.fuzz.schedules.topics import of_topic
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.target import SM_90A
 
 MEDIAN = 12  # of the steps that a schedule has
 FEW = 5  # steps that one of a function of forms has, at most
@@ -23,6 +24,7 @@ MOST_REFUSED = 12  # refused steps for each legal one, on average
 MOTIFS = 0.5  # of the schedules, those that begin with steps that belong together
 MOTIFS_OF_CALLS = 0.9  # of those of functions with others to call
 MORE_MOTIFS = 0.04  # of the other steps, those after which such steps follow
+TARGET = SM_90A  # has all that a step may ask for
 LARGEST = 400  # statements and expressions from which on no more steps are taken
 
 
@@ -81,7 +83,7 @@ def draw(seed: int, index: int, *, forms: bool = False) -> Case:
         if reassociates(step) and not subject.exact:
             continue
         try:
-            f = apply(step, f)
+            f = apply(step, f, TARGET)
         except DidymaError as e:
             refused.append(Refused(len(legal), step, e.code, f))
             continue

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from didyma.codegen.emit import cuda
+from didyma.codegen.runtime import registry
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.loop_externs import on_engine
 from didyma.codegen.schedule.steps.apply import apply, scheduled
 from didyma.codegen.schedule.steps.kernels import Part, kernels, parts, workspace
 from didyma.codegen.schedule.steps.records import reassociates
-from didyma.fuzz.schedules.cases import Case, Refused
+from didyma.fuzz.schedules.cases import TARGET, Case, Refused
 from didyma.fuzz.schedules.forms import ROUTINES
 from didyma.fuzz.schedules.functions import Subject
 from didyma.oracle import lanes
@@ -30,7 +31,7 @@ from didyma.refimpl.interp import loop as definition
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.loop import Const, For, PrimFunc
+from didyma.refimpl.ir.loop import RANK, Const, For, PrimFunc
 from didyma.refimpl.ir.lowered import lowered
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array, DType, from_memory
@@ -58,7 +59,7 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     found = Judged()
     f, subject = case.subject.func, case.subject
     try:
-        g = lowered(case.result or scheduled(case.schedule, f))
+        g = lowered(case.result or scheduled(case.schedule, f, TARGET))
     except DidymaError as e:
         found.findings.append(Finding("schedule", f.name, "error", str(e)))
         return found
@@ -78,7 +79,7 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
         found.findings.append(Finding("loop", f.name, "fault", str(e)))
         return found
     _compare(found, "loop", case, g, want, got, loose)
-    for engine in engines:
+    for engine in _able(g, engines):
         try:
             before = want if subject.defined else launched((f,), engine, subject)
             after = launched(parts(g), engine, subject)
@@ -92,6 +93,14 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     if not found.findings:
         found.forced = [(r, "differs" if _differs(case, r, want) else "agrees") for r in case.due]
     return found
+
+
+def _able(g: PrimFunc, engines: Sequence[Engine]) -> Sequence[Engine]:
+    """Return those engines that run a function, or the simulator if none does."""
+    bound = (s for s in stmts(g.body) if isinstance(s, For))
+    if all(s.axis != RANK for s in bound):
+        return engines
+    return [e for e in engines if not e.name.startswith("host")] or [registry.engine("simt")]
 
 
 def _crowded(g: PrimFunc) -> str:
@@ -205,9 +214,9 @@ def _within_bars(found: Judged, level: str, subject: Subject, g: PrimFunc, got: 
 
 def _differs(case: Case, refused: Refused, want: Buffers) -> bool:
     """Return whether a refused step, taken all the same, changes a result or is a fault."""
-    f = refused.func or scheduled(case.schedule[: refused.after], case.subject.func)
+    f = refused.func or scheduled(case.schedule[: refused.after], case.subject.func, TARGET)
     try:
-        g = apply(refused.step, f, unchecked=True)
+        g = apply(refused.step, f, TARGET, unchecked=True)
         got = interpreted(g, case.subject)
     except (DidymaError, LoopFault):
         return True

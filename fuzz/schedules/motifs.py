@@ -13,6 +13,7 @@ from didyma.codegen.schedule.steps.loops import loops_of, path_to
 from didyma.codegen.schedule.steps.records import Step, Tail
 from didyma.refimpl.ir.loop import (
     AXES,
+    RANK,
     Allocate,
     Block,
     Expr,
@@ -34,7 +35,7 @@ def motif(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return steps that belong together; none where the function has no place for any."""
     kinds: list[Motif] = [
         *[spread] * 3, _pipelined, _moved, _bound, *[_joined] * 2, _turned_round, *[_named] * 2,
-        *[_copied] * 2, *[nearer] * 3, *[swapped] * 3,
+        *[_copied] * 2, _parted, *[nearer] * 3, *[swapped] * 3,
     ]  # fmt: skip
     if f.functions and chance.random() < 0.7:
         return called(f, chance)
@@ -74,7 +75,8 @@ def spread(f: PrimFunc, chance: random.Random) -> list[Step]:
 
 
 def _by(chance: random.Random) -> records.Across:
-    return chance.choice((records.Across.SHARED, records.Across.SHUFFLE, records.Across.GRID))
+    every: tuple[records.Across, ...] = (*records.Across, records.Across.CLUSTER)
+    return chance.choice(every)
 
 
 def _pipelined(f: PrimFunc, chance: random.Random) -> list[Step]:
@@ -131,6 +133,23 @@ def _copied(f: PrimFunc, chance: random.Random) -> list[Step]:
     inner = [x.var.name for x in loops_of(one.body)]
     place = chance.choice([names[-1], *inner])
     return [*steps, records.Stage(buffer, place, records.Memory.SHARED, "tile")]
+
+
+def _parted(f: PrimFunc, chance: random.Random) -> list[Step]:
+    """Return what lets each block of a cluster hold a part of what all of them read."""
+    f = unfolded(f)
+    pairs = [(x, x.body) for x in loops_of(f.body) if isinstance(x.body, For)]
+    pairs = [(x, y) for x, y in pairs if len(path_to(f.body, x)) <= 1]
+    if not pairs or not f.inputs:
+        return []
+    outer, inner = (x.var.name for x in chance.choice(pairs))
+    steps: list[Step] = [
+        records.Split(outer, chance.choice((2, 4)), Tail.PEELED, ("far", "near")),
+        records.Bind("far", AXES[0]), records.Bind("near", RANK), records.Bind(inner, AXES[3]),
+    ]  # fmt: skip
+    places = [x.var.name for x in loops_of(f.body) if x.var.name != outer]
+    buffer, place = chance.choice(f.inputs), chance.choice(places)
+    return [*steps, records.Stage(buffer, place, records.Memory.CLUSTER, "tile")]
 
 
 def nearer(f: PrimFunc, chance: random.Random) -> list[Step]:

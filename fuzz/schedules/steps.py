@@ -12,6 +12,7 @@ from didyma.codegen.schedule.steps.loops import loops_of
 from didyma.codegen.schedule.steps.records import Step, Tail
 from didyma.refimpl.ir.loop import (
     AXES,
+    RANK,
     Allocate,
     Binary,
     Block,
@@ -167,7 +168,7 @@ def _parallel(v: View) -> Step:
 def _bind(v: View) -> Step:
     outer = [c[0] for c in v.chains]
     loop = v.chance.choice(outer) if outer and v.chance.random() < 0.7 else v.loop()
-    return records.Bind(loop, v.chance.choice(AXES))
+    return records.Bind(loop, v.chance.choice((*AXES, RANK)))
 
 
 def _inline(v: View) -> Step:

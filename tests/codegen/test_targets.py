@@ -309,12 +309,12 @@ def test_a_target_is_recorded_by_its_name() -> None:
         Options(target="sm_10")
 
 
-def test_memory_of_clusters_is_beyond_loops() -> None:
+def test_memory_of_clusters_needs_blocks_of_one() -> None:
     (k,) = parse_loop(KERNEL)
     step = Stage("x", "t", Memory.CLUSTER, "staged")
     with says("target-lacks", "the portable target"):
         apply(step, k)
-    with says("bad-step", "memory that the blocks of a cluster share", "registers"):
+    with says("bad-step", "a loop bound to clusterRank"):
         apply(step, k, SM_90A)
 
 

@@ -171,8 +171,17 @@ REWRITES: tuple[Fault, ...] = (
     ),
     _slip(
         "threads that share a copy and leave out its end", "stage.py",
-        "fill = For(turn, ix.index(-(-numel // count)), one)",
-        "fill = For(turn, ix.index(max(1, numel // count)), one)",
+        "return For(turn, ix.index(-(-numel // count)), ",
+        "return For(turn, ix.index(max(1, numel // count)), ",
+    ),
+    _slip(
+        "a part of a cluster's copy that is the first block's", "stage.py",
+        "first = ix.add(ix.mul(me, ix.index(side)), at[0])", "first = at[0]",
+    ),
+    _slip(
+        "an element of a cluster's copy read from a wrong rank", "stage.py",
+        "ix.unflatten(first, (ix.index(blocks), ix.index(side)))",
+        "(ix.mod(first, ix.index(blocks)), ix.mod(first, ix.index(side)))",
     ),
     _slip(
         "a computed part without its guard", "compute_at.py",
@@ -210,6 +219,16 @@ REWRITES: tuple[Fault, ...] = (
     _slip(
         "blocks that keep their parts in one place", "across.py",
         "Store(t.name, (loop.var, *at), m)", "Store(t.name, (ix.ZERO, *at), m)",
+    ),
+    _slip(
+        "a block of a cluster that folds its own part twice", "across.py",
+        "others = loaded(tiles, (ix.add(turn, ix.ONE), *at))",
+        "others = loaded(tiles, (turn, *at))",
+    ),
+    _slip(
+        "every block of a cluster ends a fold that the first should", "across.py",
+        'first = If(ix.compare("eq", var, ix.ZERO), sequence([again, p.end(p.mine)]))',
+        "first = sequence([again, p.end(p.mine)])",
     ),
     _slip(
         "a fold of parts that starts with nothing", "across.py",
@@ -274,6 +293,14 @@ ELSEWHERE: tuple[Fault, ...] = (
     Fault(
         "a bind to more threads than a block has", "refimpl/verify/loop.py",
         "if not 1 <= threads <= self.target.threads:", "if threads < 1:", ("schedule",),
+    ),
+    Fault(
+        "a missing barrier of a cluster in the text", "codegen/emit/statements.py",
+        'line("cluster_barrier();")', "pass", ("simt",),
+    ),
+    Fault(
+        "an element of another block read from the own one", "codegen/emit/expressions.py",
+        "is not Scope.CLUSTER or at[0] == self.rank:", "is not Scope.CLUSTER or at:", ("simt",),
     ),
     Fault(
         "an unrolled loop without its last iteration", "codegen/emit/statements.py",

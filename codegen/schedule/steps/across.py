@@ -16,6 +16,7 @@ from didyma.refimpl.ir.expand import Inliner, Same
 from didyma.refimpl.ir.loop import (
     AXES,
     INDEX,
+    RANK,
     Allocate,
     Barrier,
     Binary,
@@ -53,9 +54,10 @@ def reduce_across(step: ReduceAcross, f: PrimFunc, target: Target = PORTABLE) ->
             return _shared(step, parts_of(step, f))
         case Across.GRID:
             return _over_blocks(step, parts_of(step, f))
+        case Across.CLUSTER if target.cluster > 1:
+            return _in_cluster(step, parts_of(step, f), target)
         case _:
-            has = step.by is Across.CLUSTER and target.cluster > 1
-            raise lacks(f, target, f"{step.by} operations", has)
+            raise lacks(f, target, f"{step.by} operations")
 
 
 def _names(step: ReduceAcross, p: Parts) -> list[str]:
@@ -132,6 +134,37 @@ def _shuffled(step: ReduceAcross, p: Parts, target: Target) -> PrimFunc:
             rest = Exchange(other, mine, mask, rest)
     lanes = _spread(p, sequence([*p.body, rest]), _axis(p, AXES[3:4]))
     return replace(f, body=replaced(f.body, p.site, lanes))
+
+
+def _in_cluster(step: ReduceAcross, p: Parts, target: Target) -> PrimFunc:
+    """Give each iteration to a block; the first of them folds the parts of all in their order.
+
+    The parts of each block stay in memory of its own, which none leaves before the first has them.
+    """
+    f, var, width = p.func, p.loop.var, _width(p)
+    if width > target.cluster or any(x.axis == RANK for x in p.around):
+        got = f"{width} iterations of {var.name}"
+        want = f"at most {target.cluster} blocks, in no other cluster"
+        raise wrong(f, got, want, help="split it first")
+    threads = _threads(p)
+    sizes = [int(x.extent.value) for x in threads if isinstance(x.extent, Const)]
+    names, turn = _names(step, p), Var(f"{step.into}_fold")
+    claim(f, [*names, turn.name])
+    shape, at = (width, *sizes), tuple(x.var for x in threads)
+    tiles = [Buffer(n, a.dtype, shape, Scope.CLUSTER) for n, a in zip(names, p.accs, strict=True)]
+    keep = (Store(t.name, (var, *at), m) for t, m in zip(tiles, p.mine, strict=True))
+    others = loaded(tiles, (ix.add(turn, ix.ONE), *at))
+    again = For(turn, ix.index(width - 1), p.merge(p.mine, others))
+    first = If(ix.compare("eq", var, ix.ZERO), sequence([again, p.end(p.mine)]))
+    met = Barrier(Scope.CLUSTER)
+    body = _with(p.accs, sequence([*p.body, *keep, met, first, met]))
+    nest = (*in_nest(path_to(f.body, p.site)), p.site)
+    outer = next(s for s in nest if not (isinstance(s, For) and s.axis in AXES[:3]))
+    block = replaced(outer, p.site, body)
+    made: Stmt = For(var, p.loop.extent, block, LoopKind.BOUND, RANK)
+    for tile in reversed(tiles):
+        made = Allocate(tile, made)
+    return replace(f, body=replaced(f.body, outer, made))
 
 
 def _over_blocks(step: ReduceAcross, p: Parts) -> PrimFunc:

@@ -108,7 +108,7 @@ def _taken(step: Step, f: PrimFunc, target: Target, unchecked: bool) -> PrimFunc
         case Parallel():
             return parallel(step, f, unchecked=unchecked)
         case Bind():
-            return bind(step, f, unchecked=unchecked)
+            return bind(step, f, target, unchecked=unchecked)
         case Inline():
             return inline(step, f, unchecked=unchecked)
         case Stage():

@@ -10,8 +10,10 @@ from didyma.codegen.schedule.steps.dependence import AT_ONCE, Dependences, carri
 from didyma.codegen.schedule.steps.loops import LoopSite, find, replaced
 from didyma.codegen.schedule.steps.records import Bind, Parallel, Unroll, Vectorize
 from didyma.codegen.schedule.steps.split import wrong
+from didyma.codegen.schedule.steps.stage import lacks
 from didyma.refimpl.ir.loop import (
     AXES,
+    RANK,
     Allocate,
     Barrier,
     Block,
@@ -24,6 +26,7 @@ from didyma.refimpl.ir.loop import (
     Scope,
     Stmt,
 )
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.text import show_line
 from didyma.refimpl.ir.walk import stmts
 
@@ -65,14 +68,18 @@ def parallel(step: Parallel, f: PrimFunc, *, unchecked: bool = False) -> PrimFun
     return _as(f, loop, LoopKind.PARALLEL)
 
 
-def bind(step: Bind, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
+def bind(
+    step: Bind, f: PrimFunc, target: Target = PORTABLE, *, unchecked: bool = False
+) -> PrimFunc:
     """Return a function that runs each iteration of a loop as a block or a thread.
 
     Nothing but bound loops and allocations in shared memory may stand around it.  DidymaError
-    ``no-such-loop``, ``bad-step``, ``dependence``.
+    ``no-such-loop``, ``bad-step``, ``dependence``; ``target-lacks`` for blocks of a cluster.
     """
-    if step.axis not in AXES:
-        raise wrong(f, step.axis, f"one of {', '.join(AXES)}")
+    if step.axis not in (*AXES, RANK):
+        raise wrong(f, step.axis, f"one of {', '.join((*AXES, RANK))}")
+    if step.axis == RANK and target.cluster == 1:
+        raise lacks(f, target, "clusters of blocks")
     loop = may_change(f, step.loop)
     place = find(f, step.loop)
     for s in _of_nest(place):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from didyma.codegen.schedule.nest import guarded
@@ -15,6 +15,7 @@ from didyma.codegen.schedule.steps.split import wrong
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
+    RANK,
     Allocate,
     Barrier,
     Buffer,
@@ -37,25 +38,31 @@ def stage(step: Stage, f: PrimFunc, target: Target = PORTABLE) -> PrimFunc:
 
     What is only read is copied before.  What is written, too, must be a box whose every element is
     stored, and is copied back after.  In shared memory, the threads of the block share the work of
-    copying, between barriers; only what nothing writes may stand there.
+    copying, between barriers; only what nothing writes may stand there.  In that of a cluster, each
+    of its blocks holds a part, and all read all parts.
 
     DidymaError ``no-such-loop``, ``no-such-value``, ``bad-step``, ``no-region``, ``name-taken``,
     ``target-lacks``.
     """
-    if step.memory is Memory.CLUSTER:
-        raise lacks(f, target, "memory that the blocks of a cluster share", target.cluster > 1)
+    if step.memory is Memory.CLUSTER and target.cluster == 1:
+        raise lacks(f, target, "memory that the blocks of a cluster share")
     place, known = find(f, step.loop), scan(f)
     loop = place.loop
     touched = [a for a in known.within(loop.body) if a.buffer == step.buffer]
     _require(step, known, place, touched)
     threads = [x for x in place.loops if x.axis.startswith("thread")]
-    free = [x.var.name for x in threads] if step.memory is Memory.SHARED else []
+    rank = next((x for x in place.loops if x.axis == RANK), None)
+    free = [] if step.memory is Memory.REGISTERS else [x.var.name for x in threads]
+    if rank is not None and step.memory is Memory.CLUSTER:
+        free.append(rank.var.name)
     regions = Regions(known, loop, free)
     region = regions.of(touched)
     old = known.buffers[step.buffer]
+    claim(f, [step.into])
+    if step.memory is Memory.CLUSTER:
+        return _in_cluster(known, place, rank, threads, old, step.into, region, regions)
     scope = Scope.SHARED if step.memory is Memory.SHARED else Scope.LOCAL
     new = Buffer(step.into, old.dtype, region.shape, scope)
-    claim(f, [step.into])
     body = redirected(f, loop.body, step.buffer, step.into, lambda at: regions.moved(region, at))
     if step.memory is Memory.SHARED:
         return _shared(f, known, place, threads, old, new, region, body)
@@ -69,10 +76,8 @@ def stage(step: Stage, f: PrimFunc, target: Target = PORTABLE) -> PrimFunc:
     )
 
 
-def lacks(f: PrimFunc, target: Target, what: str, has: bool) -> DidymaError:
-    """Return the error of a step that needs what loops cannot say; ``has``: but the target has."""
-    if has:
-        return wrong(f, what, "memory that loops can allocate: registers, or that of a block")
+def lacks(f: PrimFunc, target: Target, what: str) -> DidymaError:
+    """Return the error of a step that needs what the target has not."""
     return DidymaError(
         "target-lacks", f"@{f.name}", got=f"the {target.name} target", want=f"a target with {what}"
     )
@@ -165,7 +170,64 @@ def _shared(
     region: Region,
     body: Stmt,
 ) -> PrimFunc:
-    root = known.roots[old.name]
+    _demand_input(known, old, threads)
+
+    def one(at: tuple[Expr, ...]) -> tuple[list[Expr], Stmt]:
+        there = region.element(at)
+        inside = region.guard(there, [ix.of_dim(d) for d in old.shape])
+        return [inside], Store(new.name, at, Load(old.name, there, old.dtype))
+
+    fill = _filled(f, new.name, region.shape, threads, one)
+    parts = sequence([fill, Barrier(), *items(body), Barrier()])
+    inner = replaced(f.body, place.loop, replace(place.loop, body=parts))
+    outermost = next(x for x in find(replace(f, body=inner), threads[0].var.name).loops[::-1])
+    assert outermost.kind is LoopKind.BOUND
+    return replace(f, body=replaced(inner, outermost, Allocate(new, outermost)))
+
+
+def _in_cluster(
+    known: Scan,
+    place: LoopSite,
+    rank: For | None,
+    threads: Sequence[For],
+    old: Buffer,
+    into: str,
+    region: Region,
+    regions: Regions,
+) -> PrimFunc:
+    """Let each block of a cluster hold neighbours along the first axis of the region."""
+    f, shape = known.func, region.shape
+    if rank is None or not shape or not isinstance(rank.extent, Const):
+        got = f"{place.loop.var.name}, where no blocks have parts of {old.name}"
+        raise wrong(f, got, f"several elements, and a loop bound to {RANK} around")
+    _demand_input(known, old, threads)
+    blocks = int(rank.extent.value)
+    side, me = -(-shape[0] // blocks), rank.var
+    part = (side, *shape[1:])
+    new = Buffer(into, old.dtype, (blocks, *part), Scope.CLUSTER)
+
+    def one(at: tuple[Expr, ...]) -> tuple[list[Expr], Stmt]:
+        first = ix.add(ix.mul(me, ix.index(side)), at[0])
+        there = region.element((first, *at[1:]))
+        conds = [region.guard(there, [ix.of_dim(d) for d in old.shape])]
+        if side * blocks > shape[0]:
+            conds = [ix.compare("lt", first, ix.index(shape[0])), *conds]
+        return conds, Store(into, (me, *at), Load(old.name, there, old.dtype))
+
+    def moved(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        first, *rest = regions.moved(region, index)
+        return (*ix.unflatten(first, (ix.index(blocks), ix.index(side))), *rest)
+
+    body = redirected(f, place.loop.body, old.name, into, moved)
+    fill, met = _filled(f, into, part, threads, one), Barrier(Scope.CLUSTER)
+    inner = replace(place.loop, body=sequence([fill, met, *items(body), met]))
+    around = replaced(rank, place.loop, inner)
+    return replace(f, body=replaced(f.body, rank, Allocate(new, around)))
+
+
+def _demand_input(known: Scan, old: Buffer, threads: Sequence[For]) -> None:
+    """Raise ``bad-step`` unless threads may copy a buffer for each other."""
+    f, root = known.func, known.roots[old.name]
     if old.scope is not Scope.GLOBAL or not threads:
         raise wrong(
             f, f"{old.name}, in {old.scope} memory, and {len(threads)} loops of threads around",
@@ -175,24 +237,29 @@ def _shared(
         (a for a in known.accesses if a.writes and known.roots[a.buffer] == root), None
     ):
         raise wrong(f, str(write), "an input that nothing writes")
-    count, numel = 1, math.prod(region.shape)
+
+
+def _filled(
+    f: PrimFunc,
+    name: str,
+    shape: Sequence[int],
+    threads: Sequence[For],
+    one: Callable[[tuple[Expr, ...]], tuple[list[Expr], Stmt]],
+) -> For:
+    """Return the loop in which the threads of a block do ``one`` for every element of a shape.
+
+    It is a statement, and on what conditions.
+    """
+    count, numel = 1, math.prod(shape)
     me: Expr = ix.ZERO
     for x in threads:
         assert isinstance(x.extent, Const)
         me = ix.add(ix.mul(me, x.extent), x.var)
         count *= int(x.extent.value)
-    turn = Var(f"{new.name}_turn")
+    turn = Var(f"{name}_turn")
     claim(f, [turn.name])
     flat = ix.add(ix.mul(turn, ix.index(count)), me)
-    at = ix.unflatten(flat, map(ix.index, region.shape))
-    there = region.element(at)
-    conds = [region.guard(there, [ix.of_dim(d) for d in old.shape])]
+    conds, body = one(ix.unflatten(flat, map(ix.index, shape)))
     if numel % count:
         conds = [ix.compare("lt", flat, ix.index(numel)), *conds]
-    one = guarded(conds, Store(new.name, at, Load(old.name, there, old.dtype)))
-    fill = For(turn, ix.index(-(-numel // count)), one)
-    parts = sequence([fill, Barrier(), *items(body), Barrier()])
-    inner = replaced(f.body, place.loop, replace(place.loop, body=parts))
-    outermost = next(x for x in find(replace(f, body=inner), threads[0].var.name).loops[::-1])
-    assert outermost.kind is LoopKind.BOUND
-    return replace(f, body=replaced(inner, outermost, Allocate(new, outermost)))
+    return For(turn, ix.index(-(-numel // count)), guarded(conds, body))

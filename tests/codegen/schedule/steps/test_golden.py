@@ -25,10 +25,12 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import loop as definition
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.kernel import scratch
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.loop import RANK, For, PrimFunc
+from didyma.refimpl.ir.target import PORTABLE, SM_90A, Target
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.text import show as show_functions
 from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.verify import loop as laws
 
 HERE = Path(__file__).parent / "golden"
@@ -43,11 +45,16 @@ def parts(name: str) -> tuple[PrimFunc, str, str]:
     return f, schedule, result
 
 
+def target(name: str) -> Target:
+    """Return what a case relies on: clusters, where its name says so."""
+    return SM_90A if "sm_90a" in name else PORTABLE
+
+
 def outcome(name: str) -> str:
     f, text, _ = parts(name)
     try:
         s = parse(text, f"{name}.dys")
-        for applied in run(s.steps, f, on_error=s.at):
+        for applied in run(s.steps, f, target(name), on_error=s.at):
             f = applied.func
     except DidymaError as e:
         return f"{e}\n"
@@ -57,6 +64,10 @@ def outcome(name: str) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_text(name: str) -> None:
     assert outcome(name) == parts(name)[2]
+
+
+def bound(f: PrimFunc) -> list[For]:
+    return [s for s in stmts(f.body) if isinstance(s, For) and s.axis]
 
 
 def buffers(f: PrimFunc, env: dict[str, int], seed: int) -> dict[str, Array]:
@@ -73,7 +84,8 @@ def test_meaning(name: str) -> None:
     """The result does the same on both interpreters and on engines, at the ends of all ranges."""
     f, text, _ = parts(name)
     steps = parse(text).steps
-    g = scheduled(steps, f)
+    g = scheduled(steps, f, target(name))
+    on = ("simt",) if any(s.axis == RANK for s in bound(g)) else ("host", "simt")
     for env in ({d.name: d.lo for d in f.dims}, {d.name: min(d.hi, 37) for d in f.dims}):
         want, slow, fast = (buffers(f, env, 1) for _ in range(3))
         lanes.run(f, want, env)
@@ -81,7 +93,7 @@ def test_meaning(name: str) -> None:
         lanes.run(g, fast, env)
         for b in f.params:
             assert np.array_equal(slow[b.name], fast[b.name], equal_nan=b.dtype.is_float)
-        for got in (fast, *(launched(g, engine(e), env) for e in ("host", "simt"))):
+        for got in (fast, *(launched(g, engine(e), env) for e in on)):
             for b in f.params:
                 if any(map(reassociates, steps)) and b.dtype.is_float:
                     assert np.allclose(got[b.name], want[b.name], rtol=1e-5)
@@ -131,6 +143,9 @@ CODES = {
     "tensorize-refused": "bad-step", "tensorize-refused-name": "no-such-value",
     "tile-refused": "dependence", "unroll-refused-name": "no-such-loop",
     "vectorize-refused": "dependence", "reduce_across-refused-cluster": "target-lacks",
+    "bind-refused-cluster": "target-lacks", "bind-refused-sm_90a-blocks": "L-cluster",
+    "reduce_across-refused-sm_90a-blocks": "bad-step",
+    "stage-refused-sm_90a-blocks": "bad-step",
 }  # fmt: skip
 
 
