@@ -22,6 +22,13 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
+class Digit:
+    """A digit of an index: the first lane's, and that of each lane."""
+
+    decl: c.Decl
+
+
+@dataclass(frozen=True, slots=True)
 class Again:
     """An integer that each lane computes anew."""
 
@@ -84,7 +91,9 @@ class Shared:
     decl: c.Decl
 
 
-Item: TypeAlias = Scalar | Again | Quotient | Crossing | Most | Group | Loop | Branch | Shared
+Item: TypeAlias = (
+    Scalar | Digit | Again | Quotient | Crossing | Most | Group | Loop | Branch | Shared
+)
 Items: TypeAlias = list[Item]
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pycparser import c_ast as c
+
+if TYPE_CHECKING:
+    from didyma.codegen.runtime.fast.lane_digits import Digits
 
 Kind: TypeAlias = int | str
 """An int is the step of an integer from lane to lane, 0 for what all lanes share."""
@@ -103,6 +106,29 @@ def unique(function: c.FuncDef) -> None:
     visit(function.body, scope)
 
 
+def step(n: c.Node, steps: Mapping[str, int | None]) -> int | None:
+    """Return by how much an index grows where variables grow by these steps; None if unknown."""
+    match n:
+        case c.Constant():
+            return 0
+        case c.ID(name=name):
+            return steps.get(name, 0)
+        case c.BinaryOp(op=("+" | "-") as op, left=left, right=right):
+            a, b = step(left, steps), step(right, steps)
+            return None if a is None or b is None else a + b if op == "+" else a - b
+        case c.BinaryOp(op="*", left=left, right=right):
+            a, b = step(left, steps), step(right, steps)
+            if a == 0 and b == 0:
+                return 0
+            by_left, by_right = literal(left), literal(right)
+            if a is not None and by_right is not None:
+                return a * by_right
+            return b * by_left if b is not None and by_left is not None else None
+        case _:
+            below = [step(x, steps) for _, x in n.children()]
+            return 0 if all(s == 0 for s in below) else None
+
+
 @dataclass(slots=True)
 class Kinds:
     """The kinds of a kernel's values.
@@ -117,6 +143,17 @@ class Kinds:
     written: Set[str]
     integers: set[str] = field(default_factory=set[str])
     of: dict[str, Kind] = field(default_factory=dict[str, Kind])
+    digits: Digits | None = None
+
+    def grows(self, n: c.Node) -> int | None:
+        """Return by how much an index grows from lane to lane; None where it is not known."""
+        low = self.digits.low.keys() if self.digits is not None else set[str]()
+        mine = {v: k if isinstance(k, int) else None for v, k in self.of.items() if v not in low}
+        alone = step(n, mine)
+        if self.digits is None or alone is None:
+            return alone
+        joined = self.digits.steps(n)
+        return None if joined is None else alone + joined
 
     def kind(self, n: c.Node) -> Kind:
         """Return the kind of an expression."""
@@ -189,26 +226,3 @@ class Kinds:
             by = literal(n.right)
             return AGAIN if by is not None and by > 0 and by & (by - 1) == 0 else VARYING
         return AGAIN
-
-
-def step(n: c.Node, steps: Mapping[str, int | None]) -> int | None:
-    """Return by how much an index grows where variables grow by these steps; None if unknown."""
-    match n:
-        case c.Constant():
-            return 0
-        case c.ID(name=name):
-            return steps.get(name, 0)
-        case c.BinaryOp(op=("+" | "-") as op, left=left, right=right):
-            a, b = step(left, steps), step(right, steps)
-            return None if a is None or b is None else a + b if op == "+" else a - b
-        case c.BinaryOp(op="*", left=left, right=right):
-            a, b = step(left, steps), step(right, steps)
-            if a == 0 and b == 0:
-                return 0
-            by_left, by_right = literal(left), literal(right)
-            if a is not None and by_right is not None:
-                return a * by_right
-            return b * by_left if b is not None and by_left is not None else None
-        case _:
-            below = [step(x, steps) for _, x in n.children()]
-            return 0 if all(s == 0 for s in below) else None

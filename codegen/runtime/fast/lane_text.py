@@ -8,10 +8,12 @@ from typing import Final
 from pycparser import c_ast as c
 from pycparser.c_generator import CGenerator
 
+from didyma.codegen.runtime.fast.lane_digits import Digits
 from didyma.codegen.runtime.fast.lane_items import (
     Again,
     Branch,
     Crossing,
+    Digit,
     Group,
     Item,
     Loop,
@@ -21,11 +23,12 @@ from didyma.codegen.runtime.fast.lane_items import (
     Shared,
     UnsuitedError,
 )
-from didyma.codegen.runtime.fast.lane_kinds import names, nodes, type_name
+from didyma.codegen.runtime.fast.lane_kinds import VARYING, names, nodes, step, type_name
 from didyma.codegen.runtime.fast.lanes import SHUFFLED, Cut, quals
 from didyma.codegen.runtime.hosttext import arguments
 from didyma.refimpl.ir.kernel import Signature
 
+_DIGIT: Final = "DIGIT__ "  # before the name of one whose lanes may be needed
 UNROLLED: Final = 4  # copies of a loop's body, at most
 _COMPARE: Final = ("<", "<=", ">", ">=", "==", "!=")
 
@@ -51,6 +54,11 @@ class _Writer(CGenerator):
         super().__init__()
         self.cut = cut
         self.in_lane = False
+        self.digits: set[str] = set()  # that lanes look at
+
+    def _is_digit(self, name: str) -> bool:
+        digits = self.cut.kinds.digits
+        return digits is not None and name in digits.low
 
     def visit(self, node: c.Node) -> str:
         """Return a node as C."""
@@ -81,11 +89,18 @@ class _Writer(CGenerator):
                 raise UnsuitedError("the address of a thread's own array")
             return f"{name}[l__]"
         kind = self.cut.kinds.of.get(name, 0)
+        if self.in_lane and self._is_digit(name):
+            self.digits.add(name)
+            return f"{name}__each[l__]"
         if self.in_lane and isinstance(kind, int) and kind != 0:
             return f"({name} + {_times(kind)})"
         return name
 
     def _element(self, n: c.ArrayRef) -> str:
+        if self.in_lane and any(map(self._is_digit, names(n.subscript))):
+            by = self.cut.kinds.grows(n.subscript)
+            if by is not None:
+                return f"{self.visit(n.name)}[({self.shared(n.subscript)}) + {_times(by)}]"
         at = self.visit(n.subscript)
         if isinstance(n.name, c.ID):
             name = n.name.name
@@ -133,6 +148,8 @@ class _Writer(CGenerator):
         if not (kinds.integer(n.left) and kinds.integer(n.right)):
             return ""
         a, b = kinds.kind(n.left), kinds.kind(n.right)
+        if kinds.digits is not None and a == VARYING and b == 0:
+            return self._digit(n, kinds.digits)
         if (a, b) not in ((1, 0), (0, 1)):
             return ""
         left, right = self.shared(n.left), self.shared(n.right)
@@ -140,11 +157,31 @@ class _Writer(CGenerator):
             return f"((i32)x__ {n.op} near__(({right}) - ({left})))"
         return f"(near__(({left}) - ({right})) {n.op} (i32)x__)"
 
+    def _digit(self, n: c.BinaryOp, digits: Digits) -> str:
+        """Return a comparison of a digit, plus what lanes share, with what they share."""
+        low = names(n.left) & digits.low.keys()
+        others = names(n.left) - low
+        if len(low) != 1 or any(self.cut.kinds.of.get(x) != 0 for x in others):
+            return ""
+        (name,) = low
+        if step(n.left, {name: 1}) != 1:
+            return ""
+        self.digits.add(name)
+        rest = f"({self.shared(n.right)}) - (({self.shared(n.left)}) - {name})"
+        return f"({name}__each[l__] {n.op} near__({rest}))"
+
     def shared(self, n: c.Node) -> str:
         """Return an expression as the first lane of a run sees it."""
         was, self.in_lane = self.in_lane, False
         text = self.visit(n)
         self.in_lane = was
+        return text
+
+    def each(self, n: c.Node) -> str:
+        """Return a digit as one lane computes it."""
+        self.in_lane = True
+        text = self.visit(n)
+        self.in_lane = False
         return text
 
     def lane(self, n: c.Node) -> str:
@@ -174,6 +211,7 @@ class _Text:
         self.block = block
         self.writer = _Writer(cut)
         self.again: dict[str, c.Decl] = {}
+        self.inits: dict[str, c.Node] = {}  # of digits
         self.ends: set[str] = set()  # of runs
 
     def items(self, items: Sequence[Item]) -> Iterator[str]:
@@ -185,6 +223,10 @@ class _Text:
         match item:
             case Scalar(decl=d):
                 yield f"const {type_name(d.type)} {d.name} = {shared(d.init)};"
+            case Digit(decl=d):
+                yield f"const i64 {d.name} = {shared(d.init)};"
+                self.inits[d.name] = d.init
+                yield f"{_DIGIT}{d.name}"
             case Again(decl=d):
                 self.again[d.name] = d
             case Quotient(value=v, by=by):
@@ -265,7 +307,7 @@ def text(cut: Cut, s: Signature) -> str:
     """Return the function of a kernel's lanes and the entry that runs blocks of a grid by it."""
     x, y, z = s.block
     made = _Text(cut, s.block)
-    body = list(made.items(cut.items))
+    body = [_filled(line, made, x) for line in list(made.items(cut.items))]
     shortened = bool(made.ends)
     lanes = x * y * z if cut.barriers else x
     stored = (_storage(d, lanes) for d in cut.stored.values())
@@ -289,6 +331,20 @@ def text(cut: Cut, s: Signature) -> str:
         *_entry(s, places, cut, shortened),
     ]
     return "\n".join(lines)
+
+
+def _filled(line: str, made: _Text, lanes: int) -> str:
+    """Return a line, or what computes a digit for each lane where lanes look at it."""
+    if not line.startswith(_DIGIT):
+        return line
+    name = line.removeprefix(_DIGIT)
+    if name not in made.writer.digits:
+        return ""
+    each = made.writer.each(made.inits[name])
+    return (
+        f"i32 {name}__each[{lanes}] __attribute__((aligned(64)));\n"
+        f"for (i64 x__ = 0; x__ < lanes__; x__++) {name}__each[x__] = (i32)({each});"
+    )
 
 
 def _storage(d: c.Decl, lanes: int) -> str:

@@ -20,10 +20,12 @@ from typing import Final
 
 from pycparser import c_ast as c
 
+from didyma.codegen.runtime.fast.lane_digits import find
 from didyma.codegen.runtime.fast.lane_items import (
     Again,
     Branch,
     Crossing,
+    Digit,
     Group,
     Items,
     Loop,
@@ -83,6 +85,8 @@ def cut(function: c.FuncDef, block: tuple[int, int, int]) -> Cut:
     pointers = {p.name for p in params if isinstance(p.type, c.PtrDecl)}
     constant = {p.name for p in params if p.name in pointers and {"const", "restrict"} <= quals(p)}
     kinds = Kinds(barriers and block[1] * block[2] > 1, constant, assigned(function.body))
+    if not barriers:
+        kinds.digits = find(function, pointers, kinds.written)
     for p in params:
         if p.name not in pointers:
             kinds.of[p.name] = 0
@@ -168,6 +172,8 @@ class _Cutter:
             self._lane(d)
             return
         whole = type_name(d.type) == "i64"
+        if whole and self._is_digit(d):
+            return
         kind = self._kind(d.init, whole)
         if isinstance(kind, int) and kind != 0 and not whole:
             kind = VARYING
@@ -183,6 +189,21 @@ class _Cutter:
         else:
             self.decls[name] = d
             self._lane(d)
+
+    def _is_digit(self, d: c.Decl) -> bool:
+        """Handle the declaration of a digit of the index, if it is one."""
+        digits = self.kinds.digits
+        if digits is None or d.name not in digits.low.keys() | digits.high:
+            return False
+        if not self.pristine or self.kinds.of.get(digits.base) != 1:
+            self.kinds.digits = None
+            return False
+        self.kinds.integers.add(d.name)
+        size = c.Constant("int", str(digits.size))
+        self.items.append(Quotient(c.ID(digits.base), size))
+        self.kinds.of[d.name] = 0 if d.name in digits.high else VARYING
+        self.items.append(Scalar(d, 0) if d.name in digits.high else Digit(d))
+        return True
 
     def _kind(self, init: c.Node, whole: bool) -> Kind:
         """Return the kind of a value; a run of lanes is made shorter for a quotient's sake."""
@@ -274,8 +295,9 @@ class _Cutter:
 
     def _accesses(self, s: c.For) -> Iterator[tuple[bool, bool]]:
         """Yield, of each access to memory, whether lanes are far apart and terms side by side."""
+        kinds = self.kinds
         lane: dict[str, int | None] = {
-            n: k if isinstance(k, int) else None for n, k in self.kinds.of.items()
+            n: k if isinstance(k, int) else None for n, k in kinds.of.items()
         }
         term: dict[str, int | None] = {}
         for x in nodes(s):
@@ -290,6 +312,7 @@ class _Cutter:
                 and x.name.name in self.arrays
             ):
                 by_lane = step(x.subscript, lane)
+                by_lane = kinds.grows(x.subscript) if by_lane is None else by_lane
                 yield by_lane not in (0, 1), step(x.subscript, term) == 1
 
     def _loop(self, s: c.For, unrolled: bool) -> None:

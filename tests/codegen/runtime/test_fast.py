@@ -88,6 +88,25 @@ def test_kernels_of_every_shape_give_the_bits_of_tinycc(
     assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
+@pytest.mark.parametrize(
+    ("size", "padding", "stride", "groups"),
+    [(13, 1, 1, 1), (7, 1, 1, 4), (14, 0, 1, 1), (28, 1, 2, 1), (30, 0, 2, 1), (40, 1, 1, 1)],
+)
+def test_rows_of_images_that_end_within_a_run_of_lanes(
+    size: int, padding: int, stride: int, groups: int, shared: HostFast
+) -> None:
+    def image(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return dd.relu(dd.conv(x, w, padding=padding, stride=stride, groups=groups))
+
+    shapes = (2, 4, size, size), (8, 4 // groups, 3, 3)
+    program = dd.trace(*(dd.f32[shape] for shape in shapes))(image)
+    rng = np.random.default_rng(size)
+    inputs = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    c = compile(program.module, dd.Options(target="cpu"))
+    got, want = (levels.runner(c, e)(e, inputs)[0] for e in (shared, Host()))
+    assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
 def test_every_one_of_these_kernels_runs_as_lanes(shared: HostFast) -> None:
     parts = (shared.prelude, shared.blocks, shared.driver)
     for f in SHAPES:
