@@ -15,8 +15,8 @@ MOST = 64  # elements of a row that a thread holds at most
 TURNS = 32  # those that it takes one by one, if it holds them
 HELD = 32  # those that it holds where nothing asks for more threads or fewer
 FOLD_TURNS = ((32, 1), (64, 2), (256, 4), (512, 16))  # turns of folds that hold nothing
-WIDE_BLOCK = 128  # threads of a block of rows that few threads share, taking several at once
-MET_BLOCK = 256  # where several warps share a row: other rows go on while they wait
+FEW_BLOCK = 128  # threads of a block where rows keep few threads busy, or are only folded
+FULL_BLOCK = 256  # likewise where rows are many: some go on while others wait
 
 
 def shape(
@@ -40,10 +40,9 @@ def shape(
     if least > 1:
         return least, _lanes_across(length, least, options)
     turns_ = max(1, held(sizes) // width)
-    table = ((target.warp, 1 if width > 1 else 4), (target.threads, turns_))
+    table = ((target.warp, 2 if width > 1 else 4), (target.threads, turns_))
     lanes = _along(-(-length // width), count, target.threads, table, 1 if width > 1 else LANES)
-    alone = lanes <= WIDE_BLOCK // 2 or lanes * count <= BUSY
-    block = WIDE_BLOCK if alone else MET_BLOCK
+    block = FEW_BLOCK if lanes * count <= BUSY else FULL_BLOCK
     return max(1, min(min(options.block, block) // lanes, side)), lanes
 
 
@@ -83,7 +82,7 @@ def fold_shape(length: int, count: int, options: Options, width: int) -> tuple[i
     side = 1 << max(0, count - 1).bit_length()
     if width > 1:
         lanes = _along(-(-length // width), count, options.device.threads, FOLD_TURNS)
-        return max(1, min(min(options.block, WIDE_BLOCK) // lanes, side)), lanes
+        return max(1, min(min(options.block, FEW_BLOCK) // lanes, side)), lanes
     lanes, block = LANES, options.block
     while lanes < min(block, options.device.warp) and lanes * 2 < length:
         lanes *= 2

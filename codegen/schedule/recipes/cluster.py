@@ -13,10 +13,12 @@ from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_stages import Threads
 from didyma.codegen.schedule.team import of_cluster
 from didyma.refimpl.ir.loop import Const, Fold, PrimFunc
+from didyma.refimpl.ir.target import Target
 
-LONG = 32 << 10  # bytes of a row from which on it is more than one block should hold
+LONG = 32 << 10  # bytes of a row that one block of a cluster holds at least
+WHOLE = 256 << 10  # bytes of a row from which on many rows are shared, too
 SHORT = 8 << 10  # bytes of a row that are worth a block, where rows are few
-HELD = 64  # bytes of a row that a thread holds, of at least LEAST threads
+HELD = 128  # bytes of a row that a thread holds, of at least LEAST threads
 LEAST = 128
 
 
@@ -36,17 +38,33 @@ def _nbytes(work: Work) -> int:
 
 
 def _blocks(work: Work) -> int:
-    """Return how many blocks a row is worth, by the model."""
+    """Return how many blocks a row is worth, by the model.
+
+    The blocks of a cluster wait for each other, so many rows gain only where one block would read
+    them again and a cluster can hold them; few rows gain as long as multiprocessors are idle.
+    """
     assert work.rows is not None
     target, count = work.facts.target, work.facts.largest(work.rows.nest.numel)
     nbytes, blocks = _nbytes(work), 1
-    while blocks < target.cluster and nbytes > LONG * blocks:
-        blocks *= 2
-    while blocks < target.cluster and count * blocks < target.processors:
+    while blocks < target.cluster and _are_few(count * blocks, target.processors):
         if nbytes <= SHORT * blocks:
             break
         blocks *= 2
+    if blocks == 1 and nbytes <= WHOLE:
+        return 1
+    while blocks < target.cluster and LONG * blocks < nbytes <= _most_held(target):
+        blocks *= 2
     return blocks
+
+
+def _are_few(blocks: int, processors: int) -> bool:
+    """Return whether an eighth of the multiprocessors or more would have no block."""
+    return 8 * blocks < 7 * processors
+
+
+def _most_held(target: Target) -> int:
+    """Return the bytes of a row that a cluster can hold."""
+    return HELD // 2 * target.threads * target.cluster
 
 
 def _holds(work: Work, values: Values) -> bool:
