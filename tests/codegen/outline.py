@@ -15,6 +15,7 @@ from didyma.refimpl.ir.loop import (
     INDEX,
     Allocate,
     Atomic,
+    AttrStmt,
     Barrier,
     Binary,
     Buffer,
@@ -109,7 +110,10 @@ def _places(s: Stmt, p: Place) -> Iterator[Place]:
         case _:
             pass
     for below in stmt_children(s):
-        yield from _places(below, p)
+        found = _places(below, p)
+        if isinstance(s, AttrStmt):  # what is said of a loop is said of no call
+            next(found)
+        yield from found
 
 
 def _touched(s: Stmt) -> set[str]:
