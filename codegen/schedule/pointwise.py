@@ -7,6 +7,7 @@ the threads behind those with a whole vector take an element each of what is lef
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from didyma.codegen.lower.affine import Poly
@@ -31,6 +32,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.walk import map_expr, map_stmt, substitute
 
 FEWEST = 32  # vectors that make it worth while to write a body out for those, and for the rest
+AMONG = 8  # lanes, at most, that have to find their place in other operands one by one
 
 
 def elementwise(facts: NestFacts, schedule: str = "pointwise", each: int = 1) -> PrimFunc:
@@ -40,7 +42,7 @@ def elementwise(facts: NestFacts, schedule: str = "pointwise", each: int = 1) ->
     """
     offsets = [(name, facts.offset(name, at)) for name, at in facts.accesses()]
     same = _contiguous(facts, offsets)
-    widths = lanes.widths(facts) if _is_straight(facts.nest.body) else ()
+    widths = tuple(lanes.widths(facts)) if _is_straight(facts.nest.body) else ()
     if same is None:
         straight = widths and facts.nest.index
         firsts = _firsts(facts, offsets) if straight else dict[str, list[Poly]]()
@@ -48,17 +50,26 @@ def elementwise(facts: NestFacts, schedule: str = "pointwise", each: int = 1) ->
             part = lanes.part_of_size(facts, facts.nest.extents[-1], n)
             if part is not None and (wide := _wide_in_rows(facts, firsts, n)):
                 return _vector_in_rows(facts, wide, n, part, schedule, each)
+        flat = _flat_ones(facts, offsets) if straight else frozenset[str]()
+        for n in widths if flat else ():
+            fits = n <= min(AMONG, facts.largest(facts.nest.extents[-1]))
+            if fits and lanes.suit(facts, flat, n) and _are_many(facts, n):
+                return _vector_among_others(facts, flat, n, schedule, each)
         return _by_element(facts, schedule, each)
     numel = facts.nest.numel
     for n in widths:
         if lanes.suit(facts, same, n):
             if (part := lanes.part_of_size(facts, numel, n)) is not None:
                 return _vector(facts, same, n, part, schedule, each)
-            if facts.largest(numel) >= FEWEST * n:
+            if _are_many(facts, n):
                 return _vector_and_rest(facts, same, n, schedule, each)
     i = Var(facts.names.fresh("i"))
     body = _flat(facts.nest.body, same, i)
     return facts.kernel(spread(facts, i, numel, body, each), schedule, same)
+
+
+def _are_many(facts: NestFacts, n: int) -> bool:
+    return facts.largest(facts.nest.numel) >= FEWEST * n
 
 
 def spread(facts: NestFacts, i: Var, count: Expr, body: Stmt, each: int = 1) -> Stmt:
@@ -203,6 +214,66 @@ def _vector_and_rest(
     either = If(ix.compare("lt", i, groups), loop, last)
     count = ix.add(groups, ix.mod(numel, size))
     return facts.kernel(spread(facts, i, count, either, each), f"{schedule}_wide", same)
+
+
+def _flat_ones(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> frozenset[str]:
+    """Return the parameters that are accessed only at the flat index, whatever others are.
+
+    None of them if not every result is, or no operand.
+    """
+    nest = facts.nest
+    numel = facts.affine.poly(nest.numel)
+    flat = facts.affine.offset(nest.index, [facts.affine.poly(e) for e in nest.extents])
+    other = {name for name, offset in offsets if offset != flat}
+    found = {name for name, _ in offsets if name not in other}
+    found = {x for x in found if facts.affine.poly(ix.mul(*facts.shape(x))) == numel}
+    stored = {s.buffer for s in facts.statements if isinstance(s, Store)}
+    read = {e.buffer for e in facts.inside if isinstance(e, Load)}
+    return frozenset(found) if stored <= found and found & read else frozenset()
+
+
+def _vector_among_others(
+    facts: NestFacts, flat: frozenset[str], n: int, schedule: str, each: int
+) -> PrimFunc:
+    """Let a thread take ``n`` elements of some parameters, and of others one for each lane.
+
+    Where the first lane stands is divided out once for all: a lane behind the end of its row is in
+    the next row.  Of rows that may be shorter than vectors, as many vectors are taken as rows of
+    their length have, which are none of shorter rows, and an element each of what is left.
+    """
+    nest, fresh = facts.nest, facts.names.fresh
+    i, v, row, column = (Var(fresh(x)) for x in ("i", "v", "row", "column"))
+    *outer, length = nest.extents
+    size, numel = ix.index(n), nest.numel
+    first, groups, rest = ix.mul(i, size), ix.floordiv(numel, size), ix.mod(numel, size)
+    if outer and _least(facts, length) < n:
+        groups, rest = (ix.mul(*outer, of(length, size)) for of in (ix.floordiv, ix.mod))
+    elif lanes.part_of_size(facts, numel, n) is not None:
+        rest = ix.ZERO
+    at = ix.add(column, v)
+    here = ix.compare("lt", at, length)
+    above = ix.unflatten(ix.add(row, ix.select(here, ix.ZERO, ix.ONE)), outer)
+    places = (*above, ix.select(here, at, ix.sub(at, length)) if outer else ix.add(first, v))
+    body = let_all(
+        dict(zip(nest.index, places, strict=True)), _flat(nest.body, flat, ix.add(first, v))
+    )
+    start = {row: ix.floordiv(first, length), column: ix.mod(first, length)}
+    either = let_all(start, For(v, size, body, LoopKind.VECTORIZED))
+    if rest != ix.ZERO:
+        one = ix.add(i, ix.mul(groups, ix.index(n - 1)))
+        table = dict(zip(nest.index, ix.unflatten(one, nest.extents), strict=True))
+        last = copied(let_all(table, _flat(nest.body, flat, one)), facts.names)
+        either = If(ix.compare("lt", i, groups), either, last)
+    count = ix.add(groups, rest)
+    return facts.kernel(spread(facts, i, count, either, each), f"{schedule}_wide", flat)
+
+
+def _least(facts: NestFacts, size: Expr) -> int:
+    """Return a lower bound of a size over the declared ranges of the dims."""
+    low, p = {d.name: d.lo for d in facts.func.dims}, facts.affine.poly(size)
+    if any(k < 0 for k in p.values()):
+        return 0
+    return sum(k * math.prod(low.get(v, 0) for v in m) for m, k in p.items())
 
 
 def _firsts(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> Mapping[str, list[Poly]]:

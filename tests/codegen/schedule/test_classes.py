@@ -13,6 +13,7 @@ from didyma.codegen.schedule import schedule
 from didyma.refimpl.ir.dims import Dim, DimVar, evaluate, symbol
 from didyma.refimpl.ir.graph import Attr, Module
 from didyma.refimpl.ir.loop import Allocate, Barrier, Const, For, LoopKind, PrimFunc, Scope
+from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.verify.sharing import may_share
@@ -285,6 +286,27 @@ def test_whole_vectors_of_a_size_that_is_known_later(n: int) -> None:
     assert lanes(m) == [4]
     (k,) = kernels(m)
     assert may_share(k, k.outputs[0], "x")  # in place
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 5), (20, 61), (33, 3), (5, 4), (1, 300)])
+def test_lanes_find_their_places_in_what_is_broadcast(n: int, m: int) -> None:
+    g = Graph()
+    x, y = g.param("x", N, 5, M), g.param("y", 5, 1)
+    z = g("flip", g.param("z", N, 5, M), axes=(0, 2))
+    m_ = primitive(g.module(g("multiply", g("add", x, y), z), dims=DIMS))
+    assert chosen(m_, {"n": n, "m": m}) == ["pointwise_wide"]
+    assert lanes(m_) == [4]
+    (k,) = kernels(m_)
+    shares = [may_share(k, k.outputs[0], p.name) for p in k.params[:-1]]
+    assert shares == [True, False, False]
+
+
+def test_lanes_of_one_row_need_no_division() -> None:
+    g = Graph()
+    x = g.param("x", 1001)
+    m = primitive(g.module(g("add", x, g("flip", g.param("z", 1001), axes=(0,)))))
+    assert chosen(m) == ["pointwise_wide"]
+    assert not any("//" in show(k) or "%" in show(k).replace("%0", "") for k in kernels(m))
 
 
 @pytest.mark.parametrize(("width", "want"), [(8, 8), (12, 4), (10, 0)])

@@ -36,3 +36,34 @@ def test_an_odd_size_is_whole_vectors_and_a_rest(dtype: DType, known: bool) -> N
     traffic = counted(dtype, n if known else N, given=n)
     assert traffic.accesses.total() == 3 * (n // lanes + n % lanes)
     assert traffic.read.total() + traffic.written.total() == 3 * n * dtype.nbytes
+
+
+M = dd.dim("m", 0, 64)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("rows", "length", "lanes"), [(300, 63, 8), (400, 7, 4), (99, 3, 1), (1000, 1, 8), (0, 5, 8)]
+)
+def test_rows_of_an_odd_length_are_wide_beside_what_is_broadcast(
+    rows: int, length: int, lanes: int, known: bool
+) -> None:
+    """Vectors reach from one row into the next; what is broadcast differs from lane to lane."""
+    given, n, m = DType.BF16.numpy, rows if known else N, length if known else M
+    x = (np.arange(rows * length) % 251).astype(given).reshape(rows, length)
+    row, column = np.arange(length).astype(given), (np.arange(rows) % 99).astype(given)[:, None]
+    traffic = Traffic()
+
+    @dd.trace(dd.bf16[n, m], dd.bf16[m], dd.bf16[n, 1])
+    def above(x: dd.Tensor, row: dd.Tensor, column: dd.Tensor) -> dd.Tensor:
+        return dd.maximum(x, row) - column
+
+    found = np.asarray(dd.compile(above, engine=Simt(traffic=traffic))(x, row, column))
+    assert np.array_equal(found, np.maximum(x, row) - column)
+    ((_, of_x), (_, of_y)) = [
+        (name, count)
+        for (_, name), count in sorted(traffic.accesses.items())
+        if name not in ("row", "column")
+    ] or [("", 0)] * 2
+    whole, rest = divmod(x.size, lanes) if known else (rows * (length // 8), rows * (length % 8))
+    assert of_x == of_y == whole + rest
