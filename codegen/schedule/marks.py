@@ -21,7 +21,6 @@ from didyma.refimpl.ir.loop import (
     Const,
     Expr,
     For,
-    Load,
     LoopKind,
     PrimFunc,
     Stmt,
@@ -43,8 +42,8 @@ def suit(facts: NestFacts, m: Meeting) -> bool:
     return isinstance(start, Const) and not used & apart
 
 
-def functions(facts: NestFacts, m: Meeting) -> tuple[PrimFunc, PrimFunc, PrimFunc]:
-    """Return the functions that clear the table, update it, and read it."""
+def functions(facts: NestFacts, m: Meeting) -> tuple[Buffer, PrimFunc, PrimFunc]:
+    """Return the table, and the functions that clear and update it."""
     func, dtype = facts.func, m.acc.var.dtype
     sizes = [size_of(facts, e) for e in (*m.line_sizes, m.size)]
     name = facts.names.fresh(f"{m.acc.var.name}_met")
@@ -52,14 +51,11 @@ def functions(facts: NestFacts, m: Meeting) -> tuple[PrimFunc, PrimFunc, PrimFun
     clear = _nested((*m.lines, m.own), (*m.line_sizes, m.size), _cleared(m, table))
     update = Atomic(_OPS[m.op], name, (*m.lines, m.place), m.value)
     met = _nested((*m.lines, m.k), (*m.line_sizes, m.count), m.where_met(m.inside, update))
-    end = m.after(Load(name, (*m.lines, m.own), dtype))
     params = tuple(b for b in func.params if b.name not in func.outputs)
     return (
+        table,
         replace(func, params=(table,), outputs=(name,), body=clear),
         replace(func, params=(*params, table), outputs=(name,), body=met),
-        replace(
-            func, params=(*func.params, table), body=_nested(m.nest.index, m.nest.extents, end)
-        ),
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from didyma.codegen.schedule import lanes, split
-from didyma.codegen.schedule.folds import FoldNest, with_lets
+from didyma.codegen.schedule import branches, lanes, split
+from didyma.codegen.schedule.folds import FoldNest, needed, with_lets
 from didyma.codegen.schedule.meeting import Meeting
 from didyma.codegen.schedule.nest import NestFacts, let_all, scan
 from didyma.codegen.schedule.pointwise import moved, spread
@@ -37,7 +37,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
-from didyma.refimpl.ir.walk import substitute
+from didyma.refimpl.ir.walk import subexprs, substitute
 
 Terms = Callable[["Threads"], Stmt]
 
@@ -51,7 +51,8 @@ def width(facts: NestFacts, m: Meeting) -> int:
 def _groups(facts: NestFacts, m: Meeting) -> Groups | None:
     if not m.nest.index or len(m.nest.index) - 1 in (*m.apart, m.axis):
         return None
-    return split.groups(facts, FoldNest(m.nest, m.lets, m.fold, (), ()), along=False)
+    read = replace(m.fold, step=Block((m.fold.step, m.fold.body)))
+    return split.groups(facts, FoldNest(m.nest, m.lets, read, (), ()), along=False)
 
 
 def seek(facts: NestFacts, m: Meeting, *, wide: bool) -> PrimFunc:
@@ -61,7 +62,7 @@ def seek(facts: NestFacts, m: Meeting, *, wide: bool) -> PrimFunc:
         met = Compare("eq", m.place, m.own)
         return For(m.k, m.count, m.where_met(met, t.step()))
 
-    return _kernel(facts, m, terms, "seek", wide=wide)
+    return _fold(facts, m, terms, "seek", wide=wide)
 
 
 def fold(facts: NestFacts, m: Meeting, starts: Buffer, order: Buffer, *, wide: bool) -> PrimFunc:
@@ -83,12 +84,24 @@ def fold(facts: NestFacts, m: Meeting, starts: Buffer, order: Buffer, *, wide: b
         loop = For(n, most, Let(m.k, k, t.step()))
         return let_all({first: start(m.own), end: start(ix.add(m.own, ix.ONE))}, loop)
 
-    return _kernel(facts, m, terms, "segments", wide=wide)
+    return _fold(facts, m, terms, "segments", wide=wide)
+
+
+def taken(facts: NestFacts, m: Meeting, table: Buffer, *, wide: bool) -> PrimFunc:
+    """Return the kernel in which a thread finds in a table what the fold of its elements is."""
+    facts.func = replace(facts.func, params=(*facts.func.params, table))
+    facts.buffers = {b.name: b for b in facts.func.params}
+    t = Threads.of(facts, m, wide=wide)
+    there = Load(table.name, (*m.lines, m.own), table.dtype)
+    return _kernel(t, t.finish(there), "seek")
 
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Writes what a thread does with the elements ``v`` of its ``group``; ``mine`` keeps them."""
+    """Writes what a thread does with the elements ``v`` of its ``group``; ``mine`` keeps them.
+
+    All of them have the same fold if that depends on no element: then a thread keeps it ``once``.
+    """
 
     facts: NestFacts
     m: Meeting
@@ -96,21 +109,52 @@ class Threads:
     mine: Buffer
     group: Var
     v: Var
+    once: bool
+
+    @staticmethod
+    def of(facts: NestFacts, m: Meeting, *, wide: bool) -> Threads:
+        """Return the threads, with several elements each if they are ``wide``."""
+        fresh = facts.names.fresh
+        found = _groups(facts, m) if wide else None
+        own = (x for e in (m.acc.start, m.value) for x in subexprs(e))
+        once = found is not None and found.axis.name not in needed(m.bound, own)
+        count = 1 if found is None or once else found.size
+        mine = Buffer(fresh(f"{m.acc.var.name}_mine"), m.acc.var.dtype, (count,), Scope.LOCAL)
+        return Threads(facts, m, found, mine, Var(fresh("group")), Var(fresh("v")), once)
 
     def start(self) -> Stmt:
         """Return the store of what the folds start from."""
         m = self.m
-        return self._each(with_lets(m.lets, Store(self.mine.name, (self.v,), m.acc.start)))
+        return self._kept(with_lets(m.lets, Store(self.mine.name, (self.v,), m.acc.start)))
 
     def step(self) -> Stmt:
         """Return the fold of term ``k``."""
         m = self.m
         new = Store(self.mine.name, (self.v,), Binary(m.op, self._held, m.value))
-        return self._each(with_lets(m.bound, new))
+        return self._kept(with_lets(m.bound, new))
 
     def end(self) -> Stmt:
         """Return what is done with the folds."""
+        if self.once:
+            return self.finish(Load(self.mine.name, (ix.ZERO,), self.mine.dtype))
         return self._each(self.m.after(self._held))
+
+    def finish(self, result: Expr) -> Stmt:
+        """Return what is done with the fold that all elements of a thread have.
+
+        Where a choice depends on that alone, a whole vector is one or the other.
+        """
+        acc = Var(self.facts.names.fresh(self.m.acc.var.name), self.m.acc.var.dtype)
+        body = with_lets(self.m.lets, substitute(self.m.fold.body, {self.m.acc.var.name: acc}))
+        if self.groups is None:
+            return Let(acc, result, self._each(body))
+        return Let(acc, result, branches.apart(self.facts, body, {acc.name}, self._each))
+
+    def _kept(self, body: Stmt) -> Stmt:
+        """Return what is done with what a thread keeps: once, or for each of its elements."""
+        if not self.once:
+            return self._each(body)
+        return Inliner({}, self.facts.names, Same()).stmt(substitute(body, {self.v.name: ix.ZERO}))
 
     @property
     def _held(self) -> Load:
@@ -136,17 +180,17 @@ class Threads:
         return ix.add(ix.mul(at, ix.index(size)), self.v)
 
 
-def _kernel(facts: NestFacts, m: Meeting, terms: Terms, schedule: str, *, wide: bool) -> PrimFunc:
-    fresh = facts.names.fresh
-    found = _groups(facts, m) if wide else None
-    count = 1 if found is None else found.size
-    mine = Buffer(fresh(f"{m.acc.var.name}_mine"), m.acc.var.dtype, (count,), Scope.LOCAL)
-    t = Threads(facts, m, found, mine, Var(fresh("group")), Var(fresh("v")))
-    body: Stmt = Allocate(mine, Block((t.start(), terms(t), t.end())))
+def _fold(facts: NestFacts, m: Meeting, terms: Terms, schedule: str, *, wide: bool) -> PrimFunc:
+    t = Threads.of(facts, m, wide=wide)
+    return _kernel(t, Allocate(t.mine, Block((t.start(), terms(t), t.end()))), schedule)
+
+
+def _kernel(t: Threads, body: Stmt, schedule: str) -> PrimFunc:
+    facts, m, found = t.facts, t.m, t.groups
     index, sizes = list(m.nest.index), list(m.nest.extents)
     if found is not None:
         index[-1], sizes[-1] = t.group, found.count
-    i = Var(fresh("i"))
+    i = Var(facts.names.fresh("i"))
     body = let_all(dict(zip(index, ix.unflatten(i, sizes), strict=True)), body)
     threads = facts.affine.expr(facts.affine.poly(ix.mul(*sizes)))
     made = spread(facts, i, threads, body)
