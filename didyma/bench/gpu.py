@@ -7,6 +7,7 @@ bandwidth of a large copy in the same run is what is reported.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -160,6 +161,8 @@ def _drawn(torch: Any, w: Workload) -> list[Any]:
         if dtype is DType.BOOL:
             return torch.randint(0, 2, shape, device="cuda").bool()
         kind = getattr(torch, dtype.numpy.name)
+        if w.distinct:
+            return torch.randperm(high, device="cuda", dtype=kind)[: math.prod(shape)].view(shape)
         return torch.randint(low, high, shape, device="cuda", dtype=kind)
 
     return [one(dtype, shape) for dtype, shape in w.large]

@@ -24,7 +24,8 @@ class Workload:
 
     ``group`` is the class of kernels that it stands for.  Integers of its arguments are indices
     below ``indices``, one number for each size; 0 if they may be anything.  ``picked`` says that
-    the first argument is read only where indices say, so as often as there are results.
+    the first argument is read only where indices say, so as often as there are results, and
+    ``distinct`` that no index comes twice: of two updates of one element libraries keep any.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Workload:
     large: tuple[Argument, ...]
     indices: tuple[int, int] = (0, 0)
     picked: bool = False
+    distinct: bool = False
 
     def program(self, large: bool = False) -> dd.Program:
         """Trace the function at one of its sizes."""
@@ -304,7 +306,7 @@ ALL: tuple[Workload, ...] = (
         "scatter_put_f32", "movement", _scatter_put,
         (_matrix(F32, 100, 512), _vector(I64, 96), _matrix(F32, 96, 512)),
         (_matrix(F32, 50304, 2048), _vector(I64, 32768), _matrix(F32, 32768, 2048)),
-        (100, 50304),
+        (100, 50304), distinct=True,
     ),
     Workload(
         "cumulative_sum_f32", "scans", _cumulative_sum,
@@ -340,13 +342,16 @@ def _bytes(t: TensorType) -> int:
 def arguments(w: Workload, seed: int = 0) -> list[Array]:
     """Draw small arguments: normal floats, indices that may be read, any booleans and bytes."""
     rng = np.random.default_rng(seed)
-    return [_drawn(rng, dtype, shape, w.indices[0]) for dtype, shape in w.small]
+    return [_drawn(rng, dtype, shape, w) for dtype, shape in w.small]
 
 
-def _drawn(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], most: int) -> Array:
+def _drawn(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], w: Workload) -> Array:
     if dtype.is_float:
         return rng.standard_normal(shape, np.float32).astype(dtype.numpy)
     if dtype is DType.BOOL:
         return rng.integers(0, 2, shape).astype(np.bool_)
+    most = w.indices[0]
+    if w.distinct:
+        return rng.permutation(most)[: math.prod(shape)].reshape(shape).astype(dtype.numpy)
     low, high = (0, most) if most else (-128, 128)
     return rng.integers(low, high, shape).astype(dtype.numpy)
