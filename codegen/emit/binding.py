@@ -16,17 +16,17 @@ from didyma.refimpl.ir.program import Assert, Program
 from didyma.refimpl.verify.symbols import binders
 
 
-def bind(p: Program, python: Mapping[str, str]) -> Iterator[str]:
-    """Yield the functions ``shapes`` and ``bind``; ``python`` names the values and sizes.
+def bind(p: Program, python: Mapping[str, str], sizes: Mapping[str, str]) -> Iterator[str]:
+    """Yield the functions ``shapes`` and ``bind``; ``python`` names values and ``sizes`` symbols.
 
     DidymaError ``unbound-dim`` if a size cannot be read from any input.
     """
     types = p.type
-    yield f"def shapes({', '.join(python[d.name] for d in given_dims(p))}):"
+    yield f"def shapes({', '.join(sizes[d.name] for d in given_dims(p))}):"
     yield '    """Return the shapes of the inputs."""'
     yield "    return ["
     for v in p.inputs:
-        yield f"        {shape(types[v].shape, python)},"
+        yield f"        {shape(types[v].shape, sizes)},"
     yield "    ]"
     yield ""
     yield ""
@@ -37,14 +37,14 @@ def bind(p: Program, python: Mapping[str, str]) -> Iterator[str]:
         if types[v].rank:
             yield f"    {python[v]} = arrays[{p.inputs.index(v)}].shape"
     read: set[tuple[str, int]] = set()
-    yield from _sizes(p, python, read)
+    yield from _sizes(p, python, sizes, read)
     for v in p.inputs:
         for axis, d in enumerate(types[v].shape):
             if (v, axis) not in read:
-                want = f"{code(d, python)}, {quoted(dims.text(d))}"
+                want = f"{code(d, sizes)}, {quoted(dims.text(d))}"
                 got = f"{python[v]}[{axis}]"
                 yield f"    calls.size({quoted(sanitise(v))}, {axis}, {got}, {want})"
-    items = ", ".join(f"{quoted(d.name)}: {python[d.name]}" for d in given_dims(p))
+    items = ", ".join(f"{quoted(d.name)}: {sizes[d.name]}" for d in given_dims(p))
     yield f"    return arrays, {{{items}}}"
 
 
@@ -59,12 +59,14 @@ def given_dims(p: Program) -> list[DimVar]:
     return [d for d in p.dims if d.name in names]
 
 
-def shape(ds: tuple[Dim, ...], python: Mapping[str, str]) -> str:
+def shape(ds: tuple[Dim, ...], sizes: Mapping[str, str]) -> str:
     """Return a shape as a tuple in Python."""
-    return tuple_of(code(d, python) for d in ds)
+    return tuple_of(code(d, sizes) for d in ds)
 
 
-def _sizes(p: Program, python: Mapping[str, str], read: set[tuple[str, int]]) -> Iterator[str]:
+def _sizes(
+    p: Program, python: Mapping[str, str], sizes: Mapping[str, str], read: set[tuple[str, int]]
+) -> Iterator[str]:
     """Yield a line that reads each size, and its check; note the axes that are sizes themselves."""
     types = p.type
     places = [(v, axis, d) for v in p.inputs for axis, d in enumerate(types[v].shape)]
@@ -73,8 +75,10 @@ def _sizes(p: Program, python: Mapping[str, str], read: set[tuple[str, int]]) ->
         if isinstance(d, sympy.Symbol) and d.name not in bound:
             bound.add(d.name)
             read.add((v, axis))
-            yield f"    {python[d.name]} = {python[v]}[{axis}]"
-    while found := _next(places, bound, python):  # a symbol that is bound may leave one in a dim
+            yield f"    {sizes[d.name]} = {python[v]}[{axis}]"
+    while found := _next(
+        places, bound, python, sizes
+    ):  # a symbol that is bound may leave one in a dim
         name, line = found
         bound.add(name)
         yield line
@@ -84,11 +88,14 @@ def _sizes(p: Program, python: Mapping[str, str], read: set[tuple[str, int]]) ->
                 "unbound-dim", var.name, got="no input whose shape tells it",
                 want=f"an input with an axis of size {var.name}",
             )  # fmt: skip
-        yield f"    calls.in_range({quoted(var.name)}, {python[var.name]}, {var.lo}, {var.hi})"
+        yield f"    calls.in_range({quoted(var.name)}, {sizes[var.name]}, {var.lo}, {var.hi})"
 
 
 def _next(
-    places: Sequence[tuple[str, int, Dim]], bound: Set[str], python: Mapping[str, str]
+    places: Sequence[tuple[str, int, Dim]],
+    bound: Set[str],
+    python: Mapping[str, str],
+    sizes: Mapping[str, str],
 ) -> tuple[str, str] | None:
     """Return the next symbol that can be solved for, and the line that does; None if there is none.
 
@@ -102,15 +109,15 @@ def _next(
             continue
         name, (slope, offset) = unbound[0], line
         where = quoted(f"{sanitise(v)}, axis {axis}")
-        read = f"{python[v]}[{axis}], {code(slope, python)}, {code(offset, python)}"
+        read = f"{python[v]}[{axis}], {code(slope, sizes)}, {code(offset, sizes)}"
         if isinstance(slope, int):
-            return name, f"    {python[name]} = calls.solve({where}, {read})"
+            return name, f"    {sizes[name]} = calls.solve({where}, {read})"
         found.setdefault(name, []).append((where, read))
     if not found:
         return None
     name, ((where, read), *others) = next(iter(found.items()))
     more = "".join(f", ({other})" for _, other in others)
-    return name, f"    {python[name]} = calls.solve({where}, {read}{more})"
+    return name, f"    {sizes[name]} = calls.solve({where}, {read}{more})"
 
 
 def _solved(d: Any, name: str) -> tuple[Dim, Dim] | None:

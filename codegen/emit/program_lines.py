@@ -58,13 +58,14 @@ _DISPATCH = """\
 class LineWriter:
     """Writes the function ``call``, or one that it calls.
 
-    ``python``, ``functions`` and ``kernels`` map values, functions and kernels to their names in
-    the text.  ``streams`` is true if work runs on several, ``called`` for a called function, and
-    ``dispatches`` if some line of the whole program chooses among kernels.
+    ``python``, ``sizes``, ``functions`` and ``kernels`` map values, symbols, functions and kernels
+    to their names in the text.  ``streams`` is true if work runs on several, ``called`` for a
+    called function, and ``dispatches`` if some line of the whole program chooses among kernels.
     """
 
     program: Program
     python: Mapping[str, str]
+    sizes: Mapping[str, str]
     kernels: Mapping[str, str]
     functions: Mapping[str, str]
     streams: bool = False
@@ -85,7 +86,7 @@ class LineWriter:
         yield f'    """{_CALL}{text}"""'
         yield "    arrays, sizes = bind(inputs)"
         for d in given_dims(p):
-            yield f"    {self.python[d.name]} = sizes[{quoted(d.name)}]"
+            yield f"    {self.sizes[d.name]} = sizes[{quoted(d.name)}]"
         yield "    if kernels is None:"
         yield "        kernels = engine.load(TEXT)"
         for i, v in enumerate(p.inputs):
@@ -102,12 +103,12 @@ class LineWriter:
         p, py = self.program, self.python
         sizes = [d.name for d in caller_symbols(p)]
         values = (*p.inputs, *p.outputs)
-        params = ", ".join(py[v] for v in (*sizes, *values))
+        params = ", ".join((*(self.sizes[s] for s in sizes), *(py[v] for v in values)))
         yield f"def {self.functions[p.name]}({self._means()}, {params}):"
         outputs = ", ".join(py[v] for v in p.outputs)
         yield f'    """Write {outputs}."""'
         asked = (s for s in sizes if self._asked(s))
-        yield f"    sizes = {{{', '.join(f'{quoted(s)}: {py[s]}' for s in asked)}}}"
+        yield f"    sizes = {{{', '.join(f'{quoted(s)}: {self.sizes[s]}' for s in asked)}}}"
         for v in values:
             self._holders.place(v)
         if self.streams:
@@ -156,10 +157,10 @@ class LineWriter:
             yield from self._block(s.body)
 
     def _repeat(self, s: Repeat) -> Iterator[str]:
-        name = self.python[s.index]
+        name = self.sizes[s.index]
         if self.streams:
             yield "engine.join()"  # also where the loop runs no iteration
-        yield f"for {name} in range({code(s.extent, self.python)}):"
+        yield f"for {name} in range({code(s.extent, self.sizes)}):"
         size = [f"    {line}" for line in self._set_size(s.index)]
         yield from size
         if s.body or self.streams or not size:
@@ -175,7 +176,7 @@ class LineWriter:
         return f"  # {self._types[v]}{more}"
 
     def _bytes(self, v: str) -> str:
-        return code(self._types[v].nbytes, self.python)
+        return code(self._types[v].nbytes, self.sizes)
 
     def _free(self, v: str) -> Iterator[str]:
         holder = self._holders.free(v)
@@ -192,7 +193,7 @@ class LineWriter:
         if isinstance(s.offset, int) and s.offset == 0 and same:
             yield f"{py[v]} = {py[of]}{self._remark(v, ', the same bytes')}"
         else:
-            view = f"{py[of]}, {code(s.offset, py)}, {self._bytes(v)}"
+            view = f"{py[of]}, {code(s.offset, self.sizes)}, {self._bytes(v)}"
             yield f"{py[v]} = engine.view({view}){self._remark(v, f', part of {py[of]}')}"
 
     def _memory(
@@ -208,16 +209,16 @@ class LineWriter:
                 holders.take_over(v, over)
                 yield f"{py[v]} = {py[over]}{self._remark(v, ', in place of the dead')}"
             case PlacementAllocate(v, over, offset):
-                view = f"{holders.take_over(v, over)}, {code(offset, py)}, {self._bytes(v)}"
+                view = f"{holders.take_over(v, over)}, {code(offset, self.sizes)}, {self._bytes(v)}"
                 remark = self._remark(v, f", on the bytes of {py[over]}")
                 yield f"{py[v]} = engine.view({view}){remark}"
             case Arena(name, nbytes, _, stack):
                 how, back = ("stack", "unstack") if stack else ("allocate", "free")
                 holders.arenas[py[name]] = back
-                yield f"{py[name]} = engine.{how}({code(nbytes, py)})"
+                yield f"{py[name]} = engine.{how}({code(nbytes, self.sizes)})"
             case Place(v, arena, offset):
                 holders.place(v)
-                view = f"{py[arena]}, {code(offset, py)}, {self._bytes(v)}"
+                view = f"{py[arena]}, {code(offset, self.sizes)}, {self._bytes(v)}"
                 yield f"{py[v]} = engine.view({view}){self._remark(v)}"
             case View():
                 yield from self._view(line)
@@ -233,15 +234,15 @@ class LineWriter:
             self._holders.own(v, py[v])
             yield f"{py[v]} = {holder}{self._remark(v, ', carried')}"
         if s.dims:
-            new = ", ".join(self._within(name, code(d, py)) for name, d in s.dims)
-            yield f"{', '.join(py[name] for name, _ in s.dims)} = {new}"
+            new = ", ".join(self._within(name, code(d, self.sizes)) for name, d in s.dims)
+            yield f"{', '.join(self.sizes[name] for name, _ in s.dims)} = {new}"
         for name, _ in s.dims:
             yield from self._set_size(name)
 
     def _set_size(self, name: str) -> Iterator[str]:
         """Yield the line that gives kernels a size, if one needs it."""
         if self._asked(name):
-            yield f"sizes[{quoted(name)}] = {self.python[name]}"
+            yield f"sizes[{quoted(name)}] = {self.sizes[name]}"
 
     def _asked(self, name: str) -> bool:
         return any(d.name == name for k in self.program.kernels for d in k.dims)
@@ -268,9 +269,10 @@ class LineWriter:
             case Wait(stream, on):
                 yield f"engine.wait({stream}, {on})"
             case Assert(lhs, rhs, message):
-                yield f"calls.equal({code(lhs, py)}, {code(rhs, py)}, {quoted(message)})"
+                both = f"{code(lhs, self.sizes)}, {code(rhs, self.sizes)}"
+                yield f"calls.equal({both}, {quoted(message)})"
             case Bind(dim, v):
-                yield f"{py[dim]} = {self._within(dim, f'calls.number(engine, {py[v]})')}"
+                yield f"{self.sizes[dim]} = {self._within(dim, f'calls.number(engine, {py[v]})')}"
                 yield from self._set_size(dim)
             case Carry():
                 yield from self._carry(line)
@@ -314,7 +316,8 @@ class LineWriter:
 
     def _call(self, s: Call) -> Iterator[str]:
         sizes = (d.name for d in caller_symbols(self.program.function[s.callee]))
-        args = ", ".join(self.python[v] for v in (*sizes, *s.inputs, *s.outputs))
+        values = (self.python[v] for v in (*s.inputs, *s.outputs))
+        args = ", ".join((*(self.sizes[d] for d in sizes), *values))
         joins = ["engine.join()"] if self.streams else []
         yield from joins
         yield f"{self.functions[s.callee]}({self._means()}, {args})"
@@ -339,7 +342,7 @@ class LineWriter:
             yield "results = ["
             for v in values:
                 t = types[v]
-                at = shape(t.shape, self.python)
+                at = shape(t.shape, self.sizes)
                 yield f"    engine.download({self.python[v]}, DType.{t.dtype.name}, {at}),"
             yield "]"
         arenas = [a for a, back in self._holders.arenas.items() if back == "free"]
@@ -363,7 +366,7 @@ class LineWriter:
             case Tensor():
                 return constant(a)
             case sympy.Expr():
-                return code(a, self.python)
+                return code(a, self.sizes)
             case tuple():
                 return tuple_of(map(self._attr, a))
             case float() if a - a != 0:

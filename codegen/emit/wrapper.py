@@ -60,16 +60,17 @@ def emit(p: Program, text: KernelText, embedded: int = EMBEDDED) -> str:
     def writer(f: Program) -> LineWriter:
         arenas = (s.name for s in walk(f.lines) if isinstance(s, Arena))
         mine = c_names([*own, *functions.values()])
-        python = {v: mine.fresh(v) for v in (*(d.name for d in f.dims), *f.type, *arenas)}
+        sizes = {d.name: mine.fresh(d.name) for d in f.dims}
+        python = {v: mine.fresh(v) for v in (*f.type, *arenas)}
         streams = several(f.lines)
-        return LineWriter(f, python, called, functions, streams, f is not p, dispatches)
+        return LineWriter(f, python, sizes, called, functions, streams, f is not p, dispatches)
 
     entry = writer(p)
     sections = [
         f'"""{_title(p)}"""\n\n{_IMPORTS}\n\nSOURCE = r"""{text.source}"""',
         "\n".join(_tables(p, text)),
         "\n".join(_constants(p, embedded)),
-        "\n".join(bind(p, entry.python)),
+        "\n".join(bind(p, entry.python, entry.sizes)),
         *("\n".join(writer(f).function()) for f in p.function.values()),
         "\n".join(entry.call()),
         'if __name__ == "__main__":\n    calls.main(call, INPUTS, shapes, DIMS)\n',

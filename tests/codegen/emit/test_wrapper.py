@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import didyma as dd
 from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.runtime.engine import Engine, Loaded
 from didyma.codegen.runtime.registry import engine
@@ -33,6 +34,7 @@ from didyma.refimpl.ir.program import (
     Reuse,
     View,
 )
+from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
 
 F32, I32 = DType.F32, DType.I32
@@ -277,6 +279,25 @@ def test_a_size_that_no_input_tells() -> None:
     with pytest.raises(DidymaError) as e:
         called(p, (3,))
     assert (e.value.code, e.value.where) == ("unbound-dim", "n")
+
+
+def test_a_value_may_have_the_name_of_a_symbol() -> None:
+    """The loop over the rows counts by a symbol, which is named ``i`` as well."""
+    text = """
+module {
+  func @step(%a: f32[1], %row: f32[1]) -> (%a, %a) {
+  }
+  func @main(%p: f32[1], %rows: f32[5, 1]) -> (%i, %o) {
+    %i, %o = scan(%p, %rows, body="step", index="", length=5, scanned=1, states=1)
+      : f32[1], f32[5, 1]
+  }
+}
+"""
+    program = dd.Program(parse_module(text))
+    x, rows = np.ones(1, np.float32), np.zeros((5, 1), np.float32)
+    last, kept = dd.compile(program, engine="host")(x, rows)
+    assert np.array_equal(last, x)
+    assert np.array_equal(kept, np.ones((5, 1), np.float32))
 
 
 def test_a_size_that_nothing_uses() -> None:
