@@ -348,8 +348,8 @@ _MEMORY = (
 _RUNTIME = (
     _slip(
         "sizes handed to a function in another order", "emit/program_lines.py",
-        "args = \", \".join(self.python[v] for v in (*sizes, *s.inputs, *s.outputs))",
-        "args = \", \".join(self.python[v] for v in (*[*sizes][::-1], *s.inputs, *s.outputs))",
+        "args = \", \".join((*(self.sizes[d] for d in sizes), *values))",
+        "args = \", \".join((*(self.sizes[d] for d in [*sizes][::-1]), *values))",
         "host",
     ),
     _slip(
