@@ -75,12 +75,12 @@ def run(workloads: Sequence[Workload], peers: Sequence[str], options: Options) -
     """
     require()
     options = suited(options, engine("cuda"))
-    copy = _Copy()
+    clock = Clock()
     for w in workloads:
-        yield from _timed(w, peers, options, copy)
+        yield from _timed(w, peers, options, clock)
 
 
-class _Copy:
+class Clock:
     """The clock, and the bandwidth of a copy of a gibibyte in this run, in bytes a second."""
 
     def __init__(self) -> None:
@@ -106,22 +106,22 @@ class _Copy:
         return [float(a.elapsed_time(b)) / 1e3 for a, b in pairs]
 
 
-def _timed(w: Workload, peers: Sequence[str], options: Options, copy: _Copy) -> Iterator[Timed]:
-    program, given = w.program(large=True), _drawn(copy.torch, w)
+def _timed(w: Workload, peers: Sequence[str], options: Options, clock: Clock) -> Iterator[Timed]:
+    program, given = w.program(large=True), _drawn(clock.torch, w)
     moved = least_bytes(w, large=True)
-    want = TORCH[w.name](copy.torch, *given)
+    want = TORCH[w.name](clock.torch, *given)
     contenders = {OWN: partial(_own, w, program, options, given)}
     contenders |= {p: partial(_peer, p, w, given) for p in peers}
     for name, prepare in contenders.items():
         try:
             call = prepare()
-            rounds = copy.seconds(call) if name != "jax" else _waited(call)
-            off = _distance(copy.torch, call(), want) if name == OWN else None
+            rounds = clock.seconds(call) if name != "jax" else _waited(call)
+            off = distance(call(), want) if name == OWN else None
         except Exception as e:  # of the contender's library, which may raise anything
             yield Timed(w.name, name, None, None, None, None, f"{type(e).__name__}: {e}"[:300])
             continue
         seconds = statistics.median(rounds)
-        share = moved / seconds / copy.bandwidth
+        share = moved / seconds / clock.bandwidth
         yield Timed(w.name, name, seconds, min(rounds), share, off, "")
 
 
@@ -185,7 +185,7 @@ def _leaves(x: Any) -> list[Any]:
     return [*x] if type(x) in (tuple, list) else [x]
 
 
-def _distance(torch: Any, got: Any, want: Any) -> float:
+def distance(got: Any, want: Any) -> float:
     """Return the largest difference as a share of the largest magnitude, over all results."""
     found = 0.0
     for a, b in zip(_leaves(got), _leaves(want), strict=True):
