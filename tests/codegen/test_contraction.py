@@ -9,7 +9,8 @@ import pytest
 import didyma as dd
 from didyma.codegen.options import KernelOptions, Options
 from didyma.codegen.pipeline import compile
-from didyma.codegen.runtime.host import Host, HostLoaded
+from didyma.codegen.runtime.engine import Loaded
+from didyma.codegen.runtime.host import Host
 from didyma.codegen.select.choice import build, first
 from didyma.codegen.select.keys import conditions
 from didyma.fuzz.conform import suite
@@ -33,7 +34,7 @@ class Listening(Host):
         super().__init__()
         self.texts: list[KernelText] = []
 
-    def load(self, text: KernelText) -> HostLoaded:
+    def load(self, text: KernelText) -> Loaded:
         self.texts.append(text)
         return super().load(text)
 

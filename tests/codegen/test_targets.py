@@ -11,7 +11,8 @@ import pytest
 import didyma as dd
 from didyma.codegen.options import KernelOptions, Options
 from didyma.codegen.pipeline import compile
-from didyma.codegen.runtime.host import Host, HostLoaded
+from didyma.codegen.runtime.engine import Loaded
+from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine, targets
 from didyma.codegen.schedule import dispatch
 from didyma.codegen.schedule.recipes import column, rows
@@ -262,7 +263,7 @@ def test_the_judge_runs_the_kernels_of_a_gpu_on_host() -> None:
             super().__init__()
             self.texts: list[str] = []
 
-        def load(self, text: KernelText) -> HostLoaded:
+        def load(self, text: KernelText) -> Loaded:
             self.texts.append(text.source)
             return super().load(text)
 

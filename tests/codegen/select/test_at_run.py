@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ import didyma as dd
 from didyma import tuning
 from didyma.codegen.options import KernelOptions, Options
 from didyma.codegen.pipeline import Compiled, compile
-from didyma.codegen.runtime.engine import Fault, KernelFault
-from didyma.codegen.runtime.host import Host, HostBuffer, HostLoaded
+from didyma.codegen.runtime.engine import Fault, KernelFault, Loaded
+from didyma.codegen.runtime.host import Host, HostBuffer
 from didyma.codegen.select.at_run import AtRun
 from didyma.codegen.select.cache import Cache
 from didyma.codegen.select.choosers import pinned
@@ -68,14 +69,14 @@ class Clocked(Host):
     def clock(self) -> float:
         return self.now
 
-    def load(self, text: KernelText) -> HostLoaded:
+    def load(self, text: KernelText) -> Loaded:
         return _Launches(self, super().load(text))
 
 
-class _Launches(HostLoaded):
-    def __init__(self, engine: Clocked, loaded: HostLoaded) -> None:
-        vars(self).update(vars(loaded))
-        self.engine = engine
+@dataclass(frozen=True, slots=True)
+class _Launches:
+    engine: Clocked
+    loaded: Loaded
 
     def launch(
         self,
@@ -88,7 +89,7 @@ class _Launches(HostLoaded):
         e = self.engine
         e.now += e.cost(kernel, dims)
         e.launched.append((kernel, list(buffers)))
-        super().launch(kernel, buffers, dims, stream, scalars)
+        self.loaded.launch(kernel, buffers, dims, stream, scalars)
         if e.after is not None:
             e.after(kernel, buffers)
 
