@@ -262,13 +262,12 @@ class _Interpreter:
         y = None if x is None else self.depth(b, state)
         return None if x is None or y is None else f(x, y)
 
-    def is_known(self, e: Expr) -> bool:
-        """Return whether an index has an interval."""
+    def known(self, e: Expr) -> Interval | None:
+        """Return the least and the largest value of an index; None where memory tells it."""
         try:
-            self.interval(e)
+            return self.interval(e)
         except _UnknownError:
-            return False
-        return True
+            return None
 
     def interval(self, e: Expr) -> Interval:
         """Return the least and the largest value of an index."""
@@ -279,13 +278,16 @@ class _Interpreter:
                 return self.ranges[name]
             case Var(name) if name in self.values:
                 return self.interval(self.values[name])
-            case Binary("min", a, b) if not (self.is_known(a) and self.is_known(b)):
-                # A number from memory: the loop runs at most as often as the other side says.
-                return _LEAST, self.interval(a if self.is_known(a) else b)[1]
-            case Binary("add" | "sub" | "mul" | "min" | "max" as op, a, b):
+            case Binary("min", a, b):
+                found = [x for x in (self.known(a), self.known(b)) if x is not None]
+                if not found:
+                    raise _UnknownError
+                # Of a number from memory: the loop runs at most as often as the other side says.
+                least = min(x[0] for x in found) if len(found) > 1 else _LEAST
+                return least, min(x[1] for x in found)
+            case Binary("add" | "sub" | "mul" | "max" as op, a, b):
                 rule: dict[str, Callable[[int, int], int]] = {
-                    "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__,
-                    "min": min, "max": max,
+                    "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "max": max,
                 }  # fmt: skip
                 left, right = self.interval(a), self.interval(b)
                 ends = [rule[op](x, y) for x in left for y in right]
