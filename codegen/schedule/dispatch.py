@@ -35,16 +35,14 @@ from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import PrimFunc
 
 CLASSES = (
-    "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "fold", "reduce_row",
-    "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows",
-    "rows_cluster", "scan",
-    "seek", "seek_wide", "segments", "segments_wide",
+    "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "seek", "seek_wide", "fold",
+    "reduce_row", "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows",
+    "rows_cluster", "scan", "segments", "segments_wide",
 )  # fmt: skip
 RECIPES: tuple[Recipe, ...] = (
-    matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE,
-    seek.RECIPE, marks.RECIPE, segments.RECIPE,
-    split.RECIPE, column.RECIPE, row.RECIPE, full.RECIPE, cluster.RECIPE, rows.RECIPE,
-    scan.RECIPE, looped.RECIPE, serial.RECIPE,
+    matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE, seek.RECIPE,
+    marks.RECIPE, segments.RECIPE, split.RECIPE, column.RECIPE, row.RECIPE, full.RECIPE,
+    cluster.RECIPE, rows.RECIPE, scan.RECIPE, looped.RECIPE, serial.RECIPE,
 )  # fmt: skip
 
 

@@ -31,7 +31,11 @@ def every() -> Iterator[Mutant]:
 
 
 def of_file(path: Path) -> Iterator[Mutant]:
-    """Yield the mutants of a file."""
+    """Yield the mutants of a file; a change that leaves the text as it is is none."""
+    yield from (m for m in _of_file(path) if m.site.new != m.source[m.site.start : m.site.end])
+
+
+def _of_file(path: Path) -> Iterator[Mutant]:
     file = path.relative_to(ROOT).as_posix()
     inside = Path(file).parts[1:]
     source = path.read_text(encoding="utf-8")

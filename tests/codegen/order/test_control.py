@@ -78,4 +78,4 @@ def test_results_are_written_where_they_are_wanted() -> None:
     assert count("nested", Copy) == 7
     assert count("nested", View) == 2  # a row of each
     assert count("grows", Carry) == 2
-    assert count("grows", Launch) == 7
+    assert count("grows", Launch) == 8
