@@ -159,6 +159,7 @@ def _spread(site: Site, s: For, body: Run, size: int, limit: Mask) -> Run:
         lanes.resize(axis, 1)
         if axis == 0:
             frame.settle()
+            lanes.meet()
 
     return run
 

@@ -54,6 +54,13 @@ class Lanes:
         s = self.stamp
         self.stamp = (*s[:level], *(t + active for t in s[level:]))
 
+    def meet(self) -> None:
+        """Set all clocks to the latest, at the end of a nest, whose blocks may differ in them.
+
+        Another nest may have another number of blocks.
+        """
+        self.stamp = tuple(int(np.max(t)) for t in self.stamp)
+
 
 @dataclass(frozen=True, slots=True)
 class LaneAccess:

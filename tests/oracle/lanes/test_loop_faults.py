@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from didyma.oracle import lanes
 from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir.loop import (
     Allocate,
@@ -23,6 +24,7 @@ from didyma.refimpl.ir.loop import (
     Stmt,
     Var,
 )
+from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.ir.types import Array, DType
 from tests.oracle.lanes.bodies import run
 from tests.refimpl.interp.build import (
@@ -363,3 +365,31 @@ def test_values_of_a_fault() -> None:
     f = LoopFault("race", "o[0] = x", "o, element 0")
     assert str(f) == "race at `o[0] = x`: o, element 0"
     assert f.args == ("race", "o[0] = x", "o, element 0")
+
+
+def test_nests_may_have_other_blocks_than_those_before_them() -> None:
+    """Blocks of the first nest meet at barriers as often as their number; the second has three."""
+    (f,) = parse_loop("""
+primfunc @f(a: f32[5], b: f32[4, 5], c: f32[3]) writes (b, c) {
+  for x in 4 bound blockIdx.x {
+    alloc tile: f32[5] shared
+    for t in 5 bound threadIdx.x {
+      b[x, t] = 0.0:f32
+      for k in x {
+        tile[t] = a[t]
+        barrier
+        b[x, t] = b[x, t] + tile[4 - t]
+        barrier
+      }
+    }
+  }
+  for i in 3 parallel {
+    c[i] = a[i]
+    c[i] = c[i] + b[i, 0]
+  }
+}
+""")
+    a = np.arange(5, dtype=np.float32)
+    held = {"a": a, "b": np.zeros((4, 5), np.float32), "c": np.zeros(3, np.float32)}
+    lanes.run(f, held, {}, {})
+    assert held["c"].tolist() == [0.0, 1.0 + 4.0, 2.0 + 8.0]
