@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import platform
 import secrets
@@ -131,11 +130,6 @@ def isolated(f: Callable[..., Any], args: tuple[Any, ...], seconds: float, say: 
     if isinstance(got, Raised):
         return Lost(" ".join(f"{type(got.error).__name__}: {got.error}".split()))
     return got
-
-
-def cores() -> int:
-    """Return how many candidates to judge side by side here."""
-    return os.cpu_count() or 1
 
 
 def target(engine: Engine) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from didyma.checking import ENGINES
+from didyma.codegen.cores import cores
 from didyma.codegen.options import Options
 from didyma.commands import check, common
-from didyma.commands.fuzz import bar, cores
+from didyma.commands.fuzz import bar
 from didyma.commands.judge import Verdict
 from didyma.fuzz import again, corpus_files, replay
 from didyma.fuzz.domains.domain import Outcome

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from didyma.codegen.cores import cores
 from didyma.commands import common
-from didyma.commands.fuzz import bar, cores
+from didyma.commands.fuzz import bar
 from didyma.commands.replay import files
 from didyma.fuzz import again, replay
 from didyma.fuzz.domains.domain import Outcome

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from didyma.checking import ENGINES
+from didyma.codegen.cores import cores
 from didyma.codegen.options import Options
 from didyma.commands import common
 from didyma.files import must_have_folder
@@ -156,13 +156,6 @@ def chosen_seed(seed: int | None) -> int:
     chosen = fresh_seed() if seed is None else seed
     print(f"seed {chosen}", file=sys.stderr, flush=True)
     return chosen
-
-
-def cores() -> int:
-    """Return how many processors this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Shown(Protocol):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from didyma import tuning
+from didyma.codegen.cores import cores
 from didyma.codegen.pipeline import Lowered, compile
 from didyma.codegen.runtime.registry import engine as engine_by_name
 from didyma.codegen.select import log
@@ -103,7 +104,7 @@ def _tuned(w: Wanted, cache: Cache) -> Iterator[tuple[Request, dict[str, Any], P
     env = common.bindings(m, w.sizes)
     target = tuning.target(engine)
     lowered: Lowered = compile(m, options, until="lower")
-    limits = Limits(w.seconds, w.timeout, jobs=w.jobs or tuning.cores())
+    limits = Limits(w.seconds, w.timeout, jobs=w.jobs or cores())
     tuner = tuning.Tuner(lowered.fused, cache, limits, _progress)
     for name, loop in lowered.loops.items():
         source = lowered.fused.function(name)

@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
 
+from didyma.codegen.cores import cores
 from didyma.codegen.emit import prelude
 from didyma.codegen.runtime.compiler import HELP, CCompiler, Found, all_found
 from didyma.codegen.runtime.engine import KernelFault
@@ -80,7 +81,7 @@ class HostFast(Host):
     ) -> None:
         self._optimising = compiler(which, cache)
         super().__init__(self._optimising)
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or cores()
         self.about = f"runs kernels on this CPU, compiled by {self._optimising.found.name}"
         self._checked = checked
         self.blocks = (files(prelude) / "blocks.c").read_text(encoding="utf-8")

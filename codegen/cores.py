@@ -1,0 +1,13 @@
+"""How many processors there are for work side by side."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
