@@ -13,6 +13,7 @@ from didyma.codegen.codegens import Asked
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import cuda, wrapper
+from didyma.codegen.garbage import full_collections_rare
 from didyma.codegen.lower import lower
 from didyma.codegen.memory import planner
 from didyma.codegen.memory.plan import plan
@@ -371,11 +372,12 @@ def compile(
         graph_laws.verify(m)
     require_one_device(m)
     made, context = Fused(m, (), m), Context(options, heard, kernels or {})
-    for stage in run[: names.index(until) + 1]:
-        on_stage(stage.name)
-        start = perf_counter()
-        made = stage.run(made, context)
-        seconds = perf_counter() - start
-        made = replace(made, times=(*made.times, (stage.name, seconds)))
-        listen(Step(stage.name, seconds, made))
+    with full_collections_rare():
+        for stage in run[: names.index(until) + 1]:
+            on_stage(stage.name)
+            start = perf_counter()
+            made = stage.run(made, context)
+            seconds = perf_counter() - start
+            made = replace(made, times=(*made.times, (stage.name, seconds)))
+            listen(Step(stage.name, seconds, made))
     return made
