@@ -139,7 +139,11 @@ FN bf16 cast_f32_bf16(f32 x) {
  * quotient correctly, if neither overflows nor loses bits of the remainder: what could differ is a
  * quotient within 3/2**25 of an ulp of the middle of two floats, and none of these does (P. Markstein,
  * Computation of elementary functions on the IBM RISC System/6000 processor, 1990, has the theorem
- * for a first quotient within an ulp; tests/codegen/runtime/test_quotients.py the others). */
+ * for a first quotient within an ulp; tests/codegen/runtime/test_quotients.py the others).
+ *
+ * A zero by a positive number, as a masked softmax has many, is right too: the remainder is +0, and
+ * what is taken from the quotient for it is a zero that leaves the sign.  So zeros must not look too
+ * small: with 1 taken from twice their bits they look largest of all. */
 
 //:
 FN b8 near__(f32 a, f32 least, f32 most) {
@@ -152,7 +156,16 @@ FN b8 divides__(f32 b) { return near__(b, 0x1p-20f, 0x1p20f); }
 
 FN f32 quotient__(f32 a, f32 b, f32 y) {
   f32 q = a * y;
-  return __fmaf_rn(__fmaf_rn(-q, b, a), y, q);
+  return __fmaf_rn(-__fmaf_rn(q, b, -a), y, q);
+}
+
+FN u32 least__(u32 least, f32 a, u32 zero) {
+  u32 x = __float_as_uint(a) * 2u - zero;
+  return x < least ? x : least;
+}
+
+FN b8 all_plain__(f32 b, u32 least, f32 sum) {
+  return divides__(b) & (least >= 0x1b000000u) & (sum <= 0x1p100f);
 }
 
 FN f32 divided__(f32 a, f32 b, f32 q) {
@@ -163,12 +176,15 @@ FN f32 divided__(f32 a, f32 b, f32 q) {
 FN f32x2 quotients2_f32(f32x2 a, f32 b) {
   f32x2 q;
   f32 y = __frcp_rn(b);
-  b8 plain = divides__(b);
+  u32 zero = b > 0.0f, least = ~0u;
+  f32 sum = 0.0f;
   q.x = quotient__(a.x, b, y);
   q.y = quotient__(a.y, b, y);
-  plain &= plain__(a.x);
-  plain &= plain__(a.y);
-  if (!plain) {
+  least = least__(least, a.x, zero);
+  sum += fabsf(a.x);
+  least = least__(least, a.y, zero);
+  sum += fabsf(a.y);
+  if (!all_plain__(b, least, sum)) {
     q.x = divided__(a.x, b, q.x);
     q.y = divided__(a.y, b, q.y);
   }
@@ -178,16 +194,21 @@ FN f32x2 quotients2_f32(f32x2 a, f32 b) {
 FN f32x4 quotients4_f32(f32x4 a, f32 b) {
   f32x4 q;
   f32 y = __frcp_rn(b);
-  b8 plain = divides__(b);
+  u32 zero = b > 0.0f, least = ~0u;
+  f32 sum = 0.0f;
   q.x = quotient__(a.x, b, y);
   q.y = quotient__(a.y, b, y);
   q.z = quotient__(a.z, b, y);
   q.w = quotient__(a.w, b, y);
-  plain &= plain__(a.x);
-  plain &= plain__(a.y);
-  plain &= plain__(a.z);
-  plain &= plain__(a.w);
-  if (!plain) {
+  least = least__(least, a.x, zero);
+  sum += fabsf(a.x);
+  least = least__(least, a.y, zero);
+  sum += fabsf(a.y);
+  least = least__(least, a.z, zero);
+  sum += fabsf(a.z);
+  least = least__(least, a.w, zero);
+  sum += fabsf(a.w);
+  if (!all_plain__(b, least, sum)) {
     q.x = divided__(a.x, b, q.x);
     q.y = divided__(a.y, b, q.y);
     q.z = divided__(a.z, b, q.z);
@@ -199,7 +220,8 @@ FN f32x4 quotients4_f32(f32x4 a, f32 b) {
 FN f32x8 quotients8_f32(f32x8 a, f32 b) {
   f32x8 q;
   f32 y = __frcp_rn(b);
-  b8 plain = divides__(b);
+  u32 zero = b > 0.0f, least = ~0u;
+  f32 sum = 0.0f;
   q.s0 = quotient__(a.s0, b, y);
   q.s1 = quotient__(a.s1, b, y);
   q.s2 = quotient__(a.s2, b, y);
@@ -208,15 +230,23 @@ FN f32x8 quotients8_f32(f32x8 a, f32 b) {
   q.s5 = quotient__(a.s5, b, y);
   q.s6 = quotient__(a.s6, b, y);
   q.s7 = quotient__(a.s7, b, y);
-  plain &= plain__(a.s0);
-  plain &= plain__(a.s1);
-  plain &= plain__(a.s2);
-  plain &= plain__(a.s3);
-  plain &= plain__(a.s4);
-  plain &= plain__(a.s5);
-  plain &= plain__(a.s6);
-  plain &= plain__(a.s7);
-  if (!plain) {
+  least = least__(least, a.s0, zero);
+  sum += fabsf(a.s0);
+  least = least__(least, a.s1, zero);
+  sum += fabsf(a.s1);
+  least = least__(least, a.s2, zero);
+  sum += fabsf(a.s2);
+  least = least__(least, a.s3, zero);
+  sum += fabsf(a.s3);
+  least = least__(least, a.s4, zero);
+  sum += fabsf(a.s4);
+  least = least__(least, a.s5, zero);
+  sum += fabsf(a.s5);
+  least = least__(least, a.s6, zero);
+  sum += fabsf(a.s6);
+  least = least__(least, a.s7, zero);
+  sum += fabsf(a.s7);
+  if (!all_plain__(b, least, sum)) {
     q.s0 = divided__(a.s0, b, q.s0);
     q.s1 = divided__(a.s1, b, q.s1);
     q.s2 = divided__(a.s2, b, q.s2);
@@ -232,7 +262,8 @@ FN f32x8 quotients8_f32(f32x8 a, f32 b) {
 FN f32x16 quotients16_f32(f32x16 a, f32 b) {
   f32x16 q;
   f32 y = __frcp_rn(b);
-  b8 plain = divides__(b);
+  u32 zero = b > 0.0f, least = ~0u;
+  f32 sum = 0.0f;
   q.s0 = quotient__(a.s0, b, y);
   q.s1 = quotient__(a.s1, b, y);
   q.s2 = quotient__(a.s2, b, y);
@@ -249,23 +280,39 @@ FN f32x16 quotients16_f32(f32x16 a, f32 b) {
   q.sd = quotient__(a.sd, b, y);
   q.se = quotient__(a.se, b, y);
   q.sf = quotient__(a.sf, b, y);
-  plain &= plain__(a.s0);
-  plain &= plain__(a.s1);
-  plain &= plain__(a.s2);
-  plain &= plain__(a.s3);
-  plain &= plain__(a.s4);
-  plain &= plain__(a.s5);
-  plain &= plain__(a.s6);
-  plain &= plain__(a.s7);
-  plain &= plain__(a.s8);
-  plain &= plain__(a.s9);
-  plain &= plain__(a.sa);
-  plain &= plain__(a.sb);
-  plain &= plain__(a.sc);
-  plain &= plain__(a.sd);
-  plain &= plain__(a.se);
-  plain &= plain__(a.sf);
-  if (!plain) {
+  least = least__(least, a.s0, zero);
+  sum += fabsf(a.s0);
+  least = least__(least, a.s1, zero);
+  sum += fabsf(a.s1);
+  least = least__(least, a.s2, zero);
+  sum += fabsf(a.s2);
+  least = least__(least, a.s3, zero);
+  sum += fabsf(a.s3);
+  least = least__(least, a.s4, zero);
+  sum += fabsf(a.s4);
+  least = least__(least, a.s5, zero);
+  sum += fabsf(a.s5);
+  least = least__(least, a.s6, zero);
+  sum += fabsf(a.s6);
+  least = least__(least, a.s7, zero);
+  sum += fabsf(a.s7);
+  least = least__(least, a.s8, zero);
+  sum += fabsf(a.s8);
+  least = least__(least, a.s9, zero);
+  sum += fabsf(a.s9);
+  least = least__(least, a.sa, zero);
+  sum += fabsf(a.sa);
+  least = least__(least, a.sb, zero);
+  sum += fabsf(a.sb);
+  least = least__(least, a.sc, zero);
+  sum += fabsf(a.sc);
+  least = least__(least, a.sd, zero);
+  sum += fabsf(a.sd);
+  least = least__(least, a.se, zero);
+  sum += fabsf(a.se);
+  least = least__(least, a.sf, zero);
+  sum += fabsf(a.sf);
+  if (!all_plain__(b, least, sum)) {
     q.s0 = divided__(a.s0, b, q.s0);
     q.s1 = divided__(a.s1, b, q.s1);
     q.s2 = divided__(a.s2, b, q.s2);
