@@ -78,6 +78,26 @@ def _apart(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     return True
 
 
+def _in_turn(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Read captured values over and over, in a loop of many lines.
+
+    So the line at which one is read in the loop often has the number of the loop's own line.
+    """
+    captured = [before(b, c, name, t) for _ in range(1 + c.below(4))]
+    f, (x,) = _begun(b, [t])
+    fixed = [f.param(t) for _ in captured]
+    ops = [op for op in ("add", "subtract", "maximum", "logical_xor") if t.dtype in OPS[op].dtypes]
+    runs = t.rank > 0 and t.dtype in OPS["cumulative_sum"].dtypes
+    for turn in range(3 + c.below(6)):
+        z = fixed[turn % len(fixed)]
+        x = f.node(c.pick(ops), c.pick(((x, z), (z, x))), t)
+        if runs and c.chance(2):
+            x = f.node("cumulative_sum", (x,), t, axis=0, exclusive=False, reverse=False)
+    made = _loop(b, c, [name], [t], f, [x], captured)
+    read_again(b, c, made, t)
+    return True
+
+
 def _reshaped(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """Carry a value in several shapes, which are those of one another in the next round."""
     flat = t.with_shape(t.numel)
@@ -176,6 +196,7 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
     {
         **control_rounds.DRAWERS,
         "rounds apart": _apart,
+        "rounds in turn": _in_turn,
         "rounds in other shapes": _reshaped,
         "rounds of parts": _joined,
         "sizes exchanged": _exchanged,

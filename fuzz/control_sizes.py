@@ -108,6 +108,33 @@ def _between(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     return True
 
 
+def _cut_between(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Bind a size between two kernels of one shape, the second of which reads from there on.
+
+    It needs the size, and no value that comes of it.
+    """
+    if not t.rank or any(t.dtype not in OPS[op].dtypes for op in ("negative", "iota")):
+        return False
+    first = b.op(c.pick(("square", "negative", "abs")), (name,), t)
+    if t.dtype in OPS["cumulative_sum"].dtypes and c.below(3):
+        b.op("cumulative_sum", (first,), t, axis=0, exclusive=False, reverse=c.chance(2))
+    mask = b.op("cast", (name,), t.with_dtype(DType.BOOL), dtype=DType.BOOL)
+    ones = b.op("cast", (mask,), t.with_dtype(DType.I64), dtype=DType.I64)
+    count = b.op("sum", (ones,), COUNT, axes=tuple(range(t.rank)), keepdims=False)
+    most = 1 + c.below(3)
+    u = b.symbol(most, most)
+    b.emit(BIND, (b.op("minimum", (count, b.number(most, DType.I64)), COUNT),), (), {"dim": str(u)})
+    long = t.with_shape(dims.add(t.shape[0], u), *t.shape[1:])
+    numbers = b.op("iota", (), long, dtype=t.dtype, shape=long.shape, axis=0)
+    ends: dict[str, Attr] = {
+        "starts": (u, *(0 for _ in t.shape[1:])), "stops": long.shape, "steps": (1,) * t.rank,
+    }  # fmt: skip
+    part = b.op("slice", (numbers,), t, **ends)
+    second = b.op(c.pick(("add", "multiply")), c.pick(((name, part), (part, name))), t)
+    b.op(c.pick(("subtract", "maximum", "add")), (first, second), t)
+    return True
+
+
 def _inside_alone(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """Bind a size that nothing but the sides of a branch mentions."""
     condition = b.operand(BOOL, c)
@@ -181,6 +208,7 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
         "size in a branch": _in_branch,
         "size in a loop": _in_loop,
         "size between kernels": _between,
+        "cut between kernels": _cut_between,
         "size in sides alone": _inside_alone,
         "scan of nothing": _empty_scan,
         "sizes of a call": _handed,

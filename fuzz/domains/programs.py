@@ -48,7 +48,7 @@ REPERTOIRE = Repertoire(
     (
         Motif("carried", (control_bytes.KINDS,), carried, 6),
         Motif("control", (control_sizes.KINDS,), controlled, 4),
-        Motif("shared", (tuple(SHARED),), shared, 1),
+        Motif("shared", (tuple(SHARED),), shared, 2),
     ),
     1,
 )
@@ -65,6 +65,11 @@ class Programs(Domain[Case]):
     def name(self) -> str:
         """``programs``."""
         return "programs"
+
+    @property
+    def floor(self) -> float:
+        """There are many ways to use the bytes of values, and few are drawn in a second."""
+        return 0.2
 
     def draw(self, seed: int, index: int) -> Case:
         """Return a graph of a campaign's seed and an index: most of one piece, on streams."""

@@ -20,7 +20,7 @@ from didyma.refimpl.ops import OPS
 
 KINDS = (
     "", "reshaped", "crosswise", "picked", "weighted", "several", "grouped", "interrupted",
-    "mirrored", "regrouped",
+    "mirrored", "regrouped", "joined",
 )  # fmt: skip
 OPTION = "graph.rows"
 _SHAPES: tuple[tuple[Dim, ...], ...] = (
@@ -54,6 +54,8 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
         y = _used(s, y, s.value(TensorType(s.types()[y].dtype, t.shape[-1:]))) or y
     if kind == "mirrored":  # the rows are read at a second place
         y = _used(s, y, s.apply("flip", (x,), freeze({"axes": (s.c.below(t.rank),)}))) or y
+    if kind == "joined":  # some rows read one operand, others another
+        y = _used(s, y, _joined(s, y, axes)) or y
     if kind == "interrupted":
         y = _interrupted(s, x, y, axes) or y
     if kind == "regrouped":  # the result has the rows in another shape
@@ -124,6 +126,28 @@ def _interrupted(s: Sketch, x: str, y: str, axes: tuple[int, ...]) -> str | None
         return None
     how = freeze({"axis": axes[-1], "exclusive": s.c.chance(2), "reverse": s.c.chance(2)})
     return _used(s, x, s.apply("cumulative_sum", (y,), how))
+
+
+def _joined(s: Sketch, y: str, axes: tuple[int, ...]) -> str | None:
+    """Join two operands along an axis of the rows, one of which has one element for each row."""
+    t = s.types()[y]
+    along = [(a, d) for a, d in enumerate(t.shape) if isinstance(d, int) and d > 1]
+    along = [(a, d) for a, d in along if a not in axes]
+    if not along:
+        return None
+    axis, size = s.c.pick(along)
+    first, spread = 1 + s.c.below(size - 1), s.c.below(2)
+    parts: list[str | None] = []
+    for n in (first, size - first):
+        whole = t.with_shape(*t.shape[:axis], n, *t.shape[axis + 1 :])
+        kept = whole.with_shape(*(1 if a in axes else d for a, d in enumerate(whole.shape)))
+        x = s.param(kept if len(parts) == spread else whole)
+        x = x and (s.first_on(("negative", "abs"), x) or x)
+        if x is not None and s.types()[x] == kept:
+            x = s.apply("broadcast_to", (x,), freeze({"shape": whole.shape}))
+        parts.append(x)
+    known = [x for x in parts if x]
+    return s.apply("concat", known, freeze({"axis": axis})) if len(known) == 2 else None
 
 
 def _reshaped(s: Sketch, y: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from didyma.fuzz.chooser import Chooser
 from didyma.fuzz.steering.opsets import PAIRED, UNARY
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.refimpl.ir import dims
@@ -123,6 +124,35 @@ def _views(s: Sketch) -> None:
             s.on(c.pick(UNARY), made)
 
 
+def _cuts(s: Sketch) -> None:
+    """Cut what mostly is one run of bytes out of several axes, some elements taken from behind."""
+    c = s.c
+    lead = tuple(c.pick((3, 2, 4)) for _ in range(1 + c.below(3)))
+    t = TensorType(s.dtype(_SUMMED), (*lead, *c.pick(_ROWS)))
+    x = s.value(t)
+    if x is None:
+        return
+    x = _kernel(s, x) if c.chance(2) else x
+    for _ in range(1 + c.below(2)):
+        at = c.pick((len(lead) - 1, c.below(len(lead))))
+        ends = [(0, int(n), 1) for n in t.shape if isinstance(n, int)]
+        for k in range(at):
+            if not c.chance(8):  # else it is no run
+                start = c.below(lead[k])
+                ends[k] = start, start + 1, 1
+        ends[at] = _one(c, lead[at]) if c.chance(2) else (c.below(lead[at]), lead[at], 1)
+        starts, stops, steps = zip(*ends, strict=True)
+        cut = s.apply("slice", (x,), freeze({"starts": starts, "stops": stops, "steps": steps}))
+        if cut is not None:
+            _kernel(s, cut) if c.below(3) else s.on(c.pick(UNARY), cut)
+
+
+def _one(c: Chooser, size: int) -> tuple[int, int, int]:
+    """Return start, stop and step of one element from behind, the last from beyond the end."""
+    at = c.pick((size - 1, c.below(size)))
+    return at + (c.below(3) if at == size - 1 else 0), at - 1, -1
+
+
 def _results(s: Sketch) -> None:
     """Leave views of inputs, of one another and of computed values to be results."""
     c = s.c
@@ -161,5 +191,5 @@ def _packed(s: Sketch) -> None:
 
 
 KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
-    {"parts": _parts, "views": _views, "results": _results, "packed": _packed}
+    {"parts": _parts, "views": _views, "cuts": _cuts, "results": _results, "packed": _packed}
 )

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from didyma.codegen.memory.inplace import InPlaceSearch
+from didyma.codegen.passes.merge import GroupGraph
 from didyma.codegen.pipeline import compile
-from didyma.fuzz.domains.programs import Programs
+from didyma.fuzz import control
+from didyma.fuzz.builder import GraphBuilder
+from didyma.fuzz.chooser import Dice
+from didyma.fuzz.domains.programs import REPERTOIRE, Programs
+from didyma.fuzz.graphs import Case, finished
+from didyma.fuzz.steering.draw import symbols
+from didyma.fuzz.steering.sketch import Sketch
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Wait
 
@@ -64,3 +73,63 @@ def test_a_slip_is_found_soon(
 ) -> None:
     monkeypatch.setattr(f"didyma.codegen.{where}", slip)
     assert any(DOMAIN.outcome(DOMAIN.draw(7, index)).findings for index in range(150))
+
+
+def _of_kind(motif: str, kind: str, seed: int) -> Case:
+    """Return a program of one piece, whose values share whatever bytes they may."""
+    c = Dice(seed)
+    s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
+    s.bind_symbols()
+    next(m for m in REPERTOIRE.motifs if m.name == motif).draw(s, kind)
+    return replace(finished(s.b, c), changes=(("memory.eager", True), ("graph.fuse", seed % 2 > 0)))
+
+
+def _dies_at_its_line(self: InPlaceSearch, value: str, line: Any, block: int, index: int) -> bool:
+    """Take a line of another block for that of a value's last use, if it has the same number."""
+    del block
+    return self.own(value, line) and self.lives.of[value].last == index
+
+
+def _waits_as_the_first(self: GroupGraph, i: int, j: int) -> None:
+    """Let a merged group run after what its first group runs after, whatever the second needs."""
+    after = self.groups[i].after
+    JOIN(self, i, j)
+    self.groups[i] = replace(self.groups[i], after=after)
+
+
+JOIN = GroupGraph.join
+
+
+@pytest.mark.parametrize(
+    ("motif", "kind", "where", "slip"),
+    [
+        ("carried", "rounds in turn", "memory.inplace.InPlaceSearch.dies", _dies_at_its_line),
+        ("control", "cut between kernels", "passes.merge.GroupGraph.join", _waits_as_the_first),
+    ],
+)
+def test_a_slip_is_found_by_the_piece_that_is_drawn_for_it(
+    motif: str,
+    kind: str,
+    where: str,
+    slip: Callable[..., object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases = [_of_kind(motif, kind, seed) for seed in range(24)]
+    assert not any(DOMAIN.outcome(case).findings for case in cases)
+    monkeypatch.setattr(f"didyma.codegen.{where}", slip)
+    assert any(DOMAIN.outcome(case).findings for case in cases)
+
+
+def test_parts_are_cut_from_behind_beyond_the_end() -> None:
+    cases = [_of_kind("shared", "cuts", seed) for seed in range(40)]
+    assert not any(DOMAIN.outcome(case).findings for case in cases)
+    entries = [case.module.entry for case in cases]
+    cuts = [
+        (f.types()[n.args[0]].shape, n.attr) for f in entries for n in f.nodes if "starts" in n.attr
+    ]
+    beyond = 0
+    for shape, ends in cuts:
+        starts = ends["starts"]
+        assert isinstance(starts, tuple)
+        beyond += any(int(str(a)) >= int(str(d)) for a, d in zip(starts, shape, strict=True))
+    assert 5 < beyond < len(cuts) - 5

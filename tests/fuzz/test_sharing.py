@@ -20,9 +20,9 @@ from didyma.refimpl.verify.graph import verify
 WANTED = {
     "rotated": "while", "states": "scan", "given back": "if", "fixed results": CALL,
     "carried test": "while", "idle sides": "if", "views returned": CALL,
-    "rounds apart": "while", "rounds in other shapes": "while", "rounds of parts": "concat",
-    "sizes exchanged": "while",
-    "parts": "concat", "views": "slice", "results": "reshape", "packed": "slice",
+    "rounds apart": "while", "rounds in turn": "while", "rounds in other shapes": "while",
+    "rounds of parts": "concat", "sizes exchanged": "while",
+    "parts": "concat", "views": "slice", "cuts": "slice", "results": "reshape", "packed": "slice",
 }  # fmt: skip
 
 
