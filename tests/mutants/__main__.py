@@ -2,7 +2,7 @@
 
 Without a choice these are every named fault and a sample of 400 generated mutants: changes of
 the Python of ``codegen``, of the C of the prelude, and of the kernels of drawn programs.  Exit code
-0 if every mutant is killed or equivalent, 1 if not, 2 for bad options, 5 if no mutant was run.
+0 if every mutant is killed or equivalent, 1 if not, 2 for bad options, 5 if not all were run.
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from didyma.refimpl.errors import DidymaError
 
 SAMPLE = 400
-FOUND, SURVIVED, USAGE, NOTHING_RAN = 0, 1, 2, 5
+FOUND, SURVIVED, USAGE, UNFINISHED = 0, 1, 2, 5
 
 
 def options(words: Sequence[str] | None) -> argparse.Namespace:
@@ -32,7 +36,11 @@ def options(words: Sequence[str] | None) -> argparse.Namespace:
     how.add_argument("--seed", type=int, default=0, help="of the sample, and of all campaigns")
     how.add_argument("--seconds", type=float, default=60.0, help="processor time a mutant")
     how.add_argument("--programs", type=int, default=800, help="graphs of the campaign on host")
-    how.add_argument("--minutes", type=float, help="stop in time")
+    how.add_argument("--minutes", type=float, help="stop in time; a run that cannot finish in it "
+                     "says so, and --resume goes on")  # fmt: skip
+    how.add_argument("--record", type=float, default=45.0, metavar="SECONDS",
+                     help="processor time of each job to record which checks reach which lines; "
+                     "kept for later runs")  # fmt: skip
     how.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     how.add_argument("--resume", type=Path, metavar="FILE", help="keep results, go on from there")
     output = p.add_argument_group("output")
@@ -79,7 +87,8 @@ def check(a: argparse.Namespace) -> None:
     """Refuse options that cannot be followed: DidymaError ``bad-option``."""
     from didyma.refimpl.errors import DidymaError
 
-    for name, least in (("sample", 0), ("seconds", 0.1), ("programs", 1), ("jobs", 1)):
+    for name, least in (("sample", 0), ("seconds", 0.1), ("programs", 1), ("jobs", 1),
+                        ("record", 0.1)):  # fmt: skip
         value = getattr(a, name)
         if value is not None and value < least:
             raise DidymaError("bad-option", f"--{name} {value}", got=str(value),
@@ -95,7 +104,7 @@ def hunt(a: argparse.Namespace) -> int:
     from didyma.fuzz.signals import stop_requests
     from tests.mutants import equivalents, report, sources
     from tests.mutants.choosing import Choice, once
-    from tests.mutants.engine import Engine, HuntPlan
+    from tests.mutants.engine import RECORDED, Engine, HuntPlan
     from tests.mutants.progress import Bar
     from tests.mutants.reached import key
     from tests.mutants.state import State
@@ -110,13 +119,13 @@ def hunt(a: argparse.Namespace) -> int:
     asked = {"choice": repr(choice), "seconds": a.seconds, "programs": a.programs}
     state = State(a.resume, {**asked, "sources": key()})
     with stop_requests() as stop, Bar(a.json) as bar:
-        plan = HuntPlan(a.seed, a.programs, a.seconds, a.jobs, until=until)
+        plan = HuntPlan(a.seed, a.programs, a.seconds, a.jobs, record=a.record, until=until)
         engine = Engine(plan, bar.show, lambda: bool(stop.signal))
         generated = list(sources.every())
         texts = engine.texts() if sample or every else []
         targets = list(once((*choice.planted(), *choice.generated(generated, texts))))
         if engine.in_time():
-            engine.measure(a.resume.with_suffix(".reach") if a.resume else None, len(targets))
+            engine.measure(RECORDED, sum(t.id not in state.results for t in targets))
         if engine.in_time():
             engine.hunt(targets, entries, state, lambda r: bar.line(report.line(r)))
             engine.explain(targets, state)
@@ -127,12 +136,28 @@ def hunt(a: argparse.Namespace) -> int:
     summary["minutes"] = round((time.monotonic() - began) / 60, 2)
     if a.write:
         report.write(results, "python -m tests.mutants " + " ".join(sys.argv[1:]))
+    error = None if len(results) == len(targets) else unfinished(a, len(results), len(targets))
+    if error:
+        summary["error"] = {"code": error.code, "got": error.got, "help": error.help}
+        print(error, file=sys.stderr)
     print(json.dumps(summary) if a.json else report.brief(summary))
     if stop.signal:
         return 128 + stop.signal
-    if not results:
-        return NOTHING_RAN
+    if error:
+        return UNFINISHED
     return SURVIVED if any(r.outcome != "killed" and not r.equivalent for r in results) else FOUND
+
+
+def unfinished(a: argparse.Namespace, done: int, wanted: int) -> DidymaError:
+    """Return what says that a run ended before all of its mutants were hunted."""
+    from didyma.refimpl.errors import DidymaError
+
+    file = f"--resume {a.resume}" if a.resume else "--resume FILE"
+    return DidymaError(
+        "unfinished", f"--minutes {a.minutes:g}" if a.minutes else "the run",
+        got=f"{done} of {wanted} mutants hunted", want="all of them",
+        help=f"the same command with {file} goes on where such a run ended, or give more minutes",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.rules import decided
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz import conform, levels
-from didyma.fuzz.domains.domain import Domain
+from didyma.fuzz import conform, corpus_files, levels
+from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.registry import DOMAINS, Setup
 from didyma.fuzz.graphs import Case
@@ -36,11 +36,15 @@ Text: TypeAlias = tuple[int, str, frozenset[str]]  # of a program: index, source
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check by name: how many cases its reach is measured on, and how to start judging."""
+    """A check by name: how many cases it has, and how to start judging.
+
+    So many times the time of another check are cases of one with a ``weight`` recorded.
+    """
 
     name: str
     cases: int
     open: Callable[[], Judge]
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,9 @@ class Varied(Graphs):
 def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Check, ...]:
     """Return the checks, the quickest first.
 
-    They are the campaigns of every domain that ``didyma fuzz`` has, those with engines on each of
-    two, one on graphs with control flow alone, one on graphs whose kernels have variants, kernels
-    with faults, and the conformance suite.
+    They are the corpus, the campaigns of every domain that ``didyma fuzz`` has, those with engines
+    on each of two, one on graphs with control flow alone, one on graphs whose kernels have
+    variants, kernels with faults, and the conformance suite.
     The campaign on graphs on ``host`` has so many programs.  Last, the decisions of compiles: a
     rewrite or schedule that is no longer found leaves programs right.
     """
@@ -69,6 +73,8 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
         *(campaign(e.name, e.make(Setup(())), seed, 3 * programs) for e in alone),
         faults("host"),
         faults("simt"),
+        corpus("host"),
+        corpus("simt"),
         conforms("host", suite),
         conforms("host", suite, share=3, order=7),
         *(campaign(on(e.name, "host"), e.make(Setup(("host",))), seed, programs) for e in others),
@@ -77,7 +83,7 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
         campaign("control flow", Graphs(("host",), controlled=1), seed, programs // 4),
         campaign(VARIED, Varied(("host",)), seed, programs // 4),
         conforms("simt", suite, share=7),
-        Check("decisions", 2 * programs, partial(_decisions, seed)),
+        Check("decisions", 2 * programs, partial(_decisions, seed), weight=4),
     )  # fmt: skip
 
 
@@ -103,19 +109,30 @@ def campaign(name: str, domain: Domain[Any], seed: int, cases: int) -> Check:
 
     def start() -> Judge:
         judge = domain.judge()
-
-        def of(index: int) -> Verdict | None:
-            o = judge(domain.draw(seed, index))
-            if o.unexpected:
-                return domain.name, "error", o.unexpected
-            if not o.findings:
-                return None
-            f = o.findings[0]
-            return f.level, f.kind, f"{f.where}: {f.message}"
-
-        return of
+        return lambda index: _verdict(domain.name, judge(domain.draw(seed, index)))
 
     return Check(name, cases, start)
+
+
+def corpus(name: str) -> Check:
+    """Return the check that judges the cases of the corpus on an engine."""
+    cases = [r.case for r in corpus_files.cases().values()]
+
+    def start() -> Judge:
+        judge = graphs(name).judge()
+        return lambda index: _verdict("corpus", judge(cases[index]))
+
+    return Check(f"corpus on {name}", len(cases), start)
+
+
+def _verdict(name: str, o: Outcome) -> Verdict | None:
+    """Return what is wrong with a case, as the first of what its judge says of it."""
+    if o.unexpected:
+        return name, "error", o.unexpected
+    if not o.findings:
+        return None
+    f = o.findings[0]
+    return f.level, f.kind, f"{f.where}: {f.message}"
 
 
 def _decisions(seed: int) -> Judge:

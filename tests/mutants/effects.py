@@ -58,7 +58,9 @@ def _cases(engine: Engine, t: Target) -> list[Case]:
     if m is None or m.program >= 0 or not m.file.endswith(".py"):
         return []
     cases = engine.cases(t)
-    found = [(name, i) for name in _GRAPHS for i in cases.get(name, ())[:CASES]]
+    found = [
+        (name, i) for name in _GRAPHS for i in (cases[name].known if name in cases else ())[:CASES]
+    ]
     return found[:CASES]
 
 

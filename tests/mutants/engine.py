@@ -1,25 +1,29 @@
 """The mutation engine: everything is imported once, and each mutant is hunted in a forked child.
 
-Before the first mutant, the checks run without one, and which lines of codegen each of their cases
-executes is recorded.  A mutant then meets only cases that execute its line.  Ordering by coverage
-and forking after imports are those of Python's fastest mutation testers.
+Before the first mutant, the checks run without one for a while, and which lines of codegen each of
+their cases executes is recorded.  A mutant meets the cases that execute its line first, and then
+those that were not recorded.  Ordering by coverage and forking after imports are those of Python's
+fastest mutation testers.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.mutants import checks as checking
-from tests.mutants import effects, equivalents, hunting, planting, reached
-from tests.mutants.forking import Ended, Say, forked
+from tests.mutants import effects, equivalents, hunting, planting, reached, recording
+from tests.mutants.forking import Ended, Say, forked, limit_cpu
+from tests.mutants.hunting import Queue
 from tests.mutants.memory import page as memory
 from tests.mutants.memory.fault import MOST
+from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.reached import Reached
 from tests.mutants.state import State
 from tests.mutants.target import Result, Target
@@ -28,7 +32,8 @@ ROUNDS = (
     12  # times that a drawn program is judged, on other values and sizes, for a mutant of its text
 )
 TEXT_CHECKS = (checking.on("graphs", "host"), checking.on("graphs", "simt"))
-FEW = 8  # targets that meet every case of every check
+FEW = 8  # targets for which nothing is recorded
+RECORDED = ROOT / "build" / "mutants"  # where records are kept, by a hash of the sources
 TEXTS = 120  # drawn programs whose kernels are mutated
 
 
@@ -38,6 +43,7 @@ class HuntPlan:
 
     A case hangs once it has taken ``grace`` seconds more than the slowest without a mutant.
     Campaigns draw from ``seed``; that on ``host`` has ``programs`` graphs, others in proportion.
+    What they execute is recorded for ``record`` seconds of processor time of each job.
     """
 
     seed: int = 0
@@ -45,6 +51,7 @@ class HuntPlan:
     seconds: float = 60.0
     jobs: int = 1
     grace: float = 10.0
+    record: float = 45.0
     until: float = float("inf")  # on time.monotonic()
 
 
@@ -66,6 +73,7 @@ class Engine:
     reached: Reached = field(default_factory=Reached)
     planter: planting.Planter = field(default_factory=planting.Planter)
     kills: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    again: list[Target] = field(default_factory=list[Target])  # to be hunted without a wrong case
 
     def in_time(self) -> bool:
         """Return whether there is time left, and nobody stopped the run."""
@@ -80,8 +88,8 @@ class Engine:
 
     # ---- before the first mutant
 
-    def measure(self, file: Path | None = None, targets: int = FEW + 1) -> None:
-        """Make the checks, and record what they execute, or read that from a file that has it.
+    def measure(self, folder: Path | None = None, targets: int = FEW + 1) -> None:
+        """Make the checks, and record what they execute, or go on with a folder's file of that.
 
         For ``FEW`` targets nothing is recorded: that takes longer than to judge every case.
         """
@@ -90,20 +98,19 @@ class Engine:
         self.checks = checking.checks(self.plan.seed, self.plan.programs, self.texts_of_suite)
         for ended in forked(["imports"], _note_imports, 1, idle=self.in_time):
             self.planter = planting.Planter(ended.said[0])
+        sizes = {c.name: c.cases for c in self.checks}
+        self.reached = Reached(sizes)
         if targets <= FEW:
-            self.reached = Reached(counts={c.name: c.cases for c in self.checks})
             return
-        key = reached.key(self.plan.seed, self.plan.programs)
-        known = Reached.load(file, key) if file else None
-        if known is None:
-            known = reached.measure(
-                self.checks, self.plan.jobs, self.in_time, partial(self.progress, "reach")
-            )
-            if not self.in_time():
-                return
-            if file:
-                known.save(file, key)
-        self.reached = known
+        file = folder and folder / f"{reached.key(sys.version_info, sizes, self.plan.seed)}.json"
+        self.reached = (file and Reached.load(file)) or self.reached
+        before = self.reached.spent
+        recording.record(
+            self.reached, self.checks, self.plan.record * self.plan.jobs, self.plan.jobs,
+            self.in_time, partial(self.progress, "reach"),
+        )  # fmt: skip
+        if file and self.reached.spent > before:
+            self.reached.save(file)
 
     def texts(self) -> list[checking.Text]:
         """Return the kernel texts of drawn programs."""
@@ -136,9 +143,12 @@ class Engine:
             rest.remove(t)
             state.keep(Result(t.id, t.group, t.name, "survived", reason=t.stale))
             done += 1
-        for ended in forked(rest, work, self.plan.jobs, 100.0, self.in_time):
+        for ended in forked(self._again(rest), work, self.plan.jobs, 100.0, self.in_time):
             r = self.result(ended)
             m = ended.work.mutant
+            if not self._confirmed(ended):
+                self.again.append(ended.work)
+                continue
             if r.outcome != "killed" and m is not None:
                 why = equivalents.reason(m, entries, r.outcome == "survived")
                 if r.outcome == "identical":
@@ -149,6 +159,35 @@ class Engine:
             self.kills[r.group, r.check] += r.outcome == "killed"
             done += 1
             self.progress("mutants", done, len(targets))
+
+    def _again(self, targets: Sequence[Target]) -> Iterator[Target]:
+        """Yield targets, and those that are to be hunted again before the next."""
+        for t in targets:
+            while self.again:
+                yield self.again.pop()
+            yield t
+        while self.again:
+            yield self.again.pop()
+
+    def _confirmed(self, ended: Ended[Target]) -> bool:
+        """Return whether the case that killed a mutant is right without it, so that it counts.
+
+        That of a record is; another is judged again, and noted if it is wrong.
+        """
+        t = ended.work
+        last: tuple[Any, ...] = ended.said[-1] if ended.said else ("",)
+        if t.mutant is None or last[0] not in ("at", "killed") or last[1] == "import":
+            return True
+        name, index = str(last[1]), int(last[-1])
+        noted = _noted(t.mutant, name)
+        if index < 0 or index < self.reached.counts.get(noted, 0):
+            return True
+        for judged in forked([(name, index)], partial(_judge, self, t), 1, idle=self.in_time):
+            wrong = judged.how or judged.said[-1]
+            if wrong:
+                self.reached.note_wrong(noted, index, wrong)
+            return not wrong
+        return False
 
     def explain(self, targets: Sequence[Target], state: State) -> None:
         """Record of each survivor whether it changes what is compiled."""
@@ -163,17 +202,17 @@ class Engine:
         for t, effect in effects.measure(self, left):
             state.keep(replace(state.results[t.id], effect=effect))
 
-    def cases(self, t: Target) -> dict[str, list[int]]:
+    def cases(self, t: Target) -> dict[str, Queue]:
         """Return the cases worth judging, by check."""
         m = t.mutant
         if m is None:
-            return {"memory faults": list(range(MOST))}
+            return {"memory faults": Queue(range(MOST))}
         if m.program >= 0:
-            return {name: list(range(ROUNDS)) for name in TEXT_CHECKS}
-        if m.file.startswith("codegen/"):
-            found = self.reached.cases(m, self.planter.at_import(m))
-        else:
-            found = {c.name: list(range(c.cases)) for c in self.checks}
+            wrong = {name: self.reached.wrong.get(_noted(m, name), 0) for name in TEXT_CHECKS}
+            return {
+                n: Queue([i for i in range(ROUNDS) if not w >> i & 1]) for n, w in wrong.items()
+            }
+        found = self.reached.queues(m, self.planter.at_import(m))
         wanted = checking.of_levels(t.engine)
         return {k: v for k, v in found.items() if not t.engine or k in wanted}
 
@@ -184,10 +223,9 @@ class Engine:
         r = Result(
             t.id, t.group, t.name, "survived",
             file=m.file if m else "", line=m.line if m else 0, diff=m.diff if m else "",
-            reached=sum(map(len, self.cases(t).values())),
         )  # fmt: skip
         if ended.how:
-            at = next((s for s in reversed(said) if s[0] == "at"), ("at", "import", 0, 0.0))
+            at = next((s for s in reversed(said) if s[0] == "at"), ("at", "import", 0, 0.0, -1))
             how = "hang" if ended.how == "hang" else "crash"
             return replace(
                 r, outcome="killed", check=at[1], how=how, programs=at[2], seconds=round(at[3], 3),
@@ -196,7 +234,7 @@ class Engine:
         last = said[-1]
         match last[0]:
             case "killed":
-                _, name, programs, seconds, level, kind, message = last
+                _, name, programs, seconds, level, kind, message, _ = last
                 r = replace(
                     r, outcome="killed", check=name, level=level, message=message[:300],
                     how=kind if kind in ("error", "lost") else "finding", programs=programs,
@@ -206,7 +244,8 @@ class Engine:
                     r = replace(r, outcome="survived", reason=f"found at the level {level}, "
                                 f"not {' or '.join(t.levels)}")  # fmt: skip
             case "survived":
-                r = replace(r, programs=last[2], seconds=round(last[3], 3))
+                r = replace(r, outcome="survived" if last[4] else "unreached", programs=last[2],
+                            seconds=round(last[3], 3), reached=last[4])  # fmt: skip
             case outcome:
                 r = replace(r, outcome=outcome)
         return r
@@ -231,21 +270,40 @@ def _hunt(engine: Engine, t: Target, say: Say) -> None:
     if planting.identical(m):
         say(("identical",))
         return
-    if not any(cases.values()):
+    if not any(q.known or q.others for q in cases.values()):
         say(("unreached",))
         return
     try:
-        engine.planter.plant(m)
+        mark = engine.planter.plant(m)
         fresh = hunting.fresh("tests.mutants.checks")
     except Exception as e:
-        say(("killed", "import", 0, 0.0, "import", "error", f"{type(e).__name__}: {e}"))
+        say(("killed", "import", 0, 0.0, "import", "error", f"{type(e).__name__}: {e}", -1))
         return
-    if m.program >= 0:
-        checks = fresh.kernel_text(m.program, plan.seed, ROUNDS)
-    else:
-        checks = fresh.checks(plan.seed, plan.programs, engine.texts_of_suite)
+    checks = _checks(engine, m, fresh)
     likely = sorted(checks, key=lambda c: -engine.kills[t.group, c.name])
-    hunting.hunt(likely, cases, engine.bounds(), say)
+    hunting.hunt(likely, cases, engine.bounds(), say, mark.take)
+
+
+def _checks(engine: Engine, m: Mutant, module: Any) -> Any:
+    """Return the checks of a mutant, by the module ``checks`` as it is now."""
+    if m.program >= 0:
+        return module.kernel_text(m.program, engine.plan.seed, ROUNDS)
+    return module.checks(engine.plan.seed, engine.plan.programs, engine.texts_of_suite)
+
+
+def _noted(m: Mutant, check: str) -> str:
+    """Return under which name it is noted that a case of a mutant's check is wrong without it."""
+    return check if m.program < 0 else f"{check}, {m.file}"
+
+
+def _judge(engine: Engine, t: Target, case: tuple[str, int], say: Say) -> None:
+    """Judge one case without any mutant, in a child; say what is wrong with it."""
+    assert t.mutant is not None
+    name, index = case
+    check = next(c for c in _checks(engine, t.mutant, checking) if c.name == name)
+    limit_cpu(engine.bounds().limit(name))
+    found = check.open()(index)
+    say("" if found is None or isinstance(found, frozenset) else ": ".join(found))
 
 
 def _memory_fault(t: Target, seed: int) -> checking.Check:

@@ -11,6 +11,8 @@ from typing import Any
 from tests.mutants.forking import Say, limit_cpu
 
 GRACE = 10.0  # seconds of processor time, which any compile takes less than
+_PRIOR = 10  # cases that what was recorded of a check's others counts for
+_LEAST = 0.01  # share of cases that execute a mutant, where nothing shows that any does
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,42 +28,66 @@ class Bounds:
     lost: Callable[[str, Sequence[int], Set[str]], str]
 
 
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The cases of a check for a mutant: those known to execute it, and those that may.
+
+    ``share`` is the part of recorded cases that execute the mutant's function.
+    """
+
+    known: Sequence[int]
+    others: Sequence[int] = ()
+    share: float = 1.0
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Return the cases in order, known ones first."""
+        return (*self.known, *self.others)
+
+
 def hunt(
     checks: Sequence[Any],  # of the module ``checks``, which may be imported again
-    cases: Mapping[str, Sequence[int]],
+    cases: Mapping[str, Queue],
     bounds: Bounds,
     say: Say,
+    executed: Callable[[], bool] = lambda: True,
 ) -> None:
     """Judge cases until one has a finding; say what is judged, and the verdict.
 
-    The check that has used the least time is next, so quick ones see many cases.  ``cases`` are
-    those of each check that are worth judging.
+    While there are cases known to execute the mutant, the check that has used the least time is
+    next, so quick ones see many.  Then it is the one that has used the least time for each case
+    that executed it, as ``executed`` says afterwards, and as was recorded.
     """
-    turns = {c.name: _Turn(c, cases[c.name]) for c in checks if cases.get(c.name)}
+    queues = {name: q for name, q in cases.items() if q.known or q.others}
+    turns = {c.name: _Turn(c, queues[c.name]) for c in checks if c.name in queues}
     rest = dict(turns)
     start = time.process_time()
     count = 0
+    executed()
     while rest and time.process_time() - start < bounds.seconds:
-        turn = min(rest.values(), key=lambda t: (t.spent, t.done))
+        turn = min(rest.values(), key=_Turn.rank)
         name = turn.check.name
         count += 1
-        say(("at", name, count, time.process_time() - start))
+        index = turn.cases[turn.done]
+        say(("at", name, count, time.process_time() - start, index))
         limit_cpu(bounds.limit(name))
         found = turn.next()
         limit_cpu(0.0)
+        turn.executed += executed()
         if turn.done == len(turn.cases):
             del rest[name]
         if found is None and name not in rest:
-            found = turn.lost(bounds)
+            found, index = turn.lost(bounds), -1
         if found is not None:
-            say(("killed", name, count, time.process_time() - start, *map(str, found)))
+            say(("killed", name, count, time.process_time() - start, *map(str, found), index))
             return
     for turn in rest.values():
         if (found := turn.lost(bounds)) is not None:
             name = turn.check.name
-            say(("killed", name, count, time.process_time() - start, *found))
+            say(("killed", name, count, time.process_time() - start, *found, -1))
             return
-    say(("survived", "", count, time.process_time() - start))
+    reached = sum(t.executed for t in turns.values())
+    say(("survived", "", count, time.process_time() - start, reached))
 
 
 @dataclass(slots=True)
@@ -69,11 +95,23 @@ class _Turn:
     """A check, how far it is, and the decisions made in its cases so far."""
 
     check: Any
-    cases: Sequence[int]
+    queue: Queue
+    cases: tuple[int, ...] = ()
     judge: Callable[[int], Any] | None = None
     done: int = 0
+    executed: int = 0
     spent: float = 0.0
     decisions: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        self.cases = self.queue.all
+
+    def rank(self) -> tuple[bool, float, int]:
+        """Return by what checks are ordered; the least is next."""
+        if self.done < len(self.queue.known):
+            return False, self.spent, self.done
+        hits = _PRIOR * max(self.queue.share, _LEAST) + self.executed
+        return True, self.spent * (_PRIOR + self.done) / hits, self.done
 
     def next(self) -> tuple[str, str, str] | None:
         """Judge the next case; return its finding, or the error that judging it raised."""

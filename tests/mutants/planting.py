@@ -21,6 +21,7 @@ from types import CodeType, FunctionType
 from typing import Any, TypeAlias
 from unittest import mock
 
+from tests.mutants.marking import Mark
 from tests.mutants.mutant import ROOT, Mutant
 
 Key: TypeAlias = tuple[str, str, int]  # file, qualified name, first line
@@ -123,24 +124,29 @@ class Planter:
         """Return whether the function of a mutant ran while modules were imported."""
         return (os.path.realpath(ROOT / m.file), m.site.scope) in self._scopes
 
-    def plant(self, m: Mutant) -> None:
-        """Change this process for good."""
+    def plant(self, m: Mutant) -> Mark:
+        """Change this process for good; return what tells whether the mutant is executed."""
+        mark = Mark()
         if m.program >= 0:
             _plant_in_kernels(m)
-            return
+            return mark
         path = os.path.realpath(ROOT / m.file)
         if not m.file.endswith(".py"):
             _plant_in_resource(path, m.mutated)
-            return
-        old, new = (compile(t, path, "exec", dont_inherit=True) for t in (m.source, m.mutated))
+            mark.units(m)
+            return mark
+        old = compile(m.source, path, "exec", dont_inherit=True)
+        new = compile(mark.code(m), path, "exec", dont_inherit=True)
         change = changed(old, new)
         _plant_in_imports(path, new)
         if change is None or any(key(c) in self._at_import for c in change):
             forget(stays=() if _in_what_stays(path) else _STAYS)
-            return
+            mark.always = True
+            return mark
         for before, after in change.items():
             for f in self._functions.get(key(before), ()):
                 f.__code__ = after.replace(co_filename=f.__code__.co_filename)
+        return mark
 
 
 def _plant_in_imports(path: str, code: CodeType) -> None:

@@ -13,12 +13,17 @@ from tests.mutants.mutant import ROOT
 T = TypeVar("T")
 Line: TypeAlias = tuple[str, int]  # file relative to the checkout, line from 1
 
+# Where lines are traced: after so many calls of a function that executed no new line, and after so
+# many lines of one call that were none, it is traced no longer.
+_CALLS, _LINES = 3, 300
+
 
 class Lines:
     """Records the lines executed of files under some folders of the checkout.
 
-    Python 3.12 has ``sys.monitoring``, by which a line costs time once a piece of work; older ones
-    are traced, which makes the work a few times slower.
+    Python 3.12 has ``sys.monitoring``, by which a line costs time once a piece of work.  Older ones
+    are traced, at the cost of each call of a function.  A function is traced until calls of it
+    bring nothing new, so a line that is first executed late may be missed.
     """
 
     def __init__(self, folders: tuple[str, ...]) -> None:
@@ -27,6 +32,7 @@ class Lines:
         self._folders = tuple(f"{root / f}{os.sep}" for f in folders)
         self._files: dict[str, str] = {}  # by the name that code has; empty for others
         self._seen: set[Line] = set()
+        self._left: dict[CodeType, int] = {}  # calls that are yet to be traced
         self._monitoring: Any = getattr(sys, "monitoring", None)
         if self._monitoring:
             self._start(self._monitoring)
@@ -38,6 +44,8 @@ class Lines:
             self._monitoring.restart_events()
             result = work()
         else:
+            # What is in none of the folders is traced never.
+            self._left = {code: n for code, n in self._left.items() if n < 0}
             sys.settrace(self._trace)
             try:
                 result = work()
@@ -67,16 +75,29 @@ class Lines:
     def _trace(self, frame: FrameType, event: str, arg: object) -> Any:
         """Trace the lines of a call in one of the folders."""
         del event, arg
-        file = self._file(frame.f_code.co_filename)
-        if not file:
+        code = frame.f_code
+        left = self._left.get(code)
+        if left is None:
+            left = _CALLS if self._file(code.co_filename) else -1
+        if left <= 0:
+            self._left[code] = left
             return None
-        seen = self._seen
+        self._left[code] = left - 1
+        file, seen = self._file(code.co_filename), self._seen
         seen.add((file, frame.f_lineno))
+        stale = 0
 
         def local(frame: FrameType, event: str, arg: object) -> Any:
+            nonlocal stale
             del arg
             if event == "line":
-                seen.add((file, frame.f_lineno))
+                line = (file, frame.f_lineno)
+                if line not in seen:
+                    seen.add(line)
+                    self._left[code] = _CALLS
+                    stale = 0
+                elif (stale := stale + 1) > _LINES:
+                    frame.f_trace_lines = False
             return local
 
         return local

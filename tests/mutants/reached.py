@@ -1,74 +1,90 @@
-"""Which cases of which checks execute which lines of codegen: measured once, before any mutant."""
+"""Which cases of which checks execute which lines of codegen, as recorded before any mutant."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
-from functools import partial
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from time import process_time
 from types import CodeType
-from typing import Any, TypeAlias, cast
-from unittest import mock
 
-from tests.mutants.forking import Ended, Say, forked
+from tests.mutants.hunting import Queue
 from tests.mutants.mutant import ROOT, Mutant
-from tests.mutants.reach import Line, Lines
-from tests.mutants.sources import definitions
+from tests.mutants.reach import Line
 
 FOLDERS = ("codegen",)
 SOURCES = ("refimpl", "codegen", "oracle", "fuzz", "tests/mutants/mutate")
-PRELUDE = ("codegen/emit/prelude/common.c", "codegen/emit/prelude/host.c")
-DRIVER = "codegen/emit/prelude/driver.c"
-_CHUNK = 10  # cases a child
+JUDGES = ("checks.py", "faulty.py", "reach.py", "reached.py", "recording.py")
 _OFTEN = 3  # cases in which a decision was made, that a lost one may count
-
-Unit: TypeAlias = tuple[int, range]  # index of a check, and some of its cases
 
 
 @dataclass(slots=True)
 class Reached:
     """The cases that execute each line, as bits of a number, by line and check.
 
-    ``counts`` are the cases measured by check, ``slowest`` the seconds that the slowest of them
-    took, traced, and ``findings`` those that are wrong without any mutant, which are not judged.
-    ``decisions`` are the cases in which the compiler makes each decision, by check, as bits too.
+    ``sizes`` are the cases of each check, of which the first ``counts`` were recorded in ``spent``
+    seconds of processor time.  ``slowest`` are the seconds that the slowest case took, and
+    ``wrong`` the check and index of cases that are wrong without any mutant, which are not judged.
+    ``findings`` tells of them.  ``decisions`` are the cases in which the compiler makes each
+    decision, by check, as bits too.
     """
 
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
     lines: dict[Line, dict[str, int]] = field(default_factory=dict[Line, dict[str, int]])
     counts: dict[str, int] = field(default_factory=dict[str, int])
     slowest: dict[str, float] = field(default_factory=dict[str, float])
     findings: list[str] = field(default_factory=list[str])
+    wrong: dict[str, int] = field(default_factory=dict[str, int])
     decisions: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    spent: float = 0.0
 
-    def note(self, check: str, index: int, lines: Sequence[Line], seconds: float) -> None:
+    def note(self, check: str, index: int, lines: Collection[Line], seconds: float) -> None:
         """Add what a case executed."""
-        self.counts[check] = self.counts.get(check, 0) + 1
+        self.counts[check] = max(self.counts.get(check, 0), index + 1)
         self.slowest[check] = max(self.slowest.get(check, 0.0), seconds)
         for line in lines:
             of = self.lines.setdefault(line, {})
             of[check] = of.get(check, 0) | 1 << index
 
-    def cases(self, m: Mutant, imported: bool = False) -> dict[str, list[int]]:
-        """Return, by check, the cases that execute a mutant's line, in order.
+    def note_wrong(self, check: str, index: int, message: str) -> None:
+        """Add that a case is wrong without any mutant."""
+        self.findings.append(f"{check} {index}: {message}")
+        self.wrong[check] = self.wrong.get(check, 0) | 1 << index
 
-        Those that execute any line of its file where it is at module level, or in a function that
-        ran while modules were ``imported``; all cases if there are none, or nothing was measured.
+    def queues(self, m: Mutant, imported: bool = False) -> dict[str, Queue]:
+        """Return, by check, the cases recorded to execute a mutant's line, and those that may.
+
+        The latter are the cases that were not recorded, and then those of its function.  The lines
+        of the whole file count where the mutant is at module level, or in a function that ran
+        while modules were ``imported``.
         """
-        bits: dict[str, int] = {}
         if m.reach_line and not imported:
-            line = _executable(m)
-            bits = self.lines.get((m.file, line), {})
+            bits = self.lines.get((m.file, _executable(m)), {})
+            around = range(_line(m, m.site.scope_start), _line(m, m.site.scope_end) + 1)
+            function = self._union((m.file, n) for n in around)
         else:
-            for (file, _), of in self.lines.items():
-                if file == m.file:
-                    for check, b in of.items():
-                        bits[check] = bits.get(check, 0) | b
-        if not self.lines or (not bits and (imported or not m.reach_line)):
-            bits = {check: (1 << n) - 1 for check, n in self.counts.items()}
-        return {check: _indices(b) for check, b in bits.items()}
+            bits = function = self._union(line for line in self.lines if line[0] == m.file)
+        found: dict[str, Queue] = {}
+        for check, size in self.sizes.items():
+            right = ~self.wrong.get(check, 0)
+            known = bits.get(check, 0) & right
+            near = function.get(check, 0) & right
+            count = self.counts.get(check, 0)
+            rest = ((1 << size) - (1 << count)) & right if size > count else 0
+            share = (near | known).bit_count() / count if count else 1.0
+            others = (*_indices(rest), *_indices(near & ~known))
+            if known or others:
+                found[check] = Queue(_indices(known), others, share)
+        return found
+
+    def _union(self, lines: Iterable[Line]) -> dict[str, int]:
+        bits: dict[str, int] = {}
+        for line in lines:
+            for check, b in self.lines.get(line, {}).items():
+                bits[check] = bits.get(check, 0) | b
+        return bits
 
     def lost(self, check: str, cases: Sequence[int], decisions: Set[str]) -> str:
         """Return a decision made in some of the cases that is not among others; empty if none is.
@@ -83,109 +99,37 @@ class Reached:
         name = max(gone, key=gone.__getitem__)
         return f"not in {len(cases)} programs: {name}, made in {gone[name]} of them before"
 
-    def save(self, file: Path, key: str) -> None:
-        """Write a file of JSON."""
-        lines = [[*line, {c: hex(b) for c, b in of.items()}] for line, of in self.lines.items()]
-        whole = {
-            "key": key, "counts": self.counts, "slowest": self.slowest,
-            "findings": self.findings, "lines": lines, "decisions": self.decisions,
-        }  # fmt: skip
-        file.write_text(json.dumps(whole), encoding="utf-8")
+    def save(self, file: Path) -> None:
+        """Write a file of JSON, in a folder that is made."""
+        whole = {f.name: getattr(self, f.name) for f in fields(self)}
+        whole["lines"] = [[*at, _hex(of)] for at, of in self.lines.items()]
+        whole["wrong"] = _hex(self.wrong)
+        whole["decisions"] = {check: _hex(of) for check, of in self.decisions.items()}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        written = file.with_suffix(f".{os.getpid()}")
+        written.write_text(json.dumps(whole), encoding="utf-8")
+        written.replace(file)
 
     @staticmethod
-    def load(file: Path, key: str) -> Reached | None:
-        """Read a file that ``save`` wrote for the same sources and cases; None if it is none."""
+    def load(file: Path) -> Reached | None:
+        """Read a file that ``save`` wrote; None if it is none."""
         try:
             whole = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            whole["lines"] = {(f, n): _numbers(of) for f, n, of in whole["lines"]}
+            whole["wrong"] = _numbers(whole["wrong"])
+            whole["decisions"] = {c: _numbers(of) for c, of in whole["decisions"].items()}
+            return Reached(**whole)
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        if whole.get("key") != key:
-            return None
-        lines = {(f, n): {c: int(b, 16) for c, b in of.items()} for f, n, of in whole["lines"]}
-        return Reached(
-            lines, whole["counts"], whole["slowest"], whole["findings"], whole["decisions"]
-        )
 
 
 def key(*parts: object) -> str:
     """Return a hash of the sources that decide what is reached, and of other parts."""
     h = hashlib.sha256(repr(parts).encode())
-    files = [p for f in SOURCES for p in (ROOT / f).rglob("*") if p.suffix in (".py", ".c")]
-    for path in sorted(
-        [*files, *(ROOT / "tests" / "mutants" / f for f in ("checks.py", "faulty.py"))]
-    ):
+    files = [p for f in SOURCES for p in (ROOT / f).rglob("*") if p.suffix in (".py", ".c", ".dym")]
+    for path in sorted([*files, *(ROOT / "tests" / "mutants" / f for f in JUDGES)]):
         h.update(path.read_bytes())
     return h.hexdigest()[:16]
-
-
-def measure(
-    checks: Sequence[Any], jobs: int, idle: Callable[[], bool], progress: Callable[[int, int], None]
-) -> Reached:
-    """Judge every case of every check, without a mutant, and record what it executes."""
-    units = [
-        (i, range(a, min(a + _CHUNK, c.cases)))
-        for i, c in enumerate(checks)
-        for a in range(0, c.cases, _CHUNK)
-    ]
-    units.sort(key=lambda u: (u[1].start, u[0]))
-    names = [d for file in PRELUDE for d in _named(file)]
-    r = Reached()
-    total = sum(c.cases for c in checks)
-    for ended in forked(units, partial(_trace, checks, names), jobs, idle=idle):
-        _take(r, checks, ended)
-        progress(sum(r.counts.values()), total)
-    return r
-
-
-def _named(file: str) -> Iterator[tuple[str, int, Any]]:
-    for line, pattern in definitions((ROOT / file).read_text(encoding="utf-8")):
-        yield file, line, pattern
-
-
-def _take(r: Reached, checks: Sequence[Any], ended: Ended[Unit]) -> None:
-    name = checks[ended.work[0]].name
-    for index, lines, seconds, wrong in ended.said:
-        if isinstance(wrong, frozenset):
-            for d in sorted(cast("frozenset[str]", wrong)):
-                of = r.decisions.setdefault(name, {})
-                of[d] = of.get(d, 0) | 1 << index
-        elif wrong:
-            r.findings.append(f"{name} {index}: {wrong}")
-            continue_with: list[Any] = []
-            lines = continue_with
-        r.note(name, index, lines, seconds)
-    if ended.how:
-        r.findings.append(f"{name} {ended.work[1]}: {ended.how}")
-
-
-def _trace(checks: Sequence[Any], names: Sequence[Any], unit: Unit, say: Say) -> None:
-    which, indices = unit
-    units: set[str] = set()
-    lines = Lines(FOLDERS)
-    judge, opened = lines.of(checks[which].open)
-    with _compiled_units(units):
-        for i in indices:
-            units.clear()
-            began = process_time()
-            wrong, reached = lines.of(partial(judge, i))
-            seconds = process_time() - began
-            text = "\n".join(units)
-            used = {(file, line) for file, line, pattern in names if pattern.search(text)}
-            driver: set[tuple[str, int]] = {(DRIVER, 0)} if units else set()
-            say((i, sorted(opened | reached | used | driver), seconds, wrong))
-
-
-def _compiled_units(units: set[str]) -> Any:
-    """Note the C units that the host engine compiles."""
-    from didyma.codegen.runtime.tinycc import TinyCC
-
-    compile_ = TinyCC.compile
-
-    def noted(self: TinyCC, source: str, *rest: Any) -> Any:
-        units.add(source)
-        return compile_(self, source, *rest)
-
-    return mock.patch.object(TinyCC, "compile", noted)
 
 
 def _executable(m: Mutant) -> int:
@@ -202,6 +146,18 @@ def _code_lines(code: CodeType) -> Iterator[int]:
     for c in code.co_consts:
         if isinstance(c, CodeType):
             yield from _code_lines(c)
+
+
+def _line(m: Mutant, at: int) -> int:
+    return m.source.count("\n", 0, at) + 1
+
+
+def _hex(bits: dict[str, int]) -> dict[str, str]:
+    return {name: hex(b) for name, b in bits.items()}
+
+
+def _numbers(bits: dict[str, str]) -> dict[str, int]:
+    return {name: int(b, 16) for name, b in bits.items()}
 
 
 def _indices(bits: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -11,6 +10,7 @@ from random import Random
 from tests.mutants.mutant import GROUPS, ROOT, Group, Mutant
 from tests.mutants.mutate import c, python
 from tests.mutants.planting import compiles
+from tests.mutants.prelude import paragraph
 
 # Nothing here runs these: they need a GPU, NVRTC, gcc, OR-Tools, or a plug-in that is installed.
 ELSEWHERE = ("runtime/cuda.py", "runtime/nvrtc.py", "runtime/compiler.py", "plugins.py",
@@ -51,11 +51,6 @@ def _of_file(path: Path) -> Iterator[Mutant]:
         yield Mutant(group, file, source, site, line)
 
 
-def paragraph(source: str, at: int) -> int:
-    """Return the line, from 1, of a place in a source."""
-    return source.count("\n", 0, at) + 1
-
-
 def of_kernels(texts: Sequence[tuple[int, str, frozenset[str]]]) -> Iterator[Mutant]:
     """Yield the mutants of drawn programs: of an index, a text, and the kernels that can run."""
     for program, source, runs in texts:
@@ -86,31 +81,3 @@ def sample(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
         if compiles(m):
             chosen.append(m)
     return sorted(chosen, key=lambda m: (GROUPS.index(m.group), m.file, m.site.start, m.site.new))
-
-
-_GROUPS = {
-    "signed": r"i\d+", "unsigned": r"u\d+", "ints": r"[iu]\d+", "small": r"[iu]\d+",
-    "floats": r"f(?:32|64)", "f8s": r"f8\w+", "types": r"\w+",
-}  # fmt: skip
-
-
-def definitions(source: str) -> list[tuple[int, re.Pattern[str]]]:
-    """Return the paragraphs of a prelude: their lines, and what the names they define look like."""
-    found: list[tuple[int, re.Pattern[str]]] = []
-    holes: dict[str, str] = {}
-    for p in re.finditer(r"\S(?:.|\n(?!\s*\n))*", source):
-        if p[0].startswith("//:"):
-            clauses = p[0].partition("\n")[0].removeprefix("//:").split(",")
-            holes = dict(_hole(clause) for clause in clauses if clause.strip())
-        names = re.findall(r"^#define (\w+)|^FN \w+ (\w+)\(|^.* (\w+);$", p[0], re.MULTILINE)
-        for name in filter(None, (g for groups in names for g in groups)):
-            parts = re.split(r"(?<![A-Za-z0-9])([TF])(?![A-Za-wyz0-9])", name)
-            pattern = "".join(holes.get(x, x) for x in parts)
-            found.append((paragraph(source, p.start()), re.compile(rf"\b{pattern}\b")))
-    return found
-
-
-def _hole(clause: str) -> tuple[str, str]:
-    """Return a letter of a directive such as ``T in ints b8``, and what may stand for it."""
-    letter, _, words = clause.strip().partition(" in ")
-    return letter, "(?:" + "|".join(_GROUPS.get(w, w) for w in words.split()) + ")"

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -21,7 +23,7 @@ from tests.mutants.checks import Check
 from tests.mutants.engine import Engine, HuntPlan
 from tests.mutants.faults import Fault
 from tests.mutants.forking import Say, forked, limit_cpu
-from tests.mutants.hunting import Bounds, hunt
+from tests.mutants.hunting import Bounds, Queue, hunt
 from tests.mutants.mutant import ROOT
 from tests.mutants.reached import Reached
 from tests.mutants.report import page, summary
@@ -49,7 +51,7 @@ def in_simplify(name: str, words: str) -> Target:
 @pytest.fixture(scope="module")
 def results() -> dict[str, Result]:
     """What came of a handful of planted changes, on few programs."""
-    plan = HuntPlan(seed=7, programs=4, seconds=2.0, jobs=2, grace=1.0)
+    plan = HuntPlan(seed=7, programs=4, seconds=2.0, jobs=2, grace=1.0, record=5.0)
     engine = Engine(plan, suite=lambda: ())
     targets = [
         target("shift", "codegen/emit/prelude/common.c", "((T)((U)(a) + (U)(b)))",
@@ -155,16 +157,60 @@ def test_the_check_that_took_least_time_is_next() -> None:
         return ("level", "value", f"at {index}") if index == 5 else None
 
     checks = [Check("quick", 9, lambda: quick), Check("slow", 9, lambda: slow)]
-    hunt(checks, {"quick": list(range(9)), "slow": list(range(9))}, bounds(), said.append)
+    hunt(checks, {"quick": Queue(range(9)), "slow": Queue(range(9))}, bounds(), said.append)
     assert [s[1] for s in said[:-1]][:3] == ["quick", "slow", "quick"]
     assert said[-1][:3] == ("killed", "quick", 7)
-    assert said[-1][4:] == ("level", "value", "at 5")
+    assert said[-1][4:] == ("level", "value", "at 5", 5)
+
+
+def test_a_check_whose_cases_execute_the_mutant_sees_more_of_them() -> None:
+    said: list[Any] = []
+    executes = False
+
+    def judge(hits: bool) -> Callable[[int], None]:
+        def of(index: int) -> None:
+            nonlocal executes
+            end = time.process_time() + 0.005
+            while time.process_time() < end:
+                pass
+            executes = hits
+
+        return of
+
+    checks = [Check("rare", 99, lambda: judge(False)), Check("often", 99, lambda: judge(True))]
+    unknown = {c.name: Queue((), range(c.cases), 0.0) for c in checks}
+    hunt(checks, unknown, bounds(0.3), said.append, lambda: executes)
+    often = sum(s[1] == "often" for s in said)
+    assert said[-1][0] == "survived"
+    assert said[-1][4] == often > 0.9 * said[-1][2]
+
+
+def test_cases_known_to_execute_the_mutant_are_first() -> None:
+    said: list[Any] = []
+    checks = [Check("a", 9, lambda: lambda index: None), Check("b", 9, lambda: lambda index: None)]
+    hunt(checks, {"a": Queue([7], [1, 2]), "b": Queue([5, 6], [0])}, bounds(), said.append)
+    assert {s[-1] for s in said[:3]} == {5, 6, 7}
+    assert {s[-1] for s in said[3:-1]} == {0, 1, 2}
+
+
+def test_a_case_that_is_wrong_without_the_mutant_kills_nothing() -> None:
+    t = replace(in_simplify("unused", "_ = 1"), engine="")
+    broken = Check("broken", 3, lambda: lambda i: ("level", "value", "no") if i != 1 else None)
+    engine = Engine(HuntPlan(seconds=2.0), suite=lambda: ())
+    engine.measure(targets=1)
+    engine.reached = Reached({"broken": 3})
+    state = State(None, {})
+    with mock.patch("tests.mutants.checks.checks", return_value=(broken,)):
+        engine.hunt([t], [], state)
+    assert state.results["unused"].outcome == "unreached"
+    assert state.results["unused"].programs == 1
+    assert engine.reached.findings == ["broken 0: level: value: no", "broken 2: level: value: no"]
 
 
 def test_a_hunt_ends_with_its_time() -> None:
     said: list[Any] = []
-    endless = Check("endless", 10**9, lambda: lambda index: None)
-    hunt([endless], {"endless": range(10**9)}, bounds(0.05), said.append)
+    endless = Check("endless", 10**5, lambda: lambda index: None)
+    hunt([endless], {"endless": Queue(range(10**5))}, bounds(0.05), said.append)
     assert said[-1][0] == "survived"
 
 
@@ -173,9 +219,10 @@ def test_a_lost_decision_kills() -> None:
     r.decisions["decisions"] = {"fold": 0b1011, "rare": 0b1}
     made = Check("decisions", 4, lambda: lambda index: frozenset({"other"}))
     said: list[Any] = []
-    hunt([made], {"decisions": range(4)}, Bounds(5.0, lambda check: 10.0, r.lost), said.append)
+    cases = {"decisions": Queue(range(4))}
+    hunt([made], cases, Bounds(5.0, lambda check: 10.0, r.lost), said.append)
     assert said[-1][:2] == ("killed", "decisions")
-    assert said[-1][5:] == ("lost", "not in 4 programs: fold, made in 3 of them before")
+    assert said[-1][5:-1] == ("lost", "not in 4 programs: fold, made in 3 of them before")
     assert r.lost("decisions", range(4), {"fold"}) == ""
     assert r.lost("decisions", range(2), set()) == ""
 
@@ -264,7 +311,12 @@ def test_a_budget_that_cannot_finish_says_what_was_not_run(
 ) -> None:
     named_so = [t for t in named.every() if "barrier" in t.name]
     assert main(["--json", "--jobs", "1", "barrier", "--minutes", "0.0001"]) == 5
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["not_run"] == len(named_so)
+    said = capsys.readouterr()
+    record = json.loads(said.out.splitlines()[-1])
+    assert record["not_run"] == len(named_so)
+    assert record["error"]["code"] == "unfinished"
+    assert f"got:  0 of {len(named_so)} mutants hunted" in said.err
+    assert "--resume FILE" in said.err
 
 
 PARENT = """

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from time import process_time
+from typing import Any
+
 import pytest
 
+from tests.mutants.checks import Check
 from tests.mutants.equivalents import Entry, load, reason, unmatched
+from tests.mutants.hunting import Queue
+from tests.mutants.marking import Mark
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.mutate import c, python
 from tests.mutants.planting import compiles, identical
+from tests.mutants.prelude import definitions, paragraph
+from tests.mutants.reach import Lines
 from tests.mutants.reached import Reached
-from tests.mutants.sources import definitions, every, sample
+from tests.mutants.recording import record
+from tests.mutants.sources import every, sample
 
 PYTHON = """
 def f(m: list[int], xs: tuple[int, ...]) -> list[int]:
@@ -176,18 +186,105 @@ def test_definitions_of_the_prelude_are_found_by_what_they_look_like() -> None:
     assert not found[0][1].search("abs_f32(x)")
 
 
-def test_a_mutant_meets_the_cases_that_execute_its_line() -> None:
-    source = "A = 3\n\n\ndef f(x: int) -> int:\n    y = x + 1\n    return y\n"
-    r = Reached()
-    r.note("host", 0, [("codegen/x.py", 5)], 0.1)
-    r.note("host", 3, [("codegen/x.py", 5), ("codegen/x.py", 6)], 0.1)
+SMALL = "A = 3\n\n\ndef f(x: int) -> int:\n    if x:\n        x += 1\n    return x\n"
+
+
+def recorded() -> Reached:
+    """Eight cases, of which the first four were recorded: in two, other lines are executed."""
+    r = Reached({"host": 8})
+    r.note("host", 0, [("codegen/x.py", 5), ("codegen/x.py", 7)], 0.1)
+    r.note("host", 2, [("codegen/x.py", 5), ("codegen/x.py", 6)], 0.1)
+    r.note("host", 3, [], 0.1)
+    return r
+
+
+def test_a_mutant_meets_first_the_cases_that_execute_its_line() -> None:
+    r = recorded()
     body, module = (
-        next(m for m in of(source) if m.line == n and m.site.operator == "constant") for n in (5, 1)
+        next(m for m in of(SMALL) if m.line == n and m.site.operator == "constant") for n in (6, 1)
     )
-    assert r.cases(body) == {"host": [0, 3]}
-    assert r.cases(module) == {"host": [0, 3]}
-    unreached = next(m for m in of(source, "codegen/y.py") if m.line == 5)
-    assert r.cases(unreached) == {}
+    assert r.queues(body) == {"host": Queue([2], (4, 5, 6, 7, 0), 0.5)}
+    assert r.queues(module) == {"host": Queue([0, 2], (4, 5, 6, 7), 0.5)}
+    unreached = next(m for m in of(SMALL, "codegen/y.py") if m.line == 6)
+    assert r.queues(unreached) == {"host": Queue([], (4, 5, 6, 7), 0.0)}
+
+
+def test_cases_that_are_wrong_without_a_mutant_are_left_out() -> None:
+    r = recorded()
+    r.note_wrong("host", 2, "no")
+    r.note_wrong("host", 5, "no")
+    body = next(m for m in of(SMALL) if m.line == 6 and m.site.operator == "constant")
+    assert r.queues(body)["host"].all == (4, 6, 7, 0)
+
+
+def test_a_record_is_kept_in_a_file(tmp_path: Path) -> None:
+    r = recorded()
+    r.note_wrong("host", 2, "no")
+    r.decisions["host"] = {"fold": 0b101}
+    r.spent = 3.5
+    r.save(tmp_path / "new" / "a.json")
+    assert Reached.load(tmp_path / "new" / "a.json") == r
+    (tmp_path / "new" / "a.json").write_text('{"lines": 3}')
+    assert Reached.load(tmp_path / "new" / "a.json") is None
+
+
+def test_recording_takes_turns_ends_in_time_and_goes_on() -> None:
+    def judge(index: int) -> None:
+        end = process_time() + 0.02
+        while process_time() < end:
+            paragraph("\n", 0)
+
+    checks = [Check(name, 999, lambda: judge) for name in ("a", "b")]
+    r = Reached({c.name: c.cases for c in checks})
+    record(r, checks, 2.0, 1, lambda: True, lambda done, of: None)
+    first = dict(r.counts)
+    assert 2.0 <= r.spent < 5.0
+    assert all(30 < first[name] < 60 for name in "ab")
+    record(r, checks, 3.0, 1, lambda: True, lambda done, of: None)
+    assert r.counts["a"] > first["a"]
+    assert r.counts["b"] == first["b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "executed"),
+    [("m.append(1)", {True}), ("if xs: m.append(1)", {False}), ("while xs: m.append(1)", {False}),
+     ("for x in xs: m.append(1)", {False}), ("try: m.append(1)\n    finally: pass", {True})],
+)  # fmt: skip
+def test_a_mark_says_whether_a_mutant_is_executed(line: str, executed: set[bool]) -> None:
+    told: set[bool] = set()
+    for m in of(PYTHON.format(before=line)):
+        if m.site.operator != "constant":
+            continue
+        mark = Mark()
+        there: dict[str, Any] = {}
+        exec(compile(mark.code(m), "x", "exec"), there)
+        assert not mark.take()
+        there["f"]([], ())
+        told.add(mark.take())
+        assert not mark.take()
+    assert told == executed
+
+
+def test_a_mark_outside_functions_is_always_executed() -> None:
+    module = next(m for m in of(SMALL) if m.line == 1)
+    mark = Mark()
+    mark.code(module)
+    assert mark.take()
+    assert mark.take()
+
+
+def test_lines_are_recorded_until_calls_bring_nothing_new() -> None:
+    lines = Lines(("tests/mutants",))
+
+    def work() -> int:
+        return sum(paragraph("\n\n", i % 3) for i in range(2000))
+
+    _, once = lines.of(lambda: paragraph("", 0))
+    result, many = lines.of(work)
+    assert result > 2000
+    here = {n for file, n in many if file == "tests/mutants/prelude.py"}
+    assert here == {n for file, n in once if file == "tests/mutants/prelude.py"}
+    assert any(file.endswith("test_mutate.py") for file, _ in many)
 
 
 def test_every_file_of_codegen_that_runs_here_has_mutants(mutants: list[Mutant]) -> None:
