@@ -59,9 +59,11 @@ class RowTraffic:
 
     def _width(self, nbytes: int, rows: Rows) -> int:
         """Return how many neighbours in a row a thread takes at once, as far as is known here."""
+        if rows.is_across or not self.options.kernels.vectorise:
+            return 1
         inner = rows.shape[rows.axes[-1]]
-        narrow = rows.is_across or not self.options.kernels.vectorise
-        return 1 if narrow or not isinstance(inner, int) else row_threads.widest(nbytes, inner)
+        known = inner if isinstance(inner, int) else 1
+        return row_threads.widest(nbytes, self._most(inner), known, edges=len(rows.axes) == 1)
 
     def _most(self, d: dims.Dim) -> int:
         return dims.bounds(d, self.ranges)[1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from didyma.codegen.schedule import row_wide
-from didyma.codegen.schedule.folds import loaded
+from didyma.codegen.schedule.folds import copied, loaded
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, same, tail
 from didyma.codegen.schedule.row_wide import Wide
 from didyma.codegen.schedule.rows import (
@@ -90,14 +90,17 @@ def scheduled(
     rank = Var(fresh("rank")) if threads.blocks > 1 else None
     team = Team(facts, group, lane, groups, lanes, threads.across, threads.blocks, rank)
     turns = None if loads is None else turns_of(facts, rows, team.threads, width)
+    wide = row_wide.of(facts, rows, width)
+    edges = 0 if wide.edges is None else -(-wide.edges.most // team.threads)
+    held = (turns or 0) * width + edges
     kept = {
-        x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, ((turns or 0) * width,), Scope.LOCAL)
+        x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, (held,), Scope.LOCAL)
         for x in (() if loads is None else kept_loads(facts, rows, team.threads, width, loads))
     }
-    stages = _Stages(team, rows, row_wide.of(facts, rows, width), turns, kept)
+    stages = _Stages(team, rows, wide, turns, edges, kept)
     body = stages.write(rows.stages, exists)
     for x in rows.values:
-        body = Allocate(Buffer(x.name, x.dtype, ((turns or 0) * width,), Scope.LOCAL), body)
+        body = Allocate(Buffer(x.name, x.dtype, (held,), Scope.LOCAL), body)
     if rank is not None:  # every block has begun before another gives it something
         body = Block((Barrier(Scope.CLUSTER), *_items(body)))
     if kept:
@@ -105,6 +108,7 @@ def scheduled(
         body = Block((fill, *_items(body)))
         for b in reversed(kept.values()):
             body = Allocate(b, body)
+    body = let_all({} if wide.edges is None else wide.edges.lets, body)
     # A thread beyond the last row sees that row's scalars, and none of its elements.
     at = Var(fresh("at")) if exists else row
     last = Binary("min", row, ix.sub(count, ix.ONE))
@@ -129,13 +133,15 @@ class _Stages:
     """Writes the stages of a row for one thread; ``tiles`` are the shared buffers they use.
 
     A thread takes elements of a row in ``turns``, one after another; None if their number is not
-    fixed.  ``kept`` are registers for what loads give.
+    fixed.  Then it takes those at the edges of the row one by one, in ``edges`` turns.  ``kept``
+    are registers for what loads give.
     """
 
     team: Team
     rows: RowNest
     wide: Wide
     turns: int | None
+    edges: int
     kept: dict[Load, Buffer]
     tiles: list[Buffer] = field(default_factory=list[Buffer])
 
@@ -229,9 +235,24 @@ class _Stages:
         body = guarded([*conds, *tail(unit, units, team.threads)], body)
         body = Let(unit, ix.add(ix.mul(turn, ix.index(team.threads)), team.place), body)
         if self.turns is not None:
-            return For(turn, ix.index(self.turns), body, LoopKind.UNROLLED)
-        loop = For(turn, ix.ceildiv(units, ix.index(team.threads)), body)
-        return loop if wide.width == 1 else AttrStmt("unroll", UNROLLED, loop)
+            loop: Stmt = For(turn, ix.index(self.turns), body, LoopKind.UNROLLED)
+        else:
+            loop = For(turn, ix.ceildiv(wide.most, ix.index(team.threads)), body)
+            loop = loop if wide.width == 1 else AttrStmt("unroll", UNROLLED, loop)
+        return Block((self._at_edges(inside, conds), loop)) if self.edges else loop
+
+    def _at_edges(self, inside: Callable[[Expr], Stmt], conds: list[Expr]) -> Stmt:
+        """Return the loop over a thread's elements at the edges of a row, which it takes last."""
+        fresh, wide, team, edges = self.facts.names.fresh, self.wide, self.team, self.wide.edges
+        assert edges is not None
+        turn, n, (old,) = Var(fresh("turn")), Var(fresh("edge")), self.rows.axes
+        new, held = Var(fresh(old.name)), ix.index((self.turns or 0) * wide.width)
+        body = substitute(wide.flat(inside(ix.add(held, turn))), {old.name: new})
+        body = Let(new, edges.place(n, wide.width), copied(body, self.facts.names))
+        count = edges.count(self.rows.length, wide.width)
+        body = guarded([*conds, ix.compare("lt", n, count)], body)
+        body = Let(n, ix.add(ix.mul(turn, ix.index(team.threads)), team.place), body)
+        return For(turn, ix.index(self.edges), body, LoopKind.UNROLLED)
 
     def _neighbours(
         self, inside: Callable[[Expr], Stmt], turn: Expr, part: Expr, last: Var, *, at_once: bool
@@ -244,7 +265,7 @@ class _Stages:
         def loop(kind: LoopKind, stmt: Callable[[Expr], Stmt]) -> Stmt:
             v = Var(self.facts.names.fresh("v"))
             body = substitute(self.wide.moved(stmt(v), part, v), {old: last})
-            return For(v, by, let_all({last: ix.add(ix.mul(part, by), v)}, body), kind)
+            return For(v, by, let_all({last: self.wide.at(part, v)}, body), kind)
 
         def one(v: Expr) -> Stmt:
             return inside(ix.add(ix.mul(turn, by), v))

@@ -15,6 +15,8 @@ MOST = 64  # elements of a row that a thread holds at most
 TURNS = 32  # those that it takes one by one, if it holds them
 HELD = 32  # those that it holds where nothing asks for more threads or fewer
 FOLD_TURNS = ((32, 1), (64, 2), (256, 4), (512, 16))  # turns of folds that hold nothing
+GOOD = 8  # bytes of an access that leave little to gain
+EDGES = 16  # accesses to a row that are worth its edges
 FEW_BLOCK = 128  # threads of a block where rows keep few threads busy, or are only folded
 FULL_BLOCK = 256  # likewise where rows are many: some go on while others wait
 
@@ -41,7 +43,7 @@ def shape(
         return least, _lanes_across(length, least, options)
     turns_ = max(1, held(sizes) // width)
     table = ((target.warp, 2 if width > 1 else 4), (target.threads, turns_))
-    lanes = _along(-(-length // width), count, target.threads, table, 1 if width > 1 else LANES)
+    lanes = _along(length // width, count, target.threads, table, 1 if width > 1 else LANES)
     block = FEW_BLOCK if lanes * count <= BUSY else FULL_BLOCK
     return max(1, min(min(options.block, block) // lanes, side)), lanes
 
@@ -81,7 +83,7 @@ def fold_shape(length: int, count: int, options: Options, width: int) -> tuple[i
     """Return, as ``shape``, what suits folds of rows that are read once, and not held."""
     side = 1 << max(0, count - 1).bit_length()
     if width > 1:
-        lanes = _along(-(-length // width), count, options.device.threads, FOLD_TURNS)
+        lanes = _along(length // width, count, options.device.threads, FOLD_TURNS)
         return max(1, min(min(options.block, FEW_BLOCK) // lanes, side)), lanes
     lanes, block = LANES, options.block
     while lanes < min(block, options.device.warp) and lanes * 2 < length:
@@ -111,17 +113,28 @@ def _along(
 
 def turns(length: int, lanes: int, width: int = 1) -> int | None:
     """Return how often a thread takes ``width`` elements; None if they are too many to hold."""
-    most = -(-length // (lanes * width))
+    most = -(-(length // width) // lanes)
     return most if most * width <= (TURNS if width == 1 else MOST) else None
 
 
-def widest(nbytes: int, length: int) -> int:
-    """Return how many elements of a size, a power of two, fill an access or divide a length.
+def widest(nbytes: int, length: int, divisor: int, *, edges: bool = True) -> int:
+    """Return how many elements of a size, a power of two, a thread best takes at once.
 
-    >>> widest(2, 1000), widest(4, 1000), widest(4, 1001)
-    (8, 4, 1)
+    That is as many as fill an access, or fewer that divide ``divisor``, of which rows are known to
+    be multiples: those have no edges, which short rows are not worth.  ``length`` is the most
+    elements of a row.  Without ``edges``, rows may have none.
+
+    >>> widest(2, 1000, 1000), widest(4, 1000, 1000), widest(4, 1001, 1001), widest(4, 33, 33)
+    (8, 4, 4, 1)
     """
-    return math.gcd(WIDE // nbytes, length)
+    full = WIDE // nbytes
+    even = math.gcd(full, divisor)
+    return even if not edges or even_is_better(even, nbytes, length) else full
+
+
+def even_is_better(even: int, nbytes: int, length: int) -> bool:
+    """Return whether accesses of ``even`` elements beat wider ones, between which rows begin."""
+    return even * nbytes >= GOOD or length < EDGES * (WIDE // nbytes)
 
 
 def words(nbytes: int, elements: int) -> int:

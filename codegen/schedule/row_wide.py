@@ -1,4 +1,8 @@
-"""Neighbours in a row that a thread loads, or stores, at once."""
+"""Neighbours in a row that a thread loads, or stores, at once.
+
+A row need not begin where an access may: then its first elements, up to that place, and its last
+ones, which fill no access, are its *edges*, and threads take them one by one.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +10,93 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from didyma.codegen.lower.affine import Poly
-from didyma.codegen.schedule import lanes
+from didyma.codegen.schedule import lanes, row_threads
 from didyma.codegen.schedule.nest import WIDE, NestFacts
 from didyma.codegen.schedule.rows import RowNest
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient, plus
-from didyma.refimpl.ir.loop import Const, Expr, Fold, Load, Stmt, Store, Var
+from didyma.refimpl.ir.loop import Binary, Const, Expr, Fold, Load, Stmt, Store, Var
 from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts
 
 WIDTHS = (16, 8, 4, 2)  # neighbours that one access may take
 
 
 @dataclass(frozen=True, slots=True)
+class Edges:
+    """The elements of a row before its first access, ``head``, and behind its last one.
+
+    The first of its ``whole`` accesses is to group ``start`` of neighbours in memory, for a row
+    that begins at offset 0.  ``lets`` says what these variables are; ``most`` is a bound of the
+    number of elements.
+    """
+
+    start: Var
+    head: Var
+    whole: Var
+    most: int
+    lets: dict[Var, Expr]
+
+    def count(self, length: Expr, width: int) -> Expr:
+        """Return the number of elements."""
+        return ix.sub(length, ix.mul(self.whole, ix.index(width)))
+
+    def place(self, n: Expr, width: int) -> Expr:
+        """Return the place in its row of element ``n`` of the edges."""
+        inner = ix.mul(self.whole, ix.index(width))
+        return ix.add(n, ix.select(ix.compare("lt", n, self.head), ix.ZERO, inner))
+
+
+@dataclass(frozen=True, slots=True)
 class Wide:
-    """The buffers of which a thread takes ``width`` neighbours in a row by one access."""
+    """The buffers of which a thread takes ``width`` neighbours in a row by one access.
+
+    Accesses to a row begin at offset ``base`` from multiples of the width, where it has ``edges``.
+    """
 
     facts: NestFacts
     rows: RowNest
     width: int
     buffers: frozenset[str]
+    base: Poly
+    edges: Edges | None
 
     @property
     def units(self) -> tuple[Expr, ...]:
         """Return the extents of a row, the innermost in groups of neighbours."""
         *outer, last = self.rows.extents
+        if self.edges is not None:
+            return (self.edges.whole,)
         return (*outer, last if self.width == 1 else _divided(self.facts, last, self.width))
+
+    @property
+    def most(self) -> Expr:
+        """Return the number of groups of neighbours in a row, or of those that it may have."""
+        if self.edges is None:
+            return ix.mul(*self.units)
+        return ix.floordiv(self.rows.length, ix.index(self.width))
+
+    def at(self, part: Expr, lane: Expr) -> Expr:
+        """Return the place on the innermost axis of neighbour ``lane`` of group ``part``."""
+        place = ix.add(ix.mul(part, ix.index(self.width)), lane)
+        return place if self.edges is None else ix.add(self.edges.head, place)
 
     def has(self, load: Load) -> bool:
         """Return whether a load takes one of several neighbours."""
-        return _group(self.facts, self.rows, load.buffer, load.index, self.width) is not None
+        return self._group(load.buffer, load.index) is not None
+
+    def _group(self, name: str, index: Iterable[Expr]) -> Poly | None:
+        """Return the group of neighbours at which an access to the first of a row begins."""
+        return _group(self.facts, self.rows, name, index, self.width, self.base)
 
     def moved(self, s: Stmt, part: Expr, lane: Expr) -> Stmt:
         """Return a statement that takes neighbour ``lane`` of group ``part`` along a row."""
 
         def to(name: str, index: tuple[Expr, ...]) -> Expr:
-            group = _group(self.facts, self.rows, name, index, self.width)
+            group = self._group(name, index)
             if group is None:
                 return ix.flatten(index, self.facts.shape(name))
-            at = ix.add(self.facts.affine.expr(group), part)
+            first = ix.ZERO if self.edges is None else self.edges.start
+            at = ix.add(first, self.facts.affine.expr(group), part)
             return ix.add(ix.mul(at, ix.index(self.width)), lane)
 
         return self._moved(s, to)
@@ -85,37 +138,36 @@ class Wide:
 
 def of(facts: NestFacts, rows: RowNest, width: int) -> Wide:
     """Return what a thread takes at once if it takes ``width`` neighbours in a row."""
-    found = (
+    if width == 1:
+        return Wide(facts, rows, width, frozenset(), {}, None)
+    found = _Found.of(facts, rows)
+    base = found.base(width)
+    assert base is not None, f"accesses of {width} elements do not suit these rows"
+    buffers = (
         name
         for name, at in _accesses(facts, rows)
-        if width > 1 and _group(facts, rows, name, at, width) is not None
+        if _group(facts, rows, name, at, width, base) is not None
     )
-    return Wide(facts, rows, width, frozenset(found))
+    edges = None if found.even(width) else _edges(facts, rows, base, width)
+    return Wide(facts, rows, width, frozenset(buffers), base, edges)
 
 
 def widths(facts: NestFacts, rows: RowNest) -> tuple[int, ...]:
-    """Return how many neighbours in a row a thread may take, the most first, and 1 last.
+    """Return how many neighbours in a row a thread may take, the best first.
 
-    They fill the widest access in the buffers that have an element for each element of each row.
+    That is the most by which the widest access is filled in the buffers that have an element for
+    each element of each row; or fewer, if the rows then have no edges, or are short.
     """
     if not facts.wide:
         return (1,)
-    offsets = [(x, _offset(facts, rows, x, at)) for x, at in _accesses(facts, rows)]
-    last = rows.axes[-1]
-    along = [(x, p) for x, p in offsets if coefficient(p, last.name) == {(): 1}]
-    index = {v.name for v in rows.nest.index}
-    whole = [x for x, p in along if index & _names(p)]
-    sizes = [facts.buffers[x].dtype.nbytes for x in whole or (x for x, _ in along)]
-    firsts = [_first(facts, rows, p) for _, p in along]
-    found = [
-        n
-        for n in WIDTHS
-        if sizes
-        and n * max(sizes) <= WIDE
-        and lanes.part(facts.affine.poly(rows.extents[-1]), n) is not None
-        and all(p is not None and lanes.part(p, n) is not None for p in firsts)
-    ]
-    return (*found, 1)
+    found, length = _Found.of(facts, rows), facts.largest(rows.length)
+    sizes = [facts.buffers[x].dtype.nbytes for x in found.whole or (x for x, _ in found.along)]
+    some = [n for n in WIDTHS if sizes and n * max(sizes) <= WIDE]
+    even = [n for n in some if found.even(n)] + [1]
+    uneven = [n for n in some if n not in even and n <= length and found.base(n) is not None]
+    if not uneven or row_threads.even_is_better(even[0], max(sizes), length):
+        return (*even, *uneven)
+    return (*uneven, *even)
 
 
 def _divided(facts: NestFacts, size: Expr, width: int) -> Expr:
@@ -123,6 +175,63 @@ def _divided(facts: NestFacts, size: Expr, width: int) -> Expr:
     found = lanes.part(facts.affine.poly(size), width)
     assert found is not None, f"{size} is no multiple of {width}"
     return facts.affine.expr(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where the accesses ``along`` a row begin, None if that is unknown.
+
+    The buffers ``whole`` have an element for each element of each row.
+    """
+
+    facts: NestFacts
+    rows: RowNest
+    along: tuple[tuple[str, Poly | None], ...]
+    whole: tuple[str, ...]
+
+    @staticmethod
+    def of(facts: NestFacts, rows: RowNest) -> _Found:
+        """Look at the loads and stores that are done for each element of a row."""
+        offsets = [(x, _offset(facts, rows, x, at)) for x, at in _accesses(facts, rows)]
+        along = [(x, p) for x, p in offsets if coefficient(p, rows.axes[-1].name) == {(): 1}]
+        index = {v.name for v in rows.nest.index}
+        firsts = tuple((x, _first(facts, rows, p)) for x, p in along)
+        return _Found(facts, rows, firsts, tuple(x for x, p in along if index & _names(p)))
+
+    def even(self, n: int) -> bool:
+        """Return whether every row begins and ends between groups of ``n`` neighbours."""
+        size = self.facts.affine.poly(self.rows.extents[-1])
+        firsts = (p for _, p in self.along)
+        return lanes.part(size, n) is not None and all(
+            p is not None and lanes.part(p, n) is not None for p in firsts
+        )
+
+    def base(self, n: int) -> Poly | None:
+        """Return where most buffers of rows with edges begin, but for multiples of ``n``."""
+        if self.even(n):
+            return {}
+        whole = {*self.whole} or {x for x, _ in self.along}
+        firsts = {(x, *p.items()): p for x, p in self.along if p is not None and x in whole}
+        if len(self.rows.axes) > 1 or not firsts:
+            return None
+        rests = [{m: k % n for m, k in p.items() if k % n} for p in firsts.values()]
+        return max(rests, key=lambda p: (rests.count(p), sorted(p.items())))
+
+
+def _edges(facts: NestFacts, rows: RowNest, base: Poly, width: int) -> Edges:
+    """Return the edges of rows that begin at ``base`` from multiples of the width."""
+    start, head, whole = (Var(facts.names.fresh(n)) for n in ("start", "head", "whole"))
+    length, size, first = rows.length, ix.index(width), facts.affine.expr(base)
+    before = ix.sub(ix.mul(start, size), first) if base else ix.ZERO
+    if not isinstance(length, Const):  # a row may end before its first access
+        before = Binary("min", before, length)
+    less = ix.select(ix.compare("gt", head, ix.mod(length, size)), ix.ONE, ix.ZERO)
+    inner = ix.sub(ix.floordiv(length, size), less if base else ix.ZERO)
+    lets = {start: ix.ceildiv(first, size), head: before, whole: inner}
+    most = min(2 * width - 2 if base else width - 1, facts.largest(length))
+    if isinstance(length, Const) and not base:
+        most = int(length.value) % width
+    return Edges(start, head, whole, most, lets)
 
 
 def _names(p: Poly) -> set[str]:
@@ -168,11 +277,12 @@ def _first(facts: NestFacts, rows: RowNest, offset: Poly) -> Poly | None:
 
 
 def _group(
-    facts: NestFacts, rows: RowNest, name: str, index: Iterable[Expr], width: int
+    facts: NestFacts, rows: RowNest, name: str, index: Iterable[Expr], width: int, base: Poly
 ) -> Poly | None:
     """Return the group of ``width`` neighbours at which an access to the first of a row begins.
 
-    None unless neighbours along the innermost axis are neighbours in memory, from such a group on.
+    Groups are counted from ``base``.  None unless neighbours along the innermost axis are
+    neighbours in memory, from such a group on.
     """
     first = _first(facts, rows, _offset(facts, rows, name, index))
-    return None if first is None else lanes.part(first, width)
+    return None if first is None else lanes.part(plus(first, base, -1), width)

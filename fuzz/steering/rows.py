@@ -25,7 +25,8 @@ KINDS = (
 OPTION = "graph.rows"
 _SHAPES: tuple[tuple[Dim, ...], ...] = (
     (5, 7), (3, 40), (2, 3, 5), (6, 6), (4, 2, 3, 5), (3, 130), (1, 9), (9, 1), (70, 4), (4, 0),
-    (0, 4), (2, 3, 4, 4), (33, 9), (2, 600),
+    (0, 4), (2, 3, 4, 4), (33, 9), (2, 600), (3, 67),
+    (2, 3, 133),
 )  # fmt: skip
 _CENTRES = ("subtract", "subtract", "divide", "multiply")
 _STEPS = ("exp", "square", "multiply", "abs", "sqrt", "negative")

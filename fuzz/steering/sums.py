@@ -9,7 +9,10 @@ from didyma.refimpl.ir.types import PLAIN, TensorType
 from didyma.refimpl.ops import OPS
 
 AXES = ("first", "last", "middle", "all", "some")
-_SHAPES = ((12, 5), (6, 20), (24, 3), (10, 16), (5, 12, 4), (3, 6, 7), (15, 8), (4, 35))
+_SHAPES = (
+    (12, 5), (6, 20), (24, 3), (10, 16), (5, 12, 4), (3, 6, 7), (15, 8), (4, 35), (3, 67),
+    (2, 261),
+)  # fmt: skip
 _LOW = {
     "kernels.full": (4, 16, 256), "kernels.short": (0, 2, 4), "kernels.chain": (2, 4),
     "kernels.few": (4, 16), "kernels.split": (1, 2, 8),

@@ -47,7 +47,37 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "neighbours of a row taken at once beyond its end", "schedule/row_wide.py",
-        "and lanes.part(facts.affine.poly(rows.extents[-1]), n) is not None", "and True", "kernel",
+        "return lanes.part(size, n) is not None and all(", "return all(", "kernel",
+    ),
+    _slip(
+        "the elements of a row before its first access forgotten", "schedule/row_wide.py",
+        "before = ix.sub(ix.mul(start, size), first) if base else ix.ZERO",
+        "before = ix.ZERO", "kernel",
+    ),
+    _slip(
+        "the last element of a row behind its accesses forgotten", "schedule/row_wide.py",
+        "return ix.sub(length, ix.mul(self.whole, ix.index(width)))",
+        "return ix.sub(ix.sub(length, ix.ONE), ix.mul(self.whole, ix.index(width)))", "kernel",
+    ),
+    _slip(
+        "the accesses to a row one too many", "schedule/row_wide.py",
+        'less = ix.select(ix.compare("gt", head, ', 'less = ix.select(ix.compare("lt", head, ',
+        "kernel",
+    ),
+    _slip(
+        "neighbours of a row one place too far in front", "schedule/row_wide.py",
+        "return place if self.edges is None else ix.add(self.edges.head, place)",
+        "return place", "kernel",
+    ),
+    _slip(
+        "elements beyond the edges of a row", "schedule/row_stages.py",
+        'body = guarded([*conds, ix.compare("lt", n, count)], body)', "body = guarded(conds, body)",
+        "kernel",
+    ),
+    _slip(
+        "elements at the edges of a row that share a register", "schedule/row_stages.py",
+        "body = substitute(wide.flat(inside(ix.add(held, turn))), {old.name: new})",
+        "body = substitute(wide.flat(inside(turn)), {old.name: new})", "kernel",
     ),
     _slip(
         "elements of a joined row beyond its end", "schedule/row_stages.py",
@@ -60,8 +90,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "lanes of a joined row that take each other's elements", "schedule/row_stages.py",
-        "ix.mul(turn, ix.index(team.threads)), team.place)",
-        "ix.mul(turn, ix.index(max(1, team.threads // 2))), team.place)",
+        "body = Let(unit, ix.add(ix.mul(turn, ix.index(team.threads)), team.place), body)",
+        "body = Let(unit, ix.add(ix.mul(turn, ix.index(team.threads // 2)), team.place), body)",
         "kernel",
     ),
     _slip(
@@ -79,7 +109,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "one turn too few for the elements of a joined row", "schedule/row_threads.py",
-        "most = -(-length // (lanes * width))", "most = length // (lanes * width)",
+        "most = -(-(length // width) // lanes)", "most = length // (lanes * width)",
         "kernel", "schedule",
     ),
     _slip(
