@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import TypeAlias, TypeGuard
 
 from didyma.codegen.schedule.steps import records
-from didyma.codegen.schedule.steps.accesses import update_of
 from didyma.codegen.schedule.steps.loops import loops_of, path_to
 from didyma.codegen.schedule.steps.records import Step, Tail
+from didyma.fuzz.schedules.steps import is_update
 from didyma.refimpl.ir.loop import (
     AXES,
     RANK,
@@ -187,9 +187,7 @@ def swapped(f: PrimFunc, chance: random.Random) -> list[Step]:
 def _sums_up(loop: For) -> bool:
     """Return whether all iterations of a loop update one element."""
     return any(
-        isinstance(s, Store)
-        and update_of(s)
-        and not any(e == loop.var for i in s.index for e in subexprs(i))
+        is_update(s) and not any(e == loop.var for i in s.index for e in subexprs(i))
         for s in stmts(loop.body)
     )
 

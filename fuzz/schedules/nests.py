@@ -24,6 +24,7 @@ from didyma.refimpl.ir.loop import (
     Allocate,
     Axis,
     Binary,
+    BinaryOp,
     Block,
     Buffer,
     Combiner,
@@ -47,7 +48,8 @@ from didyma.refimpl.ir.loop import (
 
 LONG = 1100  # iterations: more than a block has threads
 ONE_IN_LONG = 30
-ON_A_TOPIC = 0.5  # of the functions
+ON_A_TOPIC = 0.6  # of the functions
+DRAWN: tuple[Topic, ...] = (*TOPICS, "parts", "parts", "threads", "threads")
 ONE_OF_THREADS = 0.05  # of the functions, those of threads from the start
 MOST_SIZE = 12  # of a symbolic side
 PLACES = (
@@ -73,7 +75,7 @@ class Nest:
 
 def nest(chance: random.Random) -> Nest:
     """Return a function of one to three loop nests, at times with a value computed before them."""
-    topic = chance.choice(TOPICS) if chance.random() < ON_A_TOPIC else None
+    topic: Topic | None = chance.choice(DRAWN) if chance.random() < ON_A_TOPIC else None
     if topic is None:
         maker = _Long(chance) if chance.randrange(ONE_IN_LONG) == 0 else _Nests(chance)
     else:
@@ -131,7 +133,7 @@ class _Nests(Maker):
             "lanes": (partial(places.carried, self),),
             "ahead": (partial(places.filled, self),),
             "as one": (partial(places.uneven, self),),
-            "parts": (partial(places.turning, self),),
+            "parts": (partial(places.turning, self), partial(self.updates, op="sub")),
             "places": (partial(places.gathered, self),),
             "sums": (partial(places.summed, self), partial(places.product, self)),
             "threads": (self.updates, self.fold, self.folds),
@@ -214,11 +216,11 @@ class _Nests(Maker):
 
     # ---- folds
 
-    def updates(self, i: Var, j: Var) -> Stmt:
-        """Return a fold of a row as a loop that updates a scalar."""
+    def updates(self, i: Var, j: Var, op: BinaryOp | None = None) -> Stmt:
+        """Return a fold of a row as a loop that updates a scalar; by any operation unless given."""
         acc = Buffer(self.name("acc"), self.dtype, (), Scope.LOCAL)
         old: Expr = Load(acc.name, (), self.dtype)
-        step = Store(acc.name, (), Binary(self.op(), old, self.load(i, j, "a")))
+        step = Store(acc.name, (), Binary(op or self.op(), old, self.load(i, j, "a")))
         loop = For(j, ix.of_dim(self.sides[1]), step)
         first = Store(acc.name, (), self.load(i, ix.ZERO, "a"))
         body = Allocate(acc, Block((first, loop, Store(self.target(), (i, ix.ZERO), old))))

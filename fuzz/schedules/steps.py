@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from didyma.codegen.schedule.steps import records
 from didyma.codegen.schedule.steps.loops import loops_of
@@ -55,7 +55,7 @@ class View:
             (x.var.name, x.body.buffer.name) for x in loops if isinstance(x.body, Allocate)
         ]
         stores = [(s, x.var.name) for x in loops for s in stmts(x.body) if isinstance(s, Store)]
-        self.folds = [(s.buffer, x) for s, x in stores if _updates(s)]
+        self.folds = [(s.buffer, x) for s, x in stores if is_update(s)]
         self.folds += [(a.var.name, x.var.name) for s in merging for x in s.axes for a in s.accs]
         self.ends = {s.buffer: x for s, x in stores}
         shapes = {s.buffer.name: s.buffer.shape for s in stmts(f.body) if isinstance(s, Allocate)}
@@ -95,11 +95,11 @@ class View:
         return self.chance.random() < 0.3
 
 
-def _updates(s: Store) -> bool:
-    """Return whether a store combines an element with something, by any operation."""
-    return isinstance(s.value, Binary) and any(
-        isinstance(e, Load) and e.buffer == s.buffer for e in (s.value.lhs, s.value.rhs)
-    )
+def is_update(s: Stmt) -> TypeGuard[Store]:
+    """Return whether a statement combines an element with something, by any operation."""
+    if not isinstance(s, Store) or not isinstance(s.value, Binary):
+        return False
+    return any(isinstance(e, Load) and e.buffer == s.buffer for e in (s.value.lhs, s.value.rhs))
 
 
 def _chains(s: Stmt, above: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
 from didyma.codegen.schedule.steps import records
-from didyma.codegen.schedule.steps.accesses import update_of
 from didyma.codegen.schedule.steps.loops import loops_of
 from didyma.codegen.schedule.steps.records import Step
 from didyma.fuzz.schedules.motifs import called, is_placed, nearer, spread, swapped
+from didyma.fuzz.schedules.steps import is_update
 from didyma.refimpl.ir.loop import Allocate, Block, For, PrimFunc, Store
 from didyma.refimpl.ir.walk import exprs, stmts
 
@@ -77,12 +77,7 @@ def _as_one(f: PrimFunc, chance: random.Random) -> list[Step]:
 
 def _parts(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return what adds up the terms of a loop apart."""
-    sums = [
-        (s.buffer, x.var.name)
-        for x in loops_of(f.body)
-        for s in stmts(x.body)
-        if isinstance(s, Store) and update_of(s)
-    ]
+    sums = [(s.buffer, x.var.name) for x in loops_of(f.body) for s in stmts(x.body) if is_update(s)]
     chance.shuffle(sums)
     return [records.Rfactor(*pair, f"part{n}") for n, pair in enumerate(sums[:2])]
 
