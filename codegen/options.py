@@ -195,6 +195,9 @@ class KernelOptions(_Group):
     split: int = _number(4096, "terms of a block, at least, where blocks share a fold", low=1)
     chain: int = _number(64, "additions in a row that are not worth cutting")
     unroll: int = _number(16, "copies of a loop's body")
+    edges: int = _number(
+        16, "wide accesses to a row from which on it is read so wherever it begins"
+    )
     wide_product: int = _number(
         8, "rows and columns from which on gathered tiles of a product are filled"
     )

@@ -63,7 +63,8 @@ class RowTraffic:
             return 1
         inner = rows.shape[rows.axes[-1]]
         known = inner if isinstance(inner, int) else 1
-        return row_threads.widest(nbytes, self._most(inner), known, edges=len(rows.axes) == 1)
+        most = self._most(inner) if len(rows.axes) == 1 else 0  # rows of several axes have no edges
+        return row_threads.widest(nbytes, most, known, self.options)
 
     def _most(self, d: dims.Dim) -> int:
         return dims.bounds(d, self.ranges)[1]

@@ -16,7 +16,6 @@ TURNS = 32  # those that it takes one by one, if it holds them
 HELD = 32  # those that it holds where nothing asks for more threads or fewer
 FOLD_TURNS = ((32, 1), (64, 2), (256, 4), (512, 16))  # turns of folds that hold nothing
 GOOD = 8  # bytes of an access that leave little to gain
-EDGES = 16  # accesses to a row that are worth its edges
 FEW_BLOCK = 128  # threads of a block where rows keep few threads busy, or are only folded
 FULL_BLOCK = 256  # likewise where rows are many: some go on while others wait
 
@@ -117,24 +116,22 @@ def turns(length: int, lanes: int, width: int = 1) -> int | None:
     return most if most * width <= (TURNS if width == 1 else MOST) else None
 
 
-def widest(nbytes: int, length: int, divisor: int, *, edges: bool = True) -> int:
+def widest(nbytes: int, length: int, divisor: int, options: Options) -> int:
     """Return how many elements of a size, a power of two, a thread best takes at once.
 
-    That is as many as fill an access, or fewer that divide ``divisor``, of which rows are known to
-    be multiples: those have no edges, which short rows are not worth.  ``length`` is the most
-    elements of a row.  Without ``edges``, rows may have none.
+    ``length`` is the most elements of a row, and rows are known to be multiples of ``divisor``.
 
-    >>> widest(2, 1000, 1000), widest(4, 1000, 1000), widest(4, 1001, 1001), widest(4, 33, 33)
-    (8, 4, 4, 1)
+    >>> [widest(2, n, n, Options()) for n in (1000, 1001, 33)]
+    [8, 8, 1]
     """
     full = WIDE // nbytes
     even = math.gcd(full, divisor)
-    return even if not edges or even_is_better(even, nbytes, length) else full
+    return even if even_is_better(even, nbytes, length, options) else full
 
 
-def even_is_better(even: int, nbytes: int, length: int) -> bool:
+def even_is_better(even: int, nbytes: int, length: int, options: Options) -> bool:
     """Return whether accesses of ``even`` elements beat wider ones, between which rows begin."""
-    return even * nbytes >= GOOD or length < EDGES * (WIDE // nbytes)
+    return even * nbytes >= GOOD or length < options.kernels.edges * (WIDE // nbytes)
 
 
 def words(nbytes: int, elements: int) -> int:

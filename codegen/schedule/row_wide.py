@@ -165,7 +165,7 @@ def widths(facts: NestFacts, rows: RowNest) -> tuple[int, ...]:
     some = [n for n in WIDTHS if sizes and n * max(sizes) <= WIDE]
     even = [n for n in some if found.even(n)] + [1]
     uneven = [n for n in some if n not in even and n <= length and found.base(n) is not None]
-    if not uneven or row_threads.even_is_better(even[0], max(sizes), length):
+    if not uneven or row_threads.even_is_better(even[0], max(sizes), length, facts.options):
         return (*even, *uneven)
     return (*uneven, *even)
 

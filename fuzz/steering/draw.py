@@ -126,7 +126,7 @@ _LOW: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "graph.long_run": (8, 12, 16), "graph.kernel_cost": (8, 24, 1),
         "graph.again_cost": (0, 40), "graph.spread_cost": (0, 20), "graph.product_cost": (0, 6),
         "graph.outputs": (1, 2, 8), "kernels.full": (4, 16, 64), "kernels.few": (4, 16),
-        "kernels.split": (4, 16, 64),
+        "kernels.split": (4, 16, 64), "kernels.edges": (1, 2),
         "kernels.short": (0, 2, 4), "kernels.chain": (2, 4, 8), "kernels.unroll": (0, 2, 64),
         "kernels.wide_product": (1, 2), "kernels.gathered": (2, 4), "memory.embedded": (0, 64),
     }

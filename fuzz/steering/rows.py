@@ -35,7 +35,7 @@ SPECIAL = 3  # one of so many arrays has rows of special values
 
 def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     """Draw a fold of rows, what reads it with the rows, another fold, and what reads that."""
-    s.changes[OPTION] = True
+    s.changes |= {OPTION: True, "kernels.edges": s.c.pick((1, 16))}
     shared = [d for d in OPS[first].dtypes if d in OPS[second].dtypes]
     t = TensorType(s.dtype(shared or OPS[first].dtypes), _shape(s))
     x = s.param(t)

@@ -2,7 +2,8 @@
 
     python3 -m tests.gpu.recipes [--engine cuda] [--most 4] [WORKLOAD ...]
 
-For compute-sanitizer, which watches each launch, on shapes that are small enough for it.
+For compute-sanitizer, which watches each launch, on shapes that are small enough for it.  Rows that
+begin between accesses are workloads, too, though no benchmark has them.
 ``--most`` points of each recipe are tried for each function, the model's first ones.  Prints a line
 for each workload, and ends with 1 if anything was wrong.
 """
@@ -12,7 +13,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import didyma as dd
 from didyma.bench.workloads import WORKLOADS, Workload
@@ -21,7 +24,33 @@ from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select.choice import ranked
+from didyma.refimpl.ir.types import DType
 from didyma.tuning import suited
+
+
+def _odd(name: str, f: Callable[..., Any], dtype: DType, *shapes: tuple[int, ...]) -> Workload:
+    """Return a workload of odd shapes, which are both its small and its large ones."""
+    given = tuple((dtype, s) for s in shapes)
+    return Workload(f"odd_{name}_{dtype.value}", "odd rows", f, given, given)
+
+
+def _rms_norm(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    return x * dd.rsqrt(dd.mean(x * x, axis=-1, keepdims=True) + 1e-5) * w
+
+
+ODD = tuple(
+    made
+    for d in (DType.BF16, DType.F32)
+    for made in (
+        _odd("softmax", partial(dd.softmax, axis=-1), d, (37, 133)),
+        _odd("rms_norm", _rms_norm, d, (37, 133), (133,)),
+        _odd("sums", partial(dd.sum, axis=1), d, (37, 133)),
+        _odd("columns", partial(dd.sum, axis=0), d, (133, 37)),
+        _odd("sum", dd.sum, d, (4999,)),
+        _odd("argmax", partial(dd.argmax, axis=1), d, (37, 133)),
+    )
+)
+CORPUS: Mapping[str, Workload] = {**WORKLOADS, **{w.name: w for w in ODD}}
 
 
 def pinned(w: Workload, options: Options, most: int) -> Iterator[tuple[str, Options]]:
@@ -50,10 +79,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--engine", default="cuda")
     p.add_argument("--most", type=int, default=4)
-    p.add_argument("workloads", nargs="*", metavar="WORKLOAD", choices=[[], *WORKLOADS])
+    p.add_argument("workloads", nargs="*", metavar="WORKLOAD", choices=[[], *CORPUS])
     args = p.parse_args(argv)
     on, wrong = engine(args.engine), list[str]()
-    for w in [WORKLOADS[n] for n in args.workloads or WORKLOADS]:
+    for w in [CORPUS[n] for n in args.workloads or CORPUS]:
         count, found = judged(w, on, args.most)
         print(f"{w.name}: {count} choices, {len(found)} wrong", flush=True)
         wrong += found

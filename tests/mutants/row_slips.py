@@ -47,7 +47,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "neighbours of a row taken at once beyond its end", "schedule/row_wide.py",
-        "return lanes.part(size, n) is not None and all(", "return all(", "kernel",
+        "return lanes.part(size, n) is not None and all(", "return all(", "kernel", "schedule",
     ),
     _slip(
         "the elements of a row before its first access forgotten", "schedule/row_wide.py",
