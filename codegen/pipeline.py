@@ -265,6 +265,21 @@ STAGES: tuple[Stage, ...] = (
 )  # those after the graph passes
 
 
+def scheduled_again(
+    made: Fused,
+    loops: Mapping[str, PrimFunc],
+    kernels: Mapping[str, tuple[Kernel, ...]],
+    options: Options,
+) -> Compiled:
+    """Take a fused module whose functions have loops and kernels through the stages that follow."""
+    context = Context(options)
+    if options.verify:
+        for k in (k for ks in kernels.values() for k in ks):
+            kernel_laws.verify(k, options.device)
+    found = Scheduled(**_fields(made), loops=loops, kernels=kernels, variants={})
+    return _wrap(_emit(_plan(_order(found, context), context), context), context)
+
+
 def stages(options: Options) -> tuple[Stage, ...]:
     """Return the stages of a compile with these options; DidymaError as of ``manager.chosen``."""
     return (*map(_stage, chosen(PASSES, options.graph)), *STAGES)

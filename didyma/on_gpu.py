@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, cast
 
+from didyma.codegen.emit import wrapper
+from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.cuda import Cuda, CudaLoaded
 from didyma.codegen.runtime.device_array import DeviceArray, as_given, on_gpu
@@ -17,6 +19,8 @@ from didyma.codegen.runtime.prepared import FEWEST, Prepared
 from didyma.codegen.runtime.record import TooLong, obstacle, record
 from didyma.refimpl.ir.graph import Function
 from didyma.refimpl.ir.types import DType, nbytes_of
+from didyma.strided import Strided, Strides
+from didyma.strided import means as strided_means
 from didyma.tracer.arrays import AnyArray, arguments, arguments_on
 
 SHAPES = 64  # of inputs, that a program keeps prepared calls for
@@ -24,12 +28,14 @@ SHAPES = 64  # of inputs, that a program keeps prepared calls for
 Run: TypeAlias = Callable[[Sequence[AnyArray]], list[Any]]
 
 
-def caller(run: partial[list[Any]], engine: Engine, c: Compiled) -> Run:
+def caller(
+    run: partial[list[Any]], engine: Engine, c: Compiled, options: Options | None = None
+) -> Run:
     """Return what runs a wrapper on inputs and returns its results.
 
     On engine ``cuda``, inputs that are on the GPU are read where they are, and if there are any,
     results are arrays on the GPU, of the library of the first of them.  Else the results are
-    NumPy arrays.
+    NumPy arrays.  ``options`` are those that the program was compiled with.
 
     Errors: as of ``arguments``, of ``borrow`` and of the wrapper; on engine ``cuda`` also
     ``launch-failed``, ``device-lost`` and ``too-large``.
@@ -40,7 +46,12 @@ def caller(run: partial[list[Any]], engine: Engine, c: Compiled) -> Run:
     wrapped = partial(_on_cuda, run, engine, entry)
     if engine.checked or obstacle(c.program):
         return wrapped
-    return _Calls(run, engine, c, wrapped)
+    return Calls(run, engine, c, wrapped, Strides(c, options or Options()))
+
+
+def strided(run: Run) -> tuple[Strided, ...]:
+    """Return what calls did with inputs that were not in row-major order, of prepared calls."""
+    return run.strides.seen if isinstance(run, Calls) else ()
 
 
 def _on_host(
@@ -74,20 +85,24 @@ class _Ready:
 
 
 @dataclass(slots=True)
-class _Calls:
+class Calls:
     """Calls of one program, prepared once for the dtypes and shapes of their inputs.
 
-    ``wrapped`` makes the calls that cannot be.
+    ``wrapped`` makes the calls that cannot be.  ``strides`` has programs for inputs that are not in
+    row-major order, whose calls are ``_others``.
     """
 
     run: partial[list[Any]]
     engine: Cuda
     compiled: Compiled
     wrapped: Run
+    strides: Strides
+    _others: dict[str, Calls] = field(default_factory=dict[str, "Calls"])
     _libraries: dict[type, Library] = field(default_factory=dict[type, Library])
     _ready: dict[Hashable, _Ready | None] = field(default_factory=dict[Hashable, _Ready | None])
 
     def __call__(self, inputs: Sequence[AnyArray]) -> list[Any]:
+        """Run on inputs and return the results; errors as of ``caller``."""
         library = self._library(inputs)
         if library is None:
             return self._exchanged(inputs)
@@ -95,7 +110,7 @@ class _Calls:
         for x in inputs:
             taken = library.take(x)
             if taken is None:
-                return self._exchanged(inputs)
+                return self._in_other_order(library, inputs)
             arrays.append(taken[0])
             key.append(taken[1])
         kinds = (library, *key)
@@ -111,6 +126,25 @@ class _Calls:
         room = 0 if scratch is None else at(scratch)
         ready.call.run((*map(at, arrays), room, *map(at, results)), library.stream())
         return results
+
+    def _in_other_order(self, library: Library, inputs: Sequence[AnyArray]) -> list[Any]:
+        """Call the program that reads inputs as they lie, those of them that one can."""
+        given = self.strides.given(library, inputs)
+        if given is None:
+            return self._exchanged(inputs)
+        other = None if given.compiled is None else self._other(given.compiled)
+        return (other or self)(given.arrays)
+
+    def _other(self, c: Compiled) -> Calls:
+        """Return calls of a program for other layouts, which shares the constants."""
+        found = self._others.get(c.wrapper)
+        if found is None:
+            given = {**self.run.keywords, "kernels": self.engine.load(c.text)}
+            run = partial(wrapper.load(c.wrapper), **given)
+            wrapped = partial(_on_cuda, run, self.engine, c.source.entry)
+            found = Calls(run, self.engine, c, wrapped, Strides(c, self.strides.options))
+            self._others[c.wrapper] = found
+        return found
 
     def _library(self, inputs: Sequence[AnyArray]) -> Library | None:
         if not inputs:
@@ -179,11 +213,13 @@ class _Calls:
         return [as_given(a, first) for a in lent]
 
 
-def means(c: Compiled) -> tuple[str, ...]:
+def means(c: Compiled, options: Options) -> tuple[str, ...]:
     """Return how calls with arrays on a GPU run, in sentences."""
     why = obstacle(c.program)
     graph = f"from {FEWEST} launches on, repeated calls replay them as one CUDA graph"
     how = f"by the wrapper, launch by launch: {why}" if why else f"prepared for each shape; {graph}"
     order = "read where they are in row-major order, from a multiple of 16 bytes on"
     others = "others are copied first, each by one kernel on the GPU"
-    return f"calls with arrays on a GPU are {how}", f"inputs there are {order}; {others}"
+    some = f"; {others}" if why else ""
+    said = f"calls with arrays on a GPU are {how}", f"inputs there are {order}{some}"
+    return said if why else (*said, *strided_means(c, options))

@@ -23,7 +23,7 @@ from didyma.codegen.select.metrics import table
 from didyma.fuzz import levels
 from didyma.loops import LoopExecutable, LoopProgram
 from didyma.loops import compiled as compiled_loops
-from didyma.on_gpu import Run, caller
+from didyma.on_gpu import Run, caller, strided
 from didyma.oracle.compare import Comparison, compare, distance
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
@@ -36,6 +36,7 @@ from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.schedules import Given
 from didyma.schedules import read as read_schedules
 from didyma.show import brief
+from didyma.strided import Strided
 from didyma.tracer.arrays import AnyArray, arguments, as_array
 from didyma.tracer.tracing import Program
 
@@ -85,6 +86,14 @@ class Executable:
     def metrics(self) -> str:
         """A CSV table of the variants that calls have timed, with their times and speed-ups."""
         return table(self.at_run.timings if self.at_run is not None else ())
+
+    @property
+    def strided(self) -> tuple[Strided, ...]:
+        """What calls with arrays on a GPU did with inputs that were not in row-major order.
+
+        Those of PyTorch and CuPy are counted; those of other libraries are always copied.
+        """
+        return strided(self.run)
 
     def __repr__(self) -> str:
         return brief.executable(self.compiled, self.engine.name)
@@ -170,7 +179,7 @@ def compile(
         compiled = compile_module(m, wanted, kernels=kernels)
     at_run = tuning.at_run(compiled, chosen, wanted, choose)
     run = levels.runner(compiled, chosen, externs, at_run)
-    return Executable(compiled, chosen, caller(run, chosen, compiled), wanted, at_run)
+    return Executable(compiled, chosen, caller(run, chosen, compiled, wanted), wanted, at_run)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

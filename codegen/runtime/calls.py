@@ -28,7 +28,7 @@ Dispatcher = Callable[..., None]
 def arrays(
     given: Sequence[Array | DeviceArray], wanted: Sequence[Wanted]
 ) -> list[Array | DeviceArray]:
-    """Return the inputs as arrays in row-major order; those on a GPU are in it.
+    """Return the inputs as arrays; those on a GPU are in row-major order.
 
     Errors: ``input-count``, ``not-an-array``, ``input-dtype``, ``rank-mismatch``.
     """
@@ -50,9 +50,7 @@ def arrays(
             raise DidymaError("input-dtype", name, got=str(got), want=str(dtype.numpy))
         if a.ndim != rank:
             raise DidymaError("rank-mismatch", name, got=f"shape {a.shape}", want=f"rank {rank}")
-    return [
-        a if isinstance(a, DeviceArray) else np.ascontiguousarray(a).reshape(a.shape) for a in given
-    ]
+    return list(given)
 
 
 def solve(where: str, got: int, slope: int, offset: int, *others: tuple[int, int, int]) -> int:

@@ -145,7 +145,7 @@ class Host:
         """Return a new buffer with the array's bytes, packed where its dtype is."""
         array = to_memory(array)
         buffer = fresh(array.nbytes)
-        buffer.array[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        buffer.array.view(array.dtype).reshape(array.shape)[...] = array  # whatever its strides
         return buffer
 
     def download(self, buffer: HostBuffer, dtype: DType, shape: Sequence[int]) -> Array:

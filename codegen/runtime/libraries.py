@@ -9,15 +9,43 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from didyma.codegen.layouts.layout import Placed, placed
 from didyma.codegen.runtime.device_array import DeviceArray
-from didyma.codegen.runtime.dlpack import ALIGNED
+from didyma.codegen.runtime.dlpack import ALIGNED, row_major
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
 
 Make = Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lies:
+    """Where the elements of an array lie, as ``placed`` asks for it."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    room: tuple[int, int]
+    misaligned: int
+    aligned: int
+
+    @staticmethod
+    def at(
+        address: int,
+        itemsize: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        room: tuple[int, int],
+    ) -> Lies:
+        """Return where an array lies that begins at an address; strides and room count elements."""
+        return Lies(shape, strides, room, address % ALIGNED // itemsize, ALIGNED // itemsize)
+
+    def placed(self) -> Placed | str:
+        """Return the layout and base of the array, or why it has none."""
+        return placed(self.shape, self.strides, self.room, self.misaligned, self.aligned)
 
 
 class Library(Protocol):
@@ -26,10 +54,21 @@ class Library(Protocol):
     def take(self, x: Any) -> tuple[Any, Hashable] | None:
         """Return an array in row-major order and what says its dtype and shape.
 
-        It is the array itself, or else a copy made on the GPU, also of one that begins at an
-        address at which kernels cannot load 16 bytes.  None for an array that has to be
-        borrowed in another way, or cannot be.
+        None for one in another order, for one that begins at an address at which kernels cannot
+        load 16 bytes, and for one that ``lies`` nowhere.
         """
+        ...
+
+    def lies(self, x: Any) -> Lies | None:
+        """Return where an array lies; None if it must be borrowed in another way, or cannot be."""
+        ...
+
+    def base(self, x: Any, p: Placed) -> Any:
+        """Return the base of an array as an array of the same memory."""
+        ...
+
+    def packed(self, x: Any) -> Any:
+        """Return a copy in row-major order, made on the GPU."""
         ...
 
     def address(self, x: Any) -> int:
@@ -86,11 +125,26 @@ class Torch:
         """Return an array in row-major order and what says its dtype and shape."""
         if type(x) is not self._tensor or x.requires_grad or x.get_device() != self._number:
             return None
-        if not x.is_contiguous():
-            x = x.contiguous()
-        if x.data_ptr() % ALIGNED:  # such as x[1:]
-            x = x.clone()
-        return None if x.is_neg() else (x, (x.dtype, x.shape))
+        if not x.is_contiguous() or x.data_ptr() % ALIGNED or x.is_neg():
+            return None
+        return x, (x.dtype, x.shape)
+
+    def lies(self, x: Any) -> Lies | None:
+        """Return where an array lies; None if it must be borrowed in another way, or cannot be."""
+        mine = type(x) is self._tensor and not x.requires_grad and x.get_device() == self._number
+        if not mine or x.is_neg():
+            return None
+        itemsize, before = x.element_size(), x.storage_offset()
+        room = before, x.untyped_storage().nbytes() // itemsize - before
+        return Lies.at(x.data_ptr(), itemsize, tuple(x.shape), tuple(x.stride()), room)
+
+    def base(self, x: Any, p: Placed) -> Any:
+        """Return the base of an array as an array of the same memory."""
+        return x.as_strided(p.shape, row_major(p.shape), x.storage_offset() - p.before)
+
+    def packed(self, x: Any) -> Any:
+        """Return a copy in row-major order, made on the GPU."""
+        return x.clone() if x.is_contiguous() else x.contiguous()
 
     def address(self, x: Any) -> int:
         """Return where an array begins."""
@@ -133,11 +187,27 @@ class Cupy:
         """Return an array in row-major order and what says its dtype and shape."""
         if type(x) is not self._array or x.data.device_id != self._number:
             return None
-        if not x.flags.c_contiguous:
-            x = self._cupy.ascontiguousarray(x)
-        if x.data.ptr % ALIGNED:
-            x = x.copy()
+        if not x.flags.c_contiguous or x.data.ptr % ALIGNED:
+            return None
         return x, (x.dtype, x.shape)
+
+    def lies(self, x: Any) -> Lies | None:
+        """Return where an array lies; None if it must be borrowed in another way, or cannot be."""
+        if type(x) is not self._array or x.data.device_id != self._number:
+            return None
+        itemsize, memory = x.itemsize, x.data.mem
+        before = (x.data.ptr - memory.ptr) // itemsize
+        strides = tuple(s // itemsize for s in x.strides)
+        room = before, memory.size // itemsize - before
+        return Lies.at(x.data.ptr, itemsize, x.shape, strides, room)
+
+    def base(self, x: Any, p: Placed) -> Any:
+        """Return the base of an array as an array of the same memory."""
+        return self._array(p.shape, x.dtype, x.data - p.before * x.itemsize)
+
+    def packed(self, x: Any) -> Any:
+        """Return a copy in row-major order, made on the GPU."""
+        return x.copy(order="C")
 
     def address(self, x: Any) -> int:
         """Return where an array begins."""

@@ -64,14 +64,14 @@ def explain(
     if json:
         times = {name: round(seconds, 6) for name, seconds in compiled.times}
         found = {"folder": os.fspath(out), "files": sorted(files), "seconds": times}
-        common.print_json({**found, "choices": rows, "calls": on_gpu.means(compiled)})
+        common.print_json({**found, "choices": rows, "calls": on_gpu.means(compiled, options)})
         return common.AGREE
     width = max(len(name) for name in files)
     for name, text in files.items():
         unit = "bytes" if isinstance(text, bytes) else "characters"
         print(f"{name:{width}}  {len(text):>12,} {unit}")
     print(f"written to {out}")
-    for row in (*choices.lines(rows), *on_gpu.means(compiled)):
+    for row in (*choices.lines(rows), *on_gpu.means(compiled, options)):
         print(row)
     took = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in compiled.times)
     print(f"milliseconds: {took}", file=sys.stderr)

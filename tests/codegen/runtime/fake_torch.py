@@ -31,7 +31,7 @@ class Tensor:
     def T(self) -> Tensor:  # noqa: N802 - PyTorch's name
         return Tensor(self._gpu, self.values.T, self._owner)
 
-    def __getitem__(self, key: slice) -> Tensor:
+    def __getitem__(self, key: Any) -> Tensor:
         return Tensor(self._gpu, self.values[key], self._owner)
 
     def get_device(self) -> int:
@@ -53,6 +53,30 @@ class Tensor:
 
     def data_ptr(self) -> int:
         return self._address
+
+    def element_size(self) -> int:
+        return self.values.itemsize
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(s // self.values.itemsize for s in self.values.strides)
+
+    def storage_offset(self) -> int:
+        assert self._owner is not None
+        return (self._address - int(self._owner)) // self.values.itemsize
+
+    def untyped_storage(self) -> Any:
+        assert self._owner is not None
+        nbytes = self._gpu.live[int(self._owner)].nbytes
+        return SimpleNamespace(nbytes=lambda: nbytes)
+
+    def as_strided(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
+        assert self._owner is not None
+        kind, size = self.values.dtype, self.values.itemsize
+        whole = self._gpu.live[int(self._owner)]
+        last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        assert 0 <= offset <= last < whole.nbytes // size, "outside of its storage"
+        made = np.ndarray(shape, kind, whole, offset * size, [s * size for s in strides])
+        return Tensor(self._gpu, made, self._owner)
 
 
 class OutOfMemoryError(RuntimeError):

@@ -200,6 +200,80 @@ def test_an_array_that_begins_between_wide_accesses_is_copied(
     assert truth.contains(tuple(y.values for y in out))
 
 
+@dd.trace(dd.f32[8, 12], dd.f32[8, 12])
+def mixed(x: dd.Tensor, y: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    return dd.softmax(x, axis=-1), dd.exp(y) + 2.0
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "part of rows": lambda t: t[:, :12],
+    "later part of rows": lambda t: t[:, 4:16],
+    "every second row": lambda t: t[::2, :12],
+    "rows in the middle": lambda t: t[4:12, 4:16],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_rows_with_gaps_are_read_as_they_lie(gpu: Gpu, tmp_path: Path, name: str) -> None:
+    exe, rng = compiled(mixed, engine(tmp_path)), np.random.default_rng(5)
+    for turn in range(4):
+        whole = rng.standard_normal((16, 16), np.float32)
+        x, y = VIEWS[name](whole)[:8], rng.standard_normal((12, 8), np.float32)
+        want = call(exe, gpu, x, y.T)
+        loaded = len(gpu.texts)
+        gpu.log.clear()
+        out = exe(VIEWS[name](put(gpu, whole))[:8], put(gpu, y).T)
+        assert events(gpu, "contiguous", "clone", "packed") == []
+        assert [a.values.tobytes() for a in out] == [b.tobytes() for b in want]
+        assert (len(gpu.texts) > loaded) is (turn == 0), "compiled at the first call alone"
+    assert [(s.name, s.copied, s.calls) for s in exe.strided] == [("x", "", 4), ("y", "", 4)]
+    assert exe.strided[1].layout == "axes 1, 0"
+
+
+def test_what_cannot_be_read_as_it_lies_is_copied_alone(gpu: Gpu, tmp_path: Path) -> None:
+    exe = compiled(mixed, engine(tmp_path))
+    a = np.random.default_rng(6).standard_normal((12, 8), np.float32)
+    gpu.log.clear()
+    out = exe(put(gpu, a).T, put(gpu, a).T)
+    assert events(gpu, "contiguous") == ["contiguous"]
+    given = np.ascontiguousarray(a.T), np.ascontiguousarray(a.T)
+    assert dd.interpret(mixed, *given).contains(tuple(y.values for y in out))
+    assert [(s.name, bool(s.copied)) for s in exe.strided] == [("x", True), ("y", False)]
+
+
+def test_sizes_of_views_are_checked_as_those_of_arrays(gpu: Gpu, tmp_path: Path) -> None:
+    exe, y = compiled(mixed, engine(tmp_path)), put(gpu, np.ones((8, 12), np.float32))
+    whole = put(gpu, np.ones((16, 16), np.float32))
+    for wrong in (whole[:8, :11], whole[:8, :13], whole[:7, :12]):
+        with pytest.raises(DidymaError, match="dim-mismatch at `x, axis"):
+            exe(wrong, y)
+    with pytest.raises(DidymaError, match="rank-mismatch"):
+        exe(whole[:8, :12][0:3, 2], y)
+
+
+def test_so_many_layouts_are_compiled_and_no_more(gpu: Gpu, tmp_path: Path) -> None:
+    exe, y = compiled(mixed, engine(tmp_path)), put(gpu, np.ones((8, 12), np.float32))
+    for width in range(16, 16 + 4 * 10, 4):
+        exe(put(gpu, np.ones((8, width), np.float32))[:, :12], y)
+    assert [not s.copied for s in exe.strided] == [True] * 8 + [False] * 2
+
+
+def test_constants_are_shared_by_programs_for_other_layouts(gpu: Gpu, tmp_path: Path) -> None:
+    table = np.arange(12, dtype=np.float32)
+
+    @dd.trace(dd.f32[8, 12])
+    def scaled(x: dd.Tensor) -> dd.Tensor:
+        return x * table
+
+    exe = compiled(scaled, engine(tmp_path))
+    x = np.random.default_rng(7).standard_normal((8, 16), np.float32)
+    given, live = put(gpu, x), len(gpu.live)
+    y = exe(given[:, :12])
+    assert len(gpu.live) == live + 1, "the result, and no constant once more"
+    assert np.array_equal(y.values, x[:, :12] * table)
+    assert not exe.strided[0].copied
+
+
 def test_results_that_do_not_fit_are_refused_and_others_made(gpu: Gpu, tmp_path: Path) -> None:
     exe = compiled(chain, engine(tmp_path))
     x = put(gpu, square(60))

@@ -1,0 +1,150 @@
+"""Calls whose inputs are not in row-major order: which are read as they lie, which are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from didyma.codegen.layouts.layout import Layout, Placed, Span
+from didyma.codegen.layouts.variant import MOST, Variant, variant
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime.libraries import Library, Lies
+from didyma.refimpl.ir.graph import Param
+
+KEPT = 8  # variants of a program; inputs of still other layouts are copied
+_RECORDS = 64  # kinds of inputs that a program remembers
+_KINDS = f"calls have had inputs of {KEPT} other layouts"
+
+_placed = lru_cache(maxsize=1024)(Lies.placed)
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """What calls did with an input that was not in row-major order.
+
+    ``layout`` says which positions of which axes of a base it had; it is empty where it had none.
+    ``copied`` says why it was copied, and is empty where it was read as it lay.  ``calls`` counts
+    them.
+    """
+
+    name: str
+    layout: str
+    copied: str
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Inputs in row-major order, and the program that takes them: None for the usual one."""
+
+    compiled: Compiled | None
+    arrays: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Strides:
+    """The variants of one program for inputs of other layouts, and a record of what calls did."""
+
+    compiled: Compiled
+    options: Options
+    _variants: dict[tuple[tuple[str, Layout], ...], Variant] = field(
+        default_factory=dict[tuple[tuple[str, Layout], ...], Variant]
+    )
+    _seen: dict[tuple[str, str, str], int] = field(default_factory=dict[tuple[str, str, str], int])
+
+    def given(self, library: Library, inputs: Sequence[Any]) -> Given | None:
+        """Return what a call takes, of arrays of a library; None where it must borrow them."""
+        params = self.compiled.source.entry.params
+        if len(params) != len(inputs):
+            return None
+        places = dict[str, Placed]()
+        whys = dict[str, str]()
+        for p, x in zip(params, inputs, strict=True):
+            if library.take(x) is not None:
+                continue
+            if (lies := library.lies(x)) is None:
+                return None
+            place = _placed(lies) if _fits(p, lies.shape) else "it has another shape"
+            if isinstance(place, str):
+                whys[p.name] = place
+            else:
+                places[p.name] = place
+        found = self._variant({name: place.layout for name, place in places.items()})
+        arrays = list[Any]()
+        for p, x in zip(params, inputs, strict=True):
+            at, why = places.get(p.name), whys.get(p.name) or found.refused.get(p.name, "")
+            if at is None and not why:
+                arrays.append(x)
+                continue
+            arrays.append(library.packed(x) if why or at is None else library.base(x, at))
+            self._record(p.name, "" if at is None else show(at.layout), why)
+        return Given(found.compiled, tuple(arrays))
+
+    def _variant(self, layouts: Mapping[str, Layout]) -> Variant:
+        key = tuple(layouts.items())
+        found = self._variants.get(key)
+        if found is None:
+            if len(self._variants) == KEPT:
+                return Variant(None, {}, dict.fromkeys(layouts, _KINDS))
+            found = self._variants[key] = variant(self.compiled, self.options, layouts)
+        return found
+
+    def _record(self, name: str, layout: str, copied: str) -> None:
+        key = name, layout, copied
+        if key in self._seen or len(self._seen) < _RECORDS:
+            self._seen[key] = self._seen.get(key, 0) + 1
+
+    @property
+    def seen(self) -> tuple[Strided, ...]:
+        """What calls did with inputs that were not in row-major order, by input and layout."""
+        return tuple(Strided(*key, calls) for key, calls in self._seen.items())
+
+
+def _fits(p: Param, shape: Sequence[int]) -> bool:
+    """Return whether an array has the rank and the known sizes of a parameter."""
+    wanted = p.type.shape
+    known = (n == m or not isinstance(m, int) for n, m in zip(shape, wanted, strict=False))
+    return len(shape) == len(wanted) and all(known)
+
+
+def show(layout: Layout) -> str:
+    """Return a layout as text: the axes of its base from the outermost on.
+
+    >>> from didyma.codegen.layouts.layout import Span
+    >>> show((Span(0), Span(1, 1024, 8, 2)))
+    'axes 0, 1 from 8 by 2 of 1024'
+    """
+    return f"axes {', '.join(map(str, layout))}"
+
+
+def means(c: Compiled, options: Options) -> tuple[str, ...]:
+    """Return which inputs calls of PyTorch and CuPy read as they lie, in sentences, by examples."""
+    if len(c.program.kernels) > MOST:
+        return (f"inputs in another order are copied first: there are more than {MOST} kernels",)
+    return tuple(_about(c, options, p) for p in c.source.entry.params if p.type.rank)
+
+
+def _about(c: Compiled, options: Options, p: Param) -> str:
+    found = {
+        kind: variant(c, options, {p.name: layout}).refused.get(p.name, "")
+        for kind, layout in _examples(p)
+    }
+    lie = [kind for kind, why in found.items() if not why]
+    said = [f"{' and '.join(lie)} are read as they lie"] if lie else []
+    said += [f"{kind} are copied: {why}" for kind, why in found.items() if why]
+    return f"of input {p.name}, {'; '.join(said)}"
+
+
+def _examples(p: Param) -> Iterator[tuple[str, Layout]]:
+    *outer, last = range(p.type.rank)
+    n = p.type.shape[last]
+    if isinstance(n, int):
+        yield "parts of rows", (*map(Span, outer), Span(last, max(1, 2 * n)))
+    else:
+        yield "parts of rows", (*map(Span, outer), Span(last, 1))
+    if outer:
+        yield "transposed arrays", (*map(Span, outer[:-1]), Span(last), Span(outer[-1]))
+        yield "repeated rows", (Span(0, 1, 0, 0), *map(Span, (*outer[1:], last)))
