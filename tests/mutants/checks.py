@@ -6,9 +6,11 @@ child whose mutant changed a module, so nothing here outlives a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
+from random import Random
 from typing import Any, TypeAlias
 
 from didyma.codegen.options import Options
@@ -21,6 +23,7 @@ from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.registry import DOMAINS, Setup
 from didyma.fuzz.graphs import Case
+from didyma.fuzz.steering.meter import EACH, FREE, Key, Wish
 from didyma.oracle import conformance
 from didyma.oracle.conformance import calls
 from didyma.refimpl.ir.expr import ZERO
@@ -56,6 +59,10 @@ class Varied(Graphs):
         case = Graphs.draw(self, seed, index)
         changes = (c for c in case.changes if c[0] != VARIANTS)
         return replace(case, changes=(*changes, (VARIANTS, 3)))
+
+    def wanted(self) -> Mapping[Wish, Key]:
+        """Return nothing: these graphs are drawn as they come."""
+        return {}
 
 
 def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Check, ...]:
@@ -108,10 +115,33 @@ def campaign(name: str, domain: Domain[Any], seed: int, cases: int) -> Check:
     """Return the check that judges the cases of a domain."""
 
     def start() -> Judge:
-        judge = domain.judge()
-        return lambda index: _verdict(domain.name, judge(domain.draw(seed, index)))
+        judge, draw = domain.judge(), drawer(domain, seed)
+        return lambda index: _verdict(domain.name, judge(draw(index)))
 
     return Check(name, cases, start)
+
+
+def drawer(domain: Domain[Any], seed: int) -> Callable[[int], Any]:
+    """Return what draws the cases of a domain by index, those that can be steered with wishes.
+
+    A campaign wishes for what was covered least so far.  Here nothing is known of earlier cases: in
+    turn each motif has a wish, by chance, until it has none left.
+    """
+    motifs: dict[str, list[Wish]] = {}
+    for wish in domain.wanted():
+        motifs.setdefault(wish[0], []).append(wish)
+    if not motifs:
+        return partial(domain.draw, seed)
+    for wishes in motifs.values():
+        Random(seed).shuffle(wishes)
+    turns = [w for row in zip_longest(*motifs.values()) for w in row if w is not None]
+
+    def draw(index: int) -> Any:
+        at = (index - index // FREE) * EACH  # one case in FREE has no wishes
+        wishes = () if index % FREE == FREE - 1 else turns[at : at + EACH]
+        return domain.draw_wished(seed, index, tuple(wishes))
+
+    return draw
 
 
 def corpus(name: str) -> Check:
@@ -137,10 +167,10 @@ def _verdict(name: str, o: Outcome) -> Verdict | None:
 
 def _decisions(seed: int) -> Judge:
     """Return what names the decisions of the compile of a drawn graph."""
-    domain = graphs("host")
+    draw = drawer(graphs("host"), seed)
 
     def of(index: int) -> frozenset[str]:
-        case = domain.draw(seed, index)
+        case = draw(index)
         found: set[str] = set()
 
         def hear(decision: str, value: str) -> None:
@@ -215,7 +245,7 @@ def kernel_text(program: int, seed: int, rounds: int) -> tuple[Check, ...]:
 
         def start() -> Judge:
             judge = domain.judge()
-            case = domain.draw(seed, program)
+            case = drawer(domain, seed)(program)
 
             def of(index: int) -> Verdict | None:
                 o = judge(another_round(case, index))
@@ -259,5 +289,5 @@ def texts(seed: int, programs: range) -> list[Text]:
 
 def _drawn(name: str, seed: int, index: int) -> tuple[Case, Options]:
     own = {"control flow": Graphs(("host",), controlled=1), VARIED: Varied(("host",))}
-    case = own.get(name, graphs("host")).draw(seed, index)
+    case = drawer(own.get(name, graphs("host")), seed)(index)
     return case, case.options(Options())
