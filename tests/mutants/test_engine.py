@@ -16,10 +16,11 @@ from unittest import mock
 
 import pytest
 
+from didyma.fuzz.steering.meter import FREE, Key, Wish
 from didyma.refimpl.errors import DidymaError
 from tests.mutants import named
 from tests.mutants.__main__ import main
-from tests.mutants.checks import Check
+from tests.mutants.checks import Check, drawer
 from tests.mutants.engine import Engine, HuntPlan
 from tests.mutants.faults import Fault
 from tests.mutants.forking import Say, forked, limit_cpu
@@ -191,6 +192,31 @@ def test_cases_known_to_execute_the_mutant_are_first() -> None:
     hunt(checks, {"a": Queue([7], [1, 2]), "b": Queue([5, 6], [0])}, bounds(), said.append)
     assert {s[-1] for s in said[:3]} == {5, 6, 7}
     assert {s[-1] for s in said[3:-1]} == {0, 1, 2}
+
+
+class Wishing:
+    """A domain whose cases say what they were asked for."""
+
+    def wanted(self) -> dict[Wish, Key]:
+        wishes = [("rule", str(i)) for i in range(3)] + [("pair", str(i)) for i in range(9)]
+        return {wish: ("key", *wish) for wish in wishes}
+
+    def draw_wished(self, seed: int, index: int, wishes: tuple[Wish, ...]) -> tuple[Wish, ...]:
+        return wishes
+
+
+def test_campaigns_are_asked_for_every_wish_the_motifs_in_turn() -> None:
+    domain: Any = Wishing()
+    draw = drawer(domain, 7)
+    drawn = [draw(i) for i in range(8)]
+    assert drawn[FREE - 1] == ()
+    first = {w for wishes in drawn[:2] for w in wishes}
+    assert {w for w in first if w[0] == "rule"} == {("rule", str(i)) for i in range(3)}
+    asked = [w for wishes in drawn for w in wishes]
+    assert sorted(asked) == sorted(domain.wanted())
+    plain = mock.Mock(wanted=dict)
+    assert drawer(plain, 7)(3) is plain.draw.return_value
+    plain.draw.assert_called_once_with(7, 3)
 
 
 def test_a_case_that_is_wrong_without_the_mutant_kills_nothing() -> None:
