@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from didyma.codegen.options import USUAL, Options
-from didyma.fuzz import calls_again, disk, given, saved, shown
+from didyma.fuzz import calls_again, disk, given, layouts, saved, shown
 from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
@@ -65,11 +65,12 @@ class Recorded:
     @property
     def case(self) -> Case:
         """The finding as a case of the domain of graphs, all of its inputs given."""
+        level = "" if self.finding is None else self.finding.level
         changes = ((k, v) for k, v in self.options.choices().items() if v != USUAL[k])
         return Case(
             self.module, tuple(self.env.items()), self.seeds, tuple(changes),
             tuple(self.values.items()), self.finding is not None and self.finding.kind == "ring",
-            self.finding is not None and self.finding.level == calls_again.NAME,
+            level == calls_again.NAME, level == layouts.NAME,
         )  # fmt: skip
 
 

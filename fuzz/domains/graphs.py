@@ -13,7 +13,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz import at_run, calls_again, coverage, levels, replay, traits
+from didyma.fuzz import at_run, calls_again, coverage, layouts, levels, replay, traits
 from didyma.fuzz.builder import CONTROLLED
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
@@ -35,6 +35,7 @@ from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array
 
 CALLED_AGAIN = 3  # one graph in so many is called again, with other sizes
+LAID = 4  # one in so many is called with inputs that lie in other layouts
 SIZE_AGAIN = 12  # of an axis in a call after the first, at most
 CUT = 0.1  # of the graphs drawn around what compilers do: their Primitive functions are drawn
 STREAMED = 8  # of so many graphs, one has several streams
@@ -103,9 +104,10 @@ class Graphs(Domain[Case]):
         return self._finished(decode(chance.randbytes(BYTES), self.controlled), index)
 
     def _finished(self, case: Case, index: int) -> Case:
-        """Say whether a graph is judged in the ring, called again, has streams and variants."""
+        """Say how a graph is judged beside the usual, and whether it has streams and variants."""
         ring = self.ring_every > 0 and index % self.ring_every == 0
-        case = replace(case, ring=ring, again=index % CALLED_AGAIN == 1)
+        laid = index % LAID == 2
+        case = replace(case, ring=ring, again=index % CALLED_AGAIN == 1, laid=laid)
         one_in = CONTROL_STREAMED if len(case.module.functions) > 1 else STREAMED
         changes = list(case.changes)
         if index % one_in == one_in - 1:
@@ -190,6 +192,7 @@ class GraphJudge:
         else:
             report = levels.judged(made, inputs, self.engines, details=False, ring=case.ring)
             report = self._called_again(report, made, case, inputs)
+            report = self._laid(report, made, case, inputs)
             places = {name: list(values) for name, values in self._heard.items()}
             for name, value in rules.places(made):
                 places.setdefault(name, []).append(value)
@@ -222,6 +225,14 @@ class GraphJudge:
         level = calls_again.judged(case.module.entry.results, calls, host, load)
         return replace(report, levels=(*report.levels, level))
 
+    def _laid(self, report: Report, made: Compiled, case: Case, inputs: Sequence[Array]) -> Report:
+        """Add the level of inputs in other layouts, on ``host``, to a report without findings."""
+        host = next((e for e in self.engines if e.name == "host"), None)
+        if not (case.laid and host) or report.findings or report.refusals:
+            return report
+        level = layouts.judged(made, case.options(self.options), inputs, host)
+        return replace(report, levels=(*report.levels, level))
+
     def _compiled(self, case: Case) -> Compiled | Failed:
         m, options = case.module, case.options(self.options)
         if self._last is None or self._last[:2] != (m, options):
@@ -241,6 +252,7 @@ class GraphJudge:
             "passes",
             at_run.NAME,
             calls_again.NAME,
+            layouts.NAME,
         ):
             return frozenset()
         if f.level == "graph":

@@ -132,6 +132,27 @@ def on_streams(engine: Cuda, rounds: int = 50) -> Iterator[str]:
         yield "a transposed tensor gives something else"
 
 
+def in_other_orders(engine: Cuda) -> Iterator[str]:
+    """Call with tensors of strides; yield which give other bits than their copies."""
+    torch = _found("torch")
+    if torch is None:
+        return
+    exe = dd.compile(scaled, engine=engine)
+    w, wide = torch.randn(96, device="cuda"), torch.randn(128, 128, device="cuda")
+    views = (
+        wide[:64, :96], wide[64:, 32:], wide[::2, 4:100], wide[:64, 1:97], wide[:96, :64].T,
+        wide[:1, :96].expand(64, 96),
+    )  # fmt: skip
+    for number, x in enumerate(views):
+        pairs = zip(exe(x, w), exe(x.contiguous(), w), strict=True)
+        if not all(torch.equal(a, b) for a, b in pairs):
+            yield f"view {number} gives other bits than its copy"
+    for s in exe.strided:
+        print(f"{s.name}, {s.layout or 'no layout'}: {s.copied or 'read as it lies'}")
+    if all(s.copied for s in exe.strided):
+        yield "every view was copied"
+
+
 def many(engine: Cuda, calls: int) -> Iterator[str]:
     """Call often; yield what was wrong with the memory afterwards."""
     torch = _found("torch")
@@ -167,7 +188,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DidymaError as e:
         print(e, file=sys.stderr)
         return 4
-    wrong = [*by_library(engine), *on_streams(engine), *many(engine, options.calls)]
+    wrong = [
+        *by_library(engine),
+        *on_streams(engine),
+        *in_other_orders(engine),
+        *many(engine, options.calls),
+    ]
     for w in wrong:
         print(f"WRONG {w}")
     print("all agree" if not wrong else f"{len(wrong)} wrong")

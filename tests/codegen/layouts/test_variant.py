@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,12 +15,9 @@ from didyma.codegen.layouts.variant import Variant, variant
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz.graphs import BYTES, decode
 from didyma.fuzz.levels import runner
-from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.types import Array
 
-from .views import base, placed_in, view
+from .views import view
 
 GAPS: Layout = (Span(0), Span(1, 40))
 ODD: Layout = (Span(0), Span(1, 37, 5))
@@ -132,61 +128,6 @@ def test_gaps_between_rows_are_not_read() -> None:
     (got,) = runner(made, simt)(simt, [root])
     (want,) = runner(c, simt)(simt, [np.ascontiguousarray(root[:, :32])])
     assert got.tobytes() == want.tobytes()
-
-
-def laid(a: Array, rng: Random) -> tuple[Array, Array]:
-    """Return other memory, and a view of it that has the elements of an array."""
-    order = rng.sample(range(a.ndim), a.ndim) if rng.random() < 0.5 else [*range(a.ndim)]
-    sizes = [a.shape[k] for k in order]
-    steps = [rng.choice((1, 1, 1, 2)) for _ in sizes]
-    gaps = [rng.choice((0, 0, 4, 5)) for _ in sizes]
-    starts = [rng.randint(0, g) for g in gaps]
-    shape = [n * s + g for n, s, g in zip(sizes, steps, gaps, strict=True)]
-    root = np.frombuffer(rng.randbytes(max(1, a.itemsize * int(np.prod(shape)))), np.uint8)
-    root = root[: a.itemsize * int(np.prod(shape))].copy().view(a.dtype).reshape(shape)
-    if a.dtype == np.bool_:
-        root = (root.view(np.uint8) & 1).view(np.bool_)
-    rows = zip(starts, sizes, steps, strict=True)
-    x = root[tuple(slice(b, b + n * s, s) for b, n, s in rows)]
-    x = x.transpose(np.argsort(order))
-    x[...] = a
-    return root, x
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_random_programs_give_the_same_bits(seed: int) -> None:
-    rng, host, taken = Random(seed), engine("host"), 0
-    for _ in range(12):
-        case = decode(rng.randbytes(BYTES))
-        options = replace(case.options(Options()), verify=True)
-        try:
-            c = compile(case.module, options)
-        except DidymaError:
-            continue
-        taken += same_bits(c, options, case.inputs(), host, rng)
-    assert taken
-
-
-def same_bits(c: Compiled, options: Options, inputs: Any, host: Any, rng: Random) -> int:
-    """Compare results for inputs of drawn layouts; return how many of them were taken."""
-    places, bases = dict[str, Layout](), dict[str, Array]()
-    for p, a in zip(c.source.entry.params, inputs, strict=True):
-        if not a.ndim or p.type.dtype.is_packed:
-            continue
-        root, x = laid(a, rng)
-        found = placed_in(root, x)
-        if not isinstance(found, str) and not x.flags.c_contiguous:
-            places[p.name], bases[p.name] = found.layout, base(root, x, found)
-    made = variant(c, options, places)
-    if made.compiled is None:
-        return 0
-    names = [p.name for p in c.source.entry.params]
-    given = [bases[n] if n in made.taken else a for n, a in zip(names, inputs, strict=True)]
-    got = runner(made.compiled, host)(host, given)
-    want = runner(c, host)(host, inputs)
-    for a, b in zip(got, want, strict=True):
-        assert (a.shape, a.tobytes()) == (b.shape, b.tobytes()), c.wrapper
-    return len(made.taken)
 
 
 def test_views_are_drawn_of_every_kind() -> None:
