@@ -14,6 +14,8 @@ KEPT = 64  # registers of a thread that may hold elements of the row
 MOST = 64  # elements of a row that a thread holds at most
 TURNS = 32  # those that it takes one by one, if it holds them
 HELD = 32  # those that it holds where nothing asks for more threads or fewer
+LONGEST = 1 << 14  # elements of a row that a block holds, where another has room beside it
+MODERATE = 1 << 12  # elements to expect of rows whose open length may be greater than that
 FOLD_TURNS = ((32, 1), (64, 2), (256, 4), (512, 16))  # turns of folds that hold nothing
 GOOD = 8  # bytes of an access that leave little to gain
 FEW_BLOCK = 128  # threads of a block where rows keep few threads busy, or are only folded
@@ -45,6 +47,18 @@ def shape(
     lanes = _along(length // width, count, target.threads, table, 1 if width > 1 else LANES)
     block = FEW_BLOCK if lanes * count <= BUSY else FULL_BLOCK
     return max(1, min(min(options.block, block) // lanes, side)), lanes
+
+
+def expected(length: int, *, is_open: bool) -> int:
+    """Return how many elements of a row to expect, of which ``length`` is a bound.
+
+    A bound that no block should hold says little of an open length: then as many threads as a
+    moderate length asks for suit most.
+
+    >>> expected(1 << 27, is_open=True), expected(1 << 27, is_open=False)
+    (4096, 134217728)
+    """
+    return MODERATE if is_open and length > LONGEST else length
 
 
 def held(sizes: Sequence[int]) -> int:

@@ -26,13 +26,13 @@ class Edges:
     """The elements of a row before its first access, ``head``, and behind its last one.
 
     The first of its ``whole`` accesses is to group ``start`` of neighbours in memory, for a row
-    that begins at offset 0.  ``lets`` says what these variables are; ``most`` is a bound of the
-    number of elements.
+    that begins at offset 0.  ``lets`` says what those of them are that are variables; ``most`` is a
+    bound of the number of elements.
     """
 
-    start: Var
-    head: Var
-    whole: Var
+    start: Expr
+    head: Expr
+    whole: Expr
     most: int
     lets: dict[Var, Expr]
 
@@ -43,6 +43,8 @@ class Edges:
     def place(self, n: Expr, width: int) -> Expr:
         """Return the place in its row of element ``n`` of the edges."""
         inner = ix.mul(self.whole, ix.index(width))
+        if self.head == ix.ZERO:
+            return ix.add(n, inner)
         return ix.add(n, ix.select(ix.compare("lt", n, self.head), ix.ZERO, inner))
 
 
@@ -170,6 +172,11 @@ def widths(facts: NestFacts, rows: RowNest) -> tuple[int, ...]:
     return (*uneven, *even)
 
 
+def has_edges(facts: NestFacts, rows: RowNest, width: int) -> bool:
+    """Return whether rows of which a thread takes ``width`` neighbours at once have edges."""
+    return width > 1 and not _Found.of(facts, rows).even(width)
+
+
 def _divided(facts: NestFacts, size: Expr, width: int) -> Expr:
     """Return a part of a size that is a multiple of the width."""
     found = lanes.part(facts.affine.poly(size), width)
@@ -220,18 +227,18 @@ class _Found:
 
 def _edges(facts: NestFacts, rows: RowNest, base: Poly, width: int) -> Edges:
     """Return the edges of rows that begin at ``base`` from multiples of the width."""
-    start, head, whole = (Var(facts.names.fresh(n)) for n in ("start", "head", "whole"))
     length, size, first = rows.length, ix.index(width), facts.affine.expr(base)
-    before = ix.sub(ix.mul(start, size), first) if base else ix.ZERO
+    inner, most = ix.floordiv(length, size), facts.largest(length)
+    if not base:
+        most = most % width if isinstance(length, Const) else min(width - 1, most)
+        return Edges(ix.ZERO, ix.ZERO, inner, most, {})
+    start, head, whole = (Var(facts.names.fresh(n)) for n in ("start", "head", "whole"))
+    before = ix.sub(ix.mul(start, size), first)
     if not isinstance(length, Const):  # a row may end before its first access
         before = Binary("min", before, length)
     less = ix.select(ix.compare("gt", head, ix.mod(length, size)), ix.ONE, ix.ZERO)
-    inner = ix.sub(ix.floordiv(length, size), less if base else ix.ZERO)
-    lets = {start: ix.ceildiv(first, size), head: before, whole: inner}
-    most = min(2 * width - 2 if base else width - 1, facts.largest(length))
-    if isinstance(length, Const) and not base:
-        most = int(length.value) % width
-    return Edges(start, head, whole, most, lets)
+    lets = {start: ix.ceildiv(first, size), head: before, whole: ix.sub(inner, less)}
+    return Edges(start, head, whole, min(2 * width - 2, most), lets)
 
 
 def _names(p: Poly) -> set[str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from didyma.codegen.schedule import branches, lanes, split
+from didyma.codegen.schedule import branches, groups, lanes
 from didyma.codegen.schedule.folds import FoldNest, needed, with_lets
+from didyma.codegen.schedule.groups import Groups
 from didyma.codegen.schedule.meeting import Meeting
 from didyma.codegen.schedule.nest import NestFacts, let_all, scan
 from didyma.codegen.schedule.pointwise import moved, spread
-from didyma.codegen.schedule.split import Groups
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import plus
 from didyma.refimpl.ir.expand import Inliner, Same
@@ -52,7 +52,7 @@ def _groups(facts: NestFacts, m: Meeting) -> Groups | None:
     if not m.nest.index or len(m.nest.index) - 1 in (*m.apart, m.axis):
         return None
     read = replace(m.fold, step=Block((m.fold.step, m.fold.body)))
-    return split.groups(facts, FoldNest(m.nest, m.lets, read, (), ()), along=False)
+    return groups.find(facts, FoldNest(m.nest, m.lets, read, (), ()), along=False)
 
 
 def seek(facts: NestFacts, m: Meeting, *, wide: bool) -> PrimFunc:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from didyma.codegen.schedule import folds, lanes
+from didyma.codegen.schedule import folds, groups
 from didyma.codegen.schedule.folds import FoldNest, loaded, merged, with_lets
+from didyma.codegen.schedule.groups import Groups
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, scan, tail
-from didyma.codegen.schedule.pointwise import moved
+from didyma.codegen.schedule.row_wide import Edges, Wide
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.dims.polynomial import plus
 from didyma.refimpl.ir.expand import Inliner, Same
 from didyma.refimpl.ir.loop import (
     Allocate,
@@ -44,7 +44,7 @@ from didyma.refimpl.ir.loop import (
     Yield,
 )
 from didyma.refimpl.ir.unfold import folded_into
-from didyma.refimpl.ir.walk import exprs, subexprs, substitute, substitute_expr
+from didyma.refimpl.ir.walk import subexprs, substitute, substitute_expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,42 +62,6 @@ class Shape:
     lanes: int
     loads: int
     parts: int
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Elements that are loaded together: ``size`` neighbours along ``axis``, of ``buffers``.
-
-    There are ``count`` such groups along the axis.
-    """
-
-    axis: Var
-    size: int
-    count: Expr
-    buffers: frozenset[str]
-
-
-def groups(facts: NestFacts, fold: FoldNest, along: bool) -> Groups | None:
-    """Return what a thread may load together; None if there is nothing."""
-    axis, extent = (
-        (fold.ks[-1], fold.extents[-1]) if along else (fold.nest.index[-1], fold.nest.extents[-1])
-    )
-    read = {e.buffer for e in exprs(fold.fold.step) if isinstance(e, Load)}
-    firsts = [
-        (name, lanes.first_of_row(facts, facts.offset(name, at), axis))
-        for name, at in facts.accesses()
-    ]
-    for size in lanes.widths(facts):
-        count = lanes.part_of_size(facts, extent, size)
-        if count is None:
-            continue
-        bad = {name for name, p in firsts if p is None or lanes.part(p, size) is None}
-        good = {name for name, _ in firsts} - bad
-        if good & read and lanes.suit(facts, good & read, size):
-            # What is stored once a result may be too wide for that: then it is stored one by one.
-            good = {name for name in good if name in read or lanes.suit(facts, (name,), size)}
-            return Groups(axis, size, count, frozenset(good))
-    return None
 
 
 def parts(facts: NestFacts, fold: FoldNest, shape: Shape) -> tuple[PrimFunc, PrimFunc | None]:
@@ -151,32 +115,6 @@ def _rest(facts: NestFacts, fold: FoldNest, count: int, tiles: Sequence[Buffer])
     return replace(facts.func, params=(*tiles, *facts.func.params), body=body)
 
 
-def _grouped(
-    facts: NestFacts, fold: FoldNest, found: Groups, group: Var, v: Var, k: Var | None
-) -> FoldNest:
-    """Return a fold whose loads in groups are at ``v`` of a ``group``.
-
-    With ``k``, which counts the groups of all terms, a load of all terms in a row is at that.
-    """
-    flat = facts.affine.offset(
-        (*fold.ks[:-1], group),
-        [facts.affine.poly(e) for e in (*fold.extents[:-1], found.count)],
-    )
-
-    def to(name: str, index: tuple[Expr, ...]) -> Expr:
-        rest = lanes.from_row(facts, facts.offset(name, index), found.axis, found.size)
-        assert rest is not None
-        at = plus(rest, {(group.name,): 1})
-        row = plus(at, flat, -1)
-        if k is not None and not any(lanes.mentions(facts, row, x) for x in (*fold.ks, group)):
-            at = plus(row, {(k.name,): 1})
-        return ix.add(ix.mul(facts.affine.expr(at), ix.index(found.size)), v)
-
-    nest = folds.find(replace(fold.nest, body=moved(fold.nest.body, found.buffers, to)))
-    assert nest is not None
-    return nest
-
-
 @dataclass(slots=True)
 class _Parts:
     """Writes the kernel in which each block folds a part; into ``tiles``, if there are several.
@@ -184,6 +122,8 @@ class _Parts:
     ``mine`` are what a thread's terms come to, one for each of the neighbours ``v`` that it loads
     together, ``shared`` those of all threads; ``terms`` are the loaded ones, by their number, of
     each load ``u`` on its way.  ``k`` counts terms or groups of them, ``at`` results or groups.
+    Terms between which groups begin are taken ``wide``, and those at both ends one by one, as the
+    fold ``ends`` loads them.
     """
 
     facts: NestFacts
@@ -194,6 +134,8 @@ class _Parts:
     mine: tuple[Buffer, ...]
     shared: tuple[Buffer, ...]
     terms: dict[int, Buffer]
+    wide: Wide | None
+    ends: FoldNest
     k: Var
     group: Var
     v: Var
@@ -207,10 +149,15 @@ class _Parts:
         fresh = facts.names.fresh
         names = ("k", "group", "v", "lane", "side", "part")
         k, group, v, lane, side, part = (Var(fresh(n)) for n in names)
-        found = groups(facts, fold, shape.along)
+        found = groups.find(facts, fold, shape.along)
         width = found.size if found is not None else 1
-        if found is not None:
-            fold = _grouped(facts, fold, found, group, v, k if shape.along else None)
+        wide = None if found is None else groups.wide(facts, fold, found)
+        ends = fold
+        if wide is not None:
+            ends = groups.with_body(fold, wide.flat(fold.nest.body))
+            fold = groups.with_body(fold, wide.moved(fold.nest.body, group, v))
+        elif found is not None:
+            fold = groups.grouped(facts, fold, found, group, v, k if shape.along else None)
         size = (shape.lanes,) if shape.along else (shape.lanes, width, shape.side)
         mine, shared = list[Buffer](), list[Buffer]()
         for b in fold.scalars:
@@ -222,9 +169,14 @@ class _Parts:
             if _loads(fold, e)
         }
         return _Parts(
-            facts, fold, shape, tiles, found, tuple(mine), tuple(shared), terms,
+            facts, fold, shape, tiles, found, tuple(mine), tuple(shared), terms, wide, ends,
             k, group, v, lane, side, part,
         )  # fmt: skip
+
+    @property
+    def edges(self) -> Edges | None:
+        """The terms of a result that stand before its first group, or behind its last."""
+        return None if self.wide is None else self.wide.edges
 
     def kernel(self) -> PrimFunc:
         """Return the kernel."""
@@ -236,7 +188,8 @@ class _Parts:
         count = ix.mul(*sizes)
         exists = [] if shape.along else tail(at, count, shape.side)
         # A thread beyond the last result has no terms, but comes to every barrier.
-        body = let_all(dict(zip(names, ix.unflatten(at, sizes), strict=True)), self._thread(exists))
+        body = let_all({} if self.edges is None else self.edges.lets, self._thread(exists))
+        body = let_all(dict(zip(names, ix.unflatten(at, sizes), strict=True)), body)
         number: Expr = at_block
         if not shape.along:
             number = ix.add(ix.mul(at_block, ix.index(shape.side)), self.side)
@@ -247,7 +200,8 @@ class _Parts:
             body = Allocate(b, body)
         blocks = count if shape.along else ix.ceildiv(count, ix.index(shape.side))
         body = bound(block, ix.mul(blocks, split), "blockIdx.x", body)
-        flat = () if self.groups is None else self.groups.buffers
+        flat = frozenset[str]() if self.groups is None else self.groups.buffers
+        flat |= frozenset[str]() if self.wide is None else self.wide.buffers
         statements, inside = scan(body)  # which touch the tiles, too
         known = replace(facts, statements=tuple(statements), inside=tuple(inside))
         return known.kernel(body, "reduce_split", flat)
@@ -282,6 +236,7 @@ class _Parts:
             (
                 self._each(starts),
                 guarded(exists, self._terms()),
+                *([] if self.edges is None else [self._ends(self.edges)]),
                 *(self._copied(merged(fold, own[a], own[b], names)) for a, b in halves),
                 *(keep if along else [self._each(keep)]),
                 Barrier(),
@@ -298,6 +253,8 @@ class _Parts:
             sizes[-1] = self.groups.count
         count, step = ix.mul(*sizes), shape.lanes * shape.loads
         turns = ix.ceildiv(count, ix.index(shape.parts * step))
+        if self.edges is not None:
+            count = self.edges.whole
         start, turn = Var(fresh("start")), Var(fresh("turn"))
         each = ix.mul(turns, ix.index(step))
         apart = [ix.index(u * shape.lanes) for u in range(shape.loads)]
@@ -341,12 +298,31 @@ class _Parts:
         table = dict(zip(names, ix.unflatten(self.k, sizes), strict=True))
         return self._copied(let_all({self.k: k, **table}, body))
 
+    def _ends(self, edges: Edges) -> Stmt:
+        """Let the first block of a result fold its terms at both ends, one after another."""
+        fold, lanes, fresh = self.ends, self.shape.lanes, self.facts.names.fresh
+        assert self.groups is not None
+        turn, n, size = Var(fresh("turn")), Var(fresh("edge")), self.groups.size
+        step = replace(fold.fold, step=Yield(fold.terms))
+        own = loaded(self.mine, (ix.ZERO,))
+        body = with_lets((*fold.lets, *fold.step), folded_into(step, own, self.facts.names))
+        body = let_all({self.groups.axis: edges.place(n, size)}, body)
+        here = [
+            ix.compare("eq", self.part, ix.ZERO),
+            ix.compare("lt", n, edges.count(fold.extents[-1], size)),
+        ]
+        at = ix.add(ix.mul(turn, ix.index(lanes)), self.lane)
+        body = self._copied(Let(n, at, guarded(here, body)))
+        return For(turn, ix.index(-(-edges.most // lanes)), body, LoopKind.UNROLLED)
+
     def _each(self, body: Sequence[Stmt]) -> Stmt:
         """Return a loop over the neighbours that a thread has, or the body for the only one."""
         s = body[0] if len(body) == 1 else Block(tuple(body))
         if self.groups is None:
             return self._copied(substitute(s, {self.v.name: ix.ZERO}))
         here = ix.add(ix.mul(self.group, ix.index(self.groups.size)), self.v)
+        if self.wide is not None:
+            here = self.wide.at(self.group, self.v)
         s = let_all({self.groups.axis: here}, s)
         return self._copied(For(self.v, ix.index(self.groups.size), s, LoopKind.VECTORIZED))
 

@@ -51,8 +51,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "the elements of a row before its first access forgotten", "schedule/row_wide.py",
-        "before = ix.sub(ix.mul(start, size), first) if base else ix.ZERO",
-        "before = ix.ZERO", "kernel",
+        "before = ix.sub(ix.mul(start, size), first)\n",
+        "before = ix.ZERO\n", "kernel",
     ),
     _slip(
         "the last element of a row behind its accesses forgotten", "schedule/row_wide.py",
@@ -68,6 +68,14 @@ FAULTS: tuple[Fault, ...] = (
         "neighbours of a row one place too far in front", "schedule/row_wide.py",
         "return place if self.edges is None else ix.add(self.edges.head, place)",
         "return place", "kernel",
+    ),
+    _slip(
+        "the ends of a shared fold folded by another block than the first", "schedule/split.py",
+        'ix.compare("eq", self.part, ix.ZERO),', 'ix.compare("eq", self.part, ix.ONE),', "kernel",
+    ),
+    _slip(
+        "neighbours of a shared fold one place too far in front", "schedule/split.py",
+        "here = self.wide.at(self.group, self.v)", "pass", "kernel",
     ),
     _slip(
         "elements beyond the edges of a row", "schedule/row_stages.py",

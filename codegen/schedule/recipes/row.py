@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from didyma.codegen.schedule import row_stages, row_threads
+from didyma.codegen.schedule import row_stages
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_stages import Threads
@@ -23,9 +23,8 @@ def along(work: Work) -> Fit:
 def default(work: Work) -> Values:
     """Return as many threads a result as its length asks for, and results that fill a block."""
     assert work.fold is not None
-    width = work.fold_widths[0]
-    groups, lanes = row_threads.fold_shape(work.length, work.results, work.facts.options, width)
-    return {"groups": groups, "lanes": lanes, "wide": width}
+    groups, lanes = work.fold_shape
+    return {"groups": groups, "lanes": lanes, "wide": work.fold_widths[0]}
 
 
 def space(work: Work) -> Space:

@@ -20,6 +20,7 @@ from didyma.refimpl.ir.walk import exprs
 
 WORTH = 8  # least parts of a result that pay for a second kernel
 SIDE = 32  # threads side by side, each with the results of one load
+BROAD = 128  # likewise, at most, where a load has one result
 BYTES = 64  # of a thread on their way
 LOADS = 8  # likewise, at most
 PARTS = 4096  # blocks that share a result, at most
@@ -62,7 +63,7 @@ def _default(work: Work) -> Values:
     assert work.fold is not None
     width, options = _width(work), work.facts.options.kernels
     threads = work.facts.block
-    side = 1 if work.reads_along else min(SIDE, at_least(-(-work.results // width)), threads)
+    side = 1 if work.reads_along else _side(-(-work.results // width), width, threads)
     held = _held(work, side)
     blocks = max(1, -(-work.results // held))
     wanted = BLOCKS * (work.facts.target.processors or PROCESSORS)
@@ -76,6 +77,18 @@ def _default(work: Work) -> Values:
     turns = -(-terms // (parts * step)) or 1
     parts = max(1, -(-terms // (turns * step)))  # none of which is without terms
     return {"lanes": lanes, "side": side, "loads": loads, "parts": parts}
+
+
+def _side(units: int, width: int, threads: int) -> int:
+    """Return how many threads stand side by side, for ``units`` of ``width`` results each.
+
+    Rows of single results begin between sectors of memory, which threads farther to the side read
+    again: more threads share more of them, where few are then without results.
+    """
+    side = min(SIDE, at_least(units), threads)
+    while width == 1 and 2 * side <= min(BROAD, threads) and -units % (2 * side) * 8 <= units:
+        side *= 2
+    return side
 
 
 def at_most(n: int) -> int:

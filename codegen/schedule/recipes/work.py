@@ -11,27 +11,27 @@ from didyma.codegen.lower.affine import Poly
 from didyma.codegen.options import Options
 from didyma.codegen.schedule import (
     folds,
+    groups,
     matmul,
     meeting,
     row_threads,
     row_wide,
     rows,
     running,
-    split,
     transpose,
 )
 from didyma.codegen.schedule.folds import FoldNest
+from didyma.codegen.schedule.groups import Groups
 from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.meeting import Meeting
 from didyma.codegen.schedule.nest import Nest, NestFacts, nests
 from didyma.codegen.schedule.row_values import Values
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.running import Running
-from didyma.codegen.schedule.split import Groups
 from didyma.codegen.schedule.transpose import Turned
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
-from didyma.refimpl.ir.loop import Atomic, Expr, Fold, For, Let, Load, PrimFunc, Store, Var
+from didyma.refimpl.ir.loop import Atomic, Const, Expr, Fold, For, Load, PrimFunc, Store, Var
 from didyma.refimpl.ir.walk import expr_children, exprs
 
 NEAR = 4  # distance in elements between the reads of neighbouring threads
@@ -72,10 +72,15 @@ class Work:
     def row_shape(self) -> tuple[int, int]:
         """How many rows share a block, and the threads for each, by the model."""
         assert self.rows is not None
-        length, count = (self.facts.largest(e) for e in (self.rows.length, self.rows.nest.numel))
+        length, count = self._expected(self.rows.length), self.facts.largest(self.rows.nest.numel)
         kept = max(rows.live(*self.row_kept(1)), key=sum, default=list[int]())
         across, width = self.row_across, self.row_widths[0]
         return row_threads.shape(length, count, across, self.facts.options, width, kept)
+
+    def _expected(self, length: Expr) -> int:
+        """Return how many elements of a row to expect."""
+        is_open = not isinstance(length, Const)
+        return row_threads.expected(self.facts.largest(length), is_open=is_open)
 
     @cached_property
     def row_across(self) -> bool:
@@ -132,11 +137,8 @@ class Work:
     @cached_property
     def fold_rows(self) -> RowNest:
         """The terms of the fold as rows of which it is the only stage."""
-        fold = self.fold
-        assert fold is not None
-        stages: tuple[Let | Fold, ...] = (*fold.lets, fold.fold)
-        end = (fold.fold.body,)
-        return RowNest(fold.nest, stages, fold.ks, fold.extents, None, end)
+        assert self.fold is not None
+        return groups.as_row(self.fold)
 
     @cached_property
     def fold_widths(self) -> tuple[int, ...]:
@@ -144,10 +146,17 @@ class Work:
         return row_wide.widths(self.facts, self.fold_rows)
 
     @cached_property
+    def fold_shape(self) -> tuple[int, int]:
+        """How many results share a block, and the threads for each, by the model."""
+        assert self.fold is not None
+        length, width = self._expected(self.fold.length), self.fold_widths[0]
+        return row_threads.fold_shape(length, self.results, self.facts.options, width)
+
+    @cached_property
     def fold_groups(self) -> Groups | None:
         """What a thread may load together of the terms of the fold; None if there is nothing."""
         assert self.fold is not None
-        return split.groups(self.facts, self.fold, self.reads_along)
+        return groups.find(self.facts, self.fold, self.reads_along)
 
     @cached_property
     def length(self) -> int:

@@ -22,7 +22,8 @@ from didyma.tracer.tracing import Program
 from tests.codegen.row_programs import softmax
 
 SM_90A = Options(target="sm_90a")
-ROWS, OPEN = dd.dim("rows", 0, 9), dd.dim("n", 0, 400)
+SPLIT = SM_90A.changed({"kernels.split": 64})
+ROWS, OPEN, LONG = dd.dim("rows", 0, 9), dd.dim("n", 0, 400), dd.dim("n", 0, 9000)
 
 
 def sums(x: dd.Tensor) -> dd.Tensor:
@@ -80,13 +81,20 @@ CASES = {
     "i8": Case(sums, (dd.i8[5, 333],), ("row",)),
     "argmax": Case(places, (dd.f32[6, 67],), ("row",)),
     "one row": Case(dd.sum, (dd.f32[1003],), ("full",)),
+    "one row, shared": Case(dd.sum, (dd.f32[10003],), ("split",)),
+    "rows, shared": Case(sums, (dd.bf16[3, 5003],), ("split",)),
+    "slice, shared": Case(from_second, (dd.f32[2, 4999],), ("split",)),
+    "length open, shared": Case(sums, (dd.bf16[3, LONG],), ("split",)),
+    "argmax, shared": Case(places, (dd.f32[2, 5003],), ("split",)),
 }
 
 
 def points(p: Program, recipe: str) -> list[tuple[str, Point]]:
     """Return the points of a recipe that take most at once: of few threads, and of many."""
-    ((name, loops),) = compile(p.module, SM_90A, until="lower").loops.items()
-    found = [x for (x,) in dispatch.points(loops, SM_90A) if x.recipe == recipe]
+    ((name, loops),) = compile(p.module, SPLIT, until="lower").loops.items()
+    found = [x for (x,) in dispatch.points(loops, SPLIT) if x.recipe == recipe]
+    if recipe == "split":
+        return [(name, found[0]), (name, found[1])]
     most = max(x.table["wide"] for x in found)
     wide = sorted((x for x in found if x.table["wide"] == most), key=lambda x: x.table["lanes"])
     assert most > 1
@@ -97,7 +105,7 @@ def points(p: Program, recipe: str) -> list[tuple[str, Point]]:
 def test_rows_agree_at_every_level(name: str, recipe: str) -> None:
     p = program(CASES[name].function, *CASES[name].types)
     for function, point in points(p, recipe):
-        options = SM_90A.changed({"kernels.choices": f"{function}: {point}"})
+        options = SPLIT.changed({"kernels.choices": f"{function}: {point}"})
         for kernels in compile(p.module, options, until="schedule").kernels.values():
             for k in kernels:
                 assert isinstance(k, PrimFunc)
@@ -110,7 +118,7 @@ def traffic(f: Callable[..., Any], *shape: int, recipe: str) -> Traffic:
     p = program(f, dd.f32[shape])
     found = Traffic()
     ((name, point), _) = points(p, recipe)
-    options = SM_90A.changed({"kernels.choices": f"{name}: {point}"})
+    options = SPLIT.changed({"kernels.choices": f"{name}: {point}"})
     rng = np.random.default_rng(0)
     dd.compile(p, engine=Simt(traffic=found), options=options)(
         rng.standard_normal(shape, np.float32)
@@ -142,6 +150,15 @@ def test_sums_of_rows_read_them_by_as_few_accesses_as_can_be(length: int) -> Non
     t = traffic(sums, 7, length, recipe="row")
     assert (t.read.total(), t.written.total()) == (7 * length * 4, 7 * 4)
     assert t.accesses.total() == least_accesses(7, length) + 7
+
+
+@pytest.mark.parametrize("length", [5000, 5001, 5002, 5003])
+def test_shared_rows_are_read_by_as_few_accesses_as_can_be(length: int) -> None:
+    t = traffic(sums, 3, length, recipe="split")
+    parts = t.written.total() // 4 - 3  # of which a second kernel makes three sums
+    assert t.read.total() == 4 * (3 * length + parts)
+    assert parts > 3
+    assert t.accesses.total() == least_accesses(3, length) + 2 * parts + 3
 
 
 @pytest.mark.parametrize(
