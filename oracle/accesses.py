@@ -2,7 +2,7 @@
 
 Each loop around an access is an axis of an array, so that one array holds the element that is
 touched in every iteration.  Conditions and indices that depend on data are not evaluated: the
-condition counts as true, and such an index may be any element.
+condition counts as true, and such an index may be any element; on an axis of one element it is 0.
 """
 
 from __future__ import annotations
@@ -75,12 +75,15 @@ class ElementAccess:
     conditions: tuple[Array, ...]
 
 
-def accesses(body: Stmt, buffers: frozenset[str], env: Mapping[str, int]) -> list[ElementAccess]:
+Shapes: TypeAlias = Mapping[str, Sequence[int]]  # of buffers, by name
+
+
+def accesses(body: Stmt, shapes: Shapes, env: Mapping[str, int]) -> list[ElementAccess]:
     """Return the accesses to buffers of a statement without calls, at sizes ``env``."""
-    nest = _measure(body, buffers, dict(env))
+    nest = _measure(body, frozenset(shapes), dict(env))
     points = nest.points
     most = None if points <= MOST_POINTS else max(4, int(MOST_POINTS ** (1 / nest.depth)))
-    walk = _Collector(buffers, env, nest.depth, most)
+    walk = _Collector(shapes, env, nest.depth, most)
     walk.stmt(body, nest)
     return walk.found
 
@@ -127,9 +130,9 @@ class _Collector:
     """Collects the accesses of a statement, with the loops and conditions around each."""
 
     def __init__(
-        self, buffers: frozenset[str], env: Mapping[str, int], depth: int, most: int | None
+        self, shapes: Shapes, env: Mapping[str, int], depth: int, most: int | None
     ) -> None:
-        self.buffers = buffers
+        self.shapes = shapes
         self.env: dict[str, Value] = dict(env)
         self.depth = depth
         self.most = most  # iterations of each loop
@@ -140,14 +143,19 @@ class _Collector:
 
     def access(self, buffer: str, index: Sequence[Expr] | None, *, writes: bool) -> None:
         self.position += 1
-        if buffer not in self.buffers:
+        if buffer not in self.shapes:
             return
-        at = None if index is None else [evaluate(i, self.env) for i in index]
+        at = None if index is None else self.place(index, self.shapes[buffer])
         known = None
         if at is not None and all(i is not None for i in at):
             known = tuple(np.asarray(i) for i in at)
         loops, conditions = tuple(self.loops), tuple(self.conditions)
         self.found.append(ElementAccess(self.position, buffer, writes, known, loops, conditions))
+
+    def place(self, index: Sequence[Expr], shape: Sequence[int]) -> list[Value]:
+        """Return the index on each axis; one that depends on data is 0 where only 0 is inside."""
+        at = (evaluate(i, self.env) for i in index)
+        return [0 if i is None and n == 1 else i for i, n in zip(at, shape, strict=True)]
 
     def under(self, cond: Expr, run: Callable[[], None], *, holds: bool = True) -> None:
         """Collect the accesses under a condition, or with ``holds=False`` under its negation."""

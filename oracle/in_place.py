@@ -35,7 +35,8 @@ def interference(k: PrimFunc, output: str, operand: str, env: Mapping[str, int])
     loop are compared.
     """
     buffers = {b.name: b for b in k.params}
-    found = accesses(written_out(expand(k)).body, frozenset((output, operand)), env)
+    shapes = {n: dims.values(buffers[n].shape, env) for n in (output, operand)}
+    found = accesses(written_out(expand(k)).body, shapes, env)
     unit = math.gcd(buffers[output].dtype.nbytes, buffers[operand].dtype.nbytes)
     for store in (a for a in found if a.writes and a.buffer == output):
         for load in (a for a in found if not a.writes and a.buffer == operand):

@@ -85,6 +85,14 @@ def test_which_thread_reads_and_when(body: str, why: str) -> None:
     assert interference(written(body), "y0", "x0", {}) == why
 
 
+@pytest.mark.parametrize(("rows", "why"), [(1, ""), (2, THREADS)])
+def test_on_an_axis_of_one_element_every_place_is_the_same(rows: int, why: str) -> None:
+    text = f"""primfunc @k(x0: i32[{rows}, 4], at: i64[4], y0: i32[{rows}, 4]) writes (y0) {{
+      for i in {rows} parallel {{ for j in 4 parallel {{ y0[i, j] = x0[at[j], j] }} }}
+    }}"""
+    assert interference(parse_loop(text)[0], "y0", "x0", {}) == why
+
+
 def test_nobody_is_accused_whom_the_laws_allow() -> None:
     """The proof that the laws ask for is strict: what it allows has disjoint addresses."""
     allowed = 0
