@@ -113,7 +113,7 @@ def _space(work: Work) -> Space:
     return {
         "lanes": powers(1, threads),
         "side": (1,) if work.reads_along else powers(1, min(threads, at_least(work.results))),
-        "loads": (1, 2, 4, 8),
+        "loads": (1, 2, 4, 8, 16),
         "parts": powers(1, min(PARTS, most)),
     }
 
