@@ -181,4 +181,11 @@ FAULTS: tuple[Fault, ...] = (
         "laws=Laws(commutative=True, neutral=(Neutral(0, NUMBERS),)),",
         ("passes",),
     ),
+    Fault(
+        "a part of an input read from its start",
+        "codegen/layouts/module.py",
+        "starts, steps = tuple(s.start for s in layout)",
+        "starts, steps = tuple(0 for s in layout)",
+        ("layouts",),
+    ),
 )
