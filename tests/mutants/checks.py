@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from random import Random
 from typing import Any, TypeAlias
 
@@ -21,13 +21,14 @@ from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import conform, corpus_files, levels
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.graphs import Graphs
+from didyma.fuzz.domains.passes import Passes
 from didyma.fuzz.domains.registry import DOMAINS, Setup
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.steering.meter import EACH, FREE, Key, Wish
 from didyma.oracle import conformance
 from didyma.oracle.conformance import calls
 from didyma.refimpl.ir.expr import ZERO
-from tests.mutants import faulty
+from tests.mutants import faulty, unit_tests
 
 VARIED, VARIANTS = "variants on host", "kernels.variants"
 # Of the case of an index: the level, kind and message of its first finding, or None; or, of what
@@ -71,8 +72,9 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
     They are the corpus, the campaigns of every domain that ``didyma fuzz`` has, those with engines
     on each of two, one on graphs with control flow alone, one on graphs whose kernels have
     variants, kernels with faults, and the conformance suite.
-    The campaign on graphs on ``host`` has so many programs.  Last, the decisions of compiles: a
-    rewrite or schedule that is no longer found leaves programs right.
+    The campaign on graphs on ``host`` has so many programs.  Then, the files of tests of codegen;
+    last, the decisions of compiles: a rewrite or schedule that is no longer found leaves programs
+    right.
     """
     alone = [e for e in DOMAINS.values() if e.alone]
     others = [e for e in DOMAINS.values() if not e.alone]
@@ -90,6 +92,7 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
         campaign("control flow", Graphs(("host",), controlled=1), seed, programs // 4),
         campaign(VARIED, Varied(("host",)), seed, programs // 4),
         conforms("simt", suite, share=7),
+        Check(unit_tests.NAME, len(unit_tests.every()), unit_tests.start),
         Check("decisions", 2 * programs, partial(_decisions, seed), weight=4),
     )  # fmt: skip
 
@@ -125,7 +128,8 @@ def drawer(domain: Domain[Any], seed: int) -> Callable[[int], Any]:
     """Return what draws the cases of a domain by index, those that can be steered with wishes.
 
     A campaign wishes for what was covered least so far.  Here nothing is known of earlier cases: in
-    turn each motif has a wish, by chance, until it has none left.
+    turn each motif has a wish, by chance, until it has none left.  Of small graphs for passes
+    alone, the motifs with few wishes come first, as those around rewrite rules.
     """
     motifs: dict[str, list[Wish]] = {}
     for wish in domain.wanted():
@@ -134,7 +138,10 @@ def drawer(domain: Domain[Any], seed: int) -> Callable[[int], Any]:
         return partial(domain.draw, seed)
     for wishes in motifs.values():
         Random(seed).shuffle(wishes)
-    turns = [w for row in zip_longest(*motifs.values()) for w in row if w is not None]
+    if isinstance(domain, Passes):
+        turns = list(chain(*sorted(motifs.values(), key=len)))
+    else:
+        turns = [w for row in zip_longest(*motifs.values()) for w in row if w is not None]
 
     def draw(index: int) -> Any:
         at = (index - index // FREE) * EACH  # one case in FREE has no wishes

@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants import checks as checking
-from tests.mutants import effects, equivalents, hunting, planting, reached, recording
+from tests.mutants import (
+    effects,
+    equivalents,
+    hunting,
+    planting,
+    reached,
+    recording,
+    unit_tests,
+)  # fmt: skip
 from tests.mutants.forking import Ended, Say, forked, limit_cpu
 from tests.mutants.hunting import Queue
 from tests.mutants.memory import page as memory
@@ -32,6 +40,9 @@ ROUNDS = (
     12  # times that a drawn program is judged, on other values and sizes, for a mutant of its text
 )
 TEXT_CHECKS = (checking.on("graphs", "host"), checking.on("graphs", "simt"))
+UNIT_TESTS = unit_tests.NAME
+TESTED_LATE = 0.05  # of a mutant's time: what each other check may use before tests are run
+PATIENCE = 600.0  # seconds that a child may say nothing, on a loaded machine
 FEW = 8  # targets for which nothing is recorded
 RECORDED = ROOT / "build" / "mutants"  # where records are kept, by a hash of the sources
 TEXTS = 120  # drawn programs whose kernels are mutated
@@ -81,10 +92,11 @@ class Engine:
 
     def bounds(self) -> hunting.Bounds:
         """Return what a hunt is to know of the checks."""
-        slowest, grace = self.reached.slowest, self.plan.grace
+        slowest = {**self.reached.slowest, UNIT_TESTS: 2 * unit_tests.SECONDS}
         return hunting.Bounds(
-            self.plan.seconds, lambda check: slowest.get(check, 0.0) + grace, self.reached.lost
-        )
+            self.plan.seconds, lambda check: slowest.get(check, 0.0) + self.plan.grace,
+            self.reached.lost,
+        )  # fmt: skip
 
     # ---- before the first mutant
 
@@ -98,7 +110,8 @@ class Engine:
         self.checks = checking.checks(self.plan.seed, self.plan.programs, self.texts_of_suite)
         for ended in forked(["imports"], _note_imports, 1, idle=self.in_time):
             self.planter = planting.Planter(ended.said[0])
-        sizes = {c.name: c.cases for c in self.checks}
+        recorded = [c for c in self.checks if c.name != UNIT_TESTS]
+        sizes = {c.name: c.cases for c in recorded}
         self.reached = Reached(sizes)
         if targets <= FEW:
             return
@@ -106,7 +119,7 @@ class Engine:
         self.reached = (file and Reached.load(file)) or self.reached
         before = self.reached.spent
         recording.record(
-            self.reached, self.checks, self.plan.record * self.plan.jobs, self.plan.jobs,
+            self.reached, recorded, self.plan.record * self.plan.jobs, self.plan.jobs,
             self.in_time, partial(self.progress, "reach"),
         )  # fmt: skip
         if file and self.reached.spent > before:
@@ -143,7 +156,7 @@ class Engine:
             rest.remove(t)
             state.keep(Result(t.id, t.group, t.name, "survived", reason=t.stale))
             done += 1
-        for ended in forked(self._again(rest), work, self.plan.jobs, 100.0, self.in_time):
+        for ended in forked(self._again(rest), work, self.plan.jobs, PATIENCE, self.in_time):
             r = self.result(ended)
             m = ended.work.mutant
             if not self._confirmed(ended):
@@ -213,8 +226,12 @@ class Engine:
                 n: Queue([i for i in range(ROUNDS) if not w >> i & 1]) for n, w in wrong.items()
             }
         found = self.reached.queues(m, self.planter.at_import(m))
-        wanted = checking.of_levels(t.engine)
-        return {k: v for k, v in found.items() if not t.engine or k in wanted}
+        if t.engine:
+            wanted = checking.of_levels(t.engine)
+            return {k: v for k, v in found.items() if k in wanted}
+        if tests := [i for i in unit_tests.of(m.file) if not self.reached.is_wrong(UNIT_TESTS, i)]:
+            found[UNIT_TESTS] = Queue(tests, spent=TESTED_LATE * self.plan.seconds)
+        return found
 
     def result(self, ended: Ended[Target]) -> Result:
         """Return what came of a target."""

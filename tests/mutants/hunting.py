@@ -32,12 +32,14 @@ class Bounds:
 class Queue:
     """The cases of a check for a mutant: those known to execute it, and those that may.
 
-    ``share`` is the part of recorded cases that execute the mutant's function.
+    ``share`` is the part of recorded cases that execute the mutant's function.  The check counts as
+    having used ``spent`` seconds before.
     """
 
     known: Sequence[int]
     others: Sequence[int] = ()
     share: float = 1.0
+    spent: float = 0.0
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -105,6 +107,7 @@ class _Turn:
 
     def __post_init__(self) -> None:
         self.cases = self.queue.all
+        self.spent = self.queue.spent
 
     def rank(self) -> tuple[bool, float, int]:
         """Return by what checks are ordered; the least is next."""

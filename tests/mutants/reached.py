@@ -53,6 +53,10 @@ class Reached:
         self.findings.append(f"{check} {index}: {message}")
         self.wrong[check] = self.wrong.get(check, 0) | 1 << index
 
+    def is_wrong(self, check: str, index: int) -> bool:
+        """Return whether a case is wrong without any mutant."""
+        return bool(self.wrong.get(check, 0) >> index & 1)
+
     def queues(self, m: Mutant, imported: bool = False) -> dict[str, Queue]:
         """Return, by check, the cases recorded to execute a mutant's line, and those that may.
 

@@ -18,7 +18,7 @@ import pytest
 
 from didyma.fuzz.steering.meter import FREE, Key, Wish
 from didyma.refimpl.errors import DidymaError
-from tests.mutants import named
+from tests.mutants import named, unit_tests
 from tests.mutants.__main__ import main
 from tests.mutants.checks import Check, drawer
 from tests.mutants.engine import Engine, HuntPlan
@@ -107,6 +107,23 @@ def test_a_change_of_a_module_that_is_imported_late_is_planted(results: dict[str
 
 
 # ---- parts
+
+
+def run_unit_tests(file: Path, say: Say) -> None:
+    with mock.patch.object(unit_tests, "every", return_value=(file,)):
+        say(unit_tests.judge(0))
+
+
+def test_a_unit_test_that_fails_is_a_finding(tmp_path: Path) -> None:
+    bad, good, broken = (tmp_path / f"test_{name}.py" for name in ("bad", "good", "broken"))
+    good.write_text("def test_it():\n    pass\n")
+    bad.write_text("def test_it():\n    assert 1 == 2\n")
+    broken.write_text("import nothing_of_that_name\n")
+    ended = {e.work: e.said[-1] for e in forked([bad, good, broken], run_unit_tests, 2)}
+    assert ended[good] is None
+    assert ended[bad][:2] == ended[broken][:2] == ("tests", "test")
+    assert "test_bad.py::test_it" in ended[bad][2]
+    assert "nothing_of_that_name" in ended[broken][2]
 
 
 def work(what: str, say: Say) -> None:

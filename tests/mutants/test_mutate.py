@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.mutants import unit_tests
 from tests.mutants.checks import Check
 from tests.mutants.equivalents import Entry, load, reason, unmatched
 from tests.mutants.hunting import Queue
@@ -271,6 +272,27 @@ def test_a_mark_outside_functions_is_always_executed() -> None:
     mark.code(module)
     assert mark.take()
     assert mark.take()
+
+
+@pytest.mark.parametrize(
+    ("file", "tests"),
+    [
+        ("codegen/runtime/tinycc.py", "tests/codegen/runtime/"),
+        ("codegen/passes/algebra.py", "tests/codegen/passes/"),
+        ("codegen/select/race.py", "tests/codegen/select/test_race.py"),
+    ],
+)
+def test_the_tests_of_a_file_are_those_that_import_it_or_of_its_folder(
+    file: str, tests: str
+) -> None:
+    found = [unit_tests.every()[i].relative_to(ROOT).as_posix() for i in unit_tests.of(file)]
+    assert found[0].startswith(tests)
+    assert len({*found}) == len(found) <= unit_tests.MOST
+
+
+def test_what_has_no_tests_of_codegen_has_none() -> None:
+    assert unit_tests.of("codegen/emit/prelude/common.c") == ()
+    assert unit_tests.of("kernel text of program 3") == ()
 
 
 def test_lines_are_recorded_until_calls_bring_nothing_new() -> None:
