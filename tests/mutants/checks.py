@@ -30,6 +30,7 @@ from didyma.oracle.conformance import calls
 from didyma.refimpl.ir.expr import ZERO
 from tests.mutants import faulty, unit_tests
 
+FAST = "host-fast"
 VARIED, VARIANTS = "variants on host", "kernels.variants"
 # Of the case of an index: the level, kind and message of its first finding, or None; or, of what
 # finds nothing by itself, the decisions that the compiler made.
@@ -70,7 +71,7 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
     """Return the checks, the quickest first.
 
     They are the corpus, the campaigns of every domain that ``didyma fuzz`` has, those with engines
-    on each of two, one on graphs with control flow alone, one on graphs whose kernels have
+    on each of three, one on graphs with control flow alone, one on graphs whose kernels have
     variants, kernels with faults, and the conformance suite.
     The campaign on graphs on ``host`` has so many programs.  Then, the files of tests of codegen;
     last, the decisions of compiles: a rewrite or schedule that is no longer found leaves programs
@@ -89,6 +90,8 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
         *(campaign(on(e.name, "host"), e.make(Setup(("host",))), seed, programs) for e in others),
         *(campaign(on(e.name, "simt"), e.make(Setup(("simt",))), seed, programs // 2)
           for e in others),
+        *(campaign(on(e.name, FAST), e.make(Setup((FAST,))), seed, programs // 4) for e in others),
+        conforms(FAST, suite, share=7),
         campaign("control flow", Graphs(("host",), controlled=1), seed, programs // 4),
         campaign(VARIED, Varied(("host",)), seed, programs // 4),
         conforms("simt", suite, share=7),
