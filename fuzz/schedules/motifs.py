@@ -34,7 +34,7 @@ Motif: TypeAlias = Callable[[PrimFunc, random.Random], list[Step]]
 def motif(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return steps that belong together; none where the function has no place for any."""
     kinds: list[Motif] = [
-        *[spread] * 3, _pipelined, _moved, _bound, *[_joined] * 2, _turned_round, *[_named] * 2,
+        *[spread] * 3, _pipelined, moved, _bound, *[_joined] * 2, _turned_round, *[_named] * 2,
         *[_copied] * 2, _parted, *[nearer] * 3, *[swapped] * 3,
     ]  # fmt: skip
     if f.functions and chance.random() < 0.7:
@@ -92,7 +92,7 @@ def _pipelined(f: PrimFunc, chance: random.Random) -> list[Step]:
     return [stage, records.Pipeline(loop.var.name, "near", chance.choice((2, 3, 4)))]
 
 
-def _moved(f: PrimFunc, chance: random.Random) -> list[Step]:
+def moved(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return the step that computes a buffer where a loop reads it, or at its uses."""
     made = [s.buffer.name for s in stmts(f.body) if isinstance(s, Allocate) and s.buffer.shape]
     if not made:

@@ -107,7 +107,7 @@ class _Nests(Maker):
         parts = [self.nest() for _ in range(self.chance.choice((1, 1, 2, 2, 3)))]
         made = None
         if not sizes and self.chance.random() < 0.5:  # a value that a nest of its own computes
-            made = Buffer("t", self.dtype, tuple(self.sides), Scope.LOCAL)
+            made = self.temporary()
             fills = [self.fill(made) for _ in range(self.chance.choice((1, 1, 1, 1, 2)))]
             parts = [*fills, *parts, self.use(made)]
         body: Stmt = parts[0] if len(parts) == 1 else Block(tuple(parts))
@@ -122,6 +122,7 @@ class _Nests(Maker):
             (topic not in EXACT or reassociates)
             and (topic not in INEXACT or not reassociates)
             and (topic != "calls" or bool(self.called))
+            and (topic != "moved" or not (self.exact or dims.free(self.shape)))
         )
 
     def on(self, topic: Topic) -> PrimFunc:
@@ -138,6 +139,7 @@ class _Nests(Maker):
             "sums": (partial(places.summed, self), partial(places.product, self)),
             "threads": (self.updates, self.fold, self.folds),
             "calls": (self.written_out,),
+            "moved": (self.made_before,),
         }
         body = self.chance.choice(kinds[topic])(self.loop(), self.loop())
         if topic != "threads" and self.chance.random() < 0.2:
@@ -289,6 +291,14 @@ class _Nests(Maker):
         return self.callees.nest(kind, (i, j, self.loop()))
 
     # ---- a value that is made before it is used
+
+    def temporary(self) -> Buffer:
+        return Buffer("t", self.dtype, tuple(self.sides), Scope.LOCAL)
+
+    def made_before(self, i: Var, j: Var) -> Stmt:
+        """Return a value, what may write over that of which it is made, and its use."""
+        made = self.temporary()
+        return Allocate(made, Block((self.fill(made), self.stores(i, j), self.use(made))))
 
     def fill(self, made: Buffer) -> Stmt:
         i, j = self.loop(), self.loop()

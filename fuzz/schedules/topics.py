@@ -14,13 +14,13 @@ from typing import Literal, TypeAlias, get_args
 from didyma.codegen.schedule.steps import records
 from didyma.codegen.schedule.steps.loops import loops_of
 from didyma.codegen.schedule.steps.records import Step
-from didyma.fuzz.schedules.motifs import called, is_placed, nearer, spread, swapped
+from didyma.fuzz.schedules.motifs import called, is_placed, moved, nearer, spread, swapped
 from didyma.fuzz.schedules.steps import is_update
 from didyma.refimpl.ir.loop import Allocate, Block, For, PrimFunc, Store
 from didyma.refimpl.ir.walk import exprs, stmts
 
 Topic: TypeAlias = Literal[
-    "order", "lanes", "ahead", "as one", "parts", "places", "sums", "threads", "calls"
+    "order", "lanes", "ahead", "as one", "parts", "places", "sums", "threads", "calls", "moved"
 ]
 TOPICS: tuple[Topic, ...] = get_args(Topic)
 EXACT: tuple[Topic, ...] = ("parts", "threads")  # whose steps reassociate
@@ -97,6 +97,6 @@ def _sums(f: PrimFunc, chance: random.Random) -> list[Step]:
 _STEPS: Mapping[Topic, Callable[[PrimFunc, random.Random], list[Step]]] = MappingProxyType(
     {
         "order": _ordered, "lanes": _lanes, "ahead": _ahead, "as one": _as_one, "parts": _parts,
-        "places": _placed, "sums": _sums, "threads": spread, "calls": called,
+        "places": _placed, "sums": _sums, "threads": spread, "calls": called, "moved": moved,
     }
 )  # fmt: skip
