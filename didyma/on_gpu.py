@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 from didyma.codegen.emit import wrapper
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime import driver
 from didyma.codegen.runtime.cuda import Cuda, CudaLoaded
 from didyma.codegen.runtime.device_array import DeviceArray, as_given, on_gpu
 from didyma.codegen.runtime.driver import DEFAULT
@@ -129,7 +130,8 @@ class Calls:
 
     def _in_other_order(self, library: Library, inputs: Sequence[AnyArray]) -> list[Any]:
         """Call the program that reads inputs as they lie, those of them that one can."""
-        given = self.strides.given(library, inputs)
+        known = driver.is_captured(library.stream())
+        given = self.strides.given(library, inputs, known=known)
         if given is None:
             return self._exchanged(inputs)
         other = None if given.compiled is None else self._other(given.compiled)

@@ -16,6 +16,7 @@ from didyma.refimpl.ir.graph import Param
 
 KEPT = 8  # variants of a program; inputs of still other layouts are copied
 _RECORDS = 64  # kinds of inputs that a program remembers
+_CAPTURED = "nothing is compiled while a stream is captured"
 _KINDS = f"calls have had inputs of {KEPT} other layouts"
 
 _placed = lru_cache(maxsize=1024)(Lies.placed)
@@ -55,8 +56,11 @@ class Strides:
     )
     _seen: dict[tuple[str, str, str], int] = field(default_factory=dict[tuple[str, str, str], int])
 
-    def given(self, library: Library, inputs: Sequence[Any]) -> Given | None:
-        """Return what a call takes, of arrays of a library; None where it must borrow them."""
+    def given(self, library: Library, inputs: Sequence[Any], *, known: bool) -> Given | None:
+        """Return what a call takes, of arrays of a library; None where it must borrow them.
+
+        With ``known`` nothing is compiled: inputs of layouts that calls have not had are copied.
+        """
         params = self.compiled.source.entry.params
         if len(params) != len(inputs):
             return None
@@ -72,7 +76,7 @@ class Strides:
                 whys[p.name] = place
             else:
                 places[p.name] = place
-        found = self._variant({name: place.layout for name, place in places.items()})
+        found = self._variant({name: p.layout for name, p in places.items()}, known=known)
         arrays = list[Any]()
         for p, x in zip(params, inputs, strict=True):
             at, why = places.get(p.name), whys.get(p.name) or found.refused.get(p.name, "")
@@ -83,10 +87,12 @@ class Strides:
             self._record(p.name, "" if at is None else show(at.layout), why)
         return Given(found.compiled, tuple(arrays))
 
-    def _variant(self, layouts: Mapping[str, Layout]) -> Variant:
+    def _variant(self, layouts: Mapping[str, Layout], *, known: bool) -> Variant:
         key = tuple(layouts.items())
         found = self._variants.get(key)
         if found is None:
+            if known:
+                return Variant(None, {}, dict.fromkeys(layouts, _CAPTURED))
             if len(self._variants) == KEPT:
                 return Variant(None, {}, dict.fromkeys(layouts, _KINDS))
             found = self._variants[key] = variant(self.compiled, self.options, layouts)

@@ -258,6 +258,19 @@ def test_so_many_layouts_are_compiled_and_no_more(gpu: Gpu, tmp_path: Path) -> N
     assert [not s.copied for s in exe.strided] == [True] * 8 + [False] * 2
 
 
+def test_nothing_is_compiled_while_a_stream_is_captured(gpu: Gpu, tmp_path: Path) -> None:
+    exe, y = compiled(mixed, engine(tmp_path)), put(gpu, np.ones((8, 12), np.float32))
+    x = put(gpu, np.random.default_rng(8).standard_normal((8, 16), np.float32))[:, :12]
+    want = None
+    for captured, copied in ((True, True), (False, False), (True, False)):
+        gpu.captured = captured
+        gpu.log.clear()
+        out = [a.values.tobytes() for a in exe(x, y)]
+        assert events(gpu, "contiguous") == ["contiguous"] * copied
+        assert want in (None, out)
+        want = out
+
+
 def test_constants_are_shared_by_programs_for_other_layouts(gpu: Gpu, tmp_path: Path) -> None:
     table = np.arange(12, dtype=np.float32)
 
