@@ -198,6 +198,12 @@ class KernelOptions(_Group):
     edges: int = _number(
         16, "wide accesses to a row from which on it is read so wherever it begins"
     )
+    held: int = _number(64, "elements of a row that a thread holds, at most")
+    online: int = _number(
+        32,
+        "elements that a thread takes at once where two folds of a row are done in one pass; 0:"
+        " never",
+    )
     wide_product: int = _number(
         8, "rows and columns from which on gathered tiles of a product are filled"
     )

@@ -52,7 +52,7 @@ class RowTraffic:
         _, lanes = row_threads.shape(length, count, across, self.options, width, nbytes)
         if isinstance(rows.length, int) and not across:
             lanes *= self.options.device.cluster  # several blocks may hold a row
-        turns = row_threads.turns(length, lanes, width)
+        turns = row_threads.turns(length, lanes, self.options, width)
         if turns is None:
             return not again
         return sum(row_threads.words(n, turns * width) for n in nbytes) <= row_threads.KEPT

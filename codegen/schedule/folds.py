@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.lower.scalar import identity
 from didyma.codegen.schedule.nest import Nest
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
+    Allocate,
     Block,
     Buffer,
     Const,
@@ -111,6 +112,18 @@ def loaded(buffers: Iterable[Buffer], index: tuple[Expr, ...] = ()) -> tuple[Loa
     return tuple(Load(b.name, index, b.dtype) for b in buffers)
 
 
+def started(s: Fold, into: Sequence[Buffer]) -> list[Stmt]:
+    """Return the stores of what the accumulators of a fold start from."""
+    return [Store(b.name, (), a.start) for a, b in zip(s.accs, into, strict=True)]
+
+
+def allocated(buffers: Sequence[Buffer], body: Stmt) -> Stmt:
+    """Return a statement inside the allocations of buffers."""
+    for b in reversed(buffers):
+        body = Allocate(b, body)
+    return body
+
+
 def merged(s: Fold, mine: Sequence[Load], other: Sequence[Expr], names: Names) -> Stmt:
     """Return the statement that merges the results of another part into those of one."""
     assert s.merger is not None
@@ -169,3 +182,18 @@ def copied(s: Stmt, names: Names) -> Stmt:
             )
         case _:
             return map_stmt(s, lambda e: freshened(e, names), lambda b: copied(b, names))
+
+
+def with_loads(s: Stmt, new: Callable[[Load], Load | None]) -> Stmt:
+    """Replace those loads for which there is a new one."""
+
+    def on_expr(e: Expr) -> Expr:
+        if isinstance(e, (Var, Const)):
+            return e
+        found = new(e) if isinstance(e, Load) else None
+        return map_expr(on_expr, e) if found is None else found
+
+    def on_stmt(b: Stmt) -> Stmt:
+        return map_stmt(b, on_expr, on_stmt)
+
+    return on_stmt(s)

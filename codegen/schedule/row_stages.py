@@ -10,32 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 
-from didyma.codegen.schedule import row_wide
-from didyma.codegen.schedule.folds import copied, loaded
-from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, same, tail
+from didyma.codegen.schedule.folds import allocated, copied, loaded, started, with_loads
+from didyma.codegen.schedule.nest import NestFacts, guarded, let_all, same, tail
+from didyma.codegen.schedule.online import Online, taken
 from didyma.codegen.schedule.row_wide import Wide
 from didyma.codegen.schedule.rows import (
     Pick,
     RowNest,
-    kept_loads,
     picks,
     renamed,
     sure_loads,
-    turns_of,
     written_out,
 )
 from didyma.codegen.schedule.team import Team
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
-    RANK,
     Allocate,
     AttrStmt,
     Barrier,
-    Binary,
     Block,
     Buffer,
-    Const,
+    Cast,
     Expr,
     Fold,
     For,
@@ -43,98 +40,33 @@ from didyma.refimpl.ir.loop import (
     Let,
     Load,
     LoopKind,
-    PrimFunc,
     Scope,
     Stmt,
     Store,
     Var,
 )
+from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.unfold import folded_into
-from didyma.refimpl.ir.walk import map_expr, map_stmt, substitute
+from didyma.refimpl.ir.walk import map_stmt, substitute
 
 UNROLLED = 4  # turns of a loop that are written out, so that as many loads are on their way
 
 
 @dataclass(frozen=True, slots=True)
-class Threads:
-    """``lanes`` threads for each row, ``groups`` rows in a block, ``wide`` neighbours at once.
+class OnePass:
+    """Two folds in one pass: each thread corrects its part of the second every so many turns."""
 
-    With ``across``, neighbouring threads have neighbouring rows, else elements of one.  Each of the
-    ``blocks`` of a cluster has such threads for the same rows.
-    """
-
-    groups: int
-    lanes: int
-    wide: int
-    across: bool = False
-    blocks: int = 1
-
-
-def scheduled(
-    facts: NestFacts,
-    rows: RowNest,
-    threads: Threads,
-    loads: Mapping[Load, Sequence[int]] | None,
-    name: str = "rows",
-) -> PrimFunc:
-    """Schedule threads for rows.
-
-    They hold their elements of a row, as far as registers do, of the ``loads`` of its stages; with
-    None each stage loads them again, in a loop.
-    """
-    groups, lanes, width = threads.groups, threads.lanes, threads.wide
-    fresh = facts.names.fresh
-    block, group, lane, row = (Var(fresh(n)) for n in ("bx", "group", "lane", "row"))
-    count = rows.nest.numel
-    exists = tail(row, count, groups)
-    rank = Var(fresh("rank")) if threads.blocks > 1 else None
-    team = Team(facts, group, lane, groups, lanes, threads.across, threads.blocks, rank)
-    turns = None if loads is None else turns_of(facts, rows, team.threads, width)
-    wide = row_wide.of(facts, rows, width)
-    edges = 0 if wide.edges is None else -(-wide.edges.most // team.threads)
-    held = (turns or 0) * width + edges
-    kept = {
-        x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, (held,), Scope.LOCAL)
-        for x in (() if loads is None else kept_loads(facts, rows, team.threads, width, loads))
-    }
-    stages = _Stages(team, rows, wide, turns, edges, kept)
-    body = stages.write(rows.stages, exists)
-    for x in rows.values:
-        body = Allocate(Buffer(x.name, x.dtype, (held,), Scope.LOCAL), body)
-    if rank is not None:  # every block has begun before another gives it something
-        body = Block((Barrier(Scope.CLUSTER), *_items(body)))
-    if kept:
-        fill = stages.over(partial(_filled, kept), exists, at_once=True)
-        body = Block((fill, *_items(body)))
-        for b in reversed(kept.values()):
-            body = Allocate(b, body)
-    body = let_all({} if wide.edges is None else wide.edges.lets, body)
-    # A thread beyond the last row sees that row's scalars, and none of its elements.
-    at = Var(fresh("at")) if exists else row
-    last = Binary("min", row, ix.sub(count, ix.ONE))
-    index = dict(zip(rows.nest.index, ix.unflatten(at, rows.nest.extents), strict=True))
-    body = let_all({**({at: last} if exists else {}), **index}, body)
-    body = Let(row, ix.add(ix.mul(block, ix.index(groups)), group), body)
-    axes = [(lane, lanes), (group, groups)]
-    for axis, (v, n) in zip("xy", axes[::-1] if team.across else axes, strict=True):
-        body = bound(v, ix.index(n), f"threadIdx.{axis}", body)
-    for t in (t for t in reversed(stages.tiles) if t.scope is Scope.SHARED):
-        body = Allocate(t, body)
-    if rank is not None:
-        body = bound(rank, ix.index(threads.blocks), RANK, body)
-    for t in (t for t in reversed(stages.tiles) if t.scope is Scope.CLUSTER):
-        body = Allocate(t, body)
-    body = bound(block, ix.ceildiv(count, ix.index(groups)), "blockIdx.x", body)
-    return facts.kernel(body, name, stages.wide.buffers)
+    online: Online
+    turns: int
 
 
 @dataclass(slots=True)
-class _Stages:
+class Stages:
     """Writes the stages of a row for one thread; ``tiles`` are the shared buffers they use.
 
     A thread takes elements of a row in ``turns``, one after another; None if their number is not
     fixed.  Then it takes those at the edges of the row one by one, in ``edges`` turns.  ``kept``
-    are registers for what loads give.
+    are registers for what loads give.  With ``before`` these turns follow others.
     """
 
     team: Team
@@ -143,6 +75,8 @@ class _Stages:
     turns: int | None
     edges: int
     kept: dict[Load, Buffer]
+    once: OnePass | None = None
+    before: Expr | None = None
     tiles: list[Buffer] = field(default_factory=list[Buffer])
 
     @property
@@ -158,23 +92,112 @@ class _Stages:
             case Let(var, value):
                 return Let(var, self.wide.flat_expr(value), self.write(stages[1:], exists))
             case Fold() as fold:
+                at = len(self.rows.stages) - len(stages)
+                if self.once is not None and at == self.once.online.first:
+                    return self._both(self.once, fold, stages[1:], exists)
                 return self._fold(fold, stages[1:], exists)
 
     def _fold(self, s: Fold, later: Sequence[Let | Fold], exists: list[Expr]) -> Stmt:
+        mine = self._mine(s)
+        step = self._leaving(self._step(s, mine), len(later))
+        part, rest = partial(self._over, step, exists), partial(self.write, later, exists)
+        return allocated(mine, self._met(s, mine, part, rest, started(s, mine)))
+
+    def _mine(self, s: Fold) -> list[Buffer]:
+        """Return a local buffer for each accumulator of a fold: a thread's part."""
         fresh = self.facts.names.fresh
-        mine = [Buffer(fresh(f"{a.var.name}_part"), a.var.dtype, (), Scope.LOCAL) for a in s.accs]
-        step = substitute(folded_into(s, loaded(mine), self.facts.names), renamed(s, self.rows))
+        return [Buffer(fresh(f"{a.var.name}_part"), a.var.dtype, (), Scope.LOCAL) for a in s.accs]
+
+    def _step(self, s: Fold, mine: Sequence[Buffer]) -> Stmt:
+        """Return what a fold does with an element."""
+        return substitute(folded_into(s, loaded(mine), self.facts.names), renamed(s, self.rows))
+
+    def _met(
+        self,
+        s: Fold,
+        mine: Sequence[Buffer],
+        part: Callable[[], Stmt],
+        rest: Callable[[], Stmt],
+        starts: Sequence[Stmt],
+    ) -> Stmt:
+        """Return the statements that make a thread's part of a fold, join parts, and the rest."""
         met = self.team.meet(s, mine)
         self.tiles += met.tiles
-        rest = self.write(later, exists)
+        body = rest()
         for a, x in reversed(list(zip(s.accs, met.results, strict=True))):
-            rest = Let(a.var, x, rest)
-        starts = [Store(b.name, (), a.start) for a, b in zip(s.accs, mine, strict=True)]
-        terms = self.over(partial(self._held, self.kept, self._leaving(step, len(later))), exists)
-        body: Stmt = Block((*starts, terms, *met.statements, rest))
-        for b in reversed(mine):
-            body = Allocate(b, body)
-        return body
+            body = Let(a.var, x, body)
+        return Block((*starts, part(), *met.statements, body))
+
+    def _both(
+        self, once: OnePass, a: Fold, later: Sequence[Let | Fold], exists: list[Expr]
+    ) -> Stmt:
+        """Return the statements of two folds in one pass, of lets between, and of the rest."""
+        o = once.online
+        *lets, b = later[: o.second - o.first]
+        assert isinstance(b, Fold)
+        first, second = self._mine(a), self._mine(b)
+        (x,), (y,) = loaded(first), loaded(second)
+        shift = Buffer(self.facts.names.fresh("shift_part"), x.dtype, (), Scope.LOCAL)
+        (now,) = loaded([shift])
+        correct = Store(y.buffer, (), o.corrected(y, self._taken(None, x.dtype), now, o.asked))
+
+        def rest() -> Stmt:
+            return self.write(later[o.second - o.first :], exists)
+
+        def joined() -> Stmt:
+            body = self._met(b, second, lambda: correct, rest, ())
+            for s in reversed(lets):
+                assert isinstance(s, Let)
+                body = Let(s.var, self.wide.flat_expr(s.value), body)
+            return body
+
+        def parts() -> Stmt:
+            start = Store(shift.name, (), a.accs[0].start)
+            loop = self._parts(once, (a, b), (x, y, now), exists)
+            return Block((*started(b, second), start, loop))
+
+        return allocated(
+            (*first, *second, shift), self._met(a, first, parts, joined, started(a, first))
+        )
+
+    def _parts(
+        self, once: OnePass, folds: tuple[Fold, Fold], mine: Sequence[Load], exists: list[Expr]
+    ) -> Stmt:
+        """Return the loop over a thread's elements for two folds, some turns at a time.
+
+        ``mine`` is where it has its part of each, and the shift of the second.
+        """
+        fresh, names, o = self.facts.names.fresh, self.facts.names, once.online
+        (x, y, now), (a, b), turn = mine, folds, Var(self.facts.names.fresh("turn"))
+        steps = substitute(a.step, renamed(a, self.rows)), o.step
+        size = once.turns * self.wide.width
+        some = {
+            e: Buffer(fresh(f"{e.buffer}_some"), e.dtype, (size,), Scope.LOCAL)
+            for e in sorted(
+                {*sure_loads(self.facts, self.rows, Block(steps))}, key=attrgetter("buffer")
+            )
+        }
+        before = ix.mul(turn, ix.index(once.turns))
+        these = replace(self, turns=once.turns, kept=some, before=before)
+        fill = [these.over(partial(filled, some), exists, at_once=True)] if some else []
+        first = these._over(folded_into(replace(a, step=steps[0]), [x], names), exists)
+        second = these._over(folded_into(replace(b, step=o.step), [y], names), exists)
+        taken = [self._taken(n, x.dtype) for n in (before, ix.add(before, ix.index(once.turns)))]
+        correct = Store(y.buffer, (), o.corrected(y, taken[0], now, o.shift))
+        new = Block((correct, Store(now.buffer, (), o.shift), second))
+        body = Block((*fill, first, Let(o.shift, o.shifted(x, taken[1]), new)))
+        count = ix.ceildiv(ix.mul(*self.wide.units), ix.index(self.team.threads * once.turns))
+        return For(turn, count, allocated([*some.values()], body))
+
+    def _taken(self, turns: Expr | None, dtype: DType) -> Expr:
+        """Return how many elements a thread has taken after some turns; after all with None."""
+        units = ix.mul(*self.wide.units)
+        found = taken(units, self.team.place, self.team.threads, turns)
+        return Cast(ix.mul(found, ix.index(self.wide.width)), dtype)
+
+    def _over(self, s: Stmt, exists: list[Expr]) -> Stmt:
+        """Return a statement done for each element that a thread has, held ones from registers."""
+        return self.over(partial(self._held, self.kept, s), exists)
 
     def _leaving(self, step: Stmt, later: int) -> Stmt:
         """Return a stage, ``later`` stages and lets before the last, with the values it leaves."""
@@ -203,7 +226,7 @@ class _Stages:
             last += [Barrier(scope)] if table else []
             first = [ix.compare("eq", self.team.place, ix.ZERO), *exists]
             body = once[0] if len(once) == 1 else Block(once)
-            last.append(guarded(first, self.wide.flat(_with(body, table.get))))
+            last.append(guarded(first, self.wide.flat(with_loads(body, table.get))))
         return last[0] if len(last) == 1 else Block(tuple(last))
 
     def _picked(self, pick: Pick, tile: str, position: Expr) -> Stmt:
@@ -232,8 +255,10 @@ class _Stages:
         places = zip((*new[:-1], part), ix.unflatten(unit, wide.units), strict=True)
         body = let_all(dict(places), substitute(body, names))
         units = ix.mul(*wide.units)
-        body = guarded([*conds, *tail(unit, units, team.threads)], body)
-        body = Let(unit, ix.add(ix.mul(turn, ix.index(team.threads)), team.place), body)
+        together = team.threads * (1 if self.before is None else self.turns or 1)
+        body = guarded([*conds, *tail(unit, units, together)], body)
+        now = turn if self.before is None else ix.add(self.before, turn)
+        body = Let(unit, ix.add(ix.mul(now, ix.index(team.threads)), team.place), body)
         if self.turns is not None:
             loop: Stmt = For(turn, ix.index(self.turns), body, LoopKind.UNROLLED)
         else:
@@ -280,7 +305,7 @@ class _Stages:
         }
         if not some:
             return loop(LoopKind.UNROLLED, one)
-        fill = loop(LoopKind.VECTORIZED, lambda v: _filled(some, v))
+        fill = loop(LoopKind.VECTORIZED, lambda v: filled(some, v))
         use = loop(LoopKind.UNROLLED, lambda v: self._held(some, one(v), v))
         body: Stmt = Block((fill, use))
         for b in reversed(some.values()):
@@ -302,29 +327,10 @@ class _Stages:
                 return replace(b, index=(place,))
             return map_stmt(b, same, left)
 
-        return left(_with(s, held)) if values else _with(s, held)
+        return left(with_loads(s, held)) if values else with_loads(s, held)
 
 
-def _filled(some: Mapping[Load, Buffer], place: Expr) -> Stmt:
+def filled(some: Mapping[Load, Buffer], place: Expr) -> Stmt:
     """Return the statement that loads what local buffers hold of an element."""
     stores = tuple(Store(b.name, (place,), x) for x, b in some.items())
     return stores[0] if len(stores) == 1 else Block(stores)
-
-
-def _with(s: Stmt, new: Callable[[Load], Load | None]) -> Stmt:
-    """Replace those loads for which there is a new one."""
-
-    def on_expr(e: Expr) -> Expr:
-        if isinstance(e, (Var, Const)):
-            return e
-        found = new(e) if isinstance(e, Load) else None
-        return map_expr(on_expr, e) if found is None else found
-
-    def on_stmt(b: Stmt) -> Stmt:
-        return map_stmt(b, on_expr, on_stmt)
-
-    return on_stmt(s)
-
-
-def _items(s: Stmt) -> tuple[Stmt, ...]:
-    return s.body if isinstance(s, Block) else (s,)

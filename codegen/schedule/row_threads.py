@@ -11,7 +11,6 @@ from didyma.codegen.schedule.nest import WIDE
 LANES = 8  # threads to a row, at least, if it has as many elements to take
 BUSY = 1 << 16  # threads that keep a device busy; fewer rows get more threads each
 KEPT = 64  # registers of a thread that may hold elements of the row
-MOST = 64  # elements of a row that a thread holds at most
 TURNS = 32  # those that it takes one by one, if it holds them
 HELD = 32  # those that it holds where nothing asks for more threads or fewer
 LONGEST = 1 << 14  # elements of a row that a block holds, where another has room beside it
@@ -87,7 +86,7 @@ def suits(length: int, groups: int, lanes: int, width: int, options: Options) ->
     Not if its threads hold much, or take a whole multiprocessor: then none computes while others
     load.
     """
-    found, target = turns(length, lanes, width), options.device
+    found, target = turns(length, lanes, options, width), options.device
     room = lanes <= target.warp or groups * lanes * 2 <= target.threads
     return found is not None and found * width <= HELD and room
 
@@ -124,10 +123,11 @@ def _along(
     return lanes
 
 
-def turns(length: int, lanes: int, width: int = 1) -> int | None:
+def turns(length: int, lanes: int, options: Options, width: int = 1) -> int | None:
     """Return how often a thread takes ``width`` elements; None if they are too many to hold."""
     most = -(-(length // width) // lanes)
-    return most if most * width <= (TURNS if width == 1 else MOST) else None
+    held_ = options.kernels.held
+    return most if most * width <= (min(TURNS, held_) if width == 1 else held_) else None
 
 
 def widest(nbytes: int, length: int, divisor: int, options: Options) -> int:

@@ -56,7 +56,7 @@ class Values:
 
     facts: NestFacts
     rows: RowNest
-    numbers: _Numbers
+    numbers: Numbers
     parts: tuple[Stmt, ...]
     shared: tuple[Shared, ...]
     made: dict[tuple[Shared, ...], RowNest] = field(
@@ -66,7 +66,7 @@ class Values:
     @staticmethod
     def of(facts: NestFacts, rows: RowNest) -> Values:
         """Find what stages have in common that is worth registers."""
-        numbers, parts = _Numbers(), tuple(parts_of(rows))
+        numbers, parts = Numbers(), tuple(parts_of(rows))
         inputs, axes = frozenset(facts.func.inputs), frozenset(v.name for v in rows.axes)
         first = dict[int, int]()
         for stage, part in enumerate(parts):
@@ -145,7 +145,7 @@ def _live(values: Sequence[Shared]) -> list[int]:
 
 
 @dataclass(slots=True)
-class _Numbers:
+class Numbers:
     """Numbers of expressions, and by number: one without lets, its nodes, its operations.
 
     ``known`` has the numbers of expressions by identity, and holds these.
@@ -212,7 +212,7 @@ def _weight(e: Expr) -> int:
             return 1
 
 
-def _lets(numbers: _Numbers, part: Stmt) -> dict[str, Expr]:
+def lets_of(numbers: Numbers, part: Stmt) -> dict[str, Expr]:
     """Give the lets of a stage the numbers of what they stand for."""
     found = dict[str, Expr]()
     for s in stmts(part):
@@ -226,9 +226,9 @@ def _roots(part: Stmt) -> Iterator[Expr]:
     return (e for s in stmts(part) if not isinstance(s, Let) for e in stmt_exprs(s))
 
 
-def _certain(numbers: _Numbers, part: Stmt) -> Iterator[int]:
+def _certain(numbers: Numbers, part: Stmt) -> Iterator[int]:
     """Yield the numbers of what a stage surely computes."""
-    lets, todo, seen = _lets(numbers, part), list(_roots(part)), set[int]()
+    lets, todo, seen = lets_of(numbers, part), list(_roots(part)), set[int]()
     while todo:
         e = todo.pop()
         if isinstance(e, Var):
@@ -239,9 +239,9 @@ def _certain(numbers: _Numbers, part: Stmt) -> Iterator[int]:
             todo += certain_children(e)
 
 
-def _again(numbers: _Numbers, part: Stmt, known: set[int]) -> Iterator[int]:
+def _again(numbers: Numbers, part: Stmt, known: set[int]) -> Iterator[int]:
     """Yield the largest values of a stage that are known from an earlier one."""
-    lets, todo, seen = _lets(numbers, part), list(_roots(part)), set[int]()
+    lets, todo, seen = lets_of(numbers, part), list(_roots(part)), set[int]()
     while todo:
         e = todo.pop()
         if isinstance(e, Var):

@@ -173,7 +173,7 @@ def _variables_along(rows: RowNest) -> set[str]:
 
 def turns_of(facts: NestFacts, rows: RowNest, lanes: int, width: int) -> int | None:
     """Return how often a thread takes ``width`` elements; None if registers do not hold them."""
-    return row_threads.turns(facts.largest(rows.length), lanes, width)
+    return row_threads.turns(facts.largest(rows.length), lanes, facts.options, width)
 
 
 def stage_loads(facts: NestFacts, rows: RowNest) -> Mapping[Load, tuple[int, ...]]:

@@ -128,6 +128,7 @@ _LOW: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "graph.outputs": (1, 2, 8), "kernels.full": (4, 16, 64), "kernels.few": (4, 16),
         "kernels.split": (4, 16, 64), "kernels.edges": (1, 2),
         "kernels.short": (0, 2, 4), "kernels.chain": (2, 4, 8), "kernels.unroll": (0, 2, 64),
+        "kernels.held": (0, 0, 2), "kernels.online": (0, 1, 2, 4),
         "kernels.wide_product": (1, 2), "kernels.gathered": (2, 4), "memory.embedded": (0, 64),
     }
 )  # fmt: skip

@@ -15,7 +15,7 @@ from didyma.fuzz.steering.sketch import Sketch
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import attrs as freeze
-from didyma.refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ir.types import FLOATS, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
 KINDS = (
@@ -30,12 +30,16 @@ _SHAPES: tuple[tuple[Dim, ...], ...] = (
 )  # fmt: skip
 _CENTRES = ("subtract", "subtract", "divide", "multiply")
 _STEPS = ("exp", "square", "multiply", "abs", "sqrt", "negative")
+_PAIRS = (("max", "exp", "sum"), ("mean", "square", "sum"), ("mean", "square", "mean"))
 SPECIAL = 3  # one of so many arrays has rows of special values
 
 
 def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     """Draw a fold of rows, what reads it with the rows, another fold, and what reads that."""
     s.changes |= {OPTION: True, "kernels.edges": s.c.pick((1, 16))}
+    if kind == "once":
+        _once(s)
+        return
     shared = [d for d in OPS[first].dtypes if d in OPS[second].dtypes]
     t = TensorType(s.dtype(shared or OPS[first].dtypes), _shape(s))
     x = s.param(t)
@@ -73,6 +77,26 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
         _pick(s, last or y, axes)
     elif last is not None and s.c.chance(3):
         s.on(s.c.pick(UNARY), last)
+
+
+def _once(s: Sketch) -> None:
+    """Draw a softmax's sum or a variance of rows that no thread holds, in one pass or in two."""
+    s.changes |= {"kernels.held": s.c.pick((0, 0, 2)), "kernels.online": s.c.pick((1, 2, 4, 8))}
+    first, step, second = s.c.pick(_PAIRS)
+    t = TensorType(s.dtype(FLOATS), _shape(s))
+    x = s.param(t)
+    if x is None:
+        return
+    if s.c.chance(2):
+        _make_special(s, x)
+    axes = (t.rank - 1,) if s.c.below(3) else _axes(s, t.rank)
+    kept = freeze({"axes": axes, "keepdims": True})
+    centre = s.apply(first, (x,), kept)
+    y = None if centre is None else s.apply("subtract", (x, centre))
+    y = None if y is None else s.on(step, y)
+    total = None if y is None else s.apply(second, (y,), kept)
+    if total is not None and s.c.chance(2):
+        s.apply(s.c.pick(_CENTRES), (s.c.pick((x, y or x)), total))
 
 
 def _shape(s: Sketch) -> tuple[Dim, ...]:

@@ -19,8 +19,8 @@ follows the IEEE values, and is the payload of what was chosen, or of the number
 | floor, ceil, trunc, round, floordiv | the whole number that IEEE yields | |
 | floormod, truncmod | x - n y, with the whole number n that IEEE yields | |
 
-Where an operand is infinite and IEEE yields a whole number (exp(-inf) = 0, 1 / inf = 0, tanh(inf)
-= 1), the payload is that number's (``LIMITED``).
+Where an operand is an infinity and IEEE yields a whole number (exp(-inf) = 0, 1 / inf = 0,
+tanh(inf) = 1), the payload is that number's (``LIMITED``); not where it is too large a number.
 """
 
 from __future__ import annotations
@@ -164,11 +164,15 @@ BINARY: dict[str, Callable[[Payload, Payload], Payload]] = {
 }
 
 
-def _limits(found: Payload, operands: Sequence[Value], result: Value) -> Payload:
-    """Give results of infinite operands that are whole numbers the payloads of those."""
-    infinite = np.isinf(operands[0])
-    for x in operands[1:]:
-        infinite = infinite | np.isinf(x)
+def _limits(found: Payload, operands: Sequence[tuple[Payload, Value]], result: Value) -> Payload:
+    """Give results of infinite operands that are whole numbers the payloads of those.
+
+    An operand with a payload is no infinity but a number too large for its dtype, which another
+    order of operations may never meet.
+    """
+    infinite: Value = np.False_
+    for p, x in operands:
+        infinite = infinite | (np.isinf(x) & (p == UNKNOWN))
     if not infinite.any():
         return found
     exact = infinite & np.isfinite(result) & (np.rint(result) == result)
@@ -185,7 +189,7 @@ def unary(name: str, payload: Payload, value: Value, result: Value) -> Payload:
     if name == "abs":
         return ring.where(np.signbit(value), ring.negate(payload), payload)
     found = SMOOTH[name](payload)
-    return _limits(found, [value], result) if name in LIMITED else found
+    return _limits(found, [(payload, value)], result) if name in LIMITED else found
 
 
 def extreme(largest: bool, p: Payload, q: Payload, a: Value, b: Value) -> Payload:
@@ -222,7 +226,7 @@ def binary(name: str, p: Payload, q: Payload, a: Value, b: Value, result: Value)
             return remainder(p, q, a, b, result)
         case _:
             found = BINARY[name](p, q)
-            return _limits(found, [a, b], result) if name in LIMITED else found
+            return _limits(found, [(p, a), (q, b)], result) if name in LIMITED else found
 
 
 def intrinsic(

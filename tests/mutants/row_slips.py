@@ -11,7 +11,7 @@ def _slip(name: str, file: str, old: str, new: str, *levels: str) -> Fault:
 
 FAULTS: tuple[Fault, ...] = (
     _slip(
-        "registers of a row read before they are filled", "schedule/row_stages.py",
+        "registers of a row read before they are filled", "schedule/row_kernel.py",
         "body = Block((fill, *_items(body)))", "body = Block((*_items(body), fill))", "kernel",
     ),
     _slip(
@@ -88,18 +88,44 @@ FAULTS: tuple[Fault, ...] = (
         "body = substitute(wide.flat(inside(turn)), {old.name: new})", "kernel",
     ),
     _slip(
+        "a sum of exponentials that keeps its scale", "schedule/online.py",
+        'Binary("mul", total, factor))', "total)", "kernel",
+    ),
+    _slip(
+        "a part of a row of nothing but -inf that spoils the rest", "schedule/online.py",
+        "other = Select(none, Const(0.0, total.dtype), ", "other = Select(same, total, ", "kernel",
+    ),
+    _slip(
+        "squares of distances moved as if of one element", "schedule/online.py",
+        'Binary("mul", Binary("mul", far, count), far)', 'Binary("mul", far, far)', "kernel",
+    ),
+    _slip(
+        "squares of distances moved as if of elements to come, too", "schedule/row_stages.py",
+        "o.corrected(y, taken[0], now, o.shift)", "o.corrected(y, taken[1], now, o.shift)",
+        "kernel",
+    ),
+    _slip(
+        "a thread's part of a row that keeps its own centre", "schedule/row_stages.py",
+        "o.corrected(y, self._taken(None, x.dtype), now, o.asked)",
+        "o.corrected(y, self._taken(None, x.dtype), now, now)", "kernel",
+    ),
+    _slip(
+        "a mean of a part of a row that counts all turns", "schedule/row_stages.py",
+        "o.shifted(x, taken[1])", "o.shifted(x, self._taken(None, x.dtype))", "kernel",
+    ),
+    _slip(
         "elements of a joined row beyond its end", "schedule/row_stages.py",
-        "body = guarded([*conds, *tail(unit, units, team.threads)], body)",
+        "body = guarded([*conds, *tail(unit, units, together)], body)",
         "body = guarded(conds, body)", "kernel",
     ),
     _slip(
-        "joined rows beyond the last one", "schedule/row_stages.py",
+        "joined rows beyond the last one", "schedule/row_kernel.py",
         "exists = tail(row, count, groups)", "exists = list[Expr]()", "kernel",
     ),
     _slip(
         "lanes of a joined row that take each other's elements", "schedule/row_stages.py",
-        "body = Let(unit, ix.add(ix.mul(turn, ix.index(team.threads)), team.place), body)",
-        "body = Let(unit, ix.add(ix.mul(turn, ix.index(team.threads // 2)), team.place), body)",
+        "body = Let(unit, ix.add(ix.mul(now, ix.index(team.threads)), team.place), body)",
+        "body = Let(unit, ix.add(ix.mul(now, ix.index(team.threads // 2)), team.place), body)",
         "kernel",
     ),
     _slip(

@@ -6,11 +6,12 @@ blocks give each other what their parts of a fold come to, through their shared 
 
 from __future__ import annotations
 
-from didyma.codegen.schedule import row_stages, rows
+from didyma.codegen.schedule import row_kernel, rows
+from didyma.codegen.schedule.recipes import looped
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
 from didyma.codegen.schedule.recipes.rows import block as shared_of
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.codegen.schedule.row_stages import Threads
+from didyma.codegen.schedule.row_kernel import Threads
 from didyma.codegen.schedule.team import of_cluster
 from didyma.refimpl.ir.loop import Const, Fold, PrimFunc
 from didyma.refimpl.ir.target import Target
@@ -20,6 +21,7 @@ WHOLE = 256 << 10  # bytes of a row from which on many rows are shared, too
 SHORT = 8 << 10  # bytes of a row that are worth a block, where rows are few
 HELD = 128  # bytes of a row that a thread holds, of at least LEAST threads
 LEAST = 128
+SLOW = 8  # blocks that wait for each other longer than reading a row a second time takes
 
 
 def _fit(work: Work) -> Fit | None:
@@ -27,7 +29,11 @@ def _fit(work: Work) -> Fit | None:
         return None
     if _blocks(work) < 2 or not isinstance(work.rows.length, Const):
         return Fit.POOR
-    return Fit.TILED if _holds(work, default(work)) else Fit.ALONG
+    if not _holds(work, values := default(work)):
+        return Fit.ALONG
+    count, processors = work.facts.largest(work.rows.nest.numel), work.facts.target.processors
+    slow = values["blocks"] >= SLOW and not _are_few(count, processors)
+    return Fit.POOR if slow and looped.usual_turns(work, values) else Fit.TILED
 
 
 def _nbytes(work: Work) -> int:
@@ -79,17 +85,24 @@ def default(work: Work) -> Values:
     blocks, lanes = max(2, _blocks(work)), LEAST
     while lanes < work.facts.target.threads and _nbytes(work) > HELD * lanes * blocks:
         lanes *= 2
-    return {"blocks": blocks, "lanes": lanes, "wide": work.row_widths[0]}
+    found = {"blocks": blocks, "lanes": lanes, "wide": work.row_widths[0]}
+    turns = 0 if _holds(work, found) else looped.usual_turns(work, found)
+    return found | {"online": turns} if work.row_online else found
 
 
 def space(work: Work) -> Space:
     """Return the numbers of blocks for a row, of threads in each, and of elements at once."""
     target = work.facts.target
-    return {
+    found = {
         "blocks": powers(2, target.cluster),
         "lanes": powers(target.warp, target.threads),
         "wide": work.row_widths,
     }
+    return found | {"online": looped.TURNS} if work.row_online else found
+
+
+def _legal(work: Work, values: Values) -> bool:
+    return looped.suits(work, values) and not (values.get("online") and _holds(work, values))
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
@@ -108,7 +121,8 @@ def _build(work: Work, values: Values) -> PrimFunc:
     assert work.rows is not None
     threads = Threads(1, values["lanes"], values["wide"], blocks=values["blocks"])
     loads = work.row_loads if _holds(work, values) else None
-    return row_stages.scheduled(work.facts, work.rows, threads, loads, "rows_cluster")
+    once = looped.one_pass(work, values)
+    return row_kernel.scheduled(work.facts, work.rows, threads, loads, "rows_cluster", once)
 
 
-RECIPE = Recipe("cluster", _fit, default, space, _block, _build)
+RECIPE = Recipe("cluster", _fit, default, space, _block, _build, _legal)

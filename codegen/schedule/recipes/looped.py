@@ -1,12 +1,22 @@
-"""Rows that are folded several times or used after a fold, loaded again at each stage."""
+"""Rows that are folded several times or used after a fold, loaded again at each stage.
+
+With ``online``, two folds of which one asks for the other are one stage, in which each thread takes
+so many turns at once.
+"""
 
 from __future__ import annotations
 
+from didyma.codegen.schedule import row_wide
 from didyma.codegen.schedule.recipes import rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.codegen.schedule.row_stages import scheduled
+from didyma.codegen.schedule.row_kernel import scheduled
+from didyma.codegen.schedule.row_stages import OnePass
 from didyma.refimpl.ir.loop import PrimFunc
+
+TURNS = (0, 1, 2, 4, 8)  # in which a thread may take elements at once
+ONCE = 256  # threads of a row that is read once, where rows are many
+MANY = 1 << 18  # threads that fill a device
 
 
 def _fit(work: Work) -> Fit | None:
@@ -16,15 +26,64 @@ def _fit(work: Work) -> Fit | None:
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
     assert work.rows is not None
-    return scheduled(work.facts, work.rows, rows.threads(work, values), None)
+    once = one_pass(work, values)
+    return scheduled(work.facts, work.rows, rows.threads(work, values), None, once=once)
+
+
+def one_pass(work: Work, values: Values) -> OnePass | None:
+    """Return the folds that values of the parameters ask to do in one pass."""
+    turns, online = values.get("online", 0), work.row_online
+    return OnePass(online, turns) if turns and online is not None else None
+
+
+def usual_turns(work: Work, values: Values) -> int:
+    """Return how many turns a thread best takes at once in one pass for two folds.
+
+    None where the model of the target does not begin with reading each element once, where rows
+    have edges, nor where exponentials of a row are computed again for its results and caches hold
+    what is read again.
+    """
+    some, order, online = (
+        work.facts.options.kernels.online,
+        work.facts.target.order,
+        work.row_online,
+    )
+    assert work.rows is not None
+    if online is None or not some or order[0] != Fit.TILED:
+        return 0
+    if row_wide.has_edges(work.facts, work.rows, values["wide"]):
+        return 0
+    again = work.rows.each is not None and online.scale and rows.holds(work, rows.default(work))
+    return 0 if again else max(1, some // values["wide"])
 
 
 def _default(work: Work) -> Values:
-    return {k: v for k, v in rows.default(work).items() if k != "keep"}
+    """Return as many threads a row as others have, or fewer where one pass is all there is."""
+    assert work.rows is not None
+    found = {k: v for k, v in rows.default(work).items() if k != "keep"}
+    if work.row_online is None:
+        return found
+    turns, count = usual_turns(work, found), work.facts.largest(work.rows.nest.numel)
+    lanes = found["lanes"]
+    while turns and work.rows.each is None and lanes > ONCE and lanes // 2 * count >= MANY:
+        lanes //= 2
+    return {**found, "lanes": lanes, "online": turns}
 
 
 def _space(work: Work) -> Space:
-    return {k: v for k, v in rows.space(work).items() if k != "keep"}
+    found = {k: v for k, v in rows.space(work).items() if k != "keep"}
+    return found | {"online": TURNS} if work.row_online else found
 
 
-RECIPE = Recipe("looped", _fit, _default, _space, rows.block, _build, rows.is_warp)
+def suits(work: Work, values: Values) -> bool:
+    """Return whether one pass for two folds is not asked of rows with edges."""
+    assert work.rows is not None
+    edges = row_wide.has_edges(work.facts, work.rows, values["wide"])
+    return not (edges and values.get("online"))
+
+
+def _legal(work: Work, values: Values) -> bool:
+    return rows.is_warp(work, values) and suits(work, values)
+
+
+RECIPE = Recipe("looped", _fit, _default, _space, rows.block, _build, _legal)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from didyma.codegen.schedule import row_stages
+from didyma.codegen.schedule import row_kernel
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.codegen.schedule.row_stages import Threads
+from didyma.codegen.schedule.row_kernel import Threads
 from didyma.codegen.schedule.team import shared
 from didyma.refimpl.ir.loop import PrimFunc
 
@@ -54,7 +54,7 @@ def build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each result, and ``groups`` results in a block."""
     threads = Threads(values["groups"], values["lanes"], values["wide"])
     name = "reduce_row" if work.facts.nest.index else "reduce_all"
-    return row_stages.scheduled(work.facts, work.fold_rows, threads, None, name)
+    return row_kernel.scheduled(work.facts, work.fold_rows, threads, None, name)
 
 
 RECIPE = Recipe("row", _fit, default, space, block, build, legal)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from didyma.codegen.schedule import row_stages, row_threads, rows
+from didyma.codegen.schedule import row_kernel, row_threads, rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.codegen.schedule.row_stages import Threads
+from didyma.codegen.schedule.row_kernel import Threads
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.team import shared
 from didyma.refimpl.ir.loop import Fold, Load, PrimFunc
@@ -83,7 +83,7 @@ def is_warp(work: Work, values: Values) -> bool:
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
     nest, loads = _kept(work, values)
-    return row_stages.scheduled(work.facts, nest, threads(work, values), loads)
+    return row_kernel.scheduled(work.facts, nest, threads(work, values), loads)
 
 
 def _kept(work: Work, values: Values) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:

@@ -14,6 +14,7 @@ from didyma.codegen.schedule import (
     groups,
     matmul,
     meeting,
+    online,
     row_threads,
     row_wide,
     rows,
@@ -25,6 +26,7 @@ from didyma.codegen.schedule.groups import Groups
 from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.meeting import Meeting
 from didyma.codegen.schedule.nest import Nest, NestFacts, nests
+from didyma.codegen.schedule.online import Online
 from didyma.codegen.schedule.row_values import Values
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.running import Running
@@ -105,6 +107,12 @@ class Work:
         """What the stages of the rows load at one element, each with those stages."""
         assert self.rows is not None
         return rows.stage_loads(self.facts, self.rows)
+
+    @cached_property
+    def row_online(self) -> Online | None:
+        """The two folds of the rows that can be done in one pass."""
+        assert self.rows is not None
+        return online.find(self.facts, self.rows)
 
     def row_kept(self, elements: int) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:
         """Return the rows that keep values of so many elements, and what their stages load."""

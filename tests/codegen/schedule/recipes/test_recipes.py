@@ -78,6 +78,14 @@ def softmax(length: Dim = 40) -> Module:
     return primitive(g.module(d, dims=() if isinstance(length, int) else LONG))
 
 
+def centred(length: Dim) -> Module:
+    g = Graph()
+    x = g.param("x", 5, length)
+    d = g("subtract", x, g("mean", x, axes=(1,), keepdims=True))
+    v = g("mean", g("multiply", d, d), axes=(1,), keepdims=True)
+    return primitive(g.module(g("multiply", d, g("rsqrt", v)), dims=LONG))
+
+
 MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "pointwise": (unary("exp", 6, 8), {}, "pointwise"),
     "gather": (taken(), {}, "gather"),
@@ -101,6 +109,7 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "scan": (run(3, 300, axis=1, exclusive=False, reverse=False), {}, "scan"),
     "scan across": (run(60, 24, axis=0, exclusive=True, reverse=True), {}, "scan"),
     "long softmax": (softmax(symbol("long")), {"long": 33}, "looped"),
+    "long variance": (centred(symbol("long")), {"long": 45}, "looped"),
     "few rows": (softmax(4096), {}, "cluster"),
 }  # fmt: skip
 

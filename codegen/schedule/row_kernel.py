@@ -1,0 +1,110 @@
+"""A kernel of rows: its blocks and threads, what they keep and share, and its stages inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from didyma.codegen.schedule import row_wide
+from didyma.codegen.schedule.nest import NestFacts, bound, let_all, tail
+from didyma.codegen.schedule.row_stages import OnePass, Stages, filled
+from didyma.codegen.schedule.rows import (
+    RowNest,
+    kept_loads,
+    turns_of,
+)
+from didyma.codegen.schedule.team import Team
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.loop import (
+    RANK,
+    Allocate,
+    Barrier,
+    Binary,
+    Block,
+    Buffer,
+    Let,
+    Load,
+    PrimFunc,
+    Scope,
+    Stmt,
+    Var,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """``lanes`` threads for each row, ``groups`` rows in a block, ``wide`` neighbours at once.
+
+    With ``across``, neighbouring threads have neighbouring rows, else elements of one.  Each of the
+    ``blocks`` of a cluster has such threads for the same rows.
+    """
+
+    groups: int
+    lanes: int
+    wide: int
+    across: bool = False
+    blocks: int = 1
+
+
+def scheduled(
+    facts: NestFacts,
+    rows: RowNest,
+    threads: Threads,
+    loads: Mapping[Load, Sequence[int]] | None,
+    name: str = "rows",
+    once: OnePass | None = None,
+) -> PrimFunc:
+    """Schedule threads for rows.
+
+    They hold their elements of a row, as far as registers do, of the ``loads`` of its stages; with
+    None each stage loads them again, in a loop, but for the second fold of ``once``.
+    """
+    groups, lanes, width = threads.groups, threads.lanes, threads.wide
+    fresh = facts.names.fresh
+    block, group, lane, row = (Var(fresh(n)) for n in ("bx", "group", "lane", "row"))
+    count = rows.nest.numel
+    exists = tail(row, count, groups)
+    rank = Var(fresh("rank")) if threads.blocks > 1 else None
+    team = Team(facts, group, lane, groups, lanes, threads.across, threads.blocks, rank)
+    turns = None if loads is None else turns_of(facts, rows, team.threads, width)
+    wide = row_wide.of(facts, rows, width)
+    edges = 0 if wide.edges is None else -(-wide.edges.most // team.threads)
+    held = (turns or 0) * width + edges
+    kept = {
+        x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, (held,), Scope.LOCAL)
+        for x in (() if loads is None else kept_loads(facts, rows, team.threads, width, loads))
+    }
+    stages = Stages(team, rows, wide, turns, edges, kept, once)
+    body = stages.write(rows.stages, exists)
+    for x in rows.values:
+        body = Allocate(Buffer(x.name, x.dtype, (held,), Scope.LOCAL), body)
+    if rank is not None:  # every block has begun before another gives it something
+        body = Block((Barrier(Scope.CLUSTER), *_items(body)))
+    if kept:
+        fill = stages.over(partial(filled, kept), exists, at_once=True)
+        body = Block((fill, *_items(body)))
+        for b in reversed(kept.values()):
+            body = Allocate(b, body)
+    body = let_all({} if wide.edges is None else wide.edges.lets, body)
+    # A thread beyond the last row sees that row's scalars, and none of its elements.
+    at = Var(fresh("at")) if exists else row
+    last = Binary("min", row, ix.sub(count, ix.ONE))
+    index = dict(zip(rows.nest.index, ix.unflatten(at, rows.nest.extents), strict=True))
+    body = let_all({**({at: last} if exists else {}), **index}, body)
+    body = Let(row, ix.add(ix.mul(block, ix.index(groups)), group), body)
+    axes = [(lane, lanes), (group, groups)]
+    for axis, (v, n) in zip("xy", axes[::-1] if team.across else axes, strict=True):
+        body = bound(v, ix.index(n), f"threadIdx.{axis}", body)
+    for t in (t for t in reversed(stages.tiles) if t.scope is Scope.SHARED):
+        body = Allocate(t, body)
+    if rank is not None:
+        body = bound(rank, ix.index(threads.blocks), RANK, body)
+    for t in (t for t in reversed(stages.tiles) if t.scope is Scope.CLUSTER):
+        body = Allocate(t, body)
+    body = bound(block, ix.ceildiv(count, ix.index(groups)), "blockIdx.x", body)
+    return facts.kernel(body, name, stages.wide.buffers)
+
+
+def _items(s: Stmt) -> tuple[Stmt, ...]:
+    return s.body if isinstance(s, Block) else (s,)

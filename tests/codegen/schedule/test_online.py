@@ -1,0 +1,153 @@
+"""Two folds of a row in one pass: fewer reads, and the values of folding the row twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didyma as dd
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.simt import Simt, Traffic
+from didyma.codegen.schedule.dispatch import points
+from didyma.refimpl.ir.types import Array
+from didyma.tracer.tracing import Program
+
+LENGTH = 96
+INF = np.inf
+
+
+def softmax(x: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(x, axis=1)
+
+
+def log_sum(x: dd.Tensor) -> dd.Tensor:
+    return dd.logsumexp(x, axis=1)
+
+
+def variance(x: dd.Tensor) -> dd.Tensor:
+    return dd.var(x, axis=1)
+
+
+def normalised(x: dd.Tensor) -> dd.Tensor:
+    centred = x - dd.mean(x, axis=1, keepdims=True)
+    return centred * dd.rsqrt(dd.mean(centred * centred, axis=1, keepdims=True) + 1e-5)
+
+
+def masked(x: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(dd.where(x > 0, x * 0.5, -INF), axis=1)
+
+
+FOUND: dict[str, tuple[Callable[..., Any], int]] = {
+    "softmax": (softmax, 2), "log_sum": (log_sum, 1), "variance": (variance, 1),
+    "normalised": (normalised, 2), "masked": (masked, 2),
+}  # fmt: skip
+
+
+def nearest(x: dd.Tensor) -> dd.Tensor:
+    """The smallest element stands in place of the largest one."""
+    return dd.sum(dd.exp(dd.min(x, axis=1, keepdims=True) - x), axis=1)
+
+
+def scaled(x: dd.Tensor) -> dd.Tensor:
+    """The exponents are not distances from the largest element."""
+    return dd.sum(dd.exp(x * 2.0 - dd.max(x, axis=1, keepdims=True)), axis=1)
+
+
+def weighted(x: dd.Tensor) -> dd.Tensor:
+    """The terms are no exponentials alone."""
+    return dd.sum(x * dd.exp(x - dd.max(x, axis=1, keepdims=True)), axis=1)
+
+
+def apart(x: dd.Tensor) -> dd.Tensor:
+    """The squares are of distances from something else than the mean."""
+    return dd.sum(dd.square(x - dd.sum(x, axis=1, keepdims=True) / 95.0), axis=1)
+
+
+def product(x: dd.Tensor) -> dd.Tensor:
+    """The distances are multiplied by other ones."""
+    mean = dd.mean(x, axis=1, keepdims=True)
+    return dd.sum((x - mean) * (x - 2.0 * mean), axis=1)
+
+
+def pinned(p: Program, online: int, lanes: int = 32, groups: int = 1, wide: int = 4) -> Options:
+    """Return options by which threads read rows again, or take two folds in one pass."""
+    (name,) = compile(p.module, Options(), until="lower").loops
+    point = f"looped(groups={groups}, lanes={lanes}, online={online}, wide={wide})"
+    return Options().changed({"kernels.choices": f"{name}: {point}"})
+
+
+def program(f: Callable[..., Any], dtype: Any = dd.f32, rows: int = 4) -> Program:
+    types: tuple[Any, ...] = (dtype[rows, LENGTH],)
+    found: Program = dd.trace(*types)(f)
+    return found
+
+
+def rows_of(numbers: int) -> Array:
+    """Return rows in whose parts special values stand, and rows of many sizes."""
+    rng = np.random.default_rng(numbers)
+    x = rng.standard_normal((16, LENGTH)) * 10.0 ** rng.integers(-3, 4, (16, 1))
+    at, half = rng.integers(LENGTH), LENGTH // 2
+    x[1], x[2, : 3 * half // 2], x[3, half:] = -INF, -INF, -INF
+    x[4, at], x[5, at], x[6, at] = INF, -INF, np.nan
+    x[7], x[8], x[9] = 3.25, 3e38, 1e20
+    x[10], x[11] = np.arange(LENGTH) / 64, -np.arange(LENGTH) / 64
+    x[12, :half], x[13, 0] = 1e6, 1e30
+    x[14, 0], x[14, -1] = INF, -INF
+    x[15] += 1e4
+    return x
+
+
+@pytest.mark.parametrize("online", [1, 2, 8])
+@pytest.mark.parametrize("name", FOUND)
+def test_one_pass_reads_a_row_once_less(name: str, online: int) -> None:
+    f, reads = FOUND[name]
+    p = program(f)
+    x = rows_of(0)[:4].astype(np.float32)
+    for turns, want in ((0, reads + 1), (online, reads)):
+        traffic = Traffic()
+        dd.compile(p, engine=Simt(traffic=traffic), options=pinned(p, turns))(x)
+        assert sum(traffic.read.values()) == want * x.nbytes
+
+
+@pytest.mark.parametrize("dtype", [dd.f32, dd.f64, dd.bf16])
+@pytest.mark.parametrize(
+    ("online", "lanes", "groups", "wide"), [(1, 32, 1, 2), (2, 8, 4, 1), (4, 64, 2, 2)]
+)
+@pytest.mark.parametrize("name", FOUND)
+def test_special_values_are_those_of_folding_twice(
+    name: str, online: int, lanes: int, groups: int, wide: int, dtype: Any
+) -> None:
+    p = program(FOUND[name][0], dtype, 16)
+    exe = dd.compile(p, engine="host", options=pinned(p, online, lanes, groups, wide))
+    for seed in range(4):
+        x = rows_of(seed).astype(dtype.dtype.numpy)
+        assert dd.interpret(p, x).contains(exe(x))
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_every_level_and_engine_agrees_in_bars_of_the_kernels_own_chains(name: str) -> None:
+    p = program(FOUND[name][0])
+    report = dd.check(p, engines=["host", "simt"], options=pinned(p, 2), tries=2)
+    assert report.agree, [str(f) for f in report.findings]
+
+
+@pytest.mark.parametrize("f", [nearest, scaled, weighted, apart, product])
+def test_other_folds_of_one_row_are_not_taken_for_such(f: Callable[..., Any]) -> None:
+    (loop,) = compile(program(f).module, Options(), until="lower").loops.values()
+    tables = {p.recipe: p.table for (p,) in points(loop, Options())}
+    assert "online" not in tables["looped"]
+
+
+def test_the_model_takes_one_pass_where_a_row_is_not_held_but_on_a_processor() -> None:
+    p = program(softmax)
+    x = rows_of(1)[:4].astype(np.float32)
+    never: dict[str, Any] = {"kernels.held": 0, "kernels.online": 0}
+    on_cpu: dict[str, Any] = {"kernels.held": 0, "target": "cpu"}
+    for changes, reads in (({}, 1), ({"kernels.held": 0}, 2), (never, 3), (on_cpu, 3)):
+        traffic = Traffic()
+        dd.compile(p, engine=Simt(traffic=traffic), options=Options().changed(changes))(x)
+        assert sum(traffic.read.values()) == reads * x.nbytes
