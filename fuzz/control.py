@@ -95,6 +95,13 @@ class Body:
             kept = f.function("twice", f.call(kept, f.call(kept, x, rest), rest), stays=True)
         return self.call(kept, self.call(kept, name, others), others)
 
+    def call_all(self, f: Function, args: Sequence[str]) -> tuple[str, ...]:
+        """Call a function; return all of its results."""
+        names = tuple(f"t{len(self.nodes)}_{i}" for i in range(len(f.results)))
+        attrs = freeze({"callee": f.name})
+        self.nodes.append(Node(names, CALL, tuple(args), f.result_types(), attrs))
+        return names
+
     def call(self, f: Function, name: str, others: Sequence[str]) -> str:
         """Call a function of one result."""
         return self.node(CALL, (name, *others), f.result_types()[0], callee=f.name)

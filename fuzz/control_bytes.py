@@ -41,7 +41,14 @@ def _loop(
     test = Body(b)
     at, *_ = (test.param(t) for t in (COUNT, *carried))
     limit, *_ = (test.param(t) for t in (COUNT, *(have[v] for v in captured)))
-    cond = test.function("test", test.node("less", (at, limit), BOOL)).name
+    if c.chance(4):  # the test is a value in another shape
+        one = COUNT.with_shape(1)
+        at, limit = (test.node("reshape", (v,), one, shape=(1,)) for v in (at, limit))
+        go = test.node("less", (at, limit), BOOL.with_shape(1))
+        go = test.node("reshape", (go,), BOOL, shape=())
+    else:
+        go = test.node("less", (at, limit), BOOL)
+    cond = test.function("test", go).name
     counter = body.params[0].name
     nxt = body.node("add", (counter, body.number(1, COUNT.dtype)), COUNT)
     attrs: dict[str, Attr] = {

@@ -130,9 +130,46 @@ def _cut_between(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
         "starts": (u, *(0 for _ in t.shape[1:])), "stops": long.shape, "steps": (1,) * t.rank,
     }  # fmt: skip
     part = b.op("slice", (numbers,), t, **ends)
+    condition = b.operand(BOOL, c) if c.chance(3) else None
+    if condition is not None:  # or a branch needs it, of which one side mentions it
+        (part,) = b.emit(IF, (condition, name), (t,), _sides(b, c, u, t))
     second = b.op(c.pick(("add", "multiply")), c.pick(((name, part), (part, name))), t)
     b.op(c.pick(("subtract", "maximum", "add")), (first, second), t)
     return True
+
+
+def _constants(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Choose between constants of two sizes, or of one and what is computed of the other."""
+    del name
+    condition = b.operand(BOOL, c)
+    if condition is None or dims.free(t.shape):
+        return False
+    sizes = c.pick(((2, 4), (3, 1), (4, 4)))
+    u = b.symbol(max(sizes), max(sizes))
+    sides: list[str] = []
+    for kind, n in zip(("then", "otherwise"), sizes, strict=True):
+        f = Body(b)
+        row = t.with_shape(n, *t.shape[:2])
+        made = f.constant(c, row)
+        if made is None:
+            return False
+        sides.append(f.function(kind, f.chain(c, made, row) if c.chance(3) else made).name)
+    attrs: dict[str, Attr] = {"then": sides[0], "otherwise": sides[1], "binds": (str(u),)}
+    (made,) = b.emit(IF, (condition,), (t.with_shape(u, *t.shape[:2]),), attrs)
+    if t.dtype in OPS["negative"].dtypes:
+        b.op("negative", (made,), t.with_shape(u, *t.shape[:2]))
+    return True
+
+
+def _sides(b: GraphBuilder, c: Chooser, u: sympy.Symbol, t: TensorType) -> dict[str, Attr]:
+    """Return the functions of a branch, one of which adds what comes of a size to a value."""
+    f = Body(b)
+    x = f.param(t)
+    number = f.node("cast", (_total(f, u, c),), t.with_shape(), dtype=t.dtype)
+    sized = f.function("sized", f.node("add", (x, number), t))
+    f = Body(b)
+    sides = c.pick(((sized, f.function("given", f.param(t))), (sized, sized)))
+    return {"then": sides[0].name, "otherwise": sides[1].name, "binds": ()}
 
 
 def _inside_alone(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
@@ -210,6 +247,7 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
         "size between kernels": _between,
         "cut between kernels": _cut_between,
         "size in sides alone": _inside_alone,
+        "constants of two sizes": _constants,
         "scan of nothing": _empty_scan,
         "sizes of a call": _handed,
     }

@@ -232,8 +232,9 @@ class _Replay:
         """Replay rounds, each followed by what ends a loop; all ends are joined."""
         m = self.memory
         step, defined = m.step, set(m.state.defined)  # each round defines its own values again
+        outside = set(m.state.at)  # without what the test makes, anew in each round
         after()
-        end, outside = m.state.fork(), set(m.state.at)
+        end = m.state.fork()
         for r in rounds:
             m.state.defined = set(defined)
             r()

@@ -55,6 +55,8 @@ _ROUNDING = ("sqrt", "floor", "ceil", "trunc", "round")  # and ``fma``: rounded 
 INEXACT = tuple(name for name, x in INTRINSICS.items() if not x.is_exact)
 INEXACT_OPS: tuple[BinaryOp, ...] = ("pow", "atan2")
 _WORDS = (*C_WORDS, *TAKEN)
+_AMONG = Const(3, INDEX)
+_DIVIDE: tuple[BinaryOp, ...] = ("floordiv", "floormod", "truncdiv", "truncmod")
 _LARGE = (2**31 - 1, 2**31, -(2**31) - 1, 2**32 + 3, 2**40)  # beyond an int of C
 
 
@@ -112,6 +114,25 @@ class Expressions:
             return Cast(self.load(dtype), r.choice((*INTS, *REAL)))
         parts = (self._operation(inner), self.load(inner))
         return Binary(r.choice(_ops(dtype)), *(parts if r.random() < 0.4 else parts[::-1]))
+
+    def ranged(self) -> Expr:
+        """Draw a division of what is computed of numbers in known ranges.
+
+        Whether the dividend may be negative, which decides the text, hangs on each of the ranges.
+        """
+        r = self.r
+        number = Cast(self.load(r.choice((DType.U8, DType.I8, DType.U16))), INDEX)
+        small = Binary("floormod", Cast(self.load(DType.U8), INDEX), Const(5, INDEX))
+        one, two, three = (Const(r.randrange(-3, 10), INDEX) for _ in range(3))
+        by: Expr = small if r.random() < 0.5 else Const(r.randrange(5), INDEX)
+        ops: tuple[BinaryOp, ...] = ("shr", "shl", "min", "max", *_DIVIDE)
+        op = r.choice(ops)
+        if op in _DIVIDE:
+            by = Binary("add", by, Const(r.choice((1, 1, 2)), INDEX))
+        step = Binary(op, Binary("add", number, one), by)
+        ends = (step, two) if r.random() < 0.5 else (two, step)
+        whole = Binary("floordiv" if r.random() < 0.5 else "floormod", Binary("sub", *ends), _AMONG)
+        return whole if r.random() < 0.5 else Binary("sub", three, whole)
 
     def _operation(self, dtype: DType) -> Expr:
         """Draw one operation on elements."""

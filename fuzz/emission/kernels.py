@@ -60,6 +60,7 @@ THREADS = (16, 32, 48)
 LANES = 4  # of vectors
 STATEMENTS = 5
 NESTED = 5  # stores of an operation on the result of another, which follow them
+RANGED = 5  # stores of divisions of numbers in known ranges
 DEPTH = 4
 ATOMICS = (DType.I32, DType.I64, DType.U32, DType.U64)
 INPUTS = 2  # of each dtype that is read
@@ -118,11 +119,22 @@ class _Kernel:
         out = self.output(dtype)
         if not inexact(value):  # nothing is computed from what is
             self.stored.append(out)
+        if dtype in INTS and self.r.random() < 0.1:  # an update of what was there
+            value = Binary("xor", Load(out.name, (self.at,), dtype), value)
         return Store(out.name, (self.at,), value)
+
+    def divided(self, by: Var) -> Stmt:
+        """Draw a store of what a lane computes, divided by what all lanes share."""
+        own = Var(self.x.fresh("v"), DType.F32)
+        above = self.r.choice((own, Binary("add", own, self.x.load(DType.F32))))
+        out = self.output(DType.F32)
+        store = Store(out.name, (self.at,), Binary("div", above, by))
+        return Let(own, self.x.value(DType.F32, 1), store)
 
     def small(self) -> Sequence[Stmt]:
         """Draw stores of small expressions."""
         values = [self.x.nested() for _ in range(NESTED)]
+        values += [self.x.ranged() for _ in range(RANGED)]
         values += [self.x.any_literal(d) for d in (*REAL, *REAL)]
         return [Store(self.output(v.dtype).name, (self.at,), v) for v in values]
 
@@ -369,7 +381,12 @@ def _wide(k: _Kernel, n: Dim) -> Stmt:
         stores.append(k.let(0))
     if k.r.random() < 0.2:
         stores.append(k.branch(0))
-    loop = For(lane, ix.index(4), Block(tuple(stores)), LoopKind.VECTORIZED)
+    by = Var(k.x.fresh("v"), DType.F32)
+    if divides := k.r.random() < 0.4:
+        stores.append(k.divided(by))
+    loop: Stmt = For(lane, ix.index(4), Block(tuple(stores)), LoopKind.VECTORIZED)
+    if divides:
+        loop = Let(by, Load(k.inputs[DType.F32][0].name, (thread,), DType.F32), loop)
     return _bound(thread, SIZE // 4, "threadIdx.x", loop)
 
 

@@ -9,6 +9,8 @@ from didyma.fuzz import values
 from didyma.fuzz.steering.opsets import PAIRED, UNARY
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.values import Distribution
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Attr, Function, Node, Param
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import NUMBERS, DType, Tensor, TensorType
@@ -146,6 +148,23 @@ def _gathered(s: Sketch) -> None:
     s.b.emit(CALL, (x, at, new), (done,), {"callee": f.name})
 
 
+def _short(s: Sketch) -> None:
+    """Combine rows, perhaps shorter than vectors, with what all rows or all columns share."""
+    names = [dims.symbol(v.name) for v in s.b.dims if v.lo < 4 <= v.hi]
+    m: Dim = s.c.pick(names) if names and s.c.below(4) else s.c.pick((1, 2, 3, 5))
+    t = TensorType(s.dtype(OPS["add"].dtypes), (s.c.pick((130, 72, 33)), m))
+    x = s.param(t)
+    y = s.value(s.c.pick((t.with_shape(m), t.with_shape(t.shape[0], 1))))
+    if x is not None and y is not None:
+        _met(s, x, y)
+
+
 KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
-    {"guarded": _guarded, "own elements": _own, "scattered": _scattered, "gathered": _gathered}
+    {
+        "short rows": _short,
+        "guarded": _guarded,
+        "own elements": _own,
+        "scattered": _scattered,
+        "gathered": _gathered,
+    }
 )

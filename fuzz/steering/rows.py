@@ -197,6 +197,9 @@ def _pick(s: Sketch, y: str, axes: tuple[int, ...]) -> None:
     wide: Dim = 1 if s.c.below(4) else 2
     index = TensorType(s.c.pick((DType.I64, DType.I32)), (*shape[:axis], wide, *shape[axis + 1 :]))
     at = s.value(index)
+    if s.c.chance(3) and s.types()[y].dtype in OPS["argmax"].dtypes:  # it comes of the row itself
+        how = freeze({"axis": axis, "keepdims": True})
+        at = s.apply(s.c.pick(("argmax", "argmin")), (y,), how) or at
     if at is not None:
         s.apply("gather_elements", (y, at), freeze({"axis": axis}))
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from didyma.fuzz.control import BOOL, Body
 from didyma.fuzz.steering.sketch import Sketch
-from didyma.refimpl.ir.graph import IF, SCAN, Attr, Function
+from didyma.refimpl.ir.graph import CALL, IF, SCAN, Attr, Function
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import ALL, DType, TensorType
 from didyma.refimpl.ops import OPS
@@ -98,7 +98,11 @@ def shared(s: Sketch, how: str) -> None:
         inner = f.node(IF, (c, a, b), row, **attrs)
         inner = f.node(IF, (c, inner, b), row, **attrs)
         outer = f.function("outer", inner)
-        attrs = {"then": outer.name, "otherwise": outer.name, "binds": ()}
+        f = Body(s.b)
+        _, a, _ = f.param(BOOL), f.param(row), f.param(t)
+        idle = f.function("idle", a)
+        sides = [outer.name, s.c.pick((outer, idle)).name]
+        attrs = {"then": sides[0], "otherwise": sides[1], "binds": ()}
         (first,) = s.b.emit(IF, (condition, condition, start, x), (row,), attrs)
         s.b.emit(IF, (condition, condition, first, x), (row,), attrs)
         return
@@ -118,6 +122,28 @@ def _scanning(s: Sketch, t: TensorType, row: TensorType) -> Function:
         "body": step.name, "states": 1, "scanned": 1, "length": t.shape[0], "index": "",
     }  # fmt: skip
     return f.function("scanning", f.node(SCAN, (a, b), row, **attrs))
+
+
+def calls(s: Sketch, count: str) -> None:
+    """Call plain functions in turn, of whose results some are parameters, or one value twice."""
+    t = s.type(OPS["add"].dtypes, 0, 2)
+    given = [v for v in (s.value(t), s.value(t)) if v is not None]
+    if not given:
+        return
+    s.b.controlled = True
+    functions: list[Function] = []
+    for _ in range(1 + s.c.below(2)):
+        f = Body(s.b)
+        x, y = f.param(t), f.param(t)
+        inside = f.chain(s.c, x, t, (y,))
+        if functions and s.c.chance(2):
+            (inside, _) = f.call_all(functions[0], (inside, y))
+        results = s.c.pick(((inside, y), (y, x), (inside, inside), (x, x), (x, inside)))
+        functions.append(f.function("turned", *results))
+    for _ in range(int(count)):
+        args = s.c.pick(given[-2:]), s.c.pick(given)
+        given += s.b.emit(CALL, args, (t, t), {"callee": s.c.pick(functions).name})
+    s.first_on(("add", "logical_xor"), s.c.pick(given[2:] or given))
 
 
 def rows(s: Sketch, dtype: str) -> None:
@@ -150,6 +176,7 @@ KINDS: Mapping[str, tuple[Callable[[Sketch, str], None], str]] = MappingProxyTyp
     {
         **{f"branch {k}": (branch, k) for k in BRANCHES},
         **{f"braid {k}": (braid, k) for k in LENGTHS},
+        **{f"calls {k}": (calls, k) for k in ("2", "3", "4")},
         **{f"shared scan {k}": (shared, k) for k in SHARED},
         **{f"rows of {d}": (rows, str(d)) for d in _PACKED},
     }
