@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from didyma.codegen.layouts.layout import Layout, Placed, Span
@@ -15,11 +15,9 @@ from didyma.codegen.runtime.libraries import Library, Lies
 from didyma.refimpl.ir.graph import Param
 
 KEPT = 8  # variants of a program; inputs of still other layouts are copied
-_RECORDS = 64  # kinds of inputs that a program remembers
+_RECORDS = 64  # ways in which inputs lie that a program remembers
 _CAPTURED = "nothing is compiled while a stream is captured"
 _KINDS = f"calls have had inputs of {KEPT} other layouts"
-
-_placed = lru_cache(maxsize=1024)(Lies.placed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +44,19 @@ class Given:
 
 
 @dataclass(slots=True)
+class _Plan:
+    """What calls do with inputs that lie so: for each its base, True for a copy, None as it is.
+
+    ``records`` are what to say of a call, and ``calls`` counts them.
+    """
+
+    compiled: Compiled | None
+    inputs: tuple[Placed | bool | None, ...]
+    records: tuple[tuple[str, str, str], ...]
+    calls: int = 0
+
+
+@dataclass(slots=True)
 class Strides:
     """The variants of one program for inputs of other layouts, and a record of what calls did."""
 
@@ -54,38 +65,59 @@ class Strides:
     _variants: dict[tuple[tuple[str, Layout], ...], Variant] = field(
         default_factory=dict[tuple[tuple[str, Layout], ...], Variant]
     )
-    _seen: dict[tuple[str, str, str], int] = field(default_factory=dict[tuple[str, str, str], int])
+    _plans: dict[tuple[Lies | None, ...], _Plan] = field(
+        default_factory=dict[tuple[Lies | None, ...], _Plan]
+    )
+    _seen: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
 
     def given(self, library: Library, inputs: Sequence[Any], *, known: bool) -> Given | None:
         """Return what a call takes, of arrays of a library; None where it must borrow them.
 
         With ``known`` nothing is compiled: inputs of layouts that calls have not had are copied.
         """
-        params = self.compiled.source.entry.params
-        if len(params) != len(inputs):
+        if len(self.compiled.source.entry.params) != len(inputs):
             return None
-        places = dict[str, Placed]()
-        whys = dict[str, str]()
-        for p, x in zip(params, inputs, strict=True):
+        key = list[Lies | None]()
+        for x in inputs:
             if library.take(x) is not None:
-                continue
-            if (lies := library.lies(x)) is None:
-                return None
-            place = _placed(lies) if _fits(p, lies.shape) else "it has another shape"
-            if isinstance(place, str):
-                whys[p.name] = place
+                key.append(None)
+            elif (lies := library.lies(x)) is not None:
+                key.append(lies)
             else:
-                places[p.name] = place
-        found = self._variant({name: p.layout for name, p in places.items()}, known=known)
-        arrays = list[Any]()
-        for p, x in zip(params, inputs, strict=True):
-            at, why = places.get(p.name), whys.get(p.name) or found.refused.get(p.name, "")
-            if at is None and not why:
-                arrays.append(x)
-                continue
-            arrays.append(library.packed(x) if why or at is None else library.base(x, at))
-            self._record(p.name, "" if at is None else show(at.layout), why)
-        return Given(found.compiled, tuple(arrays))
+                return None
+        plan = self._plans.get(tuple(key)) or self._planned(tuple(key), known=known)
+        plan.calls += 1
+        arrays = (
+            x if p is None else library.base(x, p) if isinstance(p, Placed) else library.packed(x)
+            for p, x in zip(plan.inputs, inputs, strict=True)
+        )
+        return Given(plan.compiled, tuple(arrays))
+
+    def _planned(self, key: tuple[Lies | None, ...], *, known: bool) -> _Plan:
+        """Return what calls do with inputs that lie so; it is kept, but for one made in haste."""
+        places = dict[str, Placed | str]()
+        for p, lies in zip(self.compiled.source.entry.params, key, strict=True):
+            if lies is not None:
+                fits = _fits(p, lies.shape)
+                places[p.name] = lies.placed() if fits else "it has another shape"
+        layouts = {name: p.layout for name, p in places.items() if isinstance(p, Placed)}
+        found = self._variant(layouts, known=known)
+        records = list[tuple[str, str, str]]()
+        takes = dict[str, Placed | bool]()
+        for name, place in places.items():
+            why = place if isinstance(place, str) else found.refused.get(name, "")
+            records.append((name, "" if isinstance(place, str) else show(place.layout), why))
+            takes[name] = place if not why and isinstance(place, Placed) else True
+        inputs = tuple(takes.get(p.name) for p in self.compiled.source.entry.params)
+        plan = _Plan(found.compiled, inputs, tuple(records))
+        if len(self._plans) == _RECORDS:
+            self._seen = self._counted()
+            self._plans.clear()
+        if known:
+            self._seen.update(records)
+        else:
+            self._plans[key] = plan
+        return plan
 
     def _variant(self, layouts: Mapping[str, Layout], *, known: bool) -> Variant:
         key = tuple(layouts.items())
@@ -98,15 +130,16 @@ class Strides:
             found = self._variants[key] = variant(self.compiled, self.options, layouts)
         return found
 
-    def _record(self, name: str, layout: str, copied: str) -> None:
-        key = name, layout, copied
-        if key in self._seen or len(self._seen) < _RECORDS:
-            self._seen[key] = self._seen.get(key, 0) + 1
+    def _counted(self) -> Counter[tuple[str, str, str]]:
+        found = self._seen.copy()
+        for plan in self._plans.values():
+            found.update(dict.fromkeys(plan.records, plan.calls))
+        return found
 
     @property
     def seen(self) -> tuple[Strided, ...]:
         """What calls did with inputs that were not in row-major order, by input and layout."""
-        return tuple(Strided(*key, calls) for key, calls in self._seen.items())
+        return tuple(Strided(*key, calls) for key, calls in self._counted().items())
 
 
 def _fits(p: Param, shape: Sequence[int]) -> bool:

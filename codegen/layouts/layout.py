@@ -151,7 +151,7 @@ def _within(
         unit = 1 if number == len(inner) else math.gcd(pitch, stride)
         size, (start, before), step = pitch // unit, divmod(before, unit), stride // unit
         if start + (count - 1) * step >= size:
-            return "its elements overlap, or lie in no rows of a base"
+            return "its elements overlap, or its rows are no parts of the rows of a base"
         whole = (size, step) == (count, 1)
         spans.append(Span(axis) if whole else Span(axis, size, start, step))
         sizes.append(size)

@@ -33,7 +33,9 @@ from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts
 
 OTHER_ORDER = "its terms would be added in another order"
 PINNED = "schedules are given for other layouts"
+NARROW = "its small elements would be loaded one by one"
 APART = "neighbouring threads would read elements that lie apart"
+WORD = 4  # bytes: smaller elements, loaded one by one, take longer than a copy (measured)
 MOST = 16  # kernels of a program that is compiled again; of one with more, a copy is a small part
 
 
@@ -117,10 +119,18 @@ def _why_copied(
         turned, turns = (_is_turned(ks, name) for ks in (plain, after))
         if not turns and is_coalesced(layout) is turned:
             return APART
+    narrower = _is_wide(plain) and not _is_wide(after)
+    if narrower and any(b.dtype.nbytes < WORD for b in loop.params if b.name in read):
+        return NARROW
     if _folds_nothing(loop.body):
         return ""
     did, does = ([_apart_from(k, read) for k in ks] for ks in (plain, after))
     return "" if did == does else OTHER_ORDER
+
+
+def _is_wide(kernels: Sequence[PrimFunc]) -> bool:
+    """Return whether threads have several neighbours each in some kernel."""
+    return any(str(dict(k.attrs).get("schedule")).endswith("_wide") for k in kernels)
 
 
 def _is_turned(kernels: Sequence[PrimFunc], name: str) -> bool:

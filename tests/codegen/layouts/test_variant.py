@@ -98,6 +98,11 @@ def test_a_layout_that_would_cost_more_or_change_bits_is_not(
     assert why in made.refused["x"]
 
 
+def test_small_elements_that_no_wide_access_reaches_are_copied() -> None:
+    assert "one by one" in of(program(plus, dd.bf16[8, 32]), ODD).refused["x"]
+    assert of(program(plus, dd.bf16[8, 32]), GAPS).compiled is not None
+
+
 def test_large_programs_and_symbols_and_choices_take_none(monkeypatch: pytest.MonkeyPatch) -> None:
     small = program(plus)
     monkeypatch.setattr(variants, "MOST", 0)
