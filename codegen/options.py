@@ -195,9 +195,7 @@ class KernelOptions(_Group):
     split: int = _number(4096, "terms of a block, at least, where blocks share a fold", low=1)
     chain: int = _number(64, "additions in a row that are not worth cutting")
     unroll: int = _number(16, "copies of a loop's body")
-    edges: int = _number(
-        16, "wide accesses to a row from which on it is read so wherever it begins"
-    )
+    edges: int = _number(4, "wide accesses to a row from which on it is read so wherever it begins")
     held: int = _number(64, "elements of a row that a thread holds, at most")
     online: int = _number(
         32,

@@ -135,7 +135,7 @@ def widest(nbytes: int, length: int, divisor: int, options: Options) -> int:
 
     ``length`` is the most elements of a row, and rows are known to be multiples of ``divisor``.
 
-    >>> [widest(2, n, n, Options()) for n in (1000, 1001, 33)]
+    >>> [widest(2, n, n, Options()) for n in (1000, 1001, 31)]
     [8, 8, 1]
     """
     full = WIDE // nbytes

@@ -36,7 +36,7 @@ SPECIAL = 3  # one of so many arrays has rows of special values
 
 def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     """Draw a fold of rows, what reads it with the rows, another fold, and what reads that."""
-    s.changes |= {OPTION: True, "kernels.edges": s.c.pick((1, 16))}
+    s.changes |= {OPTION: True, "kernels.edges": s.c.pick((1, 4))}
     if kind == "once":
         _once(s)
         return

@@ -15,7 +15,7 @@ _SHAPES = (
 )  # fmt: skip
 _LOW = {
     "kernels.full": (4, 16, 256), "kernels.short": (0, 2, 4), "kernels.chain": (2, 4),
-    "kernels.few": (4, 16), "kernels.split": (1, 2, 8), "kernels.edges": (1, 4),
+    "kernels.few": (4, 16), "kernels.split": (1, 2, 8), "kernels.edges": (1, 2),
 }  # fmt: skip
 
 

@@ -74,8 +74,9 @@ FAULTS: tuple[Fault, ...] = (
         'ix.compare("eq", self.part, ix.ZERO),', 'ix.compare("eq", self.part, ix.ONE),', "kernel",
     ),
     _slip(
-        "neighbours of a shared fold one place too far in front", "schedule/split.py",
-        "here = self.wide.at(self.group, self.v)", "pass", "kernel",
+        "a group of a shared fold one too far", "schedule/split.py",
+        "wide.moved(fold.nest.body, group, v)",
+        "wide.moved(fold.nest.body, ix.add(group, ix.ONE), v)", "kernel",
     ),
     _slip(
         "elements beyond the edges of a row", "schedule/row_stages.py",

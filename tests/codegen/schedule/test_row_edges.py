@@ -170,7 +170,7 @@ def test_shared_rows_are_read_by_as_few_accesses_as_can_be(length: int) -> None:
         ((4096, 1002), "f32", 2),  # accesses of 8 bytes have no edges
         ((4096, 1002), "bf16", 8),
         ((4096, 1004), "bf16", 4),
-        ((4096, 33), "f32", 1),  # too short
+        ((4096, 15), "f32", 1),  # too short
         ((4096, OPEN), "f32", 4),
     ],
 )
