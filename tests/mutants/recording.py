@@ -16,7 +16,7 @@ from tests.mutants.reached import FOLDERS, Reached
 
 PRELUDE = ("codegen/emit/prelude/common.c", "codegen/emit/prelude/host.c")
 DRIVER = "codegen/emit/prelude/driver.c"
-_TURN = 1.0  # seconds of processor time after which a child makes room for another check
+_TURN = 2.0  # seconds of processor time after which a child makes room for another check
 
 Unit: TypeAlias = tuple[int, int]  # index of a check, and of the first of its cases
 

@@ -27,20 +27,24 @@ def every() -> tuple[Path, ...]:
 
 
 def of(file: str) -> tuple[int, ...]:
-    """Return the indices of a file's tests: of those that import it, or else of its folder's."""
+    """Return the indices of a file's tests: that import it or have its name, or of its folder."""
     path = Path(file)
     if path.parts[0] != "codegen" or path.suffix != ".py":
         return ()
     *folders, name = ("didyma", *path.with_suffix("").parts)
     within, module = r"\.".join(folders), rf"\b{name}\b"
     imports = re.compile(rf"from {within}(\.{name} import| import [^\n]*{module})")
-    found = [i for i, p in enumerate(every()) if imports.search(p.read_text(encoding="utf-8"))]
+    found = [
+        i
+        for i, p in enumerate(every())
+        if p.name.startswith(f"test_{name}") or imports.search(p.read_text(encoding="utf-8"))
+    ]
     if not found:
         mirror = _TESTS.joinpath(*path.parts[1:-1])
         near = (mirror, mirror.with_name(f"test_{mirror.name}.py"))
         found = [i for i, p in enumerate(every()) if p.parent == near[0] or p == near[1]]
-    own = f"test_{name}.py"
-    found.sort(key=lambda i: (every()[i].name != own, every()[i].stat().st_size))
+    own = f"test_{name}"
+    found.sort(key=lambda i: (not every()[i].name.startswith(own), every()[i].stat().st_size))
     return tuple(found[:MOST])
 
 
