@@ -27,25 +27,40 @@ def every() -> tuple[Path, ...]:
 
 
 def of(file: str) -> tuple[int, ...]:
-    """Return the indices of a file's tests: that import it or have its name, or of its folder."""
+    """Return the indices of a file's tests, which import it or have its name.
+
+    If there are none, they are those of the files that import it, or else of its folder.
+    """
     path = Path(file)
     if path.parts[0] != "codegen" or path.suffix != ".py":
         return ()
-    *folders, name = ("didyma", *path.with_suffix("").parts)
-    within, module = r"\.".join(folders), rf"\b{name}\b"
-    imports = re.compile(rf"from {within}(\.{name} import| import [^\n]*{module})")
-    found = [
-        i
-        for i, p in enumerate(every())
-        if p.name.startswith(f"test_{name}") or imports.search(p.read_text(encoding="utf-8"))
-    ]
+    found = _own(path)
     if not found:
-        mirror = _TESTS.joinpath(*path.parts[1:-1])
-        near = (mirror, mirror.with_name(f"test_{mirror.name}.py"))
-        found = [i for i, p in enumerate(every()) if p.parent == near[0] or p == near[1]]
-    own = f"test_{name}"
+        imports = _imports(path)
+        readers = (p for p in sorted((ROOT / "codegen").rglob("*.py")) if _has(p, imports))
+        found = list(dict.fromkeys(i for p in readers for i in _own(p.relative_to(ROOT))))
+    mirror = _TESTS.joinpath(*path.parts[1:-1])
+    while not found and mirror != ROOT:
+        found = [i for i, p in enumerate(every()) if p.parent == mirror]
+        mirror = mirror.parent
+    own = f"test_{path.stem}"
     found.sort(key=lambda i: (not every()[i].name.startswith(own), every()[i].stat().st_size))
     return tuple(found[:MOST])
+
+
+def _own(path: Path) -> list[int]:
+    imports, name = _imports(path), f"test_{path.stem}"
+    return [i for i, p in enumerate(every()) if p.name.startswith(name) or _has(p, imports)]
+
+
+def _imports(path: Path) -> re.Pattern[str]:
+    """Return what imports a file of codegen look like."""
+    within = r"\.".join(("didyma", *path.parts[:-1]))
+    return re.compile(rf"from {within}(\.{path.stem} import| import [^\n]*\b{path.stem}\b)")
+
+
+def _has(path: Path, pattern: re.Pattern[str]) -> bool:
+    return bool(pattern.search(path.read_text(encoding="utf-8")))
 
 
 def judge(index: int) -> tuple[str, str, str] | None:
