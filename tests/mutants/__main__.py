@@ -38,7 +38,7 @@ def options(words: Sequence[str] | None) -> argparse.Namespace:
     how.add_argument("--programs", type=int, default=800, help="graphs of the campaign on host")
     how.add_argument("--minutes", type=float, help="stop in time; a run that cannot finish in it "
                      "says so, and --resume goes on")  # fmt: skip
-    how.add_argument("--record", type=float, default=45.0, metavar="SECONDS",
+    how.add_argument("--record", type=float, default=40.0, metavar="SECONDS",
                      help="processor time of each job to record which checks reach which lines; "
                      "kept for later runs")  # fmt: skip
     how.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

@@ -62,7 +62,7 @@ class HuntPlan:
     seconds: float = 60.0
     jobs: int = 1
     grace: float = 10.0
-    record: float = 45.0
+    record: float = 40.0
     until: float = float("inf")  # on time.monotonic()
 
 
