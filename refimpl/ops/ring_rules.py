@@ -20,7 +20,7 @@ follows the IEEE values, and is the payload of what was chosen, or of the number
 | floormod, truncmod | x - n y, with the whole number n that IEEE yields | |
 
 Where an operand is an infinity and IEEE yields a whole number (exp(-inf) = 0, 1 / inf = 0,
-tanh(inf) = 1), the payload is that number's (``LIMITED``); not where it is too large a number.
+tanh(inf) = 1), the payload is that number's (``LIMITED``); unknown where it is too large a number.
 """
 
 from __future__ import annotations
@@ -168,15 +168,19 @@ def _limits(found: Payload, operands: Sequence[tuple[Payload, Value]], result: V
     """Give results of infinite operands that are whole numbers the payloads of those.
 
     An operand with a payload is no infinity but a number too large for its dtype, which another
-    order of operations may never meet.
+    order of operations, or a routine that knows no payloads, may never meet: what it gives is
+    unknown.
     """
     infinite: Value = np.False_
+    large: Value = np.False_
     for p, x in operands:
         infinite = infinite | (np.isinf(x) & (p == UNKNOWN))
-    if not infinite.any():
+        large = large | (np.isinf(x) & (p != UNKNOWN))
+    if not (np.any(infinite) or np.any(large)):
         return found
-    exact = infinite & np.isfinite(result) & (np.rint(result) == result)
-    return ring.where(exact, ring.embed(result), found)
+    exact = np.isfinite(result) & (np.rint(result) == result)
+    found = ring.where(exact & infinite, ring.embed(result), found)
+    return np.where(exact & large, UNKNOWN, found)
 
 
 def unary(name: str, payload: Payload, value: Value, result: Value) -> Payload:
