@@ -20,7 +20,7 @@ from didyma.refimpl.ops import OPS
 
 KINDS = (
     "", "reshaped", "crosswise", "picked", "weighted", "several", "grouped", "interrupted",
-    "mirrored", "regrouped", "joined",
+    "mirrored", "regrouped", "joined", "once", "once",
 )  # fmt: skip
 OPTION = "graph.rows"
 _SHAPES: tuple[tuple[Dim, ...], ...] = (
@@ -89,6 +89,7 @@ def _once(s: Sketch) -> None:
         return
     if s.c.chance(2):
         _make_special(s, x)
+        _begin_empty(s, x)
     axes = (t.rank - 1,) if s.c.below(3) else _axes(s, t.rank)
     kept = freeze({"axes": axes, "keepdims": True})
     centre = s.apply(first, (x,), kept)
@@ -202,6 +203,14 @@ def _pick(s: Sketch, y: str, axes: tuple[int, ...]) -> None:
         at = s.apply(s.c.pick(("argmax", "argmin")), (y,), how) or at
     if at is not None:
         s.apply("gather_elements", (y, at), freeze({"axis": axis}))
+
+
+def _begin_empty(s: Sketch, x: str) -> None:
+    """Let other rows of an array that is given begin with nothing but -inf."""
+    if x in s.given and s.given[x].array().size:
+        drawn = s.given[x].array().copy()
+        drawn.reshape(-1, drawn.shape[-1])[1:-1:2, : drawn.shape[-1] // 2] = -np.inf
+        s.given[x] = Tensor.of(drawn)
 
 
 def _make_special(s: Sketch, x: str) -> None:
