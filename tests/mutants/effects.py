@@ -14,7 +14,7 @@ from tests.mutants.target import Target
 if TYPE_CHECKING:
     from tests.mutants.engine import Engine
 
-CASES = 40  # that execute the line; as many as are compiled with and without the mutant
+CASES = 40  # compiled with and without the mutant, those known to execute the line first
 _GRAPHS = ("graphs on host", "graphs on simt", "control flow")  # checks whose cases are compiled
 _PARTS = ("passes", "loops", "kernels", "bare", "program", "text", "wrapper")
 
@@ -23,7 +23,7 @@ Prints: TypeAlias = Mapping[Case, Mapping[str, str]]
 
 
 def measure(engine: Engine, targets: Sequence[Target]) -> Iterator[tuple[Target, str]]:
-    """Yield what each mutant of Python changes among the cases that execute its line."""
+    """Yield what each mutant of Python changes among cases that execute its line, or may."""
     of = {t.id: _cases(engine, t) for t in targets}
     chosen = [t for t in targets if of[t.id]]
     jobs = engine.plan.jobs
