@@ -158,7 +158,8 @@ def widths(facts: NestFacts, rows: RowNest) -> tuple[int, ...]:
     """Return how many neighbours in a row a thread may take, the best first.
 
     That is the most by which the widest access is filled in the buffers that have an element for
-    each element of each row; or fewer, if the rows then have no edges, or are short.
+    each element of each row; or fewer, if the rows then have no edges, or are short.  Rows of which
+    a place is looked for have none: threads take edges last, and of equal elements the first wins.
     """
     if not facts.wide:
         return (1,)
@@ -167,6 +168,8 @@ def widths(facts: NestFacts, rows: RowNest) -> tuple[int, ...]:
     some = [n for n in WIDTHS if sizes and n * max(sizes) <= WIDE]
     even = [n for n in some if found.even(n)] + [1]
     uneven = [n for n in some if n not in even and n <= length and found.base(n) is not None]
+    if any(isinstance(s, Fold) and s.op is None for s in rows.stages):
+        uneven = []
     if not uneven or row_threads.even_is_better(even[0], max(sizes), length, facts.options):
         return (*even, *uneven)
     return (*uneven, *even)
