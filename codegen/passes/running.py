@@ -12,7 +12,7 @@ from didyma.composites.builder import Builder, Value
 from didyma.composites.composite import like
 from didyma.refimpl.ir.graph import PRIMITIVE, Function, Module, Node, rename
 from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ir.types import DType, TensorType
 
 BLOCKED = "a long run in blocks"
 MANY = 32  # lines from which on each has threads enough
@@ -25,8 +25,9 @@ def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard
     A line is otherwise the work of one block of threads, which many of them suit better.
 
     This changes the order of additions or multiplications, which both ops leave free.  f16 and bf16
-    are computed in f32 and rounded at the end.  Axes of symbolic size are left alone,
-    and so are Primitive functions, which fold at most once.
+    are computed in f32 and rounded at the end.  Blocks divide the line if a length of theirs does,
+    and each element is then read twice and written once; else the line is padded.  Axes of symbolic
+    size are left alone, and so are Primitive functions, which fold at most once.
     """
     long = (options or Options()).graph.long_run
     functions = tuple(_function(f, long, heard) for f in m.functions)
@@ -63,16 +64,24 @@ def _blocked(n: Node, operand: TensorType, supply: Names, long: int) -> Sequence
     """Return nodes that compute the same in blocks, under fresh names."""
     b = Builder()
     x = b.param(n.args[0], operand)
-    narrow = operand.dtype is not operand.dtype.compute
-    wide = b("cast", (x,), dtype=operand.dtype.compute) if narrow else x
     run = _Blocks(b, n.op, bool(n.attr["reverse"]), long)
-    y = run.along(wide, int(str(n.attr["axis"])), bool(n.attr["exclusive"]))
-    y = b("cast", (y,), dtype=operand.dtype) if narrow else y
+    y = run.along(x, int(str(n.attr["axis"])), bool(n.attr["exclusive"]))
     made = b.function("run", (y,)).nodes
     names: dict[str, str] = {}
     for r in (r for m in made for r in m.results):
         names[r] = n.results[0] if r == y.name else supply.fresh(f"{n.results[0]}_{r}")
     return [rename(m, names) for m in made]
+
+
+def _length(n: int, long: int) -> int:
+    """Return the length of the blocks of a line: one that divides ``n``, if there is any.
+
+    Totals so few that they need no blocks of their own come first, then blocks that begin where
+    wide loads may, then short ones, of which there are many.
+    """
+    lengths = range(long // 4, long)
+    whole = [d for d in lengths if n % d == 0]
+    return max(whole or lengths, key=lambda d: (-(-n // d) < long, math.gcd(d, 32), -d))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +99,28 @@ class _Blocks:
         if n < self.long:
             return self.b(self.op, (x,), axis=axis, exclusive=exclusive, reverse=self.reverse)
         fold, join, unit = _PARTS[self.op]
-        block = self.long // 4
+        block = _length(n, self.long)
         count = -(-n // block)
         lead, trail = shape[:axis], shape[axis + 1 :]
         whole = self._padded(x, axis, count * block - n, unit)
-        blocks = self.b("reshape", (whole,), shape=(*lead, count, block, *trail))
+        # Casts stand at blocks: a kernel that scans them computes a cast in place, but no reshape.
+        blocks = self._cast(
+            self.b("reshape", (whole,), shape=(*lead, count, block, *trail)), x.type.dtype.compute
+        )
         inner = self.b(self.op, (blocks,), axis=axis + 1, exclusive=exclusive, reverse=self.reverse)
         totals = self.b(fold, (blocks,), axes=(axis + 1,), keepdims=False)
         before = self.along(totals, axis, exclusive=True)
         beside = self.b("reshape", (before,), shape=(*lead, count, 1, *trail))
         spread = self.b("broadcast_to", (beside,), shape=blocks.type.shape)
-        joined = self.b(join, (spread, inner))
+        joined = self._cast(self.b(join, (spread, inner)), x.type.dtype)
         flat = self.b("reshape", (joined,), shape=(*lead, count * block, *trail))
         if count * block == n:
             return flat
         zeros, ones = (0,) * len(shape), (1,) * len(shape)
         return self.b("slice", (flat,), starts=zeros, stops=shape, steps=ones)
+
+    def _cast(self, x: Value, dtype: DType) -> Value:
+        return x if x.type.dtype is dtype else self.b("cast", (x,), dtype=dtype)
 
     def _padded(self, x: Value, axis: int, more: int, unit: int) -> Value:
         if not more:

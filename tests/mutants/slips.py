@@ -94,6 +94,11 @@ _PASSES = (
         'return self.b("pad", (x, fill), low=high, high=low, mode="constant")', "passes",
     ),
     _slip(
+        "totals of blocks from the front whatever the direction", "passes/running.py",
+        "axis=axis, exclusive=exclusive, reverse=self.reverse",
+        "axis=axis, exclusive=exclusive, reverse=False", "passes",
+    ),
+    _slip(
         "a scatter inlined like a fold", "passes/fuse.py",
         'if len(roots) > 1 or self.nodes[i].op == "scatter":', "if len(roots) > 1:",
         "loop", "fuse", "lower",

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import didyma as dd
 from didyma.codegen.options import Options
 from didyma.codegen.passes.running import block_runs
 from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.composites.builder import Builder
 from didyma.fuzz.graphs import inputs as random_inputs
 from didyma.fuzz.levels import check
 from didyma.refimpl.interp.graph import run
 from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Module, Node
+from didyma.refimpl.ir.loop import Buffer
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.verify.graph import verify
+from didyma.tracer.tracing import Program
 
 LONG = 128
 OPTIONS = Options().changed({"graph.long_run": LONG})
@@ -38,6 +43,7 @@ def module(op: str, dtype: DType, shape: tuple[int, ...], axis: int, **how: bool
         ((LONG,), 0),
         ((LONG * BLOCK + 7,), 0),
         ((2, LONG + 1, 3), 1),
+        ((2 * LONG + 1,), 0),
         ((0, LONG), 1),
     ],
 )
@@ -84,3 +90,30 @@ def test_every_level_agrees(dtype: DType) -> None:
     x = random_inputs(m, {}, [5])
     report = check(m, x, [engine("host")], OPTIONS)
     assert report.agree, report.findings
+
+
+@pytest.mark.parametrize("how", [{}, {"reverse": True}, {"exclusive": True}], ids=str)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I8])
+@pytest.mark.parametrize(("shape", "axis"), [((2048,), 0), ((3, 1800), 1), ((1443, 2), 0)])
+def test_a_line_that_blocks_divide_is_read_twice_and_written_once(
+    shape: tuple[int, ...], axis: int, dtype: DType, how: dict[str, bool]
+) -> None:
+    usual = {"exclusive": False, "reverse": False}
+    m, traffic = module("cumulative_sum", dtype, shape, axis, **usual | how), Traffic()
+    exe = dd.compile(Program(m), engine=Simt(traffic=traffic), options=OPTIONS)
+    exe(np.ones(shape, dtype.numpy))
+    size, line = math.prod(shape), math.prod(shape) * dtype.nbytes
+    kernels = [k for ks in exe.compiled.kernels.values() for k in ks]
+    lines = {(k.name, b.name) for k in kernels for b in k.params if _numel(b) == size}
+    read, written = (
+        sum(n for place, n in counts.items() if place in lines)
+        for counts in (traffic.read, traffic.written)
+    )
+    assert len(kernels) == 3
+    assert (read, written) == (2 * line, line)
+    totals = traffic.written.total() - written  # and what comes before each block
+    assert totals <= 2 * dtype.compute.nbytes * size // BLOCK
+
+
+def _numel(b: Buffer) -> int:
+    return math.prod(d for d in b.shape if isinstance(d, int))
