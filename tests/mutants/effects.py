@@ -58,9 +58,7 @@ def _cases(engine: Engine, t: Target) -> list[Case]:
     if m is None or m.program >= 0 or not m.file.endswith(".py"):
         return []
     cases = engine.cases(t)
-    found = [
-        (name, i) for name in _GRAPHS for i in (cases[name].known if name in cases else ())[:CASES]
-    ]
+    found = [(name, i) for name in _GRAPHS if name in cases for i in cases[name].all[:CASES]]
     return found[:CASES]
 
 
