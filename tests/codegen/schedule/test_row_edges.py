@@ -79,13 +79,11 @@ CASES = {
     "sums": Case(sums, (dd.f32[6, 67],), ("row",)),
     "sums, length open": Case(sums, (dd.f32[3, OPEN],), ("row",)),
     "i8": Case(sums, (dd.i8[5, 333],), ("row",)),
-    "argmax": Case(places, (dd.f32[6, 67],), ("row",)),
     "one row": Case(dd.sum, (dd.f32[1003],), ("full",)),
     "one row, shared": Case(dd.sum, (dd.f32[10003],), ("split",)),
     "rows, shared": Case(sums, (dd.bf16[3, 5003],), ("split",)),
     "slice, shared": Case(from_second, (dd.f32[2, 4999],), ("split",)),
     "length open, shared": Case(sums, (dd.bf16[3, LONG],), ("split",)),
-    "argmax, shared": Case(places, (dd.f32[2, 5003],), ("split",)),
 }
 
 
@@ -112,6 +110,20 @@ def test_rows_agree_at_every_level(name: str, recipe: str) -> None:
                 laws.verify(k, SM_90A.device)
         report = dd.check(p, engines=["simt"], options=options, tries=1)
         assert report.agree, [str(f) for f in report.findings]
+
+
+@pytest.mark.parametrize("shape", [(6, 67), (2, 5003)])
+def test_the_first_of_equal_elements_of_odd_rows_is_found(shape: tuple[int, int]) -> None:
+    p, x = program(places, dd.f32[shape]), np.ones(shape, np.float32)
+    ((name, loops),) = compile(p.module, SPLIT, until="lower").loops.items()
+    tried = set[str]()
+    for (point,) in dispatch.points(loops, SPLIT):
+        if point.recipe in ("row", "split") and point.recipe not in tried:
+            tried.add(point.recipe)
+            options = SPLIT.changed({"kernels.choices": f"{name}: {point}"})
+            found = dd.compile(p, engine="simt", options=options)(x)
+            assert not np.any(found), str(point)
+    assert tried
 
 
 def traffic(f: Callable[..., Any], *shape: int, recipe: str) -> Traffic:
