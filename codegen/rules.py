@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from didyma.codegen.decisions import Decision
 from didyma.codegen.options import Options
-from didyma.codegen.passes import branches, fuse, groups, merge, rows, running, simplify
+from didyma.codegen.passes import branches, fuse, groups, merge, rows, running, simplify, sweep
 from didyma.codegen.pipeline import Planned
 from didyma.codegen.schedule import dispatch
 from didyma.refimpl.ir.graph import CALL
@@ -51,7 +51,7 @@ def rules() -> tuple[Decision, ...]:
     control = (branches.BRANCH, branches.LOOP, branches.SCAN)
     named = {
         "simplify": (simplify.EQUAL_NODES, *control),
-        "fuse": (*fuse.DECISIONS, merge.MERGED, rows.JOINED, groups.SHARED),
+        "fuse": (*fuse.DECISIONS, merge.MERGED, rows.JOINED, sweep.SWEPT, groups.SHARED),
         "schedule": dispatch.CLASSES,
         "plan": (*_PLANS.values(), STACK, INPLACE, SHOWN, ELIDED),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from didyma.codegen.lower.names import identifier, loop_names
 from didyma.codegen.lower.place import Placer, Root
 from didyma.codegen.lower.rows import Along, Rows, rows_of
 from didyma.codegen.lower.scalar import narrowed
+from didyma.codegen.lower.sweep import Swept, swept
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Function, Module, Node, attrs
@@ -68,7 +69,9 @@ class _Lowering:
 
     def run(self) -> PrimFunc:
         if (rows := self._rows()) is not None:
-            return self._function(self._row_nest(rows))
+            return self._function(self._row_nest(rows, self.outputs))
+        if (found := self._swept()) is not None:
+            return self._function(self._sweep(found))
         groups: dict[Shape, list[tuple[str, Buffer]]] = {}
         nests: list[Stmt] = []
         for result, out in self.outputs:
@@ -100,11 +103,15 @@ class _Lowering:
         used |= {e.name for d in shapes for e in exprs(Store("", (), d)) if isinstance(e, Var)}
         return tuple(d for d in self.m.dims if d.name in used)
 
-    def _builder(self) -> ScalarBuilder:
-        return ScalarBuilder(self.nodes, self.types, self.inputs, self.names, self.m.dims)
+    def _builder(self, stored: Collection[str] = ()) -> ScalarBuilder:
+        """Return a builder that loads operands, and the results that were ``stored`` before."""
+        known = self.inputs | {r: b for r, b in self.outputs if r in stored}
+        return ScalarBuilder(self.nodes, self.types, known, self.names, self.m.dims)
 
-    def _nest(self, shape: Shape, group: Sequence[tuple[str, Buffer]]) -> Stmt:
-        b = self._builder()
+    def _nest(
+        self, shape: Shape, group: Sequence[tuple[str, Buffer]], stored: Collection[str] = ()
+    ) -> Stmt:
+        b = self._builder(stored)
         index, extents = _loops(b, "i", shape)
 
         def root(name: str, out: Buffer) -> Expr:
@@ -130,7 +137,25 @@ class _Lowering:
         used = folds > 1 or Along.ELEMENT in map(rows.along.get, shapes)
         return rows if used and all(rows.at(r, s) for r, s in shapes.items()) else None
 
-    def _row_nest(self, rows: Rows) -> Stmt:
+    def _swept(self) -> Swept | None:
+        """Return the rows of the function if others of its results are folds across them.
+
+        What those need of rows must be results that no store rounds.
+        """
+        found = swept(self.f.nodes, self.types, self.f.results)
+        if found is None or any(self.types[r].dtype.is_packed for r in self.f.results):
+            return None
+        exact = all(self.types[r].dtype is self.types[r].dtype.compute for r in found.shared)
+        return found if exact and {*found.shared} <= {*self.f.results} else None
+
+    def _sweep(self, found: Swept) -> Stmt:
+        """Return the nest of rows, then one for each result that is folded across them."""
+        along = [(r, b) for r, b in self.outputs if r not in found.across]
+        across = [(r, b) for r, b in self.outputs if r in found.across]
+        nests = [self._nest(b.shape, [(r, b)], found.shared) for r, b in across]
+        return Block((self._row_nest(found.rows, along), *nests))
+
+    def _row_nest(self, rows: Rows, outputs: Sequence[tuple[str, Buffer]]) -> Stmt:
         """Return the nest of rows: folds one after another, then stores all along the row."""
         b = self._builder()
         extents = [ix.of_dim(d) for d in rows.shape]
@@ -140,7 +165,7 @@ class _Lowering:
         zeros = tuple(ix.ZERO if a in rows.axes else v for a, v in enumerate(elements))
         index = {rows.dropped: tuple(at[a] for a in outer), rows.kept: zeros, rows.shape: elements}
         each, once = list[Root](), list[Root]()
-        for name, out in self.outputs:
+        for name, out in outputs:
             inside = rows.at(name, out.shape) is Along.ELEMENT
             if out.shape not in index:
                 near = rows.shape if inside else rows.dropped

@@ -91,7 +91,7 @@ def rows_of(nodes: Sequence[Node], types: Mapping[str, TensorType]) -> Rows | No
     """
     folds = (n for n in nodes if OPS[n.op].kind is Kind.REDUCTION)
     first = next(folds, None)
-    rows = None if first is None else _folded(first, types)
+    rows = None if first is None else folded(first, types)
     return None if rows is None else more_rows(rows, nodes, types)
 
 
@@ -117,7 +117,8 @@ def picks_one(n: Node, types: Mapping[str, TensorType]) -> int | None:
     return use.axis if all(i[a] == (1 if a == use.axis else t[a]) for a in rest) else None
 
 
-def _folded(n: Node, types: Mapping[str, TensorType]) -> Rows | None:
+def folded(n: Node, types: Mapping[str, TensorType]) -> Rows | None:
+    """Return the rows that a reduction folds; None if it folds no axis."""
     match OPS[n.op].apply(n.attr).attrs:
         case Reduction(axes=axes) if axes:
             return Rows(types[n.args[0]].shape, axes, {})
@@ -179,7 +180,7 @@ class _Node:
         return _runs(shape, axes) == _runs(self.rows.shape, self.rows.axes)
 
     def _fold(self) -> Along | None:
-        other = _folded(self.node, self.types)
+        other = folded(self.node, self.types)
         same = other is not None and (other.shape, other.axes) == (self.rows.shape, self.rows.axes)
         return Along.ROW if same and self._of(self.node.args[0]) is not Along.ROW else None
 

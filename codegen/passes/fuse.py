@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.options import Options
-from didyma.codegen.passes import cost, rows
+from didyma.codegen.passes import cost, rows, sweep
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
@@ -84,7 +84,9 @@ def _fused(
     merged = merge(partition.groups(), partition.types, options, heard)
     if not options.graph.rows:
         return merged
-    return rows.join(merged, partition.results, partition.types, ranges, options, heard)
+    wanted, types = partition.results, partition.types
+    joined = rows.join(merged, wanted, types, ranges, options, heard)
+    return sweep.join(joined, wanted, types, ranges, options, heard)
 
 
 def separate(m: Module) -> Module:

@@ -57,7 +57,7 @@ def join(
             for k in (*_views(todo, i, j), j):
                 todo.join(i, k)
             g = todo.groups[i]
-            writes = tuple(w for w in g.writes if _is_wanted(todo, (i,), w, results))
+            writes = tuple(w for w in g.writes if is_wanted(todo, (i,), w, results))
             todo.groups[i] = replace(g, writes=writes, pointwise=False, aligned=frozenset())
     return list(todo.groups.values())
 
@@ -145,10 +145,10 @@ def _fits(
     written = [w for g in groups for w in g.writes]
     if b.pointwise and set(written).isdisjoint(b.reads):
         return None
-    wanted = [w for w in written if _is_wanted(todo, (i, *between, j), w, results)]
+    wanted = [w for w in written if is_wanted(todo, (i, *between, j), w, results)]
     if any(todo.types[w].dtype.is_packed for w in wanted):
         return None  # a byte holds elements of several rows
-    nodes, most = _together(groups), todo.options.graph
+    nodes, most = together(groups), todo.options.graph
     later = [n for at, n in nodes.items() if at not in kernel.at]
     weight = kernel.weight + sum(map(cost.weight, later))
     if len(wanted) > most.outputs or weight > most.kernel_cost:
@@ -166,7 +166,7 @@ def _fits(
     return _RowKernel(frozenset(nodes), rows, weight, moved) if moved <= before else None
 
 
-def _together(groups: Sequence[FusionGroup]) -> dict[int, Node]:
+def together(groups: Sequence[FusionGroup]) -> dict[int, Node]:
     """Return the nodes of groups by position, in order; a node of several groups once."""
     nodes = {i: n for g in groups for i, n in zip(g.at, g.nodes, strict=True)}
     return dict(sorted(nodes.items(), key=itemgetter(0)))
@@ -185,7 +185,7 @@ def _saves(
     return traffic.once(together, rows) < traffic.once(apart, rows)
 
 
-def _is_wanted(
+def is_wanted(
     todo: GroupGraph, inside: tuple[int, ...], value: str, results: frozenset[str]
 ) -> bool:
     """Return whether a value is read by groups other than these, or is a result."""

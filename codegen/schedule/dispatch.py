@@ -9,6 +9,7 @@ from itertools import count
 from didyma.codegen import plugins
 from didyma.codegen.options import Options
 from didyma.codegen.schedule.recipes import (
+    apart,
     cluster,
     column,
     full,
@@ -25,6 +26,7 @@ from didyma.codegen.schedule.recipes import (
     segments,
     serial,
     split,
+    sweep,
     transpose,
 )
 from didyma.codegen.schedule.recipes.point import Point, show
@@ -37,13 +39,14 @@ from didyma.refimpl.ir.loop import PrimFunc
 CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "seek", "seek_wide", "fold",
     "reduce_row", "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows",
-    "rows_cluster", "scan", "segments", "segments_wide",
+    "rows_cluster", "rows_sweep", "scan", "segments", "segments_wide",
 )  # fmt: skip
-RECIPES: tuple[Recipe, ...] = (
+NESTS: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE, seek.RECIPE,
     marks.RECIPE, segments.RECIPE, split.RECIPE, column.RECIPE, row.RECIPE, full.RECIPE,
     cluster.RECIPE, rows.RECIPE, scan.RECIPE, looped.RECIPE, serial.RECIPE,
 )  # fmt: skip
+RECIPES: tuple[Recipe, ...] = (*NESTS, sweep.RECIPE, apart.of(NESTS))
 
 
 def schedule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +23,7 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Block,
     Buffer,
+    Expr,
     Let,
     Load,
     PrimFunc,
@@ -70,28 +71,12 @@ def scheduled(
     turns = None if loads is None else turns_of(facts, rows, team.threads, width)
     wide = row_wide.of(facts, rows, width)
     edges = 0 if wide.edges is None else -(-wide.edges.most // team.threads)
-    held = (turns or 0) * width + edges
     kept = {
-        x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, (held,), Scope.LOCAL)
+        x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, ((turns or 0) * width + edges,), Scope.LOCAL)
         for x in (() if loads is None else kept_loads(facts, rows, team.threads, width, loads))
     }
     stages = Stages(team, rows, wide, turns, edges, kept, once)
-    body = stages.write(rows.stages, exists)
-    for x in rows.values:
-        body = Allocate(Buffer(x.name, x.dtype, (held,), Scope.LOCAL), body)
-    if rank is not None:  # every block has begun before another gives it something
-        body = Block((Barrier(Scope.CLUSTER), *_items(body)))
-    if kept:
-        fill = stages.over(partial(filled, kept), exists, at_once=True)
-        body = Block((fill, *_items(body)))
-        for b in reversed(kept.values()):
-            body = Allocate(b, body)
-    body = let_all({} if wide.edges is None else wide.edges.lets, body)
-    # A thread beyond the last row sees that row's scalars, and none of its elements.
-    at = Var(fresh("at")) if exists else row
-    last = Binary("min", row, ix.sub(count, ix.ONE))
-    index = dict(zip(rows.nest.index, ix.unflatten(at, rows.nest.extents), strict=True))
-    body = let_all({**({at: last} if exists else {}), **index}, body)
+    body = of_row(stages, row, exists)
     body = Let(row, ix.add(ix.mul(block, ix.index(groups)), group), body)
     axes = [(lane, lanes), (group, groups)]
     for axis, (v, n) in zip("xy", axes[::-1] if team.across else axes, strict=True):
@@ -104,6 +89,31 @@ def scheduled(
         body = Allocate(t, body)
     body = bound(block, ix.ceildiv(count, ix.index(groups)), "blockIdx.x", body)
     return facts.kernel(body, name, stages.wide.buffers)
+
+
+def of_row(stages: Stages, row: Var, exists: list[Expr], known: Collection[Load] = ()) -> Stmt:
+    """Return what a thread does of a row, which ``exists`` where these conditions hold.
+
+    The thread has what it keeps of the ``known`` loads from another row.
+    """
+    rows, wide = stages.rows, stages.wide
+    held = (stages.turns or 0) * wide.width + stages.edges
+    body = stages.write(rows.stages, exists)
+    for x in rows.values:
+        body = Allocate(Buffer(x.name, x.dtype, (held,), Scope.LOCAL), body)
+    if stages.team.rank is not None:  # every block has begun before another gives it something
+        body = Block((Barrier(Scope.CLUSTER), *_items(body)))
+    if new := {x: b for x, b in stages.kept.items() if x not in known}:
+        fill = stages.over(partial(filled, new), exists, at_once=True)
+        body = Block((fill, *_items(body)))
+        for b in reversed(new.values()):
+            body = Allocate(b, body)
+    body = let_all({} if wide.edges is None else wide.edges.lets, body)
+    # A thread beyond the last row sees that row's scalars, and none of its elements.
+    at = Var(stages.facts.names.fresh("at")) if exists else row
+    last = Binary("min", row, ix.sub(rows.nest.numel, ix.ONE))
+    index = dict(zip(rows.nest.index, ix.unflatten(at, rows.nest.extents), strict=True))
+    return let_all({**({at: last} if exists else {}), **index}, body)
 
 
 def _items(s: Stmt) -> tuple[Stmt, ...]:

@@ -67,6 +67,7 @@ class Stages:
     A thread takes elements of a row in ``turns``, one after another; None if their number is not
     fixed.  Then it takes those at the edges of the row one by one, in ``edges`` turns.  ``kept``
     are registers for what loads give.  With ``before`` these turns follow others.
+    ``filled`` counts how often the threads of a block wait in a row until all have left something.
     """
 
     team: Team
@@ -78,6 +79,7 @@ class Stages:
     once: OnePass | None = None
     before: Expr | None = None
     tiles: list[Buffer] = field(default_factory=list[Buffer])
+    filled: int = 0
 
     @property
     def facts(self) -> NestFacts:
@@ -123,6 +125,7 @@ class Stages:
         """Return the statements that make a thread's part of a fold, join parts, and the rest."""
         met = self.team.meet(s, mine)
         self.tiles += met.tiles
+        self.filled += bool(met.tiles)
         body = rest()
         for a, x in reversed(list(zip(s.accs, met.results, strict=True))):
             body = Let(a.var, x, body)
@@ -224,6 +227,7 @@ class Stages:
                 table[load] = Load(name, (group,) if rank is None else (rank, group), load.dtype)
                 last.append(self.over(partial(self._picked, pick, name), exists))
             last += [Barrier(scope)] if table else []
+            self.filled += bool(table)
             first = [ix.compare("eq", self.team.place, ix.ZERO), *exists]
             body = once[0] if len(once) == 1 else Block(once)
             last.append(guarded(first, self.wide.flat(with_loads(body, table.get))))
@@ -314,7 +318,7 @@ class Stages:
 
     def _held(self, some: Mapping[Load, Buffer], s: Stmt, place: Expr) -> Stmt:
         """Read local buffers in place of what they hold, and use values at the thread's place."""
-        values = {x.name for x in self.rows.values}
+        values = {*(x.name for x in self.rows.values), *self.rows.sums}
 
         def held(load: Load) -> Load | None:
             if load.buffer in values and not load.index:

@@ -63,7 +63,8 @@ class RowNest:
     """A nest whose body is ``stages``, lets and folds in order, then ``each`` and ``once``.
 
     ``each`` is done for every element of a row, over ``axes``; ``once`` for the row.  Stages load
-    ``values`` from buffers that threads have for their elements of a row.
+    ``values`` from buffers that threads have for their elements of a row, and load and store
+    ``sums`` alike, which last from row to row.
     """
 
     nest: Nest
@@ -73,6 +74,7 @@ class RowNest:
     each: Stmt | None
     once: tuple[Stmt, ...]
     values: tuple[RowValue, ...] = ()
+    sums: tuple[str, ...] = ()
 
     @property
     def length(self) -> Expr:

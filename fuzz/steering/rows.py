@@ -20,7 +20,7 @@ from didyma.refimpl.ops import OPS
 
 KINDS = (
     "", "reshaped", "crosswise", "picked", "weighted", "several", "grouped", "interrupted",
-    "mirrored", "regrouped", "joined", "once", "once",
+    "mirrored", "regrouped", "joined", "once", "once", "swept",
 )  # fmt: skip
 OPTION = "graph.rows"
 _SHAPES: tuple[tuple[Dim, ...], ...] = (
@@ -73,6 +73,8 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     if s.c.chance(12):
         axes = _axes(s, s.types()[y].rank)
     last = _used(s, s.c.pick((x, y, y)), _folded(s, second, y, axes, kind))
+    if kind == "swept":  # elements are folded across the rows, too
+        _sweep(s, s.c.pick((x, y, last or y)), axes)
     if kind == "picked":
         _pick(s, last or y, axes)
     elif last is not None and s.c.chance(3):
@@ -129,6 +131,16 @@ def _folded(s: Sketch, op: str, x: str, axes: tuple[int, ...], kind: str) -> str
         return total
     kept = tuple(1 if a in axes else d for a, d in enumerate(t.shape))
     return s.apply("reshape", (total,), freeze({"shape": kept}))
+
+
+def _sweep(s: Sketch, x: str, axes: tuple[int, ...]) -> None:
+    """Fold what rows are computed of, or what is computed of them, over all other axes."""
+    s.changes |= {"kernels.split": 1}
+    t = s.types()[x]
+    outer = tuple(a for a in range(t.rank) if a not in axes)
+    op = s.c.pick(("sum", "sum", "max", "prod"))
+    if outer and t.dtype in OPS[op].dtypes:
+        s.apply(op, (x,), freeze({"axes": outer, "keepdims": s.c.chance(6)}))
 
 
 def _used(s: Sketch, x: str, total: str | None) -> str | None:

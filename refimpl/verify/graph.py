@@ -17,7 +17,7 @@
 | G-type | a node's type is the one its op infers |
 | G-callee | a call, and a node that runs functions, names functions above |
 | G-call-types | a call's operands and results have the callee's types |
-| G-primitive | a Primitive function calls and runs nothing, and folds once, or the same rows |
+| G-primitive | a Primitive function calls and runs nothing, folds once, or rows along and across |
 | G-reshape-only | a reshape_only function is Primitive, of one operand, and only reshapes |
 
 Those of ``if``, ``while``, ``scan`` and ``bind`` are in ``control``.
@@ -202,7 +202,7 @@ class _GraphVerifier:
                 "G-primitive",
                 "; ".join(show_node(n) for n in wrong) or f"{ir.PRIMITIVE}={f.attr[ir.PRIMITIVE]}",
                 f"{ir.PRIMITIVE}=1, no call, at most one node that is opaque or several that "
-                "reduce one shape over the same axes",
+                "reduce one shape over the same axes, or some over these and some over all others",
                 where=f"@{f.name}",
             )
 
@@ -258,9 +258,14 @@ def _check_attr(spec: AttrSpec, value: ir.Attr) -> None:
 
 
 def _same_rows(f: ir.Function, folds: Sequence[ir.Node]) -> bool:
-    """Return whether nodes that fold are one, or reductions of one shape over the same axes."""
+    """Return whether nodes that fold are one, or reductions of one shape over the same axes.
+
+    Others of these may be over all other axes.
+    """
     if len(folds) < 2:
         return True
     types = f.types()
     rows = {(types[n.args[0]].shape, n.attr.get("axes", (n.attr.get("axis"),))) for n in folds}
-    return len(rows) == 1 and all(OPS[n.op].kind is Kind.REDUCTION for n in folds)
+    first, *others = rows
+    rest = (first[0], tuple(a for a in range(len(first[0])) if a not in first[1]))
+    return others in ([], [rest]) and all(OPS[n.op].kind is Kind.REDUCTION for n in folds)

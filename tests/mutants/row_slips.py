@@ -166,4 +166,29 @@ FAULTS: tuple[Fault, ...] = (
         "return value in results or any(k not in inside and k in todo.groups for k in readers)",
         "return value in results", "fuse",
     ),
+    _slip(
+        "what the first block leaves of a sweep dropped", "schedule/sweep.py",
+        "step = Yield((Load(b.name, (part, *a.nest.index), b.dtype),))",
+        "step = Yield((Load(b.name, (ix.index(blocks - 1), *a.nest.index), b.dtype),))", "kernel",
+    ),
+    _slip(
+        "sums of a sweep begun anew in each row", "schedule/sweep.py",
+        "return For(turn, ix.ceildiv(count, ix.index(share)), body)",
+        "return For(turn, ix.ceildiv(count, ix.index(share)), Block((self._starts(), body)))",
+        "kernel",
+    ),
+    _slip(
+        "places of a row shifted where a sweep adds to its sums", "schedule/sweep.py",
+        "(v.name for v in across.nest.index), first.axes, strict=True)",
+        "(v.name for v in across.nest.index), [ix.mod(ix.add(x, ix.ONE), n) for x, n in zip("
+        "first.axes, first.extents, strict=True)], strict=True)", "kernel",
+    ),
+    _slip(
+        "sums of the other rows of a block forgotten", "schedule/sweep.py",
+        "met = [] if team.groups == 1 else [self._met()]", "met = list[Stmt]()", "kernel",
+    ),
+    _slip(
+        "a row of a sweep begun before the last is read", "schedule/sweep.py",
+        "if stages.filled == 1:", "if stages.filled == -1:", "kernel",
+    ),
 )  # fmt: skip

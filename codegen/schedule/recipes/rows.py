@@ -52,9 +52,9 @@ def space(work: Work) -> Space:
     return found | {"keep": (0, 1)} if work.row_values.shared else found
 
 
-def _block(work: Work, values: Values) -> tuple[int, int]:
+def shared_of(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: parts of folds, and picks."""
-    nest, loads = _kept(work, values)
+    nest, loads = elements(work, values)
     kept = rows.kept_loads(work.facts, nest, values["lanes"], values["wide"], loads)
     picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, nest, kept))
     threads, parts = block(work, values)
@@ -82,11 +82,11 @@ def is_warp(work: Work, values: Values) -> bool:
 
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
-    nest, loads = _kept(work, values)
+    nest, loads = elements(work, values)
     return row_kernel.scheduled(work.facts, nest, threads(work, values), loads)
 
 
-def _kept(work: Work, values: Values) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:
+def elements(work: Work, values: Values) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:
     """Return the rows with what their threads keep, and what their stages load."""
     assert work.rows is not None
     turns = rows.turns_of(work.facts, work.rows, values["lanes"], values["wide"])
@@ -98,4 +98,4 @@ def threads(work: Work, values: Values) -> Threads:
     return Threads(values["groups"], values["lanes"], values["wide"], work.row_across)
 
 
-RECIPE = Recipe("rows", _fit, default, space, _block, _build, _legal)
+RECIPE = Recipe("rows", _fit, default, space, shared_of, _build, _legal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from didyma.codegen.lower.affine import Poly
@@ -19,6 +19,7 @@ from didyma.codegen.schedule import (
     row_wide,
     rows,
     running,
+    sweep,
     transpose,
 )
 from didyma.codegen.schedule.folds import FoldNest
@@ -30,6 +31,7 @@ from didyma.codegen.schedule.online import Online
 from didyma.codegen.schedule.row_values import Values
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.running import Running
+from didyma.codegen.schedule.sweep import Sweep
 from didyma.codegen.schedule.transpose import Turned
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
@@ -48,6 +50,8 @@ class Work:
 
     facts: NestFacts
     fold: FoldNest | None
+    sweep: Sweep | None = None
+    sums: tuple[str, ...] = ()  # what rows add to, beside what they store
 
     @staticmethod
     def of(p: PrimFunc, nest: Nest, options: Options) -> Work:
@@ -56,8 +60,26 @@ class Work:
 
     @staticmethod
     def all_of(p: PrimFunc, options: Options) -> list[Work]:
-        """Collect the facts about each nest of an expanded function."""
-        return [Work.of(p, nest, options) for nest in nests(p.body)]
+        """Collect the facts about each nest of an expanded function.
+
+        Rows that are folded along and across are one nest: without an index, of all loops.
+        """
+        found = nests(p.body)
+        if (both := sweep.find(p, found, options)) is not None:
+            return [Work(NestFacts.of(p, Nest((), (), p.body), options), None, both)]
+        return [Work.of(p, nest, options) for nest in found]
+
+    @property
+    def apart(self) -> list[Work]:
+        """The works of the nests of a sweep."""
+        func, options = self.facts.func, self.facts.options
+        return [Work.of(func, nest, options) for nest in nests(func.body)]
+
+    @cached_property
+    def swept(self) -> Work:
+        """The work of the rows of a sweep that also fold across."""
+        assert self.sweep is not None
+        return Work(self.sweep.facts, None, sums=self.sweep.rows.sums)
 
     @property
     def serial(self) -> NestFacts:
@@ -68,7 +90,8 @@ class Work:
     @cached_property
     def rows(self) -> RowNest | None:
         """The rows that the nest folds several times, or uses after a fold."""
-        return None if self.fold is not None else rows.find(self.facts.nest)
+        found = None if self.fold is not None else rows.find(self.facts.nest)
+        return found if found is None else replace(found, sums=self.sums)
 
     @cached_property
     def row_shape(self) -> tuple[int, int]:
@@ -229,6 +252,8 @@ class Work:
     def kind(self) -> str:
         """The class of a kernel with one thread a result."""
         facts = self.facts
+        if self.sweep is not None:
+            return "sweep"
         stored = (i for s in facts.statements if isinstance(s, (Store, Atomic)) for i in s.index)
         if any(map(self._is_read, stored)):
             return "scatter"

@@ -86,6 +86,16 @@ def centred(length: Dim) -> Module:
     return primitive(g.module(g("multiply", d, g("rsqrt", v)), dims=LONG))
 
 
+def gradients(rows: int, length: int) -> Module:
+    """Fold rows along, use what that comes to for each element, and fold elements across rows."""
+    g = Graph()
+    x, y = g.param("x", rows, length), g.param("y", rows, length)
+    s = g("sum", g("multiply", x, y), axes=(1,), keepdims=True)
+    d = g("multiply", y, g("subtract", x, s))
+    w, b = (g("sum", v, axes=(0,), keepdims=False) for v in (g("multiply", d, x), y))
+    return primitive(g.module(s, d, w, b))
+
+
 MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "pointwise": (unary("exp", 6, 8), {}, "pointwise"),
     "gather": (taken(), {}, "gather"),
@@ -111,12 +121,16 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "long softmax": (softmax(symbol("long")), {"long": 33}, "looped"),
     "long variance": (centred(symbol("long")), {"long": 45}, "looped"),
     "few rows": (softmax(4096), {}, "cluster"),
+    "gradients": (gradients(70, 40), {}, "sweep"),
+    "gradients of odd rows": (gradients(33, 9), {}, "sweep"),
+    "gradients on a core": (gradients(7, 40), {}, "apart"),
 }  # fmt: skip
 
 
 def wanted(name: str) -> Options:
-    """Return options for a module: of a target with clusters where they are wanted."""
-    return Options().changed({"target": "sm_90a"}) if name == "few rows" else Options()
+    """Return options for a module: of a target with clusters, or a core, where they are wanted."""
+    targets = {"few rows": "sm_90a", "gradients on a core": "cpu"}
+    return Options().changed({"target": targets.get(name, "portable")})
 
 
 def inputs(m: Module, env: Mapping[str, int]) -> list[Array]:
