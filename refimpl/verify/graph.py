@@ -265,7 +265,12 @@ def _same_rows(f: ir.Function, folds: Sequence[ir.Node]) -> bool:
     if len(folds) < 2:
         return True
     types = f.types()
-    rows = {(types[n.args[0]].shape, n.attr.get("axes", (n.attr.get("axis"),))) for n in folds}
-    first, *others = rows
-    rest = (first[0], tuple(a for a in range(len(first[0])) if a not in first[1]))
+    (shape, axes), *others = {(types[n.args[0]].shape, _axes(n)) for n in folds}
+    rest = (shape, tuple(a for a in range(len(shape)) if a not in axes))
     return others in ([], [rest]) and all(OPS[n.op].kind is Kind.REDUCTION for n in folds)
+
+
+def _axes(n: ir.Node) -> tuple[ir.Attr | None, ...]:
+    """Return the axes that a node folds, which one with an ``axis`` names alone."""
+    axes = n.attr.get("axes")
+    return axes if isinstance(axes, tuple) else (n.attr.get("axis"),)
