@@ -159,7 +159,7 @@ def widths(facts: NestFacts, rows: RowNest) -> tuple[int, ...]:
 
     That is the most by which the widest access is filled in the buffers that have an element for
     each element of each row; or fewer, if the rows then have no edges, or are short.  Rows of which
-    a place is looked for have none: threads take edges last, and of equal elements the first wins.
+    a place is looked for have none: of equal elements the first wins, and threads take edges apart.
     """
     if not facts.wide:
         return (1,)

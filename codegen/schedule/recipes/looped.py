@@ -39,8 +39,8 @@ def one_pass(work: Work, values: Values) -> OnePass | None:
 def usual_turns(work: Work, values: Values) -> int:
     """Return how many turns a thread best takes at once in one pass for two folds.
 
-    None where the model of the target does not begin with reading each element once, where rows
-    have edges, nor where exponentials of a row are computed again for its results and caches hold
+    0, so no such pass, where the target prefers other work to reading each element once, where rows
+    have edges, and where exponentials of a row are computed again for its results and caches hold
     what is read again.
     """
     some, order, online = (
