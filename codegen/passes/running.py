@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from didyma.codegen.decisions import Heard, Match, unheard
@@ -26,8 +26,9 @@ def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard
 
     This changes the order of additions or multiplications, which both ops leave free.  f16 and bf16
     are computed in f32 and rounded at the end.  Blocks divide the line if a length of theirs does,
-    and each element is then read twice and written once; else the line is padded.  Axes of symbolic
-    size are left alone, and so are Primitive functions, which fold at most once.
+    and each element is then read twice and written once; else the line is padded.  What is cast
+    before it is folded is cast in its blocks.  Axes of symbolic size are left alone, and so are
+    Primitive functions, which fold at most once.
     """
     long = (options or Options()).graph.long_run
     functions = tuple(_function(f, long, heard) for f in m.functions)
@@ -43,9 +44,14 @@ def _function(f: Function, long: int, heard: Heard) -> Function:
         heard(BLOCKED, n.results[0])
     types = f.types()
     supply = Names(types)
+    casts = {n.results[0]: n.args[0] for n in f.nodes if _is_cast_of_bytes(n, types)}
     nodes: list[Node] = []
     for n in f.nodes:
-        nodes += _blocked(n, types[n.args[0]], supply, long) if _is_long(n, long) else (n,)
+        if _is_long(n, long):
+            source = casts.get(n.args[0], n.args[0])
+            nodes += _blocked(n, source, types, supply, long)
+        else:
+            nodes.append(n)
     return replace(f, nodes=tuple(nodes))
 
 
@@ -60,12 +66,22 @@ def _is_long(n: Node, long: int) -> bool:
     return math.prod(d if isinstance(d, int) else MANY for d in others) < MANY
 
 
-def _blocked(n: Node, operand: TensorType, supply: Names, long: int) -> Sequence[Node]:
-    """Return nodes that compute the same in blocks, under fresh names."""
+def _is_cast_of_bytes(n: Node, types: Mapping[str, TensorType]) -> bool:
+    """Return whether a node casts elements that are whole bytes, which any reshape leaves alone."""
+    return n.op == "cast" and types[n.args[0]].dtype.bits >= 8
+
+
+def _blocked(
+    n: Node, source: str, types: Mapping[str, TensorType], supply: Names, long: int
+) -> Sequence[Node]:
+    """Return nodes that compute the same in blocks, under fresh names.
+
+    ``source`` is the operand, or what the operand is a cast of.
+    """
     b = Builder()
-    x = b.param(n.args[0], operand)
+    x, dtype = b.param(source, types[source]), types[n.args[0]].dtype
     run = _Blocks(b, n.op, bool(n.attr["reverse"]), long)
-    y = run.along(x, int(str(n.attr["axis"])), bool(n.attr["exclusive"]))
+    y = run.along(x, int(str(n.attr["axis"])), bool(n.attr["exclusive"]), dtype)
     made = b.function("run", (y,)).nodes
     names: dict[str, str] = {}
     for r in (r for m in made for r in m.results):
@@ -91,8 +107,8 @@ class _Blocks:
     reverse: bool
     long: int
 
-    def along(self, x: Value, axis: int, exclusive: bool) -> Value:
-        """Return the running fold along an axis, in blocks if it is long."""
+    def along(self, x: Value, axis: int, exclusive: bool, dtype: DType) -> Value:
+        """Return the running fold in ``dtype`` along an axis, in blocks if it is long."""
         shape = x.type.shape
         n = shape[axis]
         assert isinstance(n, int)
@@ -105,14 +121,14 @@ class _Blocks:
         whole = self._padded(x, axis, count * block - n, unit)
         # Casts stand at blocks: a kernel that scans them computes a cast in place, but no reshape.
         blocks = self._cast(
-            self.b("reshape", (whole,), shape=(*lead, count, block, *trail)), x.type.dtype.compute
+            self.b("reshape", (whole,), shape=(*lead, count, block, *trail)), dtype.compute
         )
         inner = self.b(self.op, (blocks,), axis=axis + 1, exclusive=exclusive, reverse=self.reverse)
         totals = self.b(fold, (blocks,), axes=(axis + 1,), keepdims=False)
-        before = self.along(totals, axis, exclusive=True)
+        before = self.along(totals, axis, exclusive=True, dtype=dtype.compute)
         beside = self.b("reshape", (before,), shape=(*lead, count, 1, *trail))
         spread = self.b("broadcast_to", (beside,), shape=blocks.type.shape)
-        joined = self._cast(self.b(join, (spread, inner)), x.type.dtype)
+        joined = self._cast(self.b(join, (spread, inner)), dtype)
         flat = self.b("reshape", (joined,), shape=(*lead, count * block, *trail))
         if count * block == n:
             return flat

@@ -115,5 +115,22 @@ def test_a_line_that_blocks_divide_is_read_twice_and_written_once(
     assert totals <= 2 * dtype.compute.nbytes * size // BLOCK
 
 
+@pytest.mark.parametrize("shape", [(2048,), (3, LONG * 9 + 1)])
+@pytest.mark.parametrize("dtype", [DType.BOOL, DType.I8, DType.I32, DType.U2])
+def test_a_line_is_widened_where_it_is_read(dtype: DType, shape: tuple[int, ...]) -> None:
+    b = Builder()
+    x = b("cast", [b.param("x", TensorType(dtype, shape))], dtype=DType.I64)
+    axis = len(shape) - 1
+    sums = b("cumulative_sum", [x], axis=axis, exclusive=False, reverse=True)
+    m = b.module("main", [sums])
+    report = check(m, random_inputs(m, {}, [5]), [engine("host")], OPTIONS)
+    assert report.agree, report.findings
+    made = dd.compile(Program(m), options=OPTIONS).compiled
+    kernels = [k for ks in made.kernels.values() for k in ks]
+    read = [b for k in kernels for b in k.params if b.name not in k.outputs]
+    wide = [b for b in read if _numel(b) >= math.prod(shape) and b.dtype is DType.I64]
+    assert not wide or dtype is DType.U2 or len(shape) > 1  # in bytes, or of a length with divisors
+
+
 def _numel(b: Buffer) -> int:
     return math.prod(d for d in b.shape if isinstance(d, int))
