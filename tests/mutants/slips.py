@@ -85,8 +85,8 @@ _PASSES = (
     ),
     _slip(
         "totals of blocks that include their own", "passes/running.py",
-        "before = self.along(totals, axis, exclusive=True)",
-        "before = self.along(totals, axis, exclusive=exclusive)", "passes",
+        "before = self.along(totals, axis, exclusive=True, dtype=dtype.compute)",
+        "before = self.along(totals, axis, exclusive, dtype=dtype.compute)", "passes",
     ),
     _slip(
         "a long axis padded in front", "passes/running.py",
