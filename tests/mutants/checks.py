@@ -13,6 +13,9 @@ from itertools import chain, zip_longest
 from random import Random
 from typing import Any, TypeAlias
 
+import didyma as dd
+from didyma.bench import counters, records
+from didyma.bench.workloads import ALL, Workload, least_bytes
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.rules import decided
@@ -28,6 +31,7 @@ from didyma.fuzz.steering.meter import EACH, FREE, Key, Wish
 from didyma.oracle import conformance
 from didyma.oracle.conformance import calls
 from didyma.refimpl.ir.expr import ZERO
+from tests.bench import history
 from tests.mutants import faulty, unit_tests
 
 FAST = "host-fast"
@@ -72,7 +76,8 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
 
     They are the corpus, the campaigns of every domain that ``didyma fuzz`` has, those with engines
     on each of three, one on graphs with control flow alone, one on graphs whose kernels have
-    variants, kernels with faults, and the conformance suite.
+    variants, kernels with faults, the conformance suite, and the workloads of benchmarks, whose
+    exact counters may not grow.
     The campaign on graphs on ``host`` has so many programs.  Then, the files of tests of codegen;
     last, the decisions of compiles: a rewrite or schedule that is no longer found leaves programs
     right.
@@ -83,6 +88,7 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
         *(campaign(e.name, e.make(Setup(())), seed, 3 * programs) for e in alone),
         faults("host"),
         faults("simt"),
+        Check("counters", len(ALL), _counters, weight=6),
         corpus("host"),
         corpus("simt"),
         conforms("host", suite),
@@ -95,6 +101,7 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
         campaign("control flow", Graphs(("host",), controlled=1), seed, programs // 4),
         campaign(VARIED, Varied(("host",)), seed, programs // 4),
         conforms("simt", suite, share=7),
+        Check("workloads", len(ALL), _workloads),
         Check(unit_tests.NAME, len(unit_tests.every()), unit_tests.start),
         Check("decisions", 2 * programs, partial(_decisions, seed), weight=4),
     )  # fmt: skip
@@ -189,6 +196,36 @@ def _decisions(seed: int) -> Judge:
 
         made = compile(case.module, case.options(Options()), heard=hear)
         return frozenset(found) | frozenset(decided(made))
+
+    return of
+
+
+def _by_size() -> list[Workload]:
+    return sorted(ALL, key=least_bytes)
+
+
+def _counters() -> Judge:
+    """Return what holds the counters of a workload to those that are kept, as the tests do."""
+    past = {m.name: m for m in records.read(history.newest()) if m.counters}
+    limits = records.limits("counters:+0%,text:+10%")
+
+    def of(index: int) -> Verdict | None:
+        w = _by_size()[index]
+        name = f"test_workload[{w.name}]"
+        now = records.Measured(name, "", 0, counters.count(w, Options(), None), None)
+        found = records.compare([past[name]], [now], limits)
+        grown = [f"{c.quantity} {c.before} -> {c.after}" for c in found.changes if c.failed]
+        return ("counters", "grown", f"{w.name}: {', '.join(grown)}") if grown else None
+
+    return of
+
+
+def _workloads() -> Judge:
+    """Return what judges workloads on the host: they are larger than what campaigns draw."""
+
+    def of(index: int) -> Verdict | None:
+        found = dd.check(_by_size()[index].program(), engines="host", tries=1).findings
+        return (found[0].level, found[0].kind, found[0].message) if found else None
 
     return of
 

@@ -41,7 +41,7 @@ ROUNDS = (
 )
 TEXT_CHECKS = (checking.on("graphs", "host"), checking.on("graphs", "simt"))
 UNIT_TESTS = unit_tests.NAME
-TESTED_LATE = 0.05  # of a mutant's time: what each other check may use before tests are run
+TESTED_LATE = 0.1  # of a mutant's time, before tests are run
 PATIENCE = 600.0  # seconds that a child may say nothing, on a loaded machine
 FEW = 8  # targets for which nothing is recorded
 RECORDED = ROOT / "build" / "mutants"  # where records are kept, by a hash of the sources
@@ -230,7 +230,8 @@ class Engine:
             wanted = checking.of_levels(t.engine)
             return {k: v for k, v in found.items() if k in wanted}
         if tests := [i for i in unit_tests.of(m.file) if not self.reached.is_wrong(UNIT_TESTS, i)]:
-            found[UNIT_TESTS] = Queue(tests, spent=TESTED_LATE * self.plan.seconds)
+            known = any(q.known for q in found.values())
+            found[UNIT_TESTS] = Queue(tests, late=known * TESTED_LATE * self.plan.seconds)
         return found
 
     def result(self, ended: Ended[Target]) -> Result:

@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("equivalent.toml")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Says that a mutant, or those of the functions that a pattern matches, are equivalent."""
+    """Says that a mutant, or those of files and functions that patterns match, are equivalent."""
 
     reason: str
     id: str = ""
@@ -28,8 +28,11 @@ class Entry:
         """Return whether the entry is about a mutant."""
         if self.id:
             return m.id == self.id
-        here = m.file == self.file and fnmatchcase(m.site.scope, self.scope)
-        return here and fnmatchcase(m.site.operator, self.operator)
+        return self.covers(m.file, m.site.scope) and fnmatchcase(m.site.operator, self.operator)
+
+    def covers(self, file: str, scope: str) -> bool:
+        """Return whether an entry for functions is about one of a file."""
+        return fnmatchcase(file, self.file) and fnmatchcase(scope, self.scope)
 
     def __str__(self) -> str:
         """Name the entry as the file does."""
@@ -66,6 +69,5 @@ def unmatched(entries: Iterable[Entry], mutants: Sequence[Mutant]) -> list[str]:
     scopes = {(m.file, m.site.scope) for m in mutants}
     return [
         str(e) for e in entries
-        if (e.id not in ids if e.id else not any(f == e.file and fnmatchcase(s, e.scope)
-                                                 for f, s in scopes))
+        if (e.id not in ids if e.id else not any(e.covers(*at) for at in scopes))
     ]  # fmt: skip

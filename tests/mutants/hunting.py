@@ -32,14 +32,14 @@ class Bounds:
 class Queue:
     """The cases of a check for a mutant: those known to execute it, and those that may.
 
-    ``share`` is the part of recorded cases that execute the mutant's function.  The check counts as
-    having used ``spent`` seconds before.
+    ``share`` is the part of recorded cases that execute the mutant's function.  A check that is
+    ``late`` begins after so many seconds, and from then on is next until it used half of all.
     """
 
     known: Sequence[int]
     others: Sequence[int] = ()
     share: float = 1.0
-    spent: float = 0.0
+    late: float | None = None
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -58,7 +58,8 @@ def hunt(
 
     While there are cases known to execute the mutant, the check that has used the least time is
     next, so quick ones see many.  Then it is the one that has used the least time for each case
-    that executed it, as ``executed`` says afterwards, and as was recorded.
+    that executed it, as ``executed`` says afterwards, and as was recorded.  Late ones are next when
+    their time has come.
     """
     queues = {name: q for name, q in cases.items() if q.known or q.others}
     turns = {c.name: _Turn(c, queues[c.name]) for c in checks if c.name in queues}
@@ -67,7 +68,8 @@ def hunt(
     count = 0
     executed()
     while rest and time.process_time() - start < bounds.seconds:
-        turn = min(rest.values(), key=_Turn.rank)
+        used = time.process_time() - start
+        turn = min(rest.values(), key=lambda t: t.rank(used))
         name = turn.check.name
         count += 1
         index = turn.cases[turn.done]
@@ -98,7 +100,7 @@ class _Turn:
 
     check: Any
     queue: Queue
-    cases: tuple[int, ...] = ()
+    cases: tuple[int, ...] = field(init=False)
     judge: Callable[[int], Any] | None = None
     done: int = 0
     executed: int = 0
@@ -107,14 +109,16 @@ class _Turn:
 
     def __post_init__(self) -> None:
         self.cases = self.queue.all
-        self.spent = self.queue.spent
 
-    def rank(self) -> tuple[bool, float, int]:
-        """Return by what checks are ordered; the least is next."""
+    def rank(self, used: float) -> tuple[int, float, int]:
+        """Return by what checks are ordered after some time was used; the least is next."""
+        if self.queue.late is not None:
+            due = used >= self.queue.late and self.spent <= used / 2
+            return 0 if due else 3, self.spent, self.done
         if self.done < len(self.queue.known):
-            return False, self.spent, self.done
+            return 1, self.spent, self.done
         hits = _PRIOR * max(self.queue.share, _LEAST) + self.executed
-        return True, self.spent * (_PRIOR + self.done) / hits, self.done
+        return 2, self.spent * (_PRIOR + self.done) / hits, self.done
 
     def next(self) -> tuple[str, str, str] | None:
         """Judge the next case; return its finding, or the error that judging it raised."""

@@ -211,6 +211,22 @@ def test_cases_known_to_execute_the_mutant_are_first() -> None:
     assert {s[-1] for s in said[3:-1]} == {0, 1, 2}
 
 
+def test_a_late_check_waits_and_then_takes_turns_with_all_others() -> None:
+    said: list[Any] = []
+
+    def judge(index: int) -> None:
+        end = time.process_time() + 0.02
+        while time.process_time() < end:
+            pass
+
+    checks = [Check(name, 99, lambda: judge) for name in ("quick", "late")]
+    cases = {"quick": Queue(range(99)), "late": Queue(range(99), late=0.1)}
+    hunt(checks, cases, bounds(0.5), said.append)
+    names = [s[1] for s in said[:-1]]
+    assert "late" not in names[:4]
+    assert 0.3 < names.count("late") / len(names) < 0.6
+
+
 class Wishing:
     """A domain whose cases say what they were asked for."""
 

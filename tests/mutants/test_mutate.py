@@ -72,7 +72,13 @@ def test_a_line_of_python_is_changed(line: str, operator: str, becomes: set[str]
     assert mutated(line)[operator] - {line} == becomes
 
 
-@pytest.mark.parametrize("line", ['raise ValueError(f"{1 + 2}")', "assert 1 < 2", "x: int"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'raise ValueError(f"{1 + 2}")', "assert 1 < 2", "x: int", "x = zip(m, strict=True)",
+        "def wrong() -> DidymaError: return DidymaError(m + 1)",
+    ],
+)  # fmt: skip
 def test_what_is_raised_asserted_or_declared_stays(line: str) -> None:
     assert not {x for xs in mutated(line).values() for x in xs} - {line}
 
@@ -276,6 +282,12 @@ def test_a_mark_outside_functions_is_always_executed() -> None:
     assert mark.take()
 
 
+@pytest.mark.parametrize("use", ["raise E(want)", "raise E(str(want))", "e = DidymaError(want)"])
+def test_what_only_error_messages_show_stays(use: str) -> None:
+    assert "constant" not in mutated(f"want = 1; {use}")
+    assert mutated(f"want = 1; g(want); {use}")["constant"]
+
+
 @pytest.mark.parametrize(
     ("file", "tests"),
     [
@@ -283,6 +295,7 @@ def test_a_mark_outside_functions_is_always_executed() -> None:
         ("codegen/passes/algebra.py", "tests/codegen/passes/"),
         ("codegen/select/race.py", "tests/codegen/select/test_race.py"),
         ("codegen/emit/text_kernel.py", "tests/codegen/test_text_kernels.py"),
+        ("codegen/schedule/sorting.py", "tests/codegen/schedule/recipes/test_recipes.py"),
     ],
 )
 def test_the_tests_of_a_file_are_those_that_import_it_or_of_its_folder(

@@ -15,37 +15,46 @@ from tests.mutants.mutant import ROOT
 
 NAME = "unit tests"
 SECONDS = 20.0  # of processor time, after which a file's further tests are left out
-MOST = 4  # files of tests for a file of codegen
+MOST = 6  # files of tests for a file of codegen
 _TESTS = ROOT / "tests" / "codegen"
-_GOLDEN = "golden"  # such tests compare texts, which may differ and be right
+_LEFT_OUT = re.compile(r"golden|time")  # texts may differ and be right; a machine may be loaded
 
 
 @cache
 def every() -> tuple[Path, ...]:
-    """Return all files of tests of codegen, in order."""
-    return tuple(p for p in sorted(_TESTS.rglob("test_*.py")) if _GOLDEN not in p.name)
+    """Return all files of tests of codegen, in order, but for those of texts and of times."""
+    return tuple(p for p in sorted(_TESTS.rglob("test_*.py")) if not _LEFT_OUT.search(p.stem))
 
 
 def of(file: str) -> tuple[int, ...]:
-    """Return the indices of a file's tests, which import it or have its name.
+    """Return the indices of a file's tests: what imports it or has its name is first.
 
-    If there are none, they are those of the files that import it, or else of its folder.
+    Then come those of its part of codegen that mention its name most often, or the names of files
+    that import it, and last those of these files.
     """
     path = Path(file)
     if path.parts[0] != "codegen" or path.suffix != ".py":
         return ()
-    found = _own(path)
-    if not found:
-        imports = _imports(path)
-        readers = (p for p in sorted((ROOT / "codegen").rglob("*.py")) if _has(p, imports))
-        found = list(dict.fromkeys(i for p in readers for i in _own(p.relative_to(ROOT))))
-    mirror = _TESTS.joinpath(*path.parts[1:-1])
-    while not found and mirror != ROOT:
-        found = [i for i, p in enumerate(every()) if p.parent == mirror]
-        mirror = mirror.parent
-    own = f"test_{path.stem}"
-    found.sort(key=lambda i: (not every()[i].name.startswith(own), every()[i].stat().st_size))
-    return tuple(found[:MOST])
+    named = f"test_{path.stem}"
+    part = _TESTS / path.parts[1]
+    imports = _imports(path)
+    readers = [p for p in sorted((ROOT / "codegen").rglob("*.py")) if _has(p, imports)]
+    words = re.compile(rf"\b({'|'.join({path.stem, *(p.stem for p in readers)})})\b")
+    mentions = {
+        i: len(words.findall(p.read_text(encoding="utf-8")))
+        for i, p in enumerate(every())
+        if part in p.parents
+    }
+    found = [
+        *sorted(_own(path), key=lambda i: (not every()[i].name.startswith(named), _size(i))),
+        *sorted(mentions, key=lambda i: -mentions[i]),
+        *sorted({i for p in readers for i in _own(p.relative_to(ROOT))}, key=_size),
+    ]
+    return tuple(dict.fromkeys(found))[:MOST]
+
+
+def _size(index: int) -> int:
+    return every()[index].stat().st_size
 
 
 def _own(path: Path) -> list[int]:

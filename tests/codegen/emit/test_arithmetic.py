@@ -4,11 +4,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from pycparser.c_parser import CParser
 
 from didyma.codegen.emit.arithmetic import bounded, divide, plain
-from didyma.codegen.emit.terms import COND, Term, index_literal
+from didyma.codegen.emit.terms import COND, Term, index_literal, literal
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.ir.loop import BinaryOp
+from didyma.refimpl.ir.types import DType
 
 SPANS = [(-3, -1), (-2, 0), (-4, 3), (0, 0), (0, 5), (2, 4), (-(2**63), -(2**63) + 1)]
 OPS: tuple[BinaryOp, ...] = (
@@ -53,6 +55,15 @@ def test_c_s_division_is_used_where_both_agree(op: BinaryOp) -> None:
 def test_literals_fold_in_python() -> None:
     # C would multiply two ints, and overflow.
     assert plain("mul", index_literal(100_000), index_literal(100_000)).text == "10000000000LL"
+
+
+@pytest.mark.parametrize("value", [0, 7, 200, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("dtype", [d for d in DType if d.is_int and d is not DType.I64])
+def test_a_literal_has_in_c_the_type_of_its_dtype_or_int(value: int, dtype: DType) -> None:
+    if value < 2 ** (dtype.bits - dtype.is_signed):
+        declared = CParser().parse(f"long x = {literal(value, dtype).text};").ext[0]
+        wide = {DType.U32: "unsigned int", DType.U64: "unsigned long long int"}
+        assert declared.init.type == wide.get(dtype, "int")
 
 
 def test_negative_terms_read_as_subtraction() -> None:

@@ -186,9 +186,23 @@ def test_runs_as_a_script(tmp_path: Path) -> None:
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(root)}
     )
-    assert "in   x: f32[5, 2]" in done.stdout
-    assert "out  1: i32[5]" in done.stdout
     assert "call on simt" in done.stdout
+
+
+def test_a_script_says_what_goes_in_and_comes_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    p = every_line()
+    script = compile(wrapper.emit(p, cuda.emit(p.kernels)), "all_lines.py", "exec")
+    monkeypatch.setattr(sys, "argv", ["all_lines.py", "host", "n=5"])
+    exec(script, {"__name__": "__main__"})
+    said = capsys.readouterr().out.splitlines()
+    assert "in   x: f32[5, 2]" in said
+    assert "out  1: i32[5]" in said
+    assert said[0].startswith("first call on host: ")
+    monkeypatch.setattr(sys, "argv", ["all_lines.py", "n=x"])
+    with pytest.raises(SystemExit, match="n=x: want one of n"):
+        exec(script, {"__name__": "__main__"})
 
 
 # Sizes

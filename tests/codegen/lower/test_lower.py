@@ -136,6 +136,17 @@ def test_a_fold_behind_a_guard_may_decide_what_else_uses_it() -> None:
     agree(m.entry, m, [np.linspace(-5, 7, 12, dtype=np.float32).reshape(3, 4)], {})
 
 
+def test_a_fold_behind_either_of_two_guards_runs_where_one_of_them_holds() -> None:
+    g = Graph()
+    x, short, long = g.param("x", 4, 5), g.param("u", 1), g.param("w", 3)
+    s = g("sum", x, axes=(1,), keepdims=False)
+    part = g("slice", s, starts=(0,), stops=(2,), steps=(1,))
+    both = g("add", g("concat", s, short, axis=0), g("concat", part, long, axis=0))
+    m = primitive(g.module(both))
+    values = [np.arange(20, dtype=np.float32).reshape(4, 5), array([-1]), array([1, 2, 3])]
+    agree(m.entry, m, values, {})
+
+
 def test_two_folds_in_one_function() -> None:
     g = Graph()
     x = g.param("x", 4, 50)

@@ -196,10 +196,11 @@ def test_moving_axes_of_size_one_is_a_reshape() -> None:
     assert ops(simplify(m)) == ["reshape", "reshape"]
 
 
-def test_constants_fold_but_not_in_half_precision() -> None:
+@pytest.mark.parametrize("half", [DType.F16, DType.BF16])
+def test_constants_fold_but_not_in_half_precision(half: DType) -> None:
     g = Graph()
     a, b = g.constant([1.5, 2.0]), g.constant([0.25, -1.0])
-    c, d = g.constant([1.5], DType.F16), g.constant([0.1], DType.F16)
+    c, d = g.constant([1.5], half), g.constant([0.1], half)
     s = simplify(g.module(g("add", a, b), g("add", c, d)))
     assert ops(s).count("add") == 1
     folded = {n.results[0]: n for n in s.entry.nodes}[s.entry.results[0]]

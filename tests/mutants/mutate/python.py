@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from tests.mutants.mutant import Site
-from tests.mutants.mutate import c, tables
+from tests.mutants.mutate import c, syntax, tables
 
 Change: TypeAlias = tuple[int, int, str, str]  # start, end, new text, operator
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -46,6 +46,7 @@ class _Finder:
         self.scope = ("", 0, 0)
         self.line = 0  # of the statement
         self.functions: list[_Function] = []
+        self.said: frozenset[str] = frozenset()  # names that only error messages of a function show
 
     # ---- places
 
@@ -112,7 +113,7 @@ class _Finder:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.function(s)
             case ast.If() | ast.While():
-                self.guard(s.test, _guards(s))
+                self.guard(s.test, syntax.guards(s))
                 self.expression(s.test)
                 self.body([*s.body, *s.orelse])
             case ast.For():
@@ -137,14 +138,17 @@ class _Finder:
 
     def function(self, f: _Function) -> None:
         overloaded = any("overload" in ast.dump(d) for d in f.decorator_list)
-        if overloaded or f.name in tables.UNCHANGED_FUNCTIONS:
+        says = f.returns is not None and "Error" in ast.unparse(f.returns)
+        if overloaded or says or f.name in tables.UNCHANGED_FUNCTIONS:
             return
         self.functions.append(f)
+        before, self.said = self.said, syntax.said(f)
         self.line = 0
         for default in (*f.args.defaults, *(d for d in f.args.kw_defaults if d)):
             self.expression(default)
         self.body(f.body)
         self.functions.pop()
+        self.said = before
 
     def simple(self, s: ast.stmt) -> None:
         match s:
@@ -157,6 +161,8 @@ class _Finder:
                     old, new = tables.ARITHMETIC[type(s.op)]
                     self.between(s.target, s.value, f"{old}=", f"{new}=", "arithmetic")
                 self.expression(s.value)
+            case ast.Assign([ast.Name(name)]) if name in self.said:
+                pass
             case ast.Assign() | ast.AnnAssign():
                 if s.value is not None:
                     if self.again(s):
@@ -231,7 +237,7 @@ class _Finder:
     # ---- expressions
 
     def expression(self, e: ast.expr) -> None:
-        if isinstance(e, ast.Call) and _name(e.func) in tables.UNCHANGED_CALLS:
+        if isinstance(e, ast.Call) and syntax.name(e.func) in tables.UNCHANGED_CALLS:
             return
         line = self.line
         if line and (self.starts[e.lineno - 1] > self.starts[line - 1]):
@@ -242,7 +248,8 @@ class _Finder:
                 case ast.expr():
                     self.expression(child)
                 case ast.keyword():
-                    self.expression(child.value)
+                    if child.arg != "strict":  # of zip: an assertion
+                        self.expression(child.value)
                 case ast.comprehension():
                     self.comprehension(child)
                 case _:
@@ -271,7 +278,7 @@ class _Finder:
                 self.unary(e)
             case ast.IfExp():
                 sides = (("True", e.body), ("False", e.orelse))
-                self.guard(e.test, [new for new, side in sides if not _is_none(side)])
+                self.guard(e.test, [new for new, side in sides if not syntax.is_none(side)])
             case ast.Constant():
                 self.constant(e, "constant")
             case ast.JoinedStr() if self.emits_c:
@@ -292,7 +299,7 @@ class _Finder:
     def binary(self, e: ast.BinOp) -> None:
         words = (ast.JoinedStr, ast.Tuple, ast.List)
         operands = (e.left, e.right)
-        if any(isinstance(o, words) or _is_text(o) for o in operands):
+        if any(isinstance(o, words) or syntax.is_text(o) for o in operands):
             return
         if type(e.op) in tables.ARITHMETIC:
             old, new = tables.ARITHMETIC[type(e.op)]
@@ -357,7 +364,7 @@ class _Finder:
                 self.add(at + change.start, at + change.end, change.new, change.operator)
 
     def call(self, e: ast.Call) -> None:
-        name = _name(e.func)
+        name = syntax.name(e.func)
         named = isinstance(e.func, ast.Name) or name not in tables.ATTRIBUTES
         if name in tables.NAMES and named:
             new, operator = tables.NAMES[name]
@@ -404,7 +411,7 @@ class _Finder:
             return
         for i, x in enumerate(e.elts):
             if isinstance(e, ast.Set) or isinstance(x, ast.Call | ast.Starred):
-                barrier = isinstance(x, ast.Call) and _name(x.func) == "Barrier"
+                barrier = isinstance(x, ast.Call) and syntax.name(x.func) == "Barrier"
                 operator = "dropped barrier" if barrier else "dropped element"
                 pair = isinstance(e, ast.Tuple) and len(e.elts) == 2  # a tuple of one has a comma
                 start, end = self.span(x)
@@ -415,32 +422,3 @@ class _Finder:
                     self.add(start, self.span(e.elts[i + 1])[0], "", operator)
                 else:
                     self.add(self.span(e.elts[i - 1])[1], end, "", operator)
-
-
-def _name(f: ast.expr) -> str:
-    match f:
-        case ast.Name(name) | ast.Attribute(attr=name):
-            return name
-        case _:
-            return ""
-
-
-def _guards(s: ast.If | ast.While) -> Sequence[str]:
-    """Return what to replace a condition by.
-
-    A loop that never ends is not tried.  Nor is a condition that always makes a function return
-    None: where it may, that says that a rewrite does not apply or that nothing is known, and is
-    never wrong.
-    """
-    if isinstance(s, ast.While):
-        return ("False",)
-    nothing = len(s.body) == 1 and isinstance(s.body[0], ast.Return) and _is_none(s.body[0].value)
-    return ("False",) if nothing else ("True", "False")
-
-
-def _is_none(e: ast.expr | None) -> bool:
-    return isinstance(e, ast.Constant) and e.value is None
-
-
-def _is_text(e: ast.expr) -> bool:
-    return isinstance(e, ast.Constant) and isinstance(e.value, str)
