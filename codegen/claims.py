@@ -11,11 +11,15 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module, structural_hash
 from didyma.refimpl.ir.kernel import ClaimedKernel, TextKernel
 from didyma.refimpl.ir.loop import Buffer, PrimFunc
+from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.verify import kernel as laws
 
 
 def claimed(
-    m: Module, loops: Mapping[str, PrimFunc], kernels: Mapping[str, TextKernel]
+    m: Module,
+    loops: Mapping[str, PrimFunc],
+    kernels: Mapping[str, TextKernel],
+    target: Target = PORTABLE,
 ) -> dict[str, ClaimedKernel]:
     """Return the kernels of text by the function that each claims.
 
@@ -23,7 +27,7 @@ def claimed(
     ``kernels`` is the name of such a function or its ``structural_hash``.
 
     Errors: ``unknown-primitive`` for a key that names no function, ``bad-kernel`` for a text that
-    is wrong by itself or for its function, ``P-text``.
+    is wrong by itself or for its function, ``target-lacks``, ``P-text``.
     """
     if not kernels:
         return {}
@@ -42,24 +46,24 @@ def claimed(
             raise DidymaError(
                 "bad-kernel", key, got=f"a second kernel for {name}", want="one kernel a function"
             )
-        found[name] = claim(text, loops[name], f"the kernel for {key}")
+        found[name] = claim(text, loops[name], f"the kernel for {key}", target)
     return found
 
 
-def claim(text: TextKernel, loop: PrimFunc, where: str) -> ClaimedKernel:
+def claim(text: TextKernel, loop: PrimFunc, where: str, target: Target = PORTABLE) -> ClaimedKernel:
     """Return a text as the kernel of a function with these loops; ``where`` is for errors.
 
-    Errors: ``bad-kernel``, ``P-text``.
+    Errors: ``bad-kernel``, ``target-lacks``, ``P-text``.
     """
     known = intrinsics.given(text.intrinsics)
-    reader = Reader(text.source, where, intrinsics.table(known))
+    reader = Reader(text.source, where, intrinsics.table(known), target)
     head = reader.head()
     fresh = _apart(text, loop)
     made = ClaimedKernel(fresh, loop, tuple(v for v in loop.dims if v.name in head.symbols))
     _match(reader, head, text, made)
     order = {v.name: v for v in loop.dims}
     made = ClaimedKernel(fresh, loop, tuple(order[s] for s in head.symbols))
-    laws.verify(made)
+    laws.verify(made, target)
     return made
 
 

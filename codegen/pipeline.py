@@ -182,7 +182,7 @@ def _schedule(made: Lowered, context: Context) -> Scheduled:
     named = made.fused.functions if options.kernels.schedules else ()
     hashes = {f.name: structural_hash(f) for f in named if f.name in made.loops}
     steps = by_function(options.kernels.schedules, hashes)
-    claims = claimed(made.fused, made.loops, context.kernels)
+    claims = claimed(made.fused, made.loops, context.kernels, options.device)
     functions = {f.name: f for f in made.fused.functions}
 
     def of(name: str, loop: PrimFunc) -> tuple[Kernel, ...]:
@@ -193,7 +193,7 @@ def _schedule(made: Lowered, context: Context) -> Scheduled:
         points = given.get(name)
         asked = Asked(functions[name], loop, options.device)
         if (text := _text(asked, options, points)) is not None:
-            return (claim(text, loop, f"the kernel for {name}"),)
+            return (claim(text, loop, f"the kernel for {name}", options.device),)
         return schedule(loop, options, points)
 
     kernels = {name: of(name, loop) for name, loop in made.loops.items()}

@@ -21,14 +21,23 @@ name               meaning
 ``store4_T``       likewise
 ``quotients4_f32`` four numbers, each divided by a last; likewise 2, 8 and 16
 ``prefetch_T``     a hint that what an address holds will be loaded
+``cp_async16_T``   ``cp_async16_T(to, from)`` starts a copy of 16 bytes, or 8 or 4, from global to
+                   shared memory; both addresses are multiples of that
+``cp_async16_zfill_T``  likewise of its first ``n`` elements alone, a third argument; zero follows
+``cp_async_commit``  the copies that a thread has started since the last commit are a group
+``cp_async_wait``  the thread waits until only a literal number of its last groups are under way;
+                   a barrier after that lets the other threads of the block touch what was copied
 ``assert_b8``      a fault of the launch unless it is true
 ``inf_T nan_T``    literals that C lacks
 =================  ==================================================================
+
+A target has those of ``FAMILIES`` that are among its ``families``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS
 from didyma.refimpl.ir.target import PORTABLE
@@ -36,6 +45,9 @@ from didyma.refimpl.ir.types import BYTES, F8, INTS, UNSIGNED, DType
 
 LANES = 4  # of the vectors that intrinsics take
 WIDTHS = (2, LANES, 8, 16)  # lanes of wide accesses
+COPIES = (4, 8, 16)  # bytes of asynchronous copies
+FAMILIES = ("cp_async",)  # each name of a function begins with that of its family
+LITERALS = ("cp_async_wait",)  # functions whose argument is a literal
 
 INT_BINARY = (
     "add", "sub", "mul", "floordiv", "truncdiv", "floormod", "truncmod",
@@ -149,9 +161,32 @@ def _memory() -> dict[str, CFunction]:
         table[f"prefetch_{t}"] = CFunction((f"const {t} *",), "void")
         table[f"cluster_load_{t}"] = CFunction((f"const {t} *", "u32"), t)
         table[f"cluster_store_{t}"] = CFunction((f"{t} *", "u32", t), "void")
+    table |= _copies()
     table["cluster_barrier"] = CFunction((), "void")
     table["assert_b8"] = CFunction(("b8",), "void")
     return table
 
 
+def _copies() -> dict[str, CFunction]:
+    table = {
+        "cp_async_commit": CFunction((), "void"),
+        "cp_async_wait": CFunction(("u32",), "void"),
+    }
+    for n, t in product(COPIES, map(c_type, BYTES)):
+        if NBYTES[t] <= n:
+            args = (f"{t} *", f"const {t} *")
+            table[f"cp_async{n}_{t}"] = CFunction(args, "void")
+            table[f"cp_async{n}_zfill_{t}"] = CFunction((*args, "u32"), "void")
+    return table
+
+
 TABLE: dict[str, CFunction] = {**_ints(), **_floats(), **_casts(), **_bitcasts(), **_memory()}
+
+
+def family(name: str) -> str | None:
+    """Return the family that a function belongs to, None if every target has it.
+
+    >>> family("cp_async16_f32"), family("exp_f32")
+    ('cp_async', None)
+    """
+    return next((f for f in FAMILIES if name.startswith(f)), None)

@@ -13,6 +13,7 @@ _QUALIFIER = re.compile(
     r'extern "C"|\b__global__\b|\b__(?:launch_bounds|cluster_dims)__\([^)]*\)|\b__restrict__\b'
 )
 _SHARED = re.compile(r"\b__shared__\b")
+_ALIGN = re.compile(r"\b__align__\b")
 _WORD = re.compile(r"\b[a-z]\w*\b")
 _AXES = "struct { unsigned x, y, z; } threadIdx, blockIdx, blockDim, gridDim; "
 
@@ -20,10 +21,13 @@ _AXES = "struct { unsigned x, y, z; } threadIdx, blockIdx, blockDim, gridDim; "
 def strip(source: str) -> str:
     """Remove comments and qualifiers; ``__shared__`` becomes ``static``.  Lines keep their number.
 
+    ``__align__(16)`` becomes ``_Alignas(16)``, as C11 says it.
+
     >>> strip('extern "C" __global__ void f(f32 *__restrict__ x) {  // f')
     '  void f(f32 * x) {  '
     """
-    return _SHARED.sub("static", _QUALIFIER.sub("", _COMMENT.sub("", source)))
+    bare = _SHARED.sub("static", _QUALIFIER.sub("", _COMMENT.sub("", source)))
+    return _ALIGN.sub("_Alignas", bare)
 
 
 def place(address: c.Node) -> tuple[str, c.Node | None] | None:

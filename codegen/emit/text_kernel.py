@@ -13,9 +13,10 @@ from typing import Any
 from pycparser import c_ast as c
 from pycparser.c_parser import CParser, ParseError
 
-from didyma.codegen.emit.intrinsics import NBYTES, SYNTAX, TABLE
+from didyma.codegen.emit.intrinsics import LITERALS, NBYTES, SYNTAX, TABLE, family
 from didyma.codegen.emit.subset import place, strip, to_c99
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.target import TARGETS, Target
 
 _HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?([A-Za-z_]\w*)\s*\(")
 
@@ -32,11 +33,14 @@ class Head:
 class Reader:
     """Reads one text, whose errors name ``where`` and the line."""
 
-    def __init__(self, source: str, where: str, more: Collection[str] = ()) -> None:
-        """``more`` are functions that the text may call beside Didyma's own."""
+    def __init__(
+        self, source: str, where: str, more: Collection[str] = (), target: Target | None = None
+    ) -> None:
+        """``more`` are functions that the text may call beside those of the target, if given."""
         self.source = source
         self.where = where
         self.more = more
+        self.target = target
 
     def error(self, line: int, got: str, want: str) -> DidymaError:
         """Return the error at a line of the text, counted from 1."""
@@ -46,7 +50,10 @@ class Reader:
         return DidymaError("bad-kernel", place, got=got, want=want, line=line, shown=shown)
 
     def head(self) -> Head:
-        """Return the head of the text's one kernel, once every word of the text is known."""
+        """Return the head of the text's one kernel, once every word of the text is known.
+
+        DidymaError ``bad-kernel``; ``target-lacks`` for an intrinsic that the target has not.
+        """
         names = _HEAD.findall(self.source)
         if len(names) != 1 or 'extern "C"' not in self.source:
             got = f"{len(names)} of them"
@@ -94,6 +101,7 @@ class Reader:
         arrays |= {n.name for n in _nodes(f) if _is_array(n)}
         for n in _nodes(f.body):
             if isinstance(n, c.FuncCall):
+                self._has(n)
                 self._addresses(n, arrays)
         for n in _nodes(f.body):
             if not isinstance(n, c.ID) or id(n) in fields:
@@ -105,6 +113,22 @@ class Reader:
                 raise self.error(
                     _line(n), f"the name {n.name}", "names that are arguments or declared above"
                 )
+
+    def _has(self, n: c.FuncCall) -> None:
+        """Refuse intrinsics that the target lacks, and those that take a literal and get none."""
+        name, needed = n.name.name, family(n.name.name)
+        target = self.target
+        if needed is not None and target is not None and needed not in target.families:
+            having = ", ".join(t.name for t in TARGETS.values() if needed in t.families)
+            raise DidymaError(
+                "target-lacks", f"{self.where}, line {_line(n)}",
+                got=f"{name} on the {target.name} target",
+                want=f"a target with {needed}: {having}",
+                help="name it in the options: dd.Options(target=...)",
+            )  # fmt: skip
+        args: Sequence[Any] = n.args.exprs if n.args else []
+        if name in LITERALS and not all(isinstance(a, c.Constant) for a in args):
+            raise self.error(_line(n), f"{name} of an expression", f"{name} of a literal")
 
     def _addresses(self, n: c.FuncCall, arrays: Collection[str]) -> None:
         """Refuse arguments that should be addresses and are of another form than engines read."""

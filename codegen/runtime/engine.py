@@ -15,7 +15,7 @@ from didyma.refimpl.ir.types import Array, DType
 class Fault:
     """An error of a kernel that an engine's own checks detected.
 
-    ``kind``: ``out-of-bounds``, ``misaligned``, ``race``, ``uninitialised``,
+    ``kind``: ``out-of-bounds``, ``misaligned``, ``race``, ``uninitialised``, ``unwaited``,
     ``barrier-divergence``, ``assert``, ``guard``, ``constant``, ``crash``, ``hang``.
     """
 

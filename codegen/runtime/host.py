@@ -36,7 +36,7 @@ from didyma.codegen.runtime.tinycc import TinyCC
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.program import ALIGNMENT
-from didyma.refimpl.ir.target import CPU, PORTABLE, SM_90A, Target
+from didyma.refimpl.ir.target import CPU, PORTABLE, SM_80, SM_90A, Target
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
 Order: TypeAlias = Literal["forward", "reverse"] | int
@@ -92,7 +92,7 @@ class Host:
     """
 
     name = "host"
-    targets: tuple[Target, ...] = (CPU, PORTABLE, SM_90A)
+    targets: tuple[Target, ...] = (CPU, PORTABLE, SM_80, SM_90A)
 
     def __init__(
         self,

@@ -18,7 +18,9 @@ GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 # Patterns begin with plain text, which a search finds fast.
 _COMMENT = re.compile(r"//[^\n]*")
 _HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)")
-_SHARED = re.compile(r"__shared__\s+(\w+)\s+(\w+)\s*((?:\[\s*\d+\s*\]\s*)+);")
+_SHARED = re.compile(
+    r"__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\s*((?:\[\s*\d+\s*\]\s*)+);"
+)
 _VECTOR = re.compile(r"x(4|8|16)$")  # of f32x4
 
 

@@ -132,7 +132,7 @@ def build(
             return Candidate(choice, (), KernelText("", ()), routine)
     kernels: tuple[Kernel, ...]
     if text is not None:
-        kernels = (claim(text, loop, str(choice)),)
+        kernels = (claim(text, loop, str(choice), options.device),)
     else:
         kernels = dispatch.schedule(loop, options, choice.points)
     for k in kernels:

@@ -339,7 +339,9 @@ def _kernel_text() -> Iterator[str]:
         neither headers nor helper functions. Arithmetic that C does not define completely is
         written as a named intrinsic, such as `floordiv_i32` or `exp_f32`, which the prelude of each
         engine defines. f16 and bf16 are stored as 16-bit integers and converted by intrinsics. The
-        same text runs on every engine.
+        same text runs on every engine. `__shared__ __align__(16)` aligns a shared array.
+        Intrinsics that only some targets have stand in families, which
+        [Instructions of GPUs](instructions.md) lists.
         """
     )
 

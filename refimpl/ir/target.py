@@ -23,7 +23,8 @@ class Target:
     what a kernel is given starts at a multiple of it.  Arenas of at most ``stack`` bytes may be
     kept off the heap.  ``atomics`` are the dtypes that atomic updates take.  ``cluster`` blocks
     may share memory, and ``processors`` multiprocessors run blocks at once; 0 if nothing is known.
-    ``families`` are the intrinsics beyond scalar ones: ``mma``, ``wgmma``, ``tma``, ``mbarrier``.
+    ``families`` are the intrinsics beyond scalar ones: ``cp_async``, ``mma``, ``wgmma``, ``tma``,
+    ``mbarrier``.
 
     ``order`` is the model by which schedules are ranked: the ways in which threads may do the work
     of a loop nest, the best first; any that is not named comes last.  ``tiled`` reads each element
@@ -114,7 +115,17 @@ CPU = replace(
     order=("short", "full", "alone", "across", "tiled", "along", "poor"),
 )
 
-# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and the H100 SXM.
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", the A100 and the
+# H100 SXM.
+SM_80 = replace(
+    PORTABLE,
+    name="sm_80",
+    architecture="sm_80",
+    dynamic=163 << 10,
+    processors=108,
+    families=("cp_async", "mma"),
+)
+
 SM_90A = replace(
     PORTABLE,
     name="sm_90a",
@@ -122,16 +133,18 @@ SM_90A = replace(
     dynamic=227 << 10,
     cluster=8,
     processors=132,
-    families=("mma", "wgmma", "tma", "mbarrier"),
+    families=("cp_async", "mma", "wgmma", "tma", "mbarrier"),
 )
 
-TARGETS: Mapping[str, Target] = MappingProxyType({t.name: t for t in (PORTABLE, CPU, SM_90A)})
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {t.name: t for t in (PORTABLE, CPU, SM_80, SM_90A)}
+)
 
 
 def of_architecture(name: str) -> tuple[Target, ...]:
     """Return the targets that a GPU of an architecture has, the one that suits it best first.
 
     >>> [t.name for t in of_architecture("sm_90a")], [t.name for t in of_architecture("sm_80")]
-    (['sm_90a', 'portable'], ['portable'])
+    (['sm_90a', 'portable'], ['sm_80', 'portable'])
     """
     return (*(t for t in TARGETS.values() if t.architecture == name), PORTABLE)

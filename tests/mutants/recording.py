@@ -14,7 +14,7 @@ from tests.mutants.prelude import definitions
 from tests.mutants.reach import Lines
 from tests.mutants.reached import FOLDERS, Reached
 
-PRELUDE = ("codegen/emit/prelude/common.c", "codegen/emit/prelude/host.c")
+PRELUDE = tuple(f"codegen/emit/prelude/{name}.c" for name in ("common", "host", "host_families"))
 DRIVER = "codegen/emit/prelude/driver.c"
 _TURN = 2.0  # seconds of processor time after which a child makes room for another check
 

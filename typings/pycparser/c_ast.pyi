@@ -91,7 +91,7 @@ class Continue(Node): ...
 class Decl(Node):
     name: str
     quals: list[str]
-    align: list[str]
+    align: list[Alignas]
     storage: list[str]
     funcspec: list[str]
     type: Any

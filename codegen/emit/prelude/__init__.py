@@ -1,7 +1,8 @@
 """The meaning of kernel text on each target: types and intrinsics, cut down to what a text uses.
 
-The definitions are C in ``common.c``, ``host.c`` and ``cuda.c``; their notation is explained at
-the head of ``common.c``.  ``driver.c`` runs a grid on the host.
+The definitions are C in ``common.c``, ``host.c`` and ``cuda.c``, and of intrinsics that only some
+targets have in ``host_families.c`` and ``cuda_families.c``; their notation is explained at the head
+of ``common.c``.  ``driver.c`` runs a grid on the host.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def load(target: Target) -> Prelude:
     """Read the definitions of a target."""
     folder = files("didyma.codegen.emit.prelude")
     definitions: dict[str, str] = {}
-    for file in (f"{target}.c", "common.c"):
+    for file in (f"{target}.c", f"{target}_families.c", "common.c"):
         for name, definition in _definitions((folder / file).read_text(encoding="utf-8")):
             assert name not in definitions, f"{name} is defined twice for {target}"
             definitions[name] = definition

@@ -46,6 +46,12 @@ static const void *misaligned__(const void *p, int line) {
 }
 
 static void failed__(int line) { fault__(ASSERT__, line, 0, number__(), 0); }
+
+static u32 at_most__(u32 n, u32 most, int line) {
+  if (n <= most) return n;
+  failed__(line);
+  return most;
+}
 #define aligned__(p, n, line) \
   ((u64)(p) % (n) ? (void *)misaligned__((p), (line)) : (void *)(p))
 

@@ -20,6 +20,7 @@ from typing import Final
 
 from pycparser import c_ast as c
 
+from didyma.codegen.emit.intrinsics import family
 from didyma.codegen.runtime.fast.lane_digits import find
 from didyma.codegen.runtime.fast.lane_items import (
     Again,
@@ -78,6 +79,8 @@ def cut(function: c.FuncDef, block: tuple[int, int, int]) -> Cut:
         raise UnsuitedError("it leaves its body early")
     if any(name.startswith("assert_") for name in called):
         raise UnsuitedError("it has assertions")
+    if any(map(family, called)):
+        raise UnsuitedError("its copies are those of threads")
     if any(name.startswith("cluster_") for name in called):
         raise UnsuitedError("it shares memory with other blocks")
     barriers = _meets(function)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from didyma.codegen.runtime.simt.copies import Copies, Moved, Place, zeros_like
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Warps
 from didyma.refimpl.interp import scalar, scalar_ring
 from didyma.refimpl.ir.loop import AtomicOp
@@ -55,10 +56,12 @@ class Run:
     kernel: str = ""
     traffic: Traffic | None = None
     everyone: Lanes = field(init=False)
+    copies: Copies = field(init=False)
     steps: Lanes = field(init=False)
 
     def __post_init__(self) -> None:
         self.everyone = np.arange(self.warps.size)
+        self.copies = Copies(np.zeros(self.warps.size, np.int64))
         self.steps = np.zeros(self.warps.size if self.traffic is not None else 0, np.int64)
 
     def who(self, m: Mask) -> Lanes:
@@ -157,6 +160,48 @@ def elsewhere(
     if not given:
         return load(r, a, index, m, line, rank=rank)
     return store(r, a, index, given[0], m, line, rank=rank)
+
+
+def copy(
+    r: Run, name: str, to: LaneArray, index: Value, source: LaneArray, start: Value,
+    nbytes: int, count: Value | None, m: Mask, line: int,
+) -> None:  # fmt: skip
+    """Let active lanes start copies of ``nbytes`` in a row from global to shared memory.
+
+    With a ``count`` only so many of the elements are read, and the others are zero.
+    """
+    who, many = r.who(m), nbytes // to.data.itemsize
+
+    def report(kind: str, detail: str, lanes: int) -> None:
+        r.report(kind, f"{detail}, by {name}", lanes, line)
+
+    given = r.lanes(many if count is None else count)[who].astype(np.int64)
+    if (lost := given > many).any():
+        report("out-of-bounds", f"{int(given[lost][0])} of {many} elements", int(lost.sum()))
+        return
+    targets, sources = (
+        Place(a, r.lanes(i)[who].astype(np.int64)) for a, i in ((to, index), (source, start))
+    )
+    fine = [targets.check(nbytes, "shared", report), sources.check(nbytes, "global", report)]
+    every, read = np.ones((who.size, many), np.bool_), np.arange(many) < given[:, None]
+    there = targets.located(many, every, r.warps, who, report)
+    here = sources.located(many, read, r.warps, who, report)
+    if not all(fine) or there is None or here is None:
+        return
+    source.check_read(*_seen(here, r), report)
+    to.check_write(*_seen(there, r), report)
+    _count(r, source, here[0], read=1, first=False)
+    if r.traffic is not None:
+        r.traffic.accesses[r.kernel, source.name] += int((given > 0).sum())
+    values = source.read(here[0])
+    out = zeros_like(values, every.size)
+    out[read.reshape(-1)] = values
+    to.write(there[0], out)
+    r.copies.start(name, line, who, [Moved(to, *there, True), Moved(source, *here, False)])
+
+
+def _seen(found: tuple[Lanes, Lanes], r: Run) -> tuple[Lanes, Warps, Lanes]:
+    return found[0], r.warps, found[1]
 
 
 _ATOMIC: dict[AtomicOp, np.ufunc] = {

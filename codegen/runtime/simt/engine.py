@@ -28,7 +28,7 @@ from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
 from didyma.codegen.runtime.simt.values import NUMPY, Arithmetic, Plain
 from didyma.refimpl.interp import scalar, scalar_ring
 from didyma.refimpl.ir.kernel import KernelText, Signature
-from didyma.refimpl.ir.target import CPU, PORTABLE, SM_90A, Target
+from didyma.refimpl.ir.target import CPU, PORTABLE, SM_80, SM_90A, Target
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 from didyma.refimpl.ops.ring import UNKNOWN
 
@@ -127,6 +127,7 @@ class SimtKernels:
                     ended(run, 0)
                 except StoppedError as e:
                     reports.add(*e.args)
+                run.copies.end(warps)
                 if self.traffic is not None:
                     self.traffic.statements[kernel] += int(run.steps.sum())
                     longest = max(longest, int(run.steps.max()))
@@ -216,7 +217,7 @@ class Simt:
 
     name: str = "simt"
     ring: bool = False
-    targets: tuple[Target, ...] = (PORTABLE, CPU, SM_90A)
+    targets: tuple[Target, ...] = (PORTABLE, CPU, SM_80, SM_90A)
     blocks: int | None = None
     traffic: Traffic | None = None
 

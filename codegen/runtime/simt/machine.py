@@ -8,18 +8,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from pycparser import c_ast as c
 
-from didyma.codegen.emit.intrinsics import TABLE, VECTORS, CFunction, components
+from didyma.codegen.emit.intrinsics import NBYTES, TABLE, VECTORS, CFunction, components
 from didyma.codegen.emit.subset import place
-from didyma.codegen.runtime.simt import access
+from didyma.codegen.runtime.simt import access, calls
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
+from didyma.codegen.runtime.simt.calls import Eval
 from didyma.codegen.runtime.simt.memory import LaneArray
 from didyma.codegen.runtime.simt.values import Arithmetic, promote, truth
-from didyma.refimpl.ir.loop import ATOMIC_OPS, AtomicOp
 
-Eval: TypeAlias = Callable[[Run, Mask], Value]
 Exec: TypeAlias = Callable[[Run, Mask], None]
-
-_ATOMICS: dict[str, AtomicOp] = {op: op for op in ATOMIC_OPS}
 
 MOST_ROUNDS = 1 << 24  # of one ``while``
 
@@ -253,53 +250,8 @@ class Translator:
     def _call(self, n: c.FuncCall) -> Eval:
         name, line = n.name.name, _line(n)
         args: Sequence[c.Node] = n.args.exprs if n.args else []
-        if name == "__syncthreads":
-            return lambda r, m: access.barrier(r, m, line)
-        if name == "cluster_barrier":
-            return lambda r, m: access.meeting(r, m, line)
-        if name.startswith("cluster_"):
-            array, index = self._address(args[0])
-            rank, *given = map(self.expr, args[1:])
-            return lambda r, m: access.elsewhere(
-                r, r.arrays[array], index(r, m), rank(r, m), [v(r, m) for v in given], m, line
-            )
-        if name.startswith("atomic_"):
-            op = _ATOMICS[name.split("_")[1]]
-            array, index = self._address(args[0])
-            value = self.expr(args[1])
-            return lambda r, m: access.atomic(
-                r, op, r.arrays[array], index(r, m), value(r, m), m, line
-            )
-        if name.startswith("shuffle_xor_"):
-            convert, mask = self.arithmetic.converter(TABLE[name].result), self.expr(args[1])
-            value = self.expr(args[0])
-            return lambda r, m: access.exchange(r, convert(value(r, m)), int(mask(r, m)), m, line)
-        if name.startswith("load"):
-            array, index = self._address(args[0])
-            parts = components(VECTORS[TABLE[name].result][1])
-            return lambda r, m: {
-                part: access.load(r, r.arrays[array], index(r, m) + i, m, line, i == 0)
-                for i, part in enumerate(parts)
-            }
-        if name.startswith("store"):
-            array, index = self._address(args[0])
-            value, lanes = self.expr(args[1]), components(VECTORS[TABLE[name].args[1]][1])
-
-            def write_lanes(r: Run, m: Mask) -> None:
-                struct, at = value(r, m), index(r, m)
-                for i, part in enumerate(lanes):
-                    access.store(r, r.arrays[array], at + i, struct[part], m, line, i == 0)
-
-            return write_lanes
-        if name.startswith("quotients"):
-            above, below = self.expr(args[0]), self.expr(args[1])
-            divide, single = self.arithmetic.binary("/"), self.arithmetic.converter("f32")
-            return lambda r, m: {
-                part: single(divide(a, below(r, m))) for part, a in above(r, m).items()
-            }
-        if name.startswith("prefetch_"):
-            array, index = self._address(args[0])
-            return lambda r, m: access.prefetch(r, r.arrays[array], index(r, m), m, line)
+        if (found := calls.of_memory(self, name, args, line)) is not None:
+            return found
         if name == "assert_b8":
             return self._assert(args[0], line)
         if name in self.table:
@@ -311,7 +263,8 @@ class Translator:
         compiled = list(zip(map(self.expr, args), wanted, strict=True))
         return lambda r, m: f(*(convert(a(r, m)) for a, convert in compiled))
 
-    def _address(self, n: c.Node) -> tuple[str, Eval]:
+    def address(self, n: c.Node) -> tuple[str, Eval]:
+        """Compile an address to the name of an array and an index."""
         found = place(n)
         if found is None:
             raise UnsupportedSyntaxError(n)
@@ -388,6 +341,7 @@ class Translator:
         if isinstance(n.type, c.ArrayDecl):
             shared = "static" in n.storage
             count, memory = int(n.type.dim.value, 0), self.arithmetic.memory
+            alignment = int(n.align[0].alignment.value, 0) if n.align else NBYTES[type_name]
 
             def declare(r: Run, m: Mask) -> None:
                 del m
@@ -396,7 +350,9 @@ class Translator:
                 kind = "shared" if shared else "local"
                 fresh = np.zeros(size, np.bool_)
                 data, payloads = memory(type_name, size)
-                r.arrays[name] = LaneArray(name, kind, data, count, fresh, shared, payloads)
+                r.arrays[name] = LaneArray(
+                    name, kind, data, count, fresh, shared, payloads, alignment
+                )
 
             return declare
         if type_name in VECTORS:

@@ -4,6 +4,9 @@ A location remembers its last writer and readers as lane numbers, and the barrie
 writer's block at that time.  Two accesses of different lanes, one of them a write, race unless
 they are in one block and a barrier lies between, or in one cluster and a barrier of that; atomics
 do not race among themselves.
+
+What an asynchronous copy writes may be touched only once the copy has been waited for, and what it
+reads may not be written before.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didyma.refimpl.interp import scalar_ring
+from didyma.refimpl.ir.program import ALIGNMENT
 
 Lanes: TypeAlias = NDArray[Any]
 Report: TypeAlias = Callable[[str, str, int], None]  # kind, detail, how many lanes
+Namer: TypeAlias = Callable[["LaneArray", Lanes], str]
 
 _NOBODY = -1
 _MANY = -2
@@ -106,12 +111,25 @@ class Warps:
 
 
 @dataclass(slots=True)
+class Flight:
+    """How many copies under way have yet to write, and to read, each element of an array.
+
+    ``name`` says which copy moves one of some elements.
+    """
+
+    arriving: Lanes
+    leaving: Lanes
+    name: Namer
+
+
+@dataclass(slots=True)
 class LaneArray:
     """An array that kernel text can name, flat, with ``copies`` instances of ``count`` elements.
 
     Device memory has one instance, shared memory one a block, local memory one a lane.
     ``written`` is None where every element is known to hold a value.  ``payloads`` has
-    those of the elements that are floats, in the ring.
+    those of the elements that are floats, in the ring.  Every instance starts at a multiple of
+    ``alignment`` bytes.  ``flight`` is there once asynchronous copies have touched it.
     """
 
     name: str
@@ -121,6 +139,8 @@ class LaneArray:
     written: NDArray[np.bool_] | None
     tracked: bool
     payloads: Lanes | None = None
+    alignment: int = ALIGNMENT
+    flight: Flight | None = None
     writer: Lanes = field(init=False)
     writer_epoch: Lanes = field(init=False)
     atomic: Lanes = field(init=False)
@@ -176,7 +196,9 @@ class LaneArray:
         return at, who
 
     def check_read(self, at: Lanes, warps: Warps, who: Lanes, report: Report) -> None:
-        """Look for uninitialised and racing reads, then remember the readers."""
+        """Look for uninitialised, unwaited and racing reads, then remember the readers."""
+        if self.flight is not None:
+            self._unwaited(self.flight, at, "read", report)
         if self.written is not None and not self.written[at].all():
             fresh = ~self.written[at]
             detail = f"{self.kind} {self.name}[{int(at[fresh][0]) % max(self.count, 1)}] is read"
@@ -187,6 +209,34 @@ class LaneArray:
         epoch = warps.epoch[block]
         self._conflict(self.writer[at], self.writer_epoch[at], lane, epoch, warps, "read", report)
         self._remember_readers(at, lane, block + warps.first, epoch, warps.cluster)
+
+    def _unwaited(self, flight: Flight, at: Lanes, verb: str, report: Report) -> None:
+        """Report elements that copies under way have yet to write, or to read if one writes."""
+        moves = [("writes", flight.arriving)]
+        if verb == "written":
+            moves.append(("reads", flight.leaving))
+        for what, count in moves:
+            if (lost := count[at] > 0).any():
+                name = flight.name(self, at[lost])
+                i = int(at[lost][0]) % max(self.count, 1)
+                text = f"{self.kind} {self.name}[{i}] is {verb} before a wait for {name}, which"
+                report("unwaited", f"{text} {what} it", int(lost.sum()))
+
+    def landed(self, at: Lanes, who: Lanes, warps: Warps) -> None:
+        """Let elements hold what copies of some lanes wrote, as if those had written them now."""
+        assert self.flight is not None
+        np.subtract.at(self.flight.arriving, at, 1)
+        if self.tracked:
+            mine = self.writer[at] == warps.lane[who]
+            self.writer_epoch[at[mine]] = warps.epoch[warps.block[who[mine]]]
+
+    def left(self, at: Lanes, who: Lanes, warps: Warps) -> None:
+        """Let copies of some lanes have read elements, as if the lanes had read them now."""
+        assert self.flight is not None
+        np.subtract.at(self.flight.leaving, at, 1)
+        if self.tracked:
+            lane, block = warps.lane[who], warps.block[who]
+            self._remember_readers(at, lane, block + warps.first, warps.epoch[block], warps.cluster)
 
     def _remember_readers(
         self, at: Lanes, lane: Lanes, block: Lanes, epoch: Lanes, cluster: int
@@ -213,7 +263,9 @@ class LaneArray:
     def check_write(
         self, at: Lanes, warps: Warps, who: Lanes, report: Report, atomic: bool = False
     ) -> None:
-        """Look for races with writers and readers, then remember the writers."""
+        """Look for copies under way, for races with writers and readers; remember the writers."""
+        if self.flight is not None:
+            self._unwaited(self.flight, at, "written", report)
         if self.written is not None:
             self.written[at] = True
         if not self.tracked:

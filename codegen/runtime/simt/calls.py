@@ -1,0 +1,123 @@
+"""Calls of kernel text that touch memory or other threads, compiled to closures over lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from pycparser import c_ast as c
+
+from didyma.codegen.emit.intrinsics import TABLE, VECTORS, components
+from didyma.codegen.runtime.simt import access
+from didyma.codegen.runtime.simt.access import Mask, Run, Value
+from didyma.codegen.runtime.simt.values import Arithmetic
+from didyma.refimpl.ir.loop import ATOMIC_OPS, AtomicOp
+
+Eval: TypeAlias = Callable[[Run, Mask], Value]
+
+_ATOMICS: dict[str, AtomicOp] = {op: op for op in ATOMIC_OPS}
+
+
+class Compiles(Protocol):
+    """What compiles the arguments of a call."""
+
+    arithmetic: Arithmetic
+
+    def expr(self, n: c.Node) -> Eval:
+        """Compile an expression for its value."""
+        ...
+
+    def address(self, n: c.Node) -> tuple[str, Eval]:
+        """Compile an address to the name of an array and an index."""
+        ...
+
+
+def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval | None:
+    """Compile a call of a function that touches memory or other threads; None for any other."""
+    stem = name.split("_")[0]
+    if name == "__syncthreads":
+        return lambda r, m: access.barrier(r, m, line)
+    if name == "cluster_barrier":
+        return lambda r, m: access.meeting(r, m, line)
+    if stem == "cluster":
+        return _elsewhere(t, args, line)
+    if stem == "atomic":
+        return _atomic(t, _ATOMICS[name.split("_")[1]], args, line)
+    if stem == "shuffle":
+        convert, mask = t.arithmetic.converter(TABLE[name].result), t.expr(args[1])
+        value = t.expr(args[0])
+        return lambda r, m: access.exchange(r, convert(value(r, m)), int(mask(r, m)), m, line)
+    if stem.startswith("load"):
+        return _load(t, name, args, line)
+    if stem.startswith("store"):
+        return _store(t, name, args, line)
+    if stem.startswith("quotients"):
+        return _quotients(t, args)
+    if stem == "prefetch":
+        array, index = t.address(args[0])
+        return lambda r, m: access.prefetch(r, r.arrays[array], index(r, m), m, line)
+    if name.startswith("cp_async"):
+        return _copy(t, name, args, line)
+    return None
+
+
+def _elsewhere(t: Compiles, args: Sequence[c.Node], line: int) -> Eval:
+    array, index = t.address(args[0])
+    rank, *given = map(t.expr, args[1:])
+    return lambda r, m: access.elsewhere(
+        r, r.arrays[array], index(r, m), rank(r, m), [v(r, m) for v in given], m, line
+    )
+
+
+def _atomic(t: Compiles, op: AtomicOp, args: Sequence[c.Node], line: int) -> Eval:
+    array, index = t.address(args[0])
+    value = t.expr(args[1])
+    return lambda r, m: access.atomic(r, op, r.arrays[array], index(r, m), value(r, m), m, line)
+
+
+def _load(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:
+    array, index = t.address(args[0])
+    parts = components(VECTORS[TABLE[name].result][1])
+    return lambda r, m: {
+        part: access.load(r, r.arrays[array], index(r, m) + i, m, line, i == 0)
+        for i, part in enumerate(parts)
+    }
+
+
+def _store(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:
+    array, index = t.address(args[0])
+    value, lanes = t.expr(args[1]), components(VECTORS[TABLE[name].args[1]][1])
+
+    def write_lanes(r: Run, m: Mask) -> None:
+        struct, at = value(r, m), index(r, m)
+        for i, part in enumerate(lanes):
+            access.store(r, r.arrays[array], at + i, struct[part], m, line, i == 0)
+
+    return write_lanes
+
+
+def _quotients(t: Compiles, args: Sequence[c.Node]) -> Eval:
+    above, below = t.expr(args[0]), t.expr(args[1])
+    divide, single = t.arithmetic.binary("/"), t.arithmetic.converter("f32")
+    return lambda r, m: {part: single(divide(a, below(r, m))) for part, a in above(r, m).items()}
+
+
+def _copy(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:
+    if name == "cp_async_commit":
+        return lambda r, m: r.copies.commit(r.who(m))
+    if name == "cp_async_wait":
+        most = t.expr(args[0])
+        return lambda r, m: r.copies.wait(r.warps, r.who(m), int(most(r, m)))
+    (to, to_index), (source, index) = map(t.address, args[:2])
+    count = t.expr(args[2]) if len(args) > 2 else None
+
+    nbytes = int(name.removeprefix("cp_async").split("_")[0])
+
+    def start(r: Run, m: Mask) -> None:
+        given = None if count is None else count(r, m)
+        access.copy(
+            r, name, r.arrays[to], to_index(r, m), r.arrays[source], index(r, m), nbytes, given,
+            m, line,
+        )  # fmt: skip
+
+    return start

@@ -1,0 +1,148 @@
+"""Asynchronous copies from global to shared memory, in groups that a thread waits for.
+
+As PTX has ``cp.async``: a thread's copies are in the group that its next commit closes, and a wait
+ends when at most so many of its last groups are under way.  Only then, and after a barrier for the
+other threads of the block, may the elements be touched.  Here the bytes move when the copy starts;
+what touches them before the wait is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from didyma.codegen.runtime.simt.memory import Flight, LaneArray, Lanes, Report, Warps
+from didyma.refimpl.interp import scalar_ring
+
+_NEVER = np.iinfo(np.int64).max  # the group of a lane that takes no part
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moved:
+    """Elements of an array that a copy has yet to write, or to read, each for the lane ``who``."""
+
+    array: LaneArray
+    at: Lanes
+    who: Lanes
+    writes: bool
+
+    def part(self, lanes: NDArray[np.bool_]) -> Moved:
+        """Return the elements of some lanes."""
+        mine = lanes[self.who]
+        return replace(self, at=self.at[mine], who=self.who[mine])
+
+    def land(self, warps: Warps) -> None:
+        """Let the copy of these elements end."""
+        end = self.array.landed if self.writes else self.array.left
+        end(self.at, self.who, warps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy:
+    """A copy under way: its intrinsic and line, and the group that it is in, in each lane."""
+
+    name: str
+    line: int
+    moved: tuple[Moved, ...]
+    group: Lanes
+
+
+@dataclass(slots=True)
+class Copies:
+    """The copies of the threads that run together; ``closed`` counts the groups of each lane."""
+
+    closed: Lanes
+    under_way: list[Copy] = field(default_factory=list[Copy])
+
+    def start(self, name: str, line: int, who: Lanes, moved: Sequence[Moved]) -> None:
+        """Let lanes start a copy."""
+        group = np.full(self.closed.size, _NEVER)
+        group[who] = self.closed[who]
+        for x in moved:
+            if x.array.flight is None:
+                counts = np.zeros((2, x.array.data.size), np.int32)
+                x.array.flight = Flight(counts[0], counts[1], self.name)
+            count = x.array.flight.arriving if x.writes else x.array.flight.leaving
+            np.add.at(count, x.at, 1)
+        self.under_way.append(Copy(name, line, tuple(moved), group))
+
+    def commit(self, who: Lanes) -> None:
+        """Close the group of each lane."""
+        self.closed[who] += 1
+
+    def wait(self, warps: Warps, who: Lanes, most: int) -> None:
+        """End the copies of all groups of lanes but their last ``most``, and the open one."""
+        first = np.zeros(self.closed.size, np.int64)
+        first[who] = self.closed[who] - most
+        self._end(warps, first)
+
+    def end(self, warps: Warps) -> None:
+        """End every copy: the threads have ended."""
+        self._end(warps, np.full(self.closed.size, _NEVER))
+
+    def _end(self, warps: Warps, first: Lanes) -> None:
+        """End the copies in groups before the first that stay, of each lane."""
+        left: list[Copy] = []
+        for c in self.under_way:
+            done = c.group < first
+            if not done.any():
+                left.append(c)
+                continue
+            for x in c.moved:
+                x.part(done).land(warps)
+            group = np.where(done, _NEVER, c.group)
+            if (group != _NEVER).any():
+                left.append(replace(c, moved=tuple(x.part(~done) for x in c.moved), group=group))
+        self.under_way = left
+
+    def name(self, array: LaneArray, at: Lanes) -> str:
+        """Return the intrinsic and the line of the copy that moves one of some elements."""
+        for c in self.under_way:
+            if any(x.array is array and np.isin(at, x.at).any() for x in c.moved):
+                return f"{c.name} of line {c.line}"
+        raise AssertionError("no copy moves them")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Elements in a row that each lane names by its first, in an array."""
+
+    array: LaneArray
+    first: Lanes
+
+    def located(
+        self, many: int, wanted: NDArray[np.bool_], warps: Warps, who: Lanes, report: Report
+    ) -> tuple[Lanes, Lanes] | None:
+        """Return where ``many`` elements of each lane are, and whose; None where some are not.
+
+        Only those that are ``wanted`` (lanes, many) are looked for.
+        """
+        at = (self.first[:, None] + np.arange(many))[wanted]
+        each = np.broadcast_to(who[:, None], wanted.shape)[wanted]
+        found, mine = self.array.locate(at, warps, each, report)
+        return (found, mine) if found.size == at.size else None
+
+    def check(self, nbytes: int, space: str, report: Report) -> bool:
+        """Report addresses that a copy of so many bytes cannot take; return whether none is."""
+        a = self.array
+        if a.kind != space:
+            text = f"{a.kind} {a.name} is where an address in {space} memory has to be"
+            report("misaligned", text, self.first.size)
+            return False
+        off = self.first * a.data.itemsize % nbytes != 0
+        if a.alignment % nbytes:
+            off[:] = True
+        if off.any():
+            text = f"{a.kind} {a.name}[{int(self.first[off][0])}], of alignment {a.alignment}, is"
+            report("misaligned", f"{text} at no multiple of {nbytes} bytes", int(off.sum()))
+        return not off.any()
+
+
+def zeros_like(values: Lanes, size: int) -> Lanes:
+    """Return so many zeros of the dtype of values, which may be records of the ring."""
+    if values.dtype.names:
+        return np.asarray(scalar_ring.embedded(np.zeros(size, values.dtype["value"])))
+    return np.zeros(size, values.dtype)
