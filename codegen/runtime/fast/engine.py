@@ -7,8 +7,9 @@ import math
 import os
 import struct
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
@@ -164,7 +165,7 @@ class FastLoaded:
         args = [b.address for b in buffers]
         args += (d % 2**64 for d in g.dims)
         args += words(k.unit.signature, scalars)
-        self._team.run(k, args, g.grid)
+        self._team.run(k, args, g.grid, (self, *(b.array for b in buffers)))
         self._engine.looked_at(self, kernel, buffers)
 
     def close(self) -> None:
@@ -193,8 +194,13 @@ class _Team:
         self._pool: ThreadPoolExecutor | None = None
         self._process = 0
 
-    def run(self, k: _FastKernel, args: Sequence[int], grid: tuple[int, int, int]) -> None:
-        """Run a grid to its end."""
+    def run(
+        self, k: _FastKernel, args: Sequence[int], grid: tuple[int, int, int], kept: object
+    ) -> None:
+        """Run a grid to its end, also where an interrupt comes meanwhile.
+
+        ``kept`` owns what the grid's addresses lead to.
+        """
         blocks = math.prod(grid)
         helpers = min(self._threads, blocks) - 1 if k.unit.parallel else 0
         if k.seconds.get(blocks, 0.0) < WORTH:
@@ -207,18 +213,40 @@ class _Team:
         at = ctypes.addressof(record)
         begin = perf_counter()
         if helpers:
-            given = self._given(k, at, helpers)
-            k.entry(at)
-            for f in given:
-                if not f.cancel():
-                    f.result()
+            given: list[Future[None]] = []
+            try:
+                self._give(given, partial(_help, k.entry, at, (kept, words_, record)), helpers)
+                k.entry(at)
+            finally:
+                _end(given)
         else:
             k.entry(at)
         k.seconds[blocks] = (perf_counter() - begin) * (helpers + 1)
 
-    def _given(self, k: _FastKernel, at: int, helpers: int) -> list[Future[None]]:
+    def _give(self, given: list[Future[None]], work: Callable[[], None], helpers: int) -> None:
         with self._lock:
             if self._pool is None or self._process != os.getpid():  # threads do not survive a fork
                 self._pool = ThreadPoolExecutor(self._threads - 1, "didyma")
                 self._process = os.getpid()
-            return [self._pool.submit(k.entry, at) for _ in range(helpers)]
+            given.extend(self._pool.submit(work) for _ in range(helpers))
+
+
+def _help(entry: Callable[[int], None], at: int, kept: object) -> None:
+    """Run blocks; what they use lives at least as long."""
+    entry(at)
+    del kept
+
+
+def _end(given: Sequence[Future[None]]) -> None:
+    """Wait for those that have begun; an interrupt while it waits is raised afterwards."""
+    interrupt: KeyboardInterrupt | None = None
+    begun = [f for f in given if not f.cancel()]
+    while not all(f.done() for f in begun):
+        try:
+            wait(begun)
+        except KeyboardInterrupt as e:
+            interrupt = e
+    if interrupt is not None:
+        raise interrupt
+    for f in begun:
+        f.result()

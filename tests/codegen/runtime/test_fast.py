@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,6 +151,37 @@ def test_threads_share_blocks_and_results_repeat(
         )
         found += [np.asarray(run(x)) for _ in range(3)]
     assert all(np.array_equal(a.view(np.uint32), found[0].view(np.uint32)) for a in found)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends itself signals")
+def test_an_interrupt_is_raised_once_all_threads_have_left_the_buffers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = HostFast(threads=2, cache=tmp_path)
+    monkeypatch.setattr(fast, "WORTH", 0.0)
+    loaded = engine.load(kernel("  y[threadIdx.x] = x[threadIdx.x];", blocks=2))
+    begun, ended = threading.Event(), threading.Event()
+
+    def slow(at: int) -> None:
+        """Run blocks: interrupted in the main thread, and again while that waits for the other."""
+        del at
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(10)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        begun.set()
+        for _ in range(2):
+            time.sleep(0.1)
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        ended.set()
+
+    (k,) = vars(loaded)["_kernels"].values()
+    monkeypatch.setattr(k, "entry", slow)
+    buffers = [engine.allocate(32) for _ in "xy"]
+    with pytest.raises(KeyboardInterrupt):
+        loaded.launch("k", buffers, {})
+    assert ended.is_set()
 
 
 # The compiler
