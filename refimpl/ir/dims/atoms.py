@@ -8,7 +8,7 @@ Equal atoms have one name, and a quotient keeps no multiple inside that can stan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -70,6 +70,7 @@ class Atoms:
         self._names: dict[Any, str] = {}
         self._polys: dict[Any, Poly] = {}
         self._spans: dict[Monomial, Span] = {(): (1, 1)}
+        self._symbols: dict[str, frozenset[str]] = {}  # in each atom that was asked about
 
     # ---- reading
 
@@ -201,18 +202,25 @@ class Atoms:
         """Return whether a monomial's values are integers."""
         return all(name not in self.by_name or self.by_name[name].is_integer for name in m)
 
-    def symbols(self, names: Iterator[str] | Sequence[str]) -> set[str]:
+    def symbols(self, names: Iterable[str]) -> set[str]:
         """Return the symbols among names and in the arguments of the atoms among them."""
         found: set[str] = set()
         for name in names:
             atom = self.by_name.get(name)
             if atom is None:
                 found.add(name)
-            elif atom.parts:
-                found |= self.symbols([n for p in atom.parts for m in p for n in m])
-            elif isinstance(atom.expression, sympy.Basic):
-                found |= {s.name for s in atom.expression.free_symbols}
+            elif name in self._symbols:
+                found |= self._symbols[name]
+            else:
+                found |= self._symbols.setdefault(name, self._within(atom))
         return found
+
+    def _within(self, atom: Atom) -> frozenset[str]:
+        if atom.parts:
+            return frozenset(self.symbols(n for p in atom.parts for m in p for n in m))
+        if isinstance(atom.expression, sympy.Basic):
+            return frozenset(s.name for s in atom.expression.free_symbols)
+        return frozenset()
 
     # ---- intervals
 

@@ -99,6 +99,23 @@ def instead(p: Poly, m: Monomial, name: str, by: Poly) -> dict[Monomial, Number]
     return plus(out, times(by, {rest: 1}) if rest else by, p[m])
 
 
+def at(p: Poly, values: Mapping[str, int]) -> dict[Monomial, Number]:
+    """Return a polynomial with values for some of its names.
+
+    >>> at({("m", "n"): 2, ("m",): 1, (): 5}, {"n": 3})
+    {('m',): 7, (): 5}
+    """
+    out: dict[Monomial, Number] = {}
+    for m, c in p.items():
+        rest = tuple(name for name in m if name not in values)
+        total = out.get(rest, 0) + c * math.prod(values[name] for name in m if name in values)
+        if total:
+            out[rest] = total
+        else:
+            out.pop(rest, None)
+    return out
+
+
 def denominator(p: Poly) -> int:
     """Return the least common denominator of the coefficients."""
     return math.lcm(*(c.denominator for c in p.values()))

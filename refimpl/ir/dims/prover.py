@@ -8,6 +8,9 @@ symbol that a line of a program sets is replaced by what it is set to; ``max(a, 
 by the quotient or by what is less than one below it; an index by its extent less one.  What is left
 is proved by the signs of its terms, or by Bernstein coefficients.  Polynomials that are negative at
 a binding tried before are given up at once.
+
+A symbol that a line sets to 0 or 1, both of which is proved, chooses between sizes.  Then each
+choice is proved by itself, with those set later from it that it settles.
 """
 
 from __future__ import annotations
@@ -21,9 +24,11 @@ from didyma.refimpl.ir.dims.polynomial import (
     Monomial,
     Number,
     Poly,
+    at,
     constant,
     denominator,
     instead,
+    is_constant,
     nonnegative_on,
     plus,
     times,
@@ -35,6 +40,7 @@ Key: TypeAlias = frozenset[tuple[Monomial, Number]]
 Hopeless: TypeAlias = Callable[[Poly], bool]
 STEPS = 400  # polynomials looked at for one answer
 DEPTH = 100  # extremes taken apart one inside another
+CASES = 32  # of choices, looked at one by one
 
 
 class Prover:
@@ -58,12 +64,21 @@ class Prover:
         self.divisors: dict[str, int] = {}
         self.definitions: dict[str, tuple[int, Poly]] = {}  # with its place in the order
         self.proved: set[Key] = set()
+        self.choices: dict[str, tuple[str, ...]] = {}  # with those that their definitions name
+        self._cases: dict[tuple[str, ...], list[dict[str, int]]] = {}
         self._moved: dict[Monomial, Poly] = {}
         for k, (name, d) in enumerate(definitions):
             p = self.atoms.read(d)
             self.atoms.ranges[name] = self.atoms.bounds(d)
             self.definitions[name] = k, p
             self.divisors[name] = self.atoms.divisor(p, self.divisors)
+            if ranges[name] == (0, 1) and self._is_zero_or_one(p):
+                self.choices[name] = self._chosen(p)
+                self.atoms.ranges[name] = (0, 1)
+
+    def _is_zero_or_one(self, p: Poly) -> bool:
+        whole = all(c.denominator == 1 and self.atoms.is_integer(m) for m, c in p.items())
+        return whole and self.nonnegative(p) and self.nonnegative(plus({(): 1}, p, -1))
 
     def at_least(self, a: Dim, b: Dim, hopeless: Hopeless | None = None) -> bool:
         """Return whether ``a >= b`` is proved; ``hopeless`` polynomials are negative somewhere."""
@@ -134,6 +149,36 @@ class Prover:
             return False
         return nonnegative_on(p, ranges)
 
+    # ---- choices
+
+    def cases(self, p: Poly) -> list[Poly] | None:
+        """Return a polynomial at each combination of its choices; None if it has none, or many.
+
+        A choice that is settled by those before it has one value.
+        """
+        names = self._chosen(p) if self.choices else ()
+        if not names:
+            return None
+        if names not in self._cases:
+            found: list[dict[str, int]] = [{}]
+            for name in names:
+                _, definition = self.definitions[name]
+                found = [
+                    {**case, name: value}
+                    for case in found
+                    for value in _values(at(definition, case))
+                ]
+                if len(found) > CASES:
+                    found = []
+            self._cases[names] = found
+        return [at(p, case) for case in self._cases[names]] or None
+
+    def _chosen(self, p: Poly) -> tuple[str, ...]:
+        """Return the choices in a polynomial, and in their definitions, in their order."""
+        here = {name for m in p for name in m if name in self.choices}
+        every = here.union(*(self.choices[name] for name in here))
+        return tuple(sorted(every, key=lambda name: self.definitions[name][0]))
+
     # ---- replacements
 
     def rest(self, m: Monomial, name: str) -> Monomial | None:
@@ -192,6 +237,11 @@ class Prover:
         return plus(self.atoms.read(self.extents[name]), {(): -1})
 
 
+def _values(p: Poly) -> tuple[int, ...]:
+    """Return the values of what is 0 or 1: both, unless it is known."""
+    return (int(p.get((), 0)),) if is_constant(p) else (0, 1)
+
+
 class _Search:
     """One search for a proof."""
 
@@ -217,6 +267,9 @@ class _Search:
                 break
             if (exact := p.exact(row)) is not None:
                 proved = exact
+                break
+            if (cases := p.cases(row)) is not None:
+                proved = depth > 0 and all(self.nonnegative(case, depth - 1) for case in cases)
                 break
             extremes = sorted(p.extremes(row))
             if extremes:

@@ -151,3 +151,44 @@ def test_divisors_are_found_inside_extremes() -> None:
     assert dims.divisible(dims.maximum(dims.mul(16, N), 32), 16)
     assert dims.divisible(dims.mul(4, N, 4 * M), 16)
     assert not dims.divisible(dims.floordiv(dims.mul(16, N), 3), 2)
+
+
+def test_choices_between_sizes_are_proved_one_by_one() -> None:
+    """Of three layouts the one of the least peak is taken; its offsets are where they were."""
+    least, take, other = (dims.symbol(s) for s in ("least", "take", "other"))
+    ends = [dims.add(N, M), dims.maximum(dims.mul(2, M), 3), dims.add(dims.mul(3, K), M)]
+    named = {f"peak{i}": d for i, d in enumerate(ends)}
+    peaks = [dims.symbol(name) for name in named]
+    here = [dims.sub(1, dims.minimum(1, dims.sub(p, least))) for p in peaks]
+    left = dims.sub(1, take)
+    at = dims.add(
+        dims.mul(take, N), dims.mul(other, dims.mul(2, M)), dims.mul(dims.sub(left, other), K)
+    )
+    lines = [
+        *named.items(), ("least", dims.minimum(*peaks)), ("take", here[0]),
+        ("other", dims.mul(left, here[1])), ("at", at),
+    ]  # fmt: skip
+    ranges = RANGES | dict.fromkeys([*named, "least", "at"], (0, 99))
+    ranges |= {"take": (0, 1), "other": (0, 1)}
+    p = Prover(ranges, lines)
+    assert set(p.choices) == {"take", "other"}
+    end = dims.symbol("at")
+    assert p.at_least(end, 0)
+    assert p.at_least(dims.add(N, dims.mul(2, M), K), end)
+    assert p.at_least(1, dims.add(take, other))
+    # where nothing is taken first, ``at`` may be 2*M, which may be less than N
+    assert not p.at_least(end, N)
+    some: list[Dim] = [0, 1, N, K, dims.mul(2, M), dims.add(take, other), end, *peaks, least]
+    for env in BINDINGS:
+        known = dict(env)
+        for name, d in lines:
+            known[name] = dims.evaluate(d, known)
+        for a, b in product(some, some):
+            assert not p.at_least(a, b) or dims.evaluate(a, known) >= dims.evaluate(b, known)
+
+
+def test_a_symbol_of_a_range_to_one_that_may_be_more_is_no_choice() -> None:
+    ranges = {"n": (0, 5), "few": (0, 1)}
+    assert not Prover(ranges, [("few", N)]).choices
+    assert not Prover(ranges, [("few", dims.sub(1, N))]).choices
+    assert Prover(ranges, [("few", dims.minimum(1, N))]).choices == {"few": ()}
