@@ -27,11 +27,19 @@ name               meaning
 ``cp_async_commit``  the copies that a thread has started since the last commit are a group
 ``cp_async_wait``  the thread waits until only a literal number of its last groups are under way;
                    a barrier after that lets the other threads of the block touch what was copied
+``ldmatrix4_T``    four matrices of 8 rows of 16 bytes in shared memory, whose addresses, multiples
+                   of 16, are given by the threads of a warp in turn: of matrix ``i``, thread ``t``
+                   gets the 4 bytes at ``4 * (t % 4)`` of row ``t / 4``; likewise 2 and 1 of them
+``ldmatrix4_trans_T``  likewise of T of 2 bytes, but the elements are those in column ``t / 4`` of
+                   the rows ``2 * (t % 4)`` and the next
+``mma_m16n8k16_T`` ``a @ b + c`` of fragments (``refimpl.ir.fragments``) by a warp, in f32; likewise
+                   ``m16n8k8_tf32``, and ``m16n8k32_i8`` in i32
+``tf32_f32``       the nearest f32 whose last 13 bits are 0, of two the larger in size
 ``assert_b8``      a fault of the launch unless it is true
 ``inf_T nan_T``    literals that C lacks
 =================  ==================================================================
 
-A target has those of ``FAMILIES`` that are among its ``families``.
+A target has the functions of those ``FAMILIES`` that are among its ``families``.
 """
 
 from __future__ import annotations
@@ -39,14 +47,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
+from didyma.refimpl.ir.fragments import PRODUCTS
 from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import BYTES, F8, INTS, UNSIGNED, DType
 
 LANES = 4  # of the vectors that intrinsics take
 WIDTHS = (2, LANES, 8, 16)  # lanes of wide accesses
+MATRICES = tuple(d for d in BYTES if d.nbytes <= 4 and d is not DType.BOOL)
 COPIES = (4, 8, 16)  # bytes of asynchronous copies
-FAMILIES = ("cp_async",)  # each name of a function begins with that of its family
+# The families of functions that only some targets have, by the beginnings of their names.
+FAMILIES = {"cp_async": "cp_async", "ldmatrix": "mma", "mma_": "mma", "tf32_": "mma"}
 LITERALS = ("cp_async_wait",)  # functions whose argument is a literal
 
 INT_BINARY = (
@@ -161,7 +172,7 @@ def _memory() -> dict[str, CFunction]:
         table[f"prefetch_{t}"] = CFunction((f"const {t} *",), "void")
         table[f"cluster_load_{t}"] = CFunction((f"const {t} *", "u32"), t)
         table[f"cluster_store_{t}"] = CFunction((f"{t} *", "u32", t), "void")
-    table |= _copies()
+    table |= _copies() | _matrices()
     table["cluster_barrier"] = CFunction((), "void")
     table["assert_b8"] = CFunction(("b8",), "void")
     return table
@@ -180,6 +191,20 @@ def _copies() -> dict[str, CFunction]:
     return table
 
 
+def _matrices() -> dict[str, CFunction]:
+    table = {"tf32_f32": CFunction(("f32",), "f32")}
+    for n, d in product((1, 2, 4), MATRICES):
+        t, lanes = c_type(d), 4 * n // d.nbytes
+        if f"{t}x{lanes}" in VECTORS:
+            table[f"ldmatrix{n}_{t}"] = CFunction((f"const {t} *",), f"{t}x{lanes}")
+            if d.nbytes == 2:
+                table[f"ldmatrix{n}_trans_{t}"] = table[f"ldmatrix{n}_{t}"]
+    for p in PRODUCTS.values():
+        a, b, c = (f"{c_type(d)}x{n}" for d, n in p.fragments)
+        table[f"mma_{p.name}"] = CFunction((a, b, c), c)
+    return table
+
+
 TABLE: dict[str, CFunction] = {**_ints(), **_floats(), **_casts(), **_bitcasts(), **_memory()}
 
 
@@ -189,4 +214,4 @@ def family(name: str) -> str | None:
     >>> family("cp_async16_f32"), family("exp_f32")
     ('cp_async', None)
     """
-    return next((f for f in FAMILIES if name.startswith(f)), None)
+    return next((f for start, f in FAMILIES.items() if name.startswith(start)), None)

@@ -16,7 +16,7 @@ class Fault:
     """An error of a kernel that an engine's own checks detected.
 
     ``kind``: ``out-of-bounds``, ``misaligned``, ``race``, ``uninitialised``, ``unwaited``,
-    ``barrier-divergence``, ``assert``, ``guard``, ``constant``, ``crash``, ``hang``.
+    ``unrounded``, ``barrier-divergence``, ``assert``, ``guard``, ``constant``, ``crash``, ``hang``.
     """
 
     kind: str

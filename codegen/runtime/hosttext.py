@@ -13,6 +13,7 @@ from didyma.codegen.intrinsics import extended
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.target import PORTABLE
 
+_MEETS = ("__syncthreads", "shuffle_xor_", "cluster_barrier", "ldmatrix", "mma_")
 GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 
 # Patterns begin with plain text, which a search finds fast.
@@ -105,7 +106,7 @@ def _part(name: str, source: str) -> KernelPart:
     return KernelPart(
         name,
         placed,
-        any(word in source for word in ("__syncthreads", "shuffle_xor_", "cluster_barrier")),
+        any(word in source for word in _MEETS),
         shared,
         tuple(gaps[: len(arrays) + 1]),
         tuple(arrays),

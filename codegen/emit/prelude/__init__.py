@@ -38,6 +38,7 @@ _GROUPS = {
     "floats": _FLOATS,
     "types": tuple(TYPES),
     "f8s": tuple(d.value for d in F8),
+    **{f"bytes{n}": tuple(t for t in TYPES if NBYTES[t] == n) for n in (1, 2, 4)},
 }
 _BITS = {t: 8 * n for t, n in NBYTES.items()}
 _INF = {"f32": "0x7f800000u", "f64": "0x7ff0000000000000ull"}

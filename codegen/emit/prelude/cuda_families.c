@@ -38,3 +38,142 @@ FN void cp_async4_zfill_T(T *to, const T *from, u32 n) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
                :: "r"(in_shared__(to)), "l"(from), "r"(n * (u32)sizeof(T)) : "memory");
 }
+
+//: T in bytes1
+FN Tx4 ldmatrix1_T(const T *p) {
+  union { u32 words[1]; Tx4 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+               : "=r"(v.words[0]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+FN Tx8 ldmatrix2_T(const T *p) {
+  union { u32 words[2]; Tx8 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(v.words[0]), "=r"(v.words[1]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+FN Tx16 ldmatrix4_T(const T *p) {
+  union { u32 words[4]; Tx16 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+//: T in bytes2
+FN Tx2 ldmatrix1_T(const T *p) {
+  union { u32 words[1]; Tx2 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+               : "=r"(v.words[0]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+FN Tx2 ldmatrix1_trans_T(const T *p) {
+  union { u32 words[1]; Tx2 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];"
+               : "=r"(v.words[0]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+FN Tx4 ldmatrix2_T(const T *p) {
+  union { u32 words[2]; Tx4 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(v.words[0]), "=r"(v.words[1]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+FN Tx4 ldmatrix2_trans_T(const T *p) {
+  union { u32 words[2]; Tx4 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(v.words[0]), "=r"(v.words[1]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+FN Tx8 ldmatrix4_T(const T *p) {
+  union { u32 words[4]; Tx8 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+FN Tx8 ldmatrix4_trans_T(const T *p) {
+  union { u32 words[4]; Tx8 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+//: T in bytes4
+FN Tx2 ldmatrix2_T(const T *p) {
+  union { u32 words[2]; Tx2 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(v.words[0]), "=r"(v.words[1]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+FN Tx4 ldmatrix4_T(const T *p) {
+  union { u32 words[4]; Tx4 lanes; } v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3]) : "r"(in_shared__(p)) : "memory");
+  return v.lanes;
+}
+
+//:
+FN f32x4 mma_m16n8k16_f16(f16x8 a, f16x4 b, f32x4 c) {
+  union { f16x8 lanes; u32 words[4]; } x;
+  union { f16x4 lanes; u32 words[2]; } y;
+  x.lanes = a;
+  y.lanes = b;
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w)
+      : "r"(x.words[0]), "r"(x.words[1]), "r"(x.words[2]), "r"(x.words[3]), "r"(y.words[0]),
+        "r"(y.words[1]));
+  return c;
+}
+
+FN f32x4 mma_m16n8k16_bf16(bf16x8 a, bf16x4 b, f32x4 c) {
+  union { bf16x8 lanes; u32 words[4]; } x;
+  union { bf16x4 lanes; u32 words[2]; } y;
+  x.lanes = a;
+  y.lanes = b;
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w)
+      : "r"(x.words[0]), "r"(x.words[1]), "r"(x.words[2]), "r"(x.words[3]), "r"(y.words[0]),
+        "r"(y.words[1]));
+  return c;
+}
+
+FN f32x4 mma_m16n8k8_tf32(f32x4 a, f32x2 b, f32x4 c) {
+  union { f32x4 lanes; u32 words[4]; } x;
+  union { f32x2 lanes; u32 words[2]; } y;
+  x.lanes = a;
+  y.lanes = b;
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w)
+      : "r"(x.words[0]), "r"(x.words[1]), "r"(x.words[2]), "r"(x.words[3]), "r"(y.words[0]),
+        "r"(y.words[1]));
+  return c;
+}
+
+FN i32x4 mma_m16n8k32_i8(i8x16 a, i8x8 b, i32x4 c) {
+  union { i8x16 lanes; u32 words[4]; } x;
+  union { i8x8 lanes; u32 words[2]; } y;
+  x.lanes = a;
+  y.lanes = b;
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(c.x), "+r"(c.y), "+r"(c.z), "+r"(c.w)
+      : "r"(x.words[0]), "r"(x.words[1]), "r"(x.words[2]), "r"(x.words[3]), "r"(y.words[0]),
+        "r"(y.words[1]));
+  return c;
+}
+
+FN f32 tf32_f32(f32 x) {
+  u32 r;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
+  return __uint_as_float(r);
+}

@@ -136,6 +136,71 @@ static u64 exchange__(u64 v, u32 mask, u32 line) {
   return v;
 }
 
+/* Threads that wait for their warp, or stay until all wait for the block. */
+enum { GOES__, HELD__, STAYS__, WARP__ = 32 };
+static u8 state__[1024];
+static u32 held__, words__[1024][6];
+
+static void meet__(u32 line) {
+  state__[current__] = HELD__;
+  held__++;
+  sync__(line);
+}
+
+/* Let warps go on whose threads all wait for each other; 0 where only some do. */
+static int warps__(u32 threads) {
+  u32 w, i;
+  for (w = 0; w < threads; w += WARP__) {
+    u32 end = w + WARP__ < threads ? w + WARP__ : threads, held = 0;
+    for (i = w; i < end; i++) held += state__[i] == HELD__ && line__[i] == line__[w];
+    for (i = w; i < end; i++) {
+      u8 was = state__[i];
+      if (was == HELD__ && held < WARP__) {
+        fault__(SITES__, line__[i], line__[w] == line__[i] ? 0 : line__[w], i, w);
+        return 0;
+      }
+      state__[i] = was == HELD__ ? GOES__ : STAYS__;
+    }
+  }
+  held__ = 0;
+  return 1;
+}
+
+static u32 *together__(const void *a, const void *b, u32 line) {
+  u32 i;
+  for (i = 0; i < 4; i++) words__[current__][i] = ((const u32 *)a)[i];
+  for (i = 0; i < 2; i++) words__[current__][4 + i] = ((const u32 *)b)[i];
+  meet__(line);
+  return words__[0];
+}
+
+/* The number of the warp's first thread, and that of this one from there. */
+static u32 first__(u32 *t) {
+  *t = current__ % WARP__;
+  return current__ - *t;
+}
+
+static u32 apart__(u32 line) {
+  meet__(line);
+  return 0;
+}
+
+static void rows__(void *to, const void *row, u32 n, u32 turned, u32 line) {
+  u32 i, t = current__ % WARP__, *words = (u32 *)to;
+  if (t < 8 * n) aligned__(row, 16, line);
+  given__[current__] = (u64)row;
+  meet__(line);
+  for (i = 0; i < n; i++) {
+    const u64 *rows = given__ + (current__ - t) + 8 * i;
+    if (!turned) words[i] = ((const u32 *)rows[t / 4])[t % 4];
+    else {
+      u32 low = ((const u16 *)rows[t % 4 * 2])[t / 4];
+      words[i] = low | (u32)((const u16 *)rows[t % 4 * 2 + 1])[t / 4] << 16;
+    }
+  }
+  meet__(line);
+}
+
 /* One block; 0 if it faulted. */
 static int fibers__(Launch__ *l, u32 threads) {
   u32 i, k, ended, first;
@@ -145,15 +210,26 @@ static int fibers__(Launch__ *l, u32 threads) {
     *(void **)(top - FRAME__ + ENTRY__) = (void *)entry__;
     line__[i] = 0;
     ended__[i] = 0;
+    state__[i] = GOES__;
   }
+  held__ = 0;
   do {
     ended = 0;
     for (k = 0; k < threads; k++) {
       i = l->order ? l->order[k] : k;
+      if (state__[i] == STAYS__) {
+        ended += ended__[i];
+        continue;
+      }
       current__ = i;
       threadIdx = thread__[i];
       switch__(&main__, fiber__[i]);
       ended += ended__[i];
+    }
+    if (held__) {
+      if (!warps__(threads)) return 0;
+      ended = 0;
+      continue;
     }
     first = line__[0];
     for (i = 1; i < threads; i++)
@@ -163,6 +239,7 @@ static int fibers__(Launch__ *l, u32 threads) {
                here ? 0 : i);
         return 0;
       }
+    for (i = 0; i < threads; i++) state__[i] = GOES__;
   } while (!ended);
   return 1;
 }

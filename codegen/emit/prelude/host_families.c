@@ -28,3 +28,115 @@ FN void copied__T(T *to, const T *from, u32 n, u32 many) {
 #define cp_async8_zfill_T(to, from, n) async__T(to, from, n, 8)
 
 #define cp_async4_zfill_T(to, from, n) async__T(to, from, n, 4)
+
+//: T in bytes1
+static void rows__(void *to, const void *row, u32 n, u32 turned, u32 line);
+FN Tx4 matrices1__T(const T *p, u32 line) { Tx4 r; rows__(&r, p, 1, 0, line); return r; }
+
+static void rows__(void *to, const void *row, u32 n, u32 turned, u32 line);
+FN Tx8 matrices2__T(const T *p, u32 line) { Tx8 r; rows__(&r, p, 2, 0, line); return r; }
+
+static void rows__(void *to, const void *row, u32 n, u32 turned, u32 line);
+FN Tx16 matrices4__T(const T *p, u32 line) { Tx16 r; rows__(&r, p, 4, 0, line); return r; }
+
+#define ldmatrix1_T(p) matrices1__T((p), __LINE__)
+
+#define ldmatrix2_T(p) matrices2__T((p), __LINE__)
+
+#define ldmatrix4_T(p) matrices4__T((p), __LINE__)
+
+//: T in bytes2
+static void rows__(void *to, const void *row, u32 n, u32 turned, u32 line);
+FN Tx2 matrices1__T(const T *p, u32 on, u32 line) { Tx2 r; rows__(&r, p, 1, on, line); return r; }
+
+static void rows__(void *to, const void *row, u32 n, u32 turned, u32 line);
+FN Tx4 matrices2__T(const T *p, u32 on, u32 line) { Tx4 r; rows__(&r, p, 2, on, line); return r; }
+
+static void rows__(void *to, const void *row, u32 n, u32 turned, u32 line);
+FN Tx8 matrices4__T(const T *p, u32 on, u32 line) { Tx8 r; rows__(&r, p, 4, on, line); return r; }
+
+#define ldmatrix1_T(p) matrices1__T((p), 0, __LINE__)
+
+#define ldmatrix2_T(p) matrices2__T((p), 0, __LINE__)
+
+#define ldmatrix4_T(p) matrices4__T((p), 0, __LINE__)
+
+#define ldmatrix1_trans_T(p) matrices1__T((p), 1, __LINE__)
+
+#define ldmatrix2_trans_T(p) matrices2__T((p), 1, __LINE__)
+
+#define ldmatrix4_trans_T(p) matrices4__T((p), 1, __LINE__)
+
+//: T in bytes4
+static void rows__(void *to, const void *row, u32 n, u32 turned, u32 line);
+FN Tx2 matrices2__T(const T *p, u32 line) { Tx2 r; rows__(&r, p, 2, 0, line); return r; }
+
+static void rows__(void *to, const void *row, u32 n, u32 turned, u32 line);
+FN Tx4 matrices4__T(const T *p, u32 line) { Tx4 r; rows__(&r, p, 4, 0, line); return r; }
+
+#define ldmatrix2_T(p) matrices2__T((p), __LINE__)
+
+#define ldmatrix4_T(p) matrices4__T((p), __LINE__)
+
+/* Each thread gives its words of a and b, 6 of them, and adds up four sums along k, in order: of
+ * thread t those of row t / 4 and the row 8 below, in columns t % 4 * 2 and the next. */
+
+//: T in f16 bf16
+static u32 *together__(const void *a, const void *b, u32 line), first__(u32 *t), apart__(u32 line);
+FN f32x4 product__T(Tx8 a, Tx4 b, f32x4 c, u32 line) {
+  const T *all = (const T *)together__(&a, &b, line);
+  f32 *s = (f32 *)&c;
+  u32 t, j, k;
+  all += 12 * first__(&t);
+  for (j = 0; j < 4; j++)
+    for (k = 0; k < 16; k++) {
+      const T *row = all + 12 * (t / 4 * 4 + k % 8 / 2) + j / 2 * 2 + k / 8 * 4 + k % 2;
+      const T *column = all + 12 * ((t % 4 * 2 + j % 2) * 4 + k % 8 / 2) + 8 + k / 8 * 2 + k % 2;
+      s[j] = s[j] + cast_T_f32(*row) * cast_T_f32(*column);
+    }
+  apart__(line);
+  return c;
+}
+
+#define mma_m16n8k16_T(a, b, c) product__T((a), (b), (c), __LINE__)
+
+//:
+static u32 *together__(const void *a, const void *b, u32 line), first__(u32 *t), apart__(u32 line);
+FN f32x4 product__f32(f32x4 a, f32x2 b, f32x4 c, u32 line) {
+  const f32 *all = (const f32 *)together__(&a, &b, line);
+  f32 *s = (f32 *)&c;
+  u32 t, j, k;
+  all += 6 * first__(&t);
+  for (j = 0; j < 4; j++)
+    for (k = 0; k < 8; k++) {
+      const f32 *row = all + 6 * (t / 4 * 4 + k % 4) + j / 2 + k / 4 * 2;
+      s[j] = s[j] + *row * all[6 * ((t % 4 * 2 + j % 2) * 4 + k % 4) + 4 + k / 4];
+    }
+  apart__(line);
+  return c;
+}
+
+#define mma_m16n8k8_tf32(a, b, c) product__f32((a), (b), (c), __LINE__)
+
+static u32 *together__(const void *a, const void *b, u32 line), first__(u32 *t), apart__(u32 line);
+FN i32x4 product__i8(i8x16 a, i8x8 b, i32x4 c, u32 line) {
+  const i8 *all = (const i8 *)together__(&a, &b, line);
+  u32 *s = (u32 *)&c;
+  u32 t, j, k;
+  all += 24 * first__(&t);
+  for (j = 0; j < 4; j++)
+    for (k = 0; k < 32; k++) {
+      const i8 *row = all + 24 * (t / 4 * 4 + k % 16 / 4) + j / 2 * 4 + k / 16 * 8 + k % 4;
+      const i8 *column = all + 24 * ((t % 4 * 2 + j % 2) * 4 + k % 16 / 4) + 16 + k / 16 * 4 + k % 4;
+      s[j] += (u32)(*row * *column);
+    }
+  apart__(line);
+  return c;
+}
+
+#define mma_m16n8k32_i8(a, b, c) product__i8((a), (b), (c), __LINE__)
+
+FN f32 tf32_f32(f32 x) {
+  u32 u = bits__f32(x);
+  return (u & 0x7f800000u) == 0x7f800000u ? x : float__f32((u + 0x1000u) & 0xffffe000u);
+}

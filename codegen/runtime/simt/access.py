@@ -88,6 +88,12 @@ def assign(r: Run, name: str, new: Value, m: Mask) -> None:
             r.fresh[name] &= ~m
 
 
+def assign_lanes(r: Run, name: str, new: Mapping[str, Value], m: Mask) -> None:
+    """Give a vector the lanes of another in the active threads."""
+    old = r.variables[name]
+    r.variables[name] = {p: v if m is None else np.where(m, v, old[p]) for p, v in new.items()}
+
+
 def _reach(
     r: Run, a: LaneArray, index: Value, m: Mask, line: int, rank: Value | None = None
 ) -> tuple[Lanes, Lanes, Callable[[str, str, int], None]]:

@@ -8,9 +8,10 @@ from typing import Protocol, TypeAlias
 from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import TABLE, VECTORS, components
-from didyma.codegen.runtime.simt import access
+from didyma.codegen.runtime.simt import access, matrices
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.values import Arithmetic
+from didyma.refimpl.ir.fragments import PRODUCTS
 from didyma.refimpl.ir.loop import ATOMIC_OPS, AtomicOp
 
 Eval: TypeAlias = Callable[[Run, Mask], Value]
@@ -58,6 +59,15 @@ def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval
         return lambda r, m: access.prefetch(r, r.arrays[array], index(r, m), m, line)
     if name.startswith("cp_async"):
         return _copy(t, name, args, line)
+    if stem.startswith("ldmatrix"):
+        array, index = t.address(args[0])
+        many = int(stem.removeprefix("ldmatrix"))
+        return lambda r, m: matrices.load(r, name, r.arrays[array], index(r, m), many, m, line)
+    if stem == "mma":
+        return _product(t, name, args, line)
+    if stem == "tf32":
+        number, single = t.expr(args[0]), t.arithmetic.converter("f32")
+        return lambda r, m: matrices.rounded(single(number(r, m)))
     return None
 
 
@@ -100,6 +110,12 @@ def _quotients(t: Compiles, args: Sequence[c.Node]) -> Eval:
     above, below = t.expr(args[0]), t.expr(args[1])
     divide, single = t.arithmetic.binary("/"), t.arithmetic.converter("f32")
     return lambda r, m: {part: single(divide(a, below(r, m))) for part, a in above(r, m).items()}
+
+
+def _product(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:
+    run = matrices.product(t.arithmetic, PRODUCTS[name.removeprefix("mma_")])
+    given = list(map(t.expr, args))
+    return lambda r, m: run(r, m, [v(r, m) for v in given], line)
 
 
 def _copy(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:

@@ -227,7 +227,9 @@ class Translator:
         match target:
             case c.ID():
                 name = target.name
-                convert = self.arithmetic.converter(self.types[name])
+                convert = self._converter(self.types[name])
+                if self.types[name] in VECTORS:
+                    return lambda r, m: access.assign_lanes(r, name, convert(value(r, m)), m)
                 return lambda r, m: access.assign(r, name, convert(value(r, m)), m)
             case c.ArrayRef():
                 array, index = self._element(target)
