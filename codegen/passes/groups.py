@@ -34,8 +34,8 @@ class FusionGroup:
     """The nodes of one kernel, view or call, in order, with their positions in the function.
 
     ``reads`` are stored values, parameters and weights; ``aligned`` are those of them that are read
-    only at the index of the element computed; a ``pointwise`` group has no fold.  A group runs
-    ``after`` those that bind these symbols.
+    only at the index of the element computed, as far as is known of groups that were not joined; a
+    ``pointwise`` group has no fold.  A group runs ``after`` those that bind these symbols.
     """
 
     at: tuple[int, ...]

@@ -79,7 +79,10 @@ class GroupGraph:
                     return
 
     def fits(self, i: int, j: int) -> bool:
-        """Return whether one kernel can compute two groups: by shape, results, cost and reads."""
+        """Return whether one kernel can compute two groups: by shape, results, cost and reads.
+
+        Group ``i`` may be joined, of groups before ``j``; so nothing in it reads what ``j`` writes.
+        """
         a, b = self.groups[i], self.groups[j]
         if not (a.pointwise and b.pointwise):
             return False
@@ -89,9 +92,7 @@ class GroupGraph:
             return False
         if sum(cost.weight(n) for n in (*a.nodes, *b.nodes)) > self.options.graph.kernel_cost:
             return False
-        return b.aligned.issuperset(set(a.writes) & set(b.reads)) and a.aligned.issuperset(
-            set(b.writes) & set(a.reads)
-        )
+        return b.aligned.issuperset(set(a.writes) & set(b.reads))
 
     def between(self, i: int, j: int, inside: Collection[int] = ()) -> bool:
         """Return whether a path leads from one group to the other through a third.
@@ -157,11 +158,6 @@ class GroupGraph:
             both,
             tuple(x for x in defined if x in writes),
             pointwise=True,
-            aligned=frozenset(
-                x
-                for x in both
-                if (x in a.aligned or x not in a.reads) and (x in b.aligned or x not in b.reads)
-            ),
             after=a.after | b.after,
         )
         self.writer.update(dict.fromkeys(b.writes, i))

@@ -58,7 +58,7 @@ def join(
                 todo.join(i, k)
             g = todo.groups[i]
             writes = tuple(w for w in g.writes if is_wanted(todo, (i,), w, results))
-            todo.groups[i] = replace(g, writes=writes, pointwise=False, aligned=frozenset())
+            todo.groups[i] = replace(g, writes=writes, pointwise=False)
     return list(todo.groups.values())
 
 

@@ -54,7 +54,7 @@ def join(
                 g = todo.groups[i]
                 order = (r for n in g.nodes for r in n.results)
                 writes = tuple(r for r in order if r in wanted or r in found.shared)
-                todo.groups[i] = replace(g, writes=writes, pointwise=False, aligned=frozenset())
+                todo.groups[i] = replace(g, writes=writes, pointwise=False)
                 break
     return list(todo.groups.values())
 

@@ -37,7 +37,7 @@ from tests.mutants.state import State
 from tests.mutants.target import Result, Target
 
 ROUNDS = (
-    12  # times that a drawn program is judged, on other values and sizes, for a mutant of its text
+    120  # times that a drawn program is judged, on other values and sizes, for a mutant of its text
 )
 TEXT_CHECKS = (checking.on("graphs", "host"), checking.on("graphs", "simt"))
 UNIT_TESTS = unit_tests.NAME

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -16,6 +18,8 @@ from tests.mutants.prelude import paragraph
 ELSEWHERE = ("runtime/cuda.py", "runtime/nvrtc.py", "runtime/compiler.py", "plugins.py",
              "memory/arena/exact.py", "emit/prelude/cuda.c",
              "emit/prelude/cuda_families.c")  # fmt: skip
+_ARRAYS = ("codegen/runtime/libraries.py", ("Torch.", "Cupy."))  # nor these, which need libraries
+_MACHINE = re.compile(r"^#(?:el)?if defined __(\w+?)__$(.*?)(?=^#(?:elif|endif))", re.M | re.S)
 _FOLDERS: dict[str, Group] = {
     "passes": "passes", "lower": "lower", "schedule": "schedule", "memory": "memory",
     "emit": "emit", "runtime": "runtime",
@@ -42,14 +46,18 @@ def _of_file(path: Path) -> Iterator[Mutant]:
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".c":
         driver = path.name == "driver.c"  # which every kernel on the host runs
+        other = [m.span(2) for m in _MACHINE.finditer(source) if m[1] != platform.machine()]
         for site in c.prelude(source):
+            if any(a <= site.start < b for a, b in other):
+                continue
             line = 0 if driver else paragraph(source, site.scope_start)
             yield Mutant("prelude", file, source, site, line)
         return
     group: Group = _FOLDERS.get(inside[0], "order")
     emits_c = "emit" in inside or path.name == "hosttext.py"
     for site, line in python.mutants(source, emits_c):
-        yield Mutant(group, file, source, site, line)
+        if file != _ARRAYS[0] or not site.scope.startswith(_ARRAYS[1]):
+            yield Mutant(group, file, source, site, line)
 
 
 def of_kernels(texts: Sequence[tuple[int, str, frozenset[str]]]) -> Iterator[Mutant]:

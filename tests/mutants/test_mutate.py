@@ -329,4 +329,10 @@ def test_every_file_of_codegen_that_runs_here_has_mutants(mutants: list[Mutant])
     files = {m.file for m in mutants}
     assert "codegen/emit/prelude/driver.c" in files
     assert "codegen/runtime/cuda.py" not in files
+    libraries = {m.site.scope for m in mutants if m.file == "codegen/runtime/libraries.py"}
+    assert "library" in libraries
+    assert "Torch.lies" not in libraries
+    driver = [m for m in mutants if m.file.endswith("driver.c")]
+    frames = {d for m in driver for d in m.diff.splitlines() if d.startswith("-#define FRAME__")}
+    assert len(frames) <= 1, "those of one processor"
     assert all((ROOT / f).exists() for f in files)

@@ -17,26 +17,28 @@ NAME = "unit tests"
 SECONDS = 20.0  # of processor time, after which a file's further tests are left out
 MOST = 6  # files of tests for a file of codegen
 _TESTS = ROOT / "tests" / "codegen"
-_LEFT_OUT = re.compile(r"golden|time")  # texts may differ and be right; a machine may be loaded
+# Texts may differ and be right, and a machine may be loaded.
+_LEFT_OUT = re.compile(r"emit/test_golden|test_\w*time")
 
 
 @cache
 def every() -> tuple[Path, ...]:
     """Return all files of tests of codegen, in order, but for those of texts and of times."""
-    return tuple(p for p in sorted(_TESTS.rglob("test_*.py")) if not _LEFT_OUT.search(p.stem))
+    files = sorted(_TESTS.rglob("test_*.py"))
+    return tuple(p for p in files if not _LEFT_OUT.search(p.relative_to(ROOT).as_posix()))
 
 
 def of(file: str) -> tuple[int, ...]:
     """Return the indices of a file's tests: what imports it or has its name is first.
 
-    Then come those of its part of codegen that mention its name most often, or the names of files
-    that import it, and last those of these files.
+    Then come those of its folder in a part of codegen, those of the part that mention its name most
+    often, or the names of files that import it, and last those of these files.
     """
     path = Path(file)
     if path.parts[0] != "codegen" or path.suffix != ".py":
         return ()
     named = f"test_{path.stem}"
-    part = _TESTS / path.parts[1]
+    part, mirror = _TESTS / path.parts[1], _TESTS.joinpath(*path.parts[1:-1])
     imports = _imports(path)
     readers = [p for p in sorted((ROOT / "codegen").rglob("*.py")) if _has(p, imports)]
     words = re.compile(rf"\b({'|'.join({path.stem, *(p.stem for p in readers)})})\b")
@@ -47,7 +49,7 @@ def of(file: str) -> tuple[int, ...]:
     }
     found = [
         *sorted(_own(path), key=lambda i: (not every()[i].name.startswith(named), _size(i))),
-        *sorted(mentions, key=lambda i: -mentions[i]),
+        *sorted(mentions, key=lambda i: (every()[i].parent != mirror != part, -mentions[i])),
         *sorted({i for p in readers for i in _own(p.relative_to(ROOT))}, key=_size),
     ]
     return tuple(dict.fromkeys(found))[:MOST]
