@@ -372,8 +372,10 @@ class _Finder:
             self.add(end - len(name), end, new, operator)
         plain = [a for a in e.args if not isinstance(a, ast.Starred)]
         if name not in tables.SAME_EITHER_WAY and len(plain) == len(e.args):
-            for a, b in pairwise(plain):
-                self.swap(a, b, "swapped arguments")
+            operands = syntax.is_word(plain[0], tables.SYMMETRIC) if plain else False
+            for a, b in pairwise(plain[1:] if operands else plain):
+                if not operands or a is not plain[1]:
+                    self.swap(a, b, "swapped arguments")
         if name == "range" and plain and not isinstance(plain[-1], ast.Constant):
             last = plain[-1] if len(plain) < 3 else plain[1]
             for sign in "+-":

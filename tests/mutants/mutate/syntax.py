@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 
 def said(f: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
@@ -51,3 +51,8 @@ def is_none(e: ast.expr | None) -> bool:
 def is_text(e: ast.expr) -> bool:
     """Return whether an expression is a string."""
     return isinstance(e, ast.Constant) and isinstance(e.value, str)
+
+
+def is_word(e: ast.expr, words: Container[object]) -> bool:
+    """Return whether an expression is a string, one of these words."""
+    return is_text(e) and isinstance(e, ast.Constant) and e.value in words

@@ -75,4 +75,5 @@ UNCHANGED_CALLS = frozenset(
      "TypeVar", "field", "getattr", "setattr", "hasattr", "overload")
 )  # fmt: skip
 UNCHANGED_FUNCTIONS = frozenset(("__repr__", "__str__"))
+SYMMETRIC = frozenset(("add", "mul", "xor", "eq", "ne"))  # operators, before their operands
 SAME_EITHER_WAY = frozenset(("min", "max", "add", "mul", "minimum", "maximum", "always_equal"))
