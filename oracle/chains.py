@@ -158,6 +158,7 @@ class _Interpreter:
     def __init__(self, env: Mapping[str, int]) -> None:
         self.ranges: dict[str, Interval] = {k: (n, n) for k, n in env.items()}
         self.values: dict[str, Expr] = {}  # of variables that are no floats
+        self.met = False  # after an exchange between threads
 
     def stmt(self, s: Stmt, state: Depths, times: int) -> Depths:
         """``times``: how many threads and parallel iterations run the statement at once."""
@@ -171,8 +172,17 @@ class _Interpreter:
             case If(_, then, other):
                 stays = state if other is None else self.stmt(other, state, times)
                 return _either(self.stmt(then, state, times), stays)
-            case Let(var, value, body) | Exchange(var, value, _, body):
-                return self.stmt(body, self.let(var, value, state), times)
+            case Exchange(var, value, _, body):
+                outer, self.met = self.met, True
+                out = self.stmt(body, self.let(var, value, state), times)
+                self.met = outer
+                return out
+            case Let(var, value, body):
+                known = self.let(var, value, state)
+                if self.met and var.dtype.is_float:  # the sum of threads may be stored as no sum
+                    worst = _join(_of(known, WORST), _of(known, var.name))
+                    known = {**known, WORST: worst}
+                return self.stmt(body, known, times)
             case Allocate(buffer, body) | PlacementAllocate(buffer, _, body):
                 out = self.stmt(body, {**state, buffer.name: {}}, times)
                 return {k: d for k, d in out.items() if k != buffer.name}

@@ -61,6 +61,12 @@ RUNNING = """module {
     %y = cumulative_sum(%x, axis=1, exclusive=false, reverse=true) : f32[3, 50]
   }
 }"""
+FOLLOWED = """module {
+  func @main(%x: f32[3, 50]) -> (%z) {
+    %y = cumulative_sum(%x, axis=1, exclusive=false, reverse=true) : f32[3, 50]
+    %z = fmod(%x, %y) : f32[3, 50]
+  }
+}"""
 ADDED = """module {
   func @main(%x: f32[10], %i: i64[40], %u: f32[40]) -> (%y) {
     %y = scatter(%x, %i, %u, axis=0, reduction="add") : f32[10]
@@ -119,6 +125,7 @@ def _doubling(body: Stmt) -> Stmt:
         (ALL, 4999, 19 + 8),
         (PRODUCT, 99, 15 + 6),
         (RUNNING, 49, 5 + 2),
+        (FOLLOWED, 49, 5 + 2),  # what is stored is no sum
         (ADDED, 40, 40),
     ],
 )
