@@ -190,6 +190,54 @@ def _exchanged(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     return True
 
 
+def _grown(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Carry a value that grows, and beside it what kernels of their own make of what it was."""
+    if not t.rank:
+        return False
+    n, rest = t.shape[0], t.shape[1:]
+    most, usual = ((1 + MOST_ROUNDS) * d for d in (b.most(n), dims.evaluate(n, b.env)))
+    row = t.with_shape(*rest)
+    start = b.operand(row, c)
+    if start is None or not b.fits(t.with_shape(usual, *rest)):
+        return False
+    u = b.symbol(most, usual)
+    grown = t.with_shape(u, *rest)
+    beside = 2 + c.below(2)
+    f, (x, *others) = _begun(b, [grown, *[row] * beside])
+    piece = f.param(t)
+    longer = grown.with_shape(dims.add(u, n), *rest)
+    folds = ("sum", "max", "min", "prod")
+    new = f.node("concat", c.pick(((x, piece), (piece, x))), longer, axis=0)
+    found = [f.node(c.pick(folds), (x,), row, axes=(0,), keepdims=False) for _ in others]
+    if c.chance(3):
+        found[-1] = c.pick(others)
+    first = (name, *(start for _ in others))
+    made = _loop(b, c, first, [grown, *[row] * beside], f, [new, *found], (name,), (str(u),))
+    read_again(b, c, (*made[1:], start), row)
+    return True
+
+
+def _cut_before(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Cut a part out of a carried value, and read it once the whole is written again."""
+    rows = max(1, _WIDE // t.dtype.nbytes) * (1 + c.below(2))
+    half, whole = t.with_shape(rows), t.with_shape(2 * rows)
+    if not b.fits(whole):
+        return False
+    start, other = b.operand(whole, c), b.operand(half, c)
+    if start is None or other is None:
+        return False
+    f, (x, y) = _begun(b, [whole, half])
+    at = c.pick((0, rows))
+    ends: dict[str, Attr] = {"starts": (at,), "stops": (at + rows,), "steps": (1,)}
+    part = f.node("slice", (x,), half, **ends)
+    new = long_body(f, c, (x,), whole)[-1]
+    read = long_body(f, c, c.pick(((part, y), (y, part))), half)[-1]
+    made = _loop(b, c, [start, other], [whole, half], f, [new, c.pick((read, part))])
+    read_again(b, c, (made[0], start), whole)
+    read_again(b, c, (made[1], other), half)
+    return True
+
+
 def add(b: GraphBuilder, c: Chooser, kind: str, focus: tuple[str, TensorType]) -> bool:
     """Add a control node of a kind that reads a value; return whether one could be added."""
     if focus[1].dtype not in PLAIN or focus[1].dtype is DType.BOOL:
@@ -207,6 +255,16 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
         "rounds in other shapes": _reshaped,
         "rounds of parts": _joined,
         "sizes exchanged": _exchanged,
+        "rounds of growth": _grown,
+        "rounds of a part": _cut_before,
     }
 )
 KINDS = tuple(DRAWERS)
+_MOVED = {"graph.fuse": False, "memory.eager": True}  # what moves bytes has kernels of its own
+CHANGES: Mapping[str, Mapping[str, bool | int]] = MappingProxyType(  # options, for most of a kind
+    {
+        "rounds of growth": {"kernels.streams": 3, "graph.fuse": False},
+        "rounds of parts": _MOVED,
+        "rounds of a part": _MOVED,
+    }
+)

@@ -253,3 +253,4 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
     }
 )
 KINDS = tuple(DRAWERS)
+BETWEEN = ("size between kernels", "cut between kernels")  # what merging must not move: twice

@@ -46,7 +46,7 @@ SALT = 2 << 32  # of seeds, so that other graphs are drawn than in other domains
 ENGINES = ("simt", "host")  # that a finding is replayed on
 REPERTOIRE = Repertoire(
     (
-        Motif("carried", (control_bytes.KINDS,), carried, 6),
+        Motif("carried", ((*control_bytes.KINDS, *control_bytes.CHANGES),), carried, 6),
         Motif("control", (control_sizes.KINDS,), controlled, 4),
         Motif("shared", (tuple(SHARED),), shared, 2),
     ),
@@ -130,7 +130,7 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
     if not s.b.params:
         s.start(PLAIN)
     case = finished(s.b, c, RESULTS)
-    found = dict(changes(c)) | s.changes
+    found = dict(changes(c))
     found["kernels.streams"] = c.pick((1, 2, 3, 2))
     if planner := drawn_planner(c):
         found["memory.planner"] = planner
@@ -140,6 +140,7 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
         found["graph.fuse"] = False  # more kernels, and more of them views
     if c.chance(8):
         found["kernels.variants"] = 2
+    found |= s.changes
     case = replace(case, changes=tuple(found.items()), given=tuple(s.given.items()))
     return renamed(case, c) if c.chance(AWKWARD) else case
 

@@ -216,6 +216,8 @@ def carried(s: Sketch, kind: str) -> None:
     x = s.start(PLAIN, 0, 3)
     if x is not None and s.b.fits(s.types()[x]):
         control_bytes.add(s.b, s.c, kind, (x, s.types()[x]))
+        if s.c.below(4):
+            s.changes |= control_bytes.CHANGES.get(kind, {})
 
 
 def anything(s: Sketch, _: str) -> None:
@@ -295,7 +297,7 @@ RULES = (
     _motif("equals", equals, 1, PAIRED),
     _motif("twins", twins, 3, (*PAIRED, *["where"] * 4), PATTERNS),
     _motif("unary", pair, 1, UNARY, UNARY),
-    _motif("control", controlled, 3, control_sizes.KINDS),
+    _motif("control", controlled, 3, (*control_sizes.KINDS, *control_sizes.BETWEEN)),
     _motif("structure", structure, 3, tuple(KINDS)),
     _motif("rows", rows, 1, FOLDS, FOLDS, ROW_KINDS),
 )

@@ -21,7 +21,8 @@ WANTED = {
     "rotated": "while", "states": "scan", "given back": "if", "fixed results": CALL,
     "carried test": "while", "idle sides": "if", "views returned": CALL,
     "rounds apart": "while", "rounds in turn": "while", "rounds in other shapes": "while",
-    "rounds of parts": "concat", "sizes exchanged": "while",
+    "rounds of parts": "concat", "sizes exchanged": "while", "rounds of growth": "concat",
+    "rounds of a part": "slice",
     "parts": "concat", "views": "slice", "cuts": "slice", "results": "reshape", "packed": "slice",
 }  # fmt: skip
 
