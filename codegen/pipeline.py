@@ -339,6 +339,7 @@ def compile(
     on_stage: OnStage = ...,
     *,
     until: Literal["schedule"],
+    heard: Heard = ...,
 ) -> Scheduled: ...
 @overload
 def compile(

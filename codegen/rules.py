@@ -9,7 +9,7 @@ from types import MappingProxyType
 from didyma.codegen.decisions import Decision
 from didyma.codegen.options import Options
 from didyma.codegen.passes import branches, fuse, groups, merge, rows, running, simplify, sweep
-from didyma.codegen.pipeline import Planned
+from didyma.codegen.pipeline import Planned, Scheduled
 from didyma.codegen.schedule import dispatch
 from didyma.refimpl.ir.graph import CALL
 from didyma.refimpl.ir.lines import walk
@@ -71,14 +71,10 @@ def decided(c: Planned) -> Counter[str]:
 def places(c: Planned) -> Iterator[tuple[str, str]]:
     """Yield the decisions about schedules and memory, each with the value that it is about.
 
-    That of a schedule is the first result of the first call of the kernel's function in the entry,
-    that of an arena a value in it, and that of what a loop carries the first result of a loop.  It
-    is empty where there is none.
+    That of an arena is a value in it, and that of what a loop carries the first result of a loop.
+    It is empty where there is none.
     """
-    results = {n.callee: n.results[0] for n in reversed(c.fused.entry.nodes) if n.op == CALL}
-    for function, kernels in c.kernels.items():
-        for k in kernels:
-            yield str(dict(k.attrs)["schedule"]), results.get(function, "")
+    yield from schedules(c)
     before = [x for p in (c.bare, *c.bare.functions) for x in walk(p.lines)]
     after = [x for p in (c.program, *c.program.functions) for x in walk(p.lines)]
     inside = {x.arena: x.value for x in after if isinstance(x, Place)}
@@ -92,6 +88,18 @@ def places(c: Planned) -> Iterator[tuple[str, str]]:
     still = Counter(x.value for x in after if isinstance(x, Copy))
     yield from ((SHOWN, value) for value in (shown - viewed).elements())
     yield from ((ELIDED, value) for value in (copied - still).elements())
+
+
+def schedules(c: Scheduled) -> Iterator[tuple[str, str]]:
+    """Yield the class of each kernel's schedule, with the value that it is about.
+
+    That is the first result of the first call of the kernel's function in the entry, and empty
+    where there is none.
+    """
+    results = {n.callee: n.results[0] for n in reversed(c.fused.entry.nodes) if n.op == CALL}
+    for function, kernels in c.kernels.items():
+        for k in kernels:
+            yield str(dict(k.attrs)["schedule"]), results.get(function, "")
 
 
 def _plan_of(x: Line, inside: Mapping[str, str], carried: str) -> Iterator[tuple[str, str]]:

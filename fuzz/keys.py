@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from didyma.fuzz.domains.domain import Key
+from didyma.fuzz.steering.meter import MATTERED as MATTERED  # with the other keys
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Attr, Function, Module
 from didyma.refimpl.ir.types import PLAIN, Array, DType, Tensor
@@ -16,7 +17,7 @@ from didyma.refimpl.ops import OPS
 
 DTYPE, RANK, ATTRIBUTE, PAIR, DECISION = "dtype", "rank", "attribute", "pair", "decision"
 OPERAND, VALUE = "operand", "value"
-EXAMINED, MATTERED = "examined", "mattered"  # of a decision that was made
+EXAMINED = "examined"  # of a decision that was made, as is MATTERED
 PLACES = 3  # operands of one op that are told apart
 
 

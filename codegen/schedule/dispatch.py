@@ -39,7 +39,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "seek", "seek_wide", "fold",
     "reduce_row", "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows",
-    "rows_cluster", "rows_sweep", "scan", "segments", "segments_wide",
+    "rows_cluster", "rows_once", "rows_sweep", "scan", "segments", "segments_wide",
 )  # fmt: skip
 NESTS: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE, seek.RECIPE,

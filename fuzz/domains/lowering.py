@@ -14,12 +14,16 @@ import numpy as np
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Scheduled, compile
+from didyma.codegen.rules import schedules
 from didyma.fuzz import traits
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.graphs import Case
+from didyma.fuzz.keys import DECISION, EXAMINED, MATTERED
+from didyma.fuzz.mattered import Examiner
 from didyma.fuzz.steering.primitives import cut
+from didyma.fuzz.steering.wishes import INTERPRETED
 from didyma.oracle import lanes
 from didyma.oracle.kernels import run_primfuncs
 from didyma.oracle.primitives import PrimitiveBars, judge_primitives
@@ -33,6 +37,7 @@ from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops.bars import Contract
 
 IN_RING = 2  # one graph in so many is compared in the ring, too
+SOUGHT = 4  # one in so many is drawn for a schedule
 SALT = 1 << 32  # of seeds, so that other graphs are drawn than those that are judged whole
 
 
@@ -53,9 +58,16 @@ class Lowering(Domain[Case]):
         return 0.1
 
     def draw(self, seed: int, index: int) -> Case:
-        """Return a graph of a campaign's seed and an index; fusion divides every other one."""
-        case = self._graphs.draw(seed + SALT, index)
-        return cut(case, Dice(((seed + SALT) << 64) + index)) if index % 2 else case
+        """Return a graph of a campaign's seed and an index; fusion divides every other one.
+
+        One in ``SOUGHT`` has a piece that asks for one of the schedules that are rare otherwise.
+        """
+        salted = seed + SALT
+        if index % SOUGHT == 2:
+            wish = INTERPRETED[index // SOUGHT % len(INTERPRETED)]
+            return self._graphs.draw_wished(salted, index, (wish,))
+        case = self._graphs.draw(salted, index)
+        return cut(case, Dice((salted << 64) + index)) if index % 2 else case
 
     @property
     def _graphs(self) -> Graphs:
@@ -63,13 +75,18 @@ class Lowering(Domain[Case]):
 
     def judge(self) -> Judge[Case]:
         """Return the judge."""
-        return self.outcome
+        return partial(self.outcome, examiner=Examiner())
 
-    def outcome(self, case: Case) -> Outcome:
+    def outcome(self, case: Case, examiner: Examiner | None = None) -> Outcome:
         """Lower and schedule a graph, and judge the loops and kernels of each Primitive."""
         size = len(case.module.entry.nodes)
+        heard = dict[str, list[str]]()
+
+        def hear(decision: str, value: str) -> None:
+            heard.setdefault(decision, []).append(value)
+
         try:
-            made = compile(case.module, case.options(self.options), until="schedule")
+            made = compile(case.module, case.options(self.options), until="schedule", heard=hear)
         except Exception as e:
             finding = Finding("schedule", "while compiling", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), traits.of_error(e), size)
@@ -82,13 +99,18 @@ class Lowering(Domain[Case]):
         many = [c for level in levels for c in level.comparisons]
         findings = [f for level in levels for f in level.findings]
         blamed = made.kernels.get(findings[0].where, ()) if findings else ()
+        for name, value in schedules(made):
+            hear(name, value)
+        covered = [*_keys(made), *((DECISION, name) for name in heard)]
+        if examiner is not None and not findings:
+            covered += examiner.keys(case, case.inputs(), made, heard)
         return Outcome(
             tuple(findings),
             frozenset[str]().union(*map(traits.of_kernel, blamed)),
             size,
             sum(c.checked for c in many),
             sum(c.total for c in many),
-            tuple(dict.fromkeys(_keys(made))),
+            tuple(dict.fromkeys(covered)),
         )
 
     def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
@@ -109,7 +131,8 @@ class Lowering(Domain[Case]):
 
     def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
         """Return how many kernels of each schedule there were."""
-        return {"schedules": dict(_counted(covered)), "keys": len(covered)}
+        kinds = {k: n for k, n in covered.items() if k[0] not in (DECISION, EXAMINED, MATTERED)}
+        return {"schedules": dict(_counted(kinds)), "keys": len(kinds)}
 
 
 def _judged(made: Scheduled, case: Case, name: str) -> Recorder:

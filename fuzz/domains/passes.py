@@ -26,7 +26,7 @@ from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
 from didyma.fuzz.steering.draw import REWRITES, draw
 from didyma.fuzz.steering.meter import Wish
-from didyma.fuzz.steering.wishes import WANTED
+from didyma.fuzz.steering.wishes import SCHEDULED, WANTED
 from didyma.oracle.report import Finding
 from didyma.oracle.stages import judge_passes
 from didyma.oracle.subject import Subject
@@ -62,8 +62,8 @@ class Passes(Domain[Case]):
         return self.draw_wished(seed, index, ())
 
     def wanted(self) -> Mapping[Wish, Key]:
-        """Return what graphs can be asked to have."""
-        return WANTED
+        """Return what graphs can be asked to have, but for decisions that no pass makes."""
+        return {wish: key for wish, key in WANTED.items() if wish not in SCHEDULED}
 
     def draw_wished(self, seed: int, index: int, wishes: Sequence[Wish]) -> Case:
         """Return the graph of a campaign's seed and an index that has some pieces."""

@@ -26,6 +26,8 @@ EACH = 3  # wishes of one case
 LATER = frozenset(("read",))  # motifs of wishes that are refinements of others
 FREE = 4  # one case in so many has none
 AGENDA = 288  # wishes that are chosen at once
+DECIDED = 24  # of these, those for decisions of the compiler
+MATTERED = "mattered"  # what keys of decisions that mattered begin with
 
 
 def agenda(
@@ -40,6 +42,8 @@ def agenda(
     ``wanted`` gives the key that a wish is meant to cover; what is ``LATER`` counts as covered
     once.  A wish that was ``asked`` often without success may be impossible, so half the square of
     that number counts as covered.  ``order`` seeds the order of wishes that are equally rare.
+    ``DECIDED`` wishes in ``AGENDA`` are for decisions that are to matter, which are far fewer than
+    other keys and would hardly be among the first.
 
     >>> wanted = {("pair", "exp", op): ("pair", "exp", op) for op in ("exp", "log", "sum")}
     >>> agenda(wanted, {("pair", "exp", "log"): 3}, {("pair", "exp", "exp"): 2}, "any", 2)
@@ -51,7 +55,13 @@ def agenda(
         seen = counts.get(wanted[wish], 0) + (wish[0] in LATER)
         return seen + asked.get(wish, 0) ** 2 / 2, chance()
 
-    return tuple(heapq.nsmallest(length, wanted, key=rarity))
+    decided = [wish for wish, key in wanted.items() if key[0] == MATTERED]
+    first = heapq.nsmallest(length * DECIDED // AGENDA, decided, key=rarity)
+    others = (wish for wish in wanted if wish not in first)
+    found = heapq.nsmallest(length - len(first), others, key=rarity)
+    for i, wish in enumerate(first):
+        found.insert(i * AGENDA // DECIDED, wish)
+    return tuple(found)
 
 
 def text(wishes: Sequence[Wish]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from didyma.fuzz import values
@@ -85,17 +86,20 @@ def _own(s: Sketch) -> None:
         _met(s, x, part)
 
 
-def _scattered(s: Sketch) -> None:
+def _scattered(
+    s: Sketch,
+    some: Sequence[int] = (3, 5, 40, 1),
+    rests: Sequence[tuple[int, ...]] = ((), (2,), (8,)),
+) -> None:
     """Scatter updates to few places, so that several meet, and the first alone at some.
 
     Few updates are looked at by each element, and many are sorted: the last are of whole rows.
     """
-    many = s.c.pick((3, 5, 40, 1))
+    many, rest = s.c.pick(some), s.c.pick(rests)
     dtype = s.c.pick(OPS["scatter"].dtypes)
-    rest: tuple[int, ...] = s.c.pick(((), (2,), (8,)))
     size = s.c.pick((2, 4, 7))
     x, new = s.value(TensorType(dtype, (size, *rest))), s.param(TensorType(dtype, (many, *rest)))
-    line = (1,) * len(rest) if many > 5 else rest
+    line = (1,) * len(rest) if many > 5 or s.c.chance(2) else rest
     at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many, *line)))
     if x is None or new is None or at is None:
         return
@@ -103,7 +107,7 @@ def _scattered(s: Sketch) -> None:
     at = at if line == rest else s.apply("broadcast_to", (at,), freeze({"shape": (many, *rest)}))
     if at is None:
         return
-    how = s.c.pick(("none", s.c.pick(_REDUCTIONS)))
+    how = s.c.pick(("none", *[s.c.pick(_REDUCTIONS)] * (3 if many > 5 else 1)))
     made = s.apply("scatter", (x, at, new), freeze({"axis": 0, "reduction": how}))
     if made is not None and s.c.chance(2):
         s.on(s.c.pick(UNARY), made)
@@ -165,6 +169,9 @@ KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
         "guarded": _guarded,
         "own elements": _own,
         "scattered": _scattered,
+        "scattered rows": partial(_scattered, some=(3, 5), rests=((8,), (16,))),
+        "sorted": partial(_scattered, some=(40, 70), rests=((),)),
+        "sorted rows": partial(_scattered, some=(40, 70), rests=((8,), (16,))),
         "gathered": _gathered,
     }
 )

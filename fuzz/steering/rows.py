@@ -7,29 +7,45 @@ apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from didyma.codegen.options import USUAL
 from didyma.fuzz import values
 from didyma.fuzz.steering.opsets import PAIRED, UNARY
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.target import SM_90A
 from didyma.refimpl.ir.types import FLOATS, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
 KINDS = (
     "", "reshaped", "crosswise", "picked", "weighted", "several", "grouped", "interrupted",
-    "mirrored", "regrouped", "joined", "once", "once", "swept",
+    "mirrored", "regrouped", "joined", "odd", "once", "swept",
 )  # fmt: skip
+CLUSTERED = "clustered"  # a kind for targets with clusters alone
 OPTION = "graph.rows"
 _SHAPES: tuple[tuple[Dim, ...], ...] = (
     (5, 7), (3, 40), (2, 3, 5), (6, 6), (4, 2, 3, 5), (3, 130), (1, 9), (9, 1), (70, 4), (4, 0),
     (0, 4), (2, 3, 4, 4), (33, 9), (2, 600), (3, 67),
     (2, 3, 133),
 )  # fmt: skip
+# What an access of several elements does not divide: rows with edges, of every remainder.
+_ODD: tuple[tuple[Dim, ...], ...] = (
+    (5, 37), (3, 133), (9, 67), (2, 3, 45), (4, 259), (2, 1031), (6, 21), (3, 42), (7, 70),
+)  # fmt: skip
+_MANY: tuple[tuple[Dim, ...], ...] = (
+    (5, 7), (13, 16), (33, 9), (4, 3, 40), (70, 4), (9, 67), (7, 128), (3, 260), (2, 5, 2, 6),
+)  # fmt: skip
+# Rows of 8 KiB or more, as the blocks of a cluster share.
+_LONG: tuple[tuple[Dim, ...], ...] = ((1, 1031), (1, 1040), (1, 1290), (1, 1536))
+_WHOLE = {name: USUAL[name] for name in ("graph.fuse", "graph.kernel_cost", "graph.outputs")}
 _CENTRES = ("subtract", "subtract", "divide", "multiply")
 _STEPS = ("exp", "square", "multiply", "abs", "sqrt", "negative")
+_FOLDS = ("mean", "sum", "max")
 _PAIRS = (("max", "exp", "sum"), ("mean", "square", "sum"), ("mean", "square", "mean"))
 SPECIAL = 3  # one of so many arrays has rows of special values
 
@@ -37,17 +53,22 @@ SPECIAL = 3  # one of so many arrays has rows of special values
 def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     """Draw a fold of rows, what reads it with the rows, another fold, and what reads that."""
     s.changes |= {OPTION: True, "kernels.edges": s.c.pick((1, 4))}
-    if kind == "once":
-        _once(s)
+    if kind in ("once", "swept"):
+        (_once if kind == "once" else _swept)(s)
         return
-    shared = [d for d in OPS[first].dtypes if d in OPS[second].dtypes]
-    t = TensorType(s.dtype(shared or OPS[first].dtypes), _shape(s))
+    t = _type(s, first, second, kind)
     x = s.param(t)
     if x is None:
         return
     if s.c.chance(SPECIAL):
         _make_special(s, x)
     axes = _axes(s, t.rank)
+    if kind == "odd":  # and neighbours in them lie together
+        s.changes |= {**_WHOLE, "kernels.edges": 1, "kernels.vectorise": True}
+        x, axes = _shifted(s, x), (t.rank - 1,)
+    if kind == CLUSTERED:
+        s.changes |= {**_WHOLE, "target": SM_90A.name, "kernels.held": s.c.pick((0, 4, 64))}
+        axes = (t.rank - 1,)
     y = _used(s, x, _folded(s, first, x, axes, kind))
     if y is not None and s.c.chance(2):
         y = s.on(s.c.pick(_STEPS), y) or y
@@ -73,19 +94,28 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     if s.c.chance(12):
         axes = _axes(s, s.types()[y].rank)
     last = _used(s, s.c.pick((x, y, y)), _folded(s, second, y, axes, kind))
-    if kind == "swept":  # elements are folded across the rows, too
-        _sweep(s, s.c.pick((x, y, last or y)), axes)
     if kind == "picked":
         _pick(s, last or y, axes)
     elif last is not None and s.c.chance(3):
         s.on(s.c.pick(UNARY), last)
 
 
+def _type(s: Sketch, first: str, second: str, kind: str) -> TensorType:
+    """Draw the type of rows that two folds can fold."""
+    if kind == CLUSTERED:
+        return TensorType(s.c.pick((DType.F64, DType.I64)), s.c.pick(_LONG))
+    shared = [d for d in OPS[first].dtypes if d in OPS[second].dtypes]
+    shape = _of(s, _ODD if kind == "odd" else _SHAPES)
+    return TensorType(s.dtype(shared or OPS[first].dtypes), shape)
+
+
 def _once(s: Sketch) -> None:
     """Draw a softmax's sum or a variance of rows that no thread holds, in one pass or in two."""
-    s.changes |= {"kernels.held": s.c.pick((0, 0, 2)), "kernels.online": s.c.pick((1, 2, 4, 8))}
+    s.changes |= {**_WHOLE, "kernels.held": 0, "kernels.online": s.c.pick((1, 2, 4, 8))}
+    if s.c.below(4):  # no one pass does for rows with edges
+        s.changes |= {"kernels.edges": USUAL["kernels.edges"]}
     first, step, second = s.c.pick(_PAIRS)
-    t = TensorType(s.dtype(FLOATS), _shape(s))
+    t = TensorType(s.dtype(FLOATS), _of(s, _SHAPES))
     x = s.param(t)
     if x is None:
         return
@@ -102,8 +132,44 @@ def _once(s: Sketch) -> None:
         s.apply(s.c.pick(_CENTRES), (s.c.pick((x, y or x)), total))
 
 
-def _shape(s: Sketch) -> tuple[Dim, ...]:
-    return s.shape(2, 3) if s.b.dims and s.c.chance(2) else s.c.pick(_SHAPES)
+def _swept(s: Sketch) -> None:
+    """Draw what is computed of rows that are folded, and sums across the rows of the same elements.
+
+    Gradients of norms are such: of the input, and of a weight and a bias.
+    """
+    s.changes |= {**_WHOLE, "kernels.split": 1, "kernels.held": USUAL["kernels.held"]}
+    t = TensorType(s.dtype((*FLOATS, DType.I32)), _of(s, _MANY))
+    x = s.param(t)
+    g = s.param(t) if s.c.below(3) else x
+    if x is None or g is None:
+        return
+    axes = (t.rank - 1,) if s.c.below(3) else tuple(range(1 + s.c.below(t.rank - 1), t.rank))
+    found = _used(s, x, _folded(s, s.c.pick(_FOLDS), x, axes, ""))
+    y = found or x
+    if s.c.chance(2):
+        y = _used(s, y, _folded(s, s.c.pick(_FOLDS), s.on(s.c.pick(_STEPS), y) or y, axes, "")) or y
+    both = s.apply("multiply", (g, y)) or y
+    if s.c.chance(2):
+        _used(s, both, _folded(s, "sum", both, axes, ""))
+    _sweep(s, s.c.pick((both, both, y, x)), axes)
+    if s.c.chance(2):
+        _sweep(s, s.c.pick((g, y, both)), axes)
+
+
+def _of(s: Sketch, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """Draw one of some shapes, or one with sizes that are not known."""
+    return s.shape(2, 3) if s.b.dims and s.c.chance(2) else s.c.pick(shapes)
+
+
+def _shifted(s: Sketch, x: str) -> str:
+    """Return rows, at times each without its first elements, so that they begin elsewhere."""
+    t = s.types()[x]
+    size = t.shape[-1]
+    if not isinstance(size, int) or size < 8 or s.c.below(3):
+        return x
+    first = 1 + s.c.below(3)
+    cut = {"starts": (*(0 for _ in t.shape[1:]), first), "stops": t.shape}
+    return s.apply("slice", (x,), freeze({**cut, "steps": (1,) * t.rank})) or x
 
 
 def _axes(s: Sketch, rank: int) -> tuple[int, ...]:
@@ -134,8 +200,7 @@ def _folded(s: Sketch, op: str, x: str, axes: tuple[int, ...], kind: str) -> str
 
 
 def _sweep(s: Sketch, x: str, axes: tuple[int, ...]) -> None:
-    """Fold what rows are computed of, or what is computed of them, over all other axes."""
-    s.changes |= {"kernels.split": 1}
+    """Fold elements of rows over all axes but those along which rows run."""
     t = s.types()[x]
     outer = tuple(a for a in range(t.rank) if a not in axes)
     op = s.c.pick(("sum", "sum", "max", "prod"))

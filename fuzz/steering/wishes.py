@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from didyma.codegen.passes.branches import BRANCH
 from didyma.codegen.passes.rows import JOINED as DECISION
+from didyma.codegen.passes.sweep import SWEPT
 from didyma.codegen.rules import rules as decisions
 from didyma.fuzz import control, keys, values
 from didyma.fuzz.keys import PLACES, by_kind, kinds_of
@@ -17,7 +18,8 @@ from didyma.fuzz.steering.around_rules import FOLDED, MATCHES, folded, matched
 from didyma.fuzz.steering.meter import Key, Wish
 from didyma.fuzz.steering.motifs import pair, use
 from didyma.fuzz.steering.opsets import EVERY
-from didyma.fuzz.steering.rows import KINDS, rows
+from didyma.fuzz.steering.places import places
+from didyma.fuzz.steering.rows import CLUSTERED, KINDS, rows
 from didyma.fuzz.steering.sketch import TRIES, Sketch
 from didyma.refimpl.ir.graph import IF, Attr
 from didyma.refimpl.ir.types import PLAIN, Array, DType, Tensor
@@ -25,7 +27,20 @@ from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
 
 PAIR, READ, USE, VALUE, RULE, FOLD = "pair", "read", "use", "value", "rule", "fold"
-CHOSEN, JOINED = "branch", "rows"
+CHOSEN, JOINED, PLACED = "branch", "rows", "places"
+# What kernels of some schedules are drawn by.
+SCHEDULED: Mapping[Wish, str] = MappingProxyType(
+    {
+        (JOINED, "max", "sum", "once"): "rows_once",
+        (JOINED, "max", "sum", "swept"): "rows_sweep",
+        (JOINED, "max", "sum", "odd"): "rows",
+        (PLACED, "sorted"): "segments",
+        (PLACED, "sorted rows"): "segments_wide",
+        (PLACED, "scattered rows"): "seek_wide",
+    }
+)
+# Likewise where kernels are not run on the CPU, which has no clusters.
+INTERPRETED: Sequence[Wish] = (*SCHEDULED, (JOINED, "max", "sum", CLUSTERED))
 
 
 def operand(s: Sketch, producer: str, consumer: str, place: str) -> None:
@@ -95,7 +110,7 @@ def _number(kind: str, dtype: DType) -> Array | None:
 DRAWERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         PAIR: pair, READ: operand, USE: use, VALUE: valued, RULE: matched, FOLD: folded,
-        CHOSEN: chosen, JOINED: rows,
+        CHOSEN: chosen, JOINED: rows, PLACED: places,
     }
 )  # fmt: skip
 _VALUED = tuple(
@@ -133,6 +148,8 @@ def _wanted() -> dict[Wish, Key]:
                 found[FOLD, m.op] = keys.MATTERED, d.name
     found[CHOSEN,] = keys.MATTERED, BRANCH
     found |= {(JOINED, "max", "sum", kind): (keys.MATTERED, DECISION) for kind in KINDS}
+    found[JOINED, "mean", "sum", "swept"] = keys.MATTERED, SWEPT
+    found |= {wish: (keys.MATTERED, name) for wish, name in SCHEDULED.items()}
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.passes import Passes
 from didyma.fuzz.executor import InlineExecutor, WorkerDiedError
 from didyma.fuzz.graphs import Case
-from didyma.fuzz.steering.meter import EACH, Key, Meter, Wish, agenda, parse, text
+from didyma.fuzz.steering.meter import AGENDA, DECIDED, EACH, Key, Meter, Wish, agenda, parse, text
 from didyma.fuzz.steering.wishes import WANTED
 from didyma.fuzz.worker import Batch
 from didyma.oracle.report import Finding
@@ -54,6 +55,18 @@ def test_the_rarest_is_first_and_the_same_counts_give_the_same() -> None:
     assert first != agenda(wanted, counts, {}, "8 0", 6)
     refused = dict.fromkeys(list(wanted)[12:], 3)
     assert not set(agenda(wanted, counts, refused, "7 0", 6)) & set(refused)
+
+
+def test_some_wishes_are_for_decisions_however_rare_all_else_is() -> None:
+    wanted: dict[Wish, Key] = {("pair", f"{n}", ""): ("pair", f"{n}", "") for n in range(2000)}
+    wanted |= {("rows", f"{n}"): (keys.MATTERED, f"{n % 2}") for n in range(40)}
+    chosen = agenda(wanted, {(keys.MATTERED, "0"): 4}, {}, "7 0")
+    assert len(set(chosen)) == len(chosen) == AGENDA
+    places = [i for i, wish in enumerate(chosen) if wish[0] == "rows"]
+    assert len(places) == DECIDED
+    assert {b // EACH - a // EACH for a, b in pairwise(places)} == {AGENDA // DECIDED // EACH}
+    first = {wish for wish in chosen if wish[0] == "rows"}
+    assert first > {("rows", f"{n}") for n in range(1, 40, 2)}, "those that mattered least"
 
 
 def test_one_worker_gets_the_same_wishes_however_many_it_takes() -> None:

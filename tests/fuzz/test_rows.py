@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from didyma.codegen.options import Options
 from didyma.codegen.passes.rows import JOINED
 from didyma.codegen.pipeline import compile
+from didyma.codegen.rules import schedules
 from didyma.fuzz import control
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.lowering import Lowering
 from didyma.fuzz.graphs import Case
+from didyma.fuzz.keys import DECISION, MATTERED
 from didyma.fuzz.steering.draw import draw, symbols
-from didyma.fuzz.steering.rows import KINDS, rows
+from didyma.fuzz.steering.rows import CLUSTERED, KINDS, rows
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify.graph import verify
 
@@ -40,6 +44,30 @@ def test_graphs_that_are_asked_for_rows_have_some_that_are_joined() -> None:
         assert options.graph.rows
         joined += JOINED in decisions(case, options)
     assert joined > 15
+
+
+@pytest.mark.parametrize(
+    ("kind", "schedule"),
+    [("once", "rows_once"), ("swept", "rows_sweep"), (CLUSTERED, "rows_cluster")],
+)
+def test_rows_are_asked_for_by_how_kernels_fold_them(kind: str, schedule: str) -> None:
+    found = 0
+    for seed in range(20):
+        case = draw(5, seed, wishes=(("rows", "max", "sum", kind),))
+        verify(case.module)
+        made = compile(case.module, case.options(Options()), until="schedule")
+        found += schedule in {name for name, _ in schedules(made)}
+    assert found > 4
+
+
+def test_odd_rows_have_edges() -> None:
+    found = 0
+    for seed in range(20):
+        case = draw(5, seed, wishes=(("rows", "max", "sum", "odd"),))
+        made = compile(case.module, case.options(Options()), until="schedule")
+        texts = (show(k) for ks in made.kernels.values() for k in ks)
+        found += any("let edge" in text for text in texts)
+    assert found > 4
 
 
 def decisions(case: Case, options: Options) -> set[str]:
@@ -78,6 +106,18 @@ def test_rows_have_every_length_dtype_and_kind_of_values() -> None:
     assert sizes >= {0, 1, 7, 130}
     assert symbolic
     assert values == {"nan", "inf", "all -inf"}
+
+
+def test_cases_of_lowering_have_kernels_of_rare_schedules_that_matter() -> None:
+    domain, fired, mattered = Lowering(), set[str](), set[str]()
+    judge = domain.judge()
+    for index in range(2, 114, 4):
+        outcome = judge(domain.draw(9, index))
+        assert not outcome.findings, [str(f) for f in outcome.findings]
+        fired |= {k[1] for k in outcome.covered if k[0] == DECISION}
+        mattered |= {k[1] for k in outcome.covered if k[0] == MATTERED}
+    assert fired >= {"rows", "rows_cluster", "rows_once", "rows_sweep", "seek_wide", "segments"}
+    assert mattered & {"rows_cluster", "rows_once", "rows_sweep"}
 
 
 def test_loops_and_kernels_of_drawn_rows_agree() -> None:

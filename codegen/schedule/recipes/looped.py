@@ -27,7 +27,8 @@ def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
     assert work.rows is not None
     once = one_pass(work, values)
-    return scheduled(work.facts, work.rows, rows.threads(work, values), None, once=once)
+    name = "rows" if once is None else "rows_once"
+    return scheduled(work.facts, work.rows, rows.threads(work, values), None, name, once)
 
 
 def one_pass(work: Work, values: Values) -> OnePass | None:
