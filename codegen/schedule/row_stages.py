@@ -170,9 +170,10 @@ class Stages:
 
         ``mine`` is where it has its part of each, and the shift of the second.
         """
-        fresh, names, o = self.facts.names.fresh, self.facts.names, once.online
-        (x, y, now), (a, b), turn = mine, folds, Var(self.facts.names.fresh("turn"))
-        steps = substitute(a.step, renamed(a, self.rows)), o.step
+        if self.turns is not None:
+            return self._part(once.online, folds, mine, exists)
+        fresh, turn = self.facts.names.fresh, Var(self.facts.names.fresh("turn"))
+        steps = substitute(folds[0].step, renamed(folds[0], self.rows)), once.online.step
         size = once.turns * self.wide.width
         some = {
             e: Buffer(fresh(f"{e.buffer}_some"), e.dtype, (size,), Scope.LOCAL)
@@ -183,14 +184,25 @@ class Stages:
         before = ix.mul(turn, ix.index(once.turns))
         these = replace(self, turns=once.turns, kept=some, before=before)
         fill = [these.over(partial(filled, some), exists, at_once=True)] if some else []
-        first = these._over(folded_into(replace(a, step=steps[0]), [x], names), exists)
-        second = these._over(folded_into(replace(b, step=o.step), [y], names), exists)
-        taken = [self._taken(n, x.dtype) for n in (before, ix.add(before, ix.index(once.turns)))]
-        correct = Store(y.buffer, (), o.corrected(y, taken[0], now, o.shift))
-        new = Block((correct, Store(now.buffer, (), o.shift), second))
-        body = Block((*fill, first, Let(o.shift, o.shifted(x, taken[1]), new)))
+        body = Block((*fill, these._part(once.online, folds, mine, exists)))
         count = ix.ceildiv(ix.mul(*self.wide.units), ix.index(self.team.threads * once.turns))
         return For(turn, count, allocated([*some.values()], body))
+
+    def _part(
+        self, o: Online, folds: tuple[Fold, Fold], mine: Sequence[Load], exists: list[Expr]
+    ) -> Stmt:
+        """Return the statements for the elements of a thread's turns."""
+        names, (x, y, now), (a, b) = self.facts.names, mine, folds
+        step = substitute(a.step, renamed(a, self.rows))
+        first = self._over(folded_into(replace(a, step=step), [x], names), exists)
+        second = self._over(folded_into(replace(b, step=o.step), [y], names), exists)
+        late, end = list[Stmt](), None
+        if self.before is not None:
+            end = ix.add(self.before, ix.index(self.turns or 0))
+            old = self._taken(self.before, x.dtype)
+            late = [Store(y.buffer, (), o.corrected(y, old, now, o.shift))]
+        new = Block((*late, Store(now.buffer, (), o.shift), second))
+        return Block((first, Let(o.shift, o.shifted(x, self._taken(end, x.dtype)), new)))
 
     def _taken(self, turns: Expr | None, dtype: DType) -> Expr:
         """Return how many elements a thread has taken after some turns; after all with None."""

@@ -14,6 +14,7 @@ from didyma.codegen.schedule.row_kernel import scheduled
 from didyma.codegen.schedule.row_stages import OnePass
 from didyma.refimpl.ir.loop import PrimFunc
 
+_SHAPE = ("groups", "lanes", "wide")
 TURNS = (0, 1, 2, 4, 8)  # in which a thread may take elements at once
 ONCE = 256  # threads of a row that is read once, where rows are many
 MANY = 1 << 18  # threads that fill a device
@@ -61,7 +62,7 @@ def usual_turns(work: Work, values: Values) -> int:
 def _default(work: Work) -> Values:
     """Return as many threads a row as others have, or fewer where one pass is all there is."""
     assert work.rows is not None
-    found = {k: v for k, v in rows.default(work).items() if k != "keep"}
+    found = {k: v for k, v in rows.default(work).items() if k in _SHAPE}
     if work.row_online is None:
         return found
     turns, count = usual_turns(work, found), work.facts.largest(work.rows.nest.numel)
@@ -72,7 +73,7 @@ def _default(work: Work) -> Values:
 
 
 def _space(work: Work) -> Space:
-    found = {k: v for k, v in rows.space(work).items() if k != "keep"}
+    found = {k: v for k, v in rows.space(work).items() if k in _SHAPE}
     return found | {"online": TURNS} if work.row_online else found
 
 

@@ -8,6 +8,7 @@ from didyma.codegen.schedule import row_kernel, row_threads, rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import Threads
+from didyma.codegen.schedule.row_stages import OnePass
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.team import shared
 from didyma.refimpl.ir.loop import Fold, Load, PrimFunc
@@ -36,7 +37,8 @@ def default(work: Work) -> Values:
     assert work.rows is not None
     groups, lanes = work.row_shape
     found = {"groups": groups, "lanes": lanes, "wide": work.row_widths[0]}
-    return found | {"keep": 1} if work.row_values.shared else found
+    found |= {"keep": 1} if work.row_values.shared else {}
+    return found | {"online": 0} if work.row_online else found
 
 
 def space(work: Work) -> Space:
@@ -49,7 +51,8 @@ def space(work: Work) -> Space:
         "lanes": powers(1, min(threads, at_least(length))),
         "wide": work.row_widths,
     }
-    return found | {"keep": (0, 1)} if work.row_values.shared else found
+    found |= {"keep": (0, 1)} if work.row_values.shared else {}
+    return found | {"online": (0, 1)} if work.row_online else found
 
 
 def shared_of(work: Work, values: Values) -> tuple[int, int]:
@@ -72,7 +75,8 @@ def block(work: Work, values: Values) -> tuple[int, int]:
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return holds(work, values) and is_warp(work, values)
+    alone = not (values.get("keep") and values.get("online"))
+    return holds(work, values) and is_warp(work, values) and alone
 
 
 def is_warp(work: Work, values: Values) -> bool:
@@ -83,7 +87,8 @@ def is_warp(work: Work, values: Values) -> bool:
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
     nest, loads = elements(work, values)
-    return row_kernel.scheduled(work.facts, nest, threads(work, values), loads)
+    once = OnePass(work.row_online, 1) if values.get("online") and work.row_online else None
+    return row_kernel.scheduled(work.facts, nest, threads(work, values), loads, once=once)
 
 
 def elements(work: Work, values: Values) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:
