@@ -70,6 +70,17 @@ def held(sizes: Sequence[int]) -> int:
     return min(HELD, 1 << max(1, most).bit_length() - 1)
 
 
+def held_alone(sizes: Sequence[int]) -> int:
+    """Return how many elements a thread may hold as ``held``, in a block of all threads there are.
+
+    Its part of a multiprocessor's registers is small then, and compilers unpack what is packed.
+
+    >>> held_alone([2]), held_alone([2, 2]), held_alone([8])
+    (32, 16, 16)
+    """
+    return 4 * HELD // max(4, sum(max(4, n) for n in sizes))
+
+
 def _lanes_across(length: int, side: int, options: Options) -> int:
     """Return the threads for each of ``side`` rows that lie side by side in memory."""
     lanes = 1
@@ -80,15 +91,17 @@ def _lanes_across(length: int, side: int, options: Options) -> int:
     return lanes
 
 
-def suits(length: int, groups: int, lanes: int, width: int, options: Options) -> bool:
+def suits(
+    length: int, groups: int, lanes: int, width: int, options: Options, alone: int = 0
+) -> bool:
     """Return whether holding a row beats reading it again.
 
     Not if its threads hold much, or take a whole multiprocessor: then none computes while others
-    load.
+    load, which pays for at most ``alone`` elements a thread.
     """
     found, target = turns(length, lanes, options, width), options.device
     room = lanes <= target.warp or groups * lanes * 2 <= target.threads
-    return found is not None and found * width <= HELD and room
+    return found is not None and found * width <= (HELD if room else alone)
 
 
 def fold_shape(length: int, count: int, options: Options, width: int) -> tuple[int, int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from didyma.codegen.schedule import row_kernel, rows
 from didyma.codegen.schedule.recipes import looped
+from didyma.codegen.schedule.recipes import rows as held
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
-from didyma.codegen.schedule.recipes.rows import block as shared_of
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import Threads
 from didyma.codegen.schedule.team import of_cluster
@@ -18,6 +18,8 @@ from didyma.refimpl.ir.target import Target
 
 LONG = 32 << 10  # bytes of a row that one block of a cluster holds at least
 WHOLE = 256 << 10  # bytes of a row from which on many rows are shared, too
+AGAIN, TIMES = 96 << 10, 3  # likewise, where one block would read them so often
+SIDE = (4, 256)  # blocks that hold one of many such rows, and threads of each
 SHORT = 8 << 10  # bytes of a row that are worth a block, where rows are few
 HELD = 128  # bytes of a row that a thread holds, of at least LEAST threads
 LEAST = 128
@@ -27,7 +29,7 @@ SLOW = 8  # blocks that wait for each other longer than reading a row a second t
 def _fit(work: Work) -> Fit | None:
     if work.rows is None or work.row_across or work.facts.target.cluster < 2:
         return None
-    if _blocks(work) < 2 or not isinstance(work.rows.length, Const):
+    if _shape(work)[0] < 2 or not isinstance(work.rows.length, Const):
         return Fit.POOR
     if not _holds(work, values := default(work)):
         return Fit.ALONG
@@ -43,8 +45,8 @@ def _nbytes(work: Work) -> int:
     return work.facts.largest(work.rows.length) * (sum(several) or 1)
 
 
-def _blocks(work: Work) -> int:
-    """Return how many blocks a row is worth, by the model.
+def _shape(work: Work) -> tuple[int, int]:
+    """Return how many blocks a row is worth, by the model, and the threads of each.
 
     The blocks of a cluster wait for each other, so many rows gain only where one block would read
     them again and a cluster can hold them; few rows gain as long as multiprocessors are idle.
@@ -56,11 +58,24 @@ def _blocks(work: Work) -> int:
         if nbytes <= SHORT * blocks:
             break
         blocks *= 2
-    if blocks == 1 and nbytes <= WHOLE:
-        return 1
+    if blocks == 1 and AGAIN < nbytes <= WHOLE and _reads(work) >= TIMES:
+        return min(SIDE[0], target.cluster), SIDE[1]
     while blocks < target.cluster and LONG * blocks < nbytes <= _most_held(target):
+        if blocks == 1 and nbytes <= WHOLE:
+            break
         blocks *= 2
-    return blocks
+    lanes = LEAST
+    while lanes < target.threads and nbytes > HELD * lanes * max(2, blocks):
+        lanes *= 2
+    return blocks, lanes
+
+
+def _reads(work: Work) -> int:
+    """Return how often one block would read a row that it does not hold."""
+    assert work.rows is not None
+    folds = sum(isinstance(s, Fold) for s in work.rows.stages)
+    both = looped.usual_turns(work, held.default(work)) > 0
+    return folds - both + (work.rows.each is not None)
 
 
 def _are_few(blocks: int, processors: int) -> bool:
@@ -82,10 +97,8 @@ def _holds(work: Work, values: Values) -> bool:
 
 def default(work: Work) -> Values:
     """Return as many blocks a row as it is worth, and threads that hold little each."""
-    blocks, lanes = max(2, _blocks(work)), LEAST
-    while lanes < work.facts.target.threads and _nbytes(work) > HELD * lanes * blocks:
-        lanes *= 2
-    found = {"blocks": blocks, "lanes": lanes, "wide": work.row_widths[0]}
+    blocks, lanes = _shape(work)
+    found = {"blocks": max(2, blocks), "lanes": lanes, "wide": work.row_widths[0]}
     turns = 0 if _holds(work, found) else looped.usual_turns(work, found)
     return found | {"online": turns} if work.row_online else found
 
@@ -102,14 +115,14 @@ def space(work: Work) -> Space:
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return looped.suits(work, values) and not (values.get("online") and _holds(work, values))
+    return held.suits(work, values) and not (values.get("online") and _holds(work, values))
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that it shares: parts of folds, and picks."""
     assert work.rows is not None
     blocks, lanes, wide = values["blocks"], values["lanes"], values["wide"]
-    threads, parts = shared_of(work, {"groups": 1, "lanes": lanes, "wide": wide})
+    threads, parts = held.block(work, {"groups": 1, "lanes": lanes, "wide": wide})
     folds = [[a.var.dtype for a in s.accs] for s in work.rows.stages if isinstance(s, Fold)]
     kept = rows.kept_loads(work.facts, work.rows, lanes * blocks, wide, work.row_loads)
     picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, work.rows, kept))

@@ -16,8 +16,9 @@ from didyma.refimpl.ir.loop import PrimFunc
 
 _SHAPE = ("groups", "lanes", "wide")
 TURNS = (0, 1, 2, 4, 8)  # in which a thread may take elements at once
-ONCE = 256  # threads of a row that is read once, where rows are many
+ONCE = 128  # threads of a row that is read once, where rows are many
 MANY = 1 << 18  # threads that fill a device
+SCALED = 64  # bytes of a row that a thread best takes at once where it corrects exponentials
 
 
 def _fit(work: Work) -> Fit | None:
@@ -56,6 +57,9 @@ def usual_turns(work: Work, values: Values) -> int:
     if row_wide.has_edges(work.facts, work.rows, values["wide"]):
         return 0
     again = work.rows.each is not None and online.scale and rows.holds(work, rows.default(work))
+    if online.scale:
+        nbytes = max((x.dtype.nbytes for x in work.row_loads), default=1)
+        some = min(some, SCALED // nbytes)
     return 0 if again else max(1, some // values["wide"])
 
 
@@ -77,15 +81,8 @@ def _space(work: Work) -> Space:
     return found | {"online": TURNS} if work.row_online else found
 
 
-def suits(work: Work, values: Values) -> bool:
-    """Return whether one pass for two folds is not asked of rows with edges."""
-    assert work.rows is not None
-    edges = row_wide.has_edges(work.facts, work.rows, values["wide"])
-    return not (edges and values.get("online"))
-
-
 def _legal(work: Work, values: Values) -> bool:
-    return rows.is_warp(work, values) and suits(work, values)
+    return rows.is_warp(work, values) and rows.suits(work, values)
 
 
 RECIPE = Recipe("looped", _fit, _default, _space, rows.block, _build, _legal)

@@ -1,10 +1,14 @@
-"""Rows that are folded several times or used after a fold, by threads that hold them: read once."""
+"""Rows that are folded several times or used after a fold, by threads that hold them: read once.
+
+With ``online``, two folds of which one asks for the other are one stage: a thread takes the shift
+of what it holds, then the threads of a row meet for one and for the other, with no pass between.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from didyma.codegen.schedule import row_kernel, row_threads, rows
+from didyma.codegen.schedule import row_kernel, row_threads, row_wide, rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import Threads
@@ -18,8 +22,11 @@ def _fit(work: Work) -> Fit | None:
     if work.rows is None or not holds(work, values := default(work)):
         return None
     length, (groups, lanes) = work.facts.largest(work.rows.length), work.row_shape
-    suits = row_threads.suits(length, groups, lanes, values["wide"], work.facts.options)
-    return Fit.TILED if suits else Fit.POOR
+    passes = sum(isinstance(s, Fold) for s in work.rows.stages) - values.get("online", 0)
+    alone = row_threads.held_alone(work.row_sizes) if passes == 1 else 0
+    options = work.facts.options
+    well = row_threads.suits(length, groups, lanes, values["wide"], options, alone)
+    return Fit.TILED if well else Fit.POOR
 
 
 def holds(work: Work, values: Values) -> bool:
@@ -38,7 +45,25 @@ def default(work: Work) -> Values:
     groups, lanes = work.row_shape
     found = {"groups": groups, "lanes": lanes, "wide": work.row_widths[0]}
     found |= {"keep": 1} if work.row_values.shared else {}
-    return found | {"online": 0} if work.row_online else found
+    return found | {"online": int(_at_once(work, found))} if work.row_online else found
+
+
+def _at_once(work: Work, values: Values) -> bool:
+    """Return whether two folds of a row are best done in one pass.
+
+    That pays where a block has a multiprocessor to itself, so that none computes while its threads
+    wait for each other, and where a thread's correction is no function such as an exponential.
+    Rows that are only folded need not be held for it.
+    """
+    assert work.rows is not None
+    online, target = work.row_online, work.facts.target
+    if online is None or online.scale or work.rows.each is None:
+        return False
+    if not work.facts.options.kernels.online:
+        return False
+    alone = 2 * values["groups"] * values["lanes"] > target.threads
+    usual = target.order[0] == Fit.TILED and not values.get("keep")
+    return alone and usual and suits(work, {**values, "online": 1})
 
 
 def space(work: Work) -> Space:
@@ -75,8 +100,15 @@ def block(work: Work, values: Values) -> tuple[int, int]:
 
 
 def _legal(work: Work, values: Values) -> bool:
-    alone = not (values.get("keep") and values.get("online"))
-    return holds(work, values) and is_warp(work, values) and alone
+    one = not (values.get("keep") and values.get("online"))
+    return one and holds(work, values) and is_warp(work, values) and suits(work, values)
+
+
+def suits(work: Work, values: Values) -> bool:
+    """Return whether one pass for two folds is not asked of rows with edges."""
+    assert work.rows is not None
+    edges = row_wide.has_edges(work.facts, work.rows, values["wide"])
+    return not (edges and values.get("online"))
 
 
 def is_warp(work: Work, values: Values) -> bool:

@@ -98,9 +98,13 @@ class Work:
         """How many rows share a block, and the threads for each, by the model."""
         assert self.rows is not None
         length, count = self._expected(self.rows.length), self.facts.largest(self.rows.nest.numel)
-        kept = max(rows.live(*self.row_kept(1)), key=sum, default=list[int]())
-        across, width = self.row_across, self.row_widths[0]
-        return row_threads.shape(length, count, across, self.facts.options, width, kept)
+        across, width, sizes = self.row_across, self.row_widths[0], self.row_sizes
+        return row_threads.shape(length, count, across, self.facts.options, width, sizes)
+
+    @cached_property
+    def row_sizes(self) -> list[int]:
+        """The bytes of what threads keep of an element of the rows, where that is most."""
+        return max(rows.live(*self.row_kept(1)), key=sum, default=list[int]())
 
     def _expected(self, length: Expr) -> int:
         """Return how many elements of a row to expect."""

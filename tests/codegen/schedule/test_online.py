@@ -13,7 +13,9 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.schedule.dispatch import points
+from didyma.refimpl.ir.loop import Barrier, For, PrimFunc
 from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.walk import stmts
 from didyma.tracer.tracing import Program
 
 LENGTH = 96
@@ -75,8 +77,19 @@ def product(x: dd.Tensor) -> dd.Tensor:
 
 def pinned(p: Program, online: int, lanes: int = 32, groups: int = 1, wide: int = 4) -> Options:
     """Return options by which threads read rows again, or take two folds in one pass."""
+    return chosen(p, f"looped(groups={groups}, lanes={lanes}, online={online}, wide={wide})")
+
+
+def held(p: Program, online: int, lanes: int = 32, groups: int = 1, wide: int = 4) -> Options:
+    """Return options by which threads hold rows, and meet for two folds at once or apart."""
+    (loops,) = compile(p.module, Options(), until="lower").loops.values()
+    tables = {x.recipe: x.table for (x,) in points(loops, Options())}
+    keep = "keep=0, " if "keep" in tables["rows"] else ""
+    return chosen(p, f"rows(groups={groups}, {keep}lanes={lanes}, online={online}, wide={wide})")
+
+
+def chosen(p: Program, point: str) -> Options:
     (name,) = compile(p.module, Options(), until="lower").loops
-    point = f"looped(groups={groups}, lanes={lanes}, online={online}, wide={wide})"
     return Options().changed({"kernels.choices": f"{name}: {point}"})
 
 
@@ -113,6 +126,46 @@ def test_one_pass_reads_a_row_once_less(name: str, online: int) -> None:
         assert sum(traffic.read.values()) == want * x.nbytes
 
 
+@pytest.mark.parametrize("name", ["softmax", "normalised"])
+def test_threads_that_hold_a_row_use_no_element_while_they_meet(name: str) -> None:
+    """A loop over elements comes before the first barrier, and for the results after the last."""
+    p, between = program(FOUND[name][0], rows=8), list[int]()
+    x = rows_of(0)[:8].astype(np.float32)
+    for online in (0, 1):
+        options, traffic = held(p, online, lanes=64, groups=2, wide=2), Traffic()
+        exe = dd.compile(p, engine=Simt(traffic=traffic), options=options)
+        assert dd.interpret(p, x).contains(exe(x))
+        assert sum(traffic.read.values()) == x.nbytes
+        (kernels,) = compile(p.module, options, until="schedule").kernels.values()
+        found = [s for k in kernels if isinstance(k, PrimFunc) for s in stmts(k.body)]
+        first, *_, last = (n for n, s in enumerate(found) if isinstance(s, Barrier))
+        between.append(sum(isinstance(s, For) for s in found[first:last]))
+    assert between[0] > between[1] == 0
+
+
+def test_one_pass_over_rows_with_edges_or_kept_values_is_refused() -> None:
+    odd = dd.trace(dd.f32[4, 97])(variance)
+    with pytest.raises(dd.DidymaError, match="values that go together"):
+        compile(odd.module, held(odd, 1))
+    p = program(softmax)
+    kept = chosen(p, "rows(groups=1, keep=1, lanes=32, online=1, wide=4)")
+    with pytest.raises(dd.DidymaError, match="values that go together"):
+        compile(p.module, kept)
+
+
+@pytest.mark.parametrize("dtype", [dd.f32, dd.bf16])
+@pytest.mark.parametrize(("lanes", "groups", "wide"), [(32, 1, 2), (8, 4, 1), (64, 2, 2)])
+@pytest.mark.parametrize("name", FOUND)
+def test_special_values_are_those_of_folding_twice_where_threads_hold_rows(
+    name: str, lanes: int, groups: int, wide: int, dtype: Any
+) -> None:
+    p = program(FOUND[name][0], dtype, 16)
+    exe = dd.compile(p, engine="host", options=held(p, 1, lanes, groups, wide))
+    for seed in range(4):
+        x = rows_of(seed).astype(dtype.dtype.numpy)
+        assert dd.interpret(p, x).contains(exe(x))
+
+
 @pytest.mark.parametrize("dtype", [dd.f32, dd.f64, dd.bf16])
 @pytest.mark.parametrize(
     ("online", "lanes", "groups", "wide"), [(1, 32, 1, 2), (2, 8, 4, 1), (4, 64, 2, 2)]
@@ -131,8 +184,9 @@ def test_special_values_are_those_of_folding_twice(
 @pytest.mark.parametrize("name", FOUND)
 def test_every_level_and_engine_agrees_in_bars_of_the_kernels_own_chains(name: str) -> None:
     p = program(FOUND[name][0])
-    report = dd.check(p, engines=["host", "simt"], options=pinned(p, 2), tries=2)
-    assert report.agree, [str(f) for f in report.findings]
+    for options in (pinned(p, 2), held(p, 1)):
+        report = dd.check(p, engines=["host", "simt"], options=options, tries=2)
+        assert report.agree, [str(f) for f in report.findings]
 
 
 @pytest.mark.parametrize("f", [nearest, scaled, weighted, apart, product])

@@ -11,6 +11,7 @@ import didyma as dd
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.schedule import row_threads
+from didyma.codegen.schedule.dispatch import first
 from didyma.refimpl.ir.loop import Barrier, Const, For, LoopKind, PrimFunc
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import stmts
@@ -20,9 +21,14 @@ SM_90A = Options(target="sm_90a")
 MANY = 1 << 16  # rows
 
 
-def chosen(f: Callable[..., Any], dtype: DType, *shape: int) -> PrimFunc:
+def traced(f: Callable[..., Any], dtype: DType, *shape: int) -> dd.Program:
     t = getattr(dd, dtype.value)[shape]
     program: dd.Program = dd.trace(*[t] * (2 if f is softmax_backward else 1))(f)
+    return program
+
+
+def chosen(f: Callable[..., Any], dtype: DType, *shape: int) -> PrimFunc:
+    program = traced(f, dtype, *shape)
     (kernels,) = compile(program.module, SM_90A, until="schedule").kernels.values()
     (k,) = kernels
     assert isinstance(k, PrimFunc)
@@ -64,6 +70,47 @@ def test_a_block_holds_a_row_if_two_have_room(dtype: DType, length: int, held: b
     loops = any(isinstance(s, For) and s.kind is LoopKind.SERIAL for s in stmts(k.body))
     assert (dict(k.attrs)["schedule"] == "rows" and not loops) == held
     assert threads(k) <= (512 if held else 1024)
+
+
+def row_norm(x: dd.Tensor) -> dd.Tensor:
+    h = dd.astype(x, dd.f32)
+    return h * dd.rsqrt(dd.mean(h * h, axis=-1, keepdims=True) + 1e-6)
+
+
+def centred(x: dd.Tensor) -> dd.Tensor:
+    h = dd.astype(x, dd.f32)
+    h = h - dd.mean(h, axis=-1, keepdims=True)
+    return h * dd.rsqrt(dd.mean(h * h, axis=-1, keepdims=True) + 1e-5)
+
+
+def log_sum(x: dd.Tensor) -> dd.Tensor:
+    return dd.logsumexp(x, axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("f", "dtype", "shape", "want"),
+    [
+        # one pass over what a whole multiprocessor holds
+        (centred, DType.F32, (4096, 25_088), "rows(groups=1, lanes=1024, online=1, wide=4)"),
+        (centred, DType.F32, (4096, 32_768), "rows(groups=1, lanes=1024, online=1, wide=4)"),
+        (row_norm, DType.F32, (4096, 32_768), "rows(groups=1, lanes=1024, wide=4)"),
+        (softmax_backward, DType.F32, (4096, 32_768), "looped(groups=1, lanes=1024, wide=4)"),
+        # several blocks hold what one would read three times
+        (softmax, DType.F32, (4096, 50_000), "cluster(blocks=4, lanes=256, online=0, wide=4)"),
+        (softmax, DType.BF16, (4096, 50_257), "cluster(blocks=4, lanes=256, online=0, wide=8)"),
+        (softmax, DType.BF16, (8192, 32_768), "looped(groups=1, lanes=1024, online=0, wide=8)"),
+        (centred, DType.F32, (4096, 50_000), "looped(groups=1, lanes=1024, online=8, wide=4)"),
+        (softmax, DType.BF16, (64, 1 << 18), "cluster(blocks=8, lanes=512, online=0, wide=8)"),
+        # rows that nobody holds, where exponentials are corrected
+        (softmax, DType.F32, (256, 1 << 20), "looped(groups=1, lanes=1024, online=4, wide=4)"),
+        (log_sum, DType.BF16, (32_768, 50_000), "looped(groups=1, lanes=128, online=4, wide=8)"),
+    ],
+)
+def test_long_rows_are_shared_as_was_fastest(
+    f: Callable[..., Any], dtype: DType, shape: tuple[int, ...], want: str
+) -> None:
+    (loops,) = compile(traced(f, dtype, *shape).module, SM_90A, until="lower").loops.values()
+    assert [str(x) for x in first(loops, SM_90A)] == [want]
 
 
 @pytest.mark.parametrize("sizes", [(), (1,), (2,), (8,), (4, 4), (4, 4, 4), (8, 8), (8,) * 40])

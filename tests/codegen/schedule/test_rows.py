@@ -164,8 +164,9 @@ def test_a_row_is_held_or_read_again_as_the_run_chooses() -> None:
 
 def test_a_thread_that_cannot_hold_its_part_of_a_row_is_refused() -> None:
     (loops,) = kernels(program(softmax, dd.f32[64, 300]))[0].loops.values()
+    point = Point.of("rows", groups=8, keep=1, lanes=4, online=0, wide=1)
     with pytest.raises(dd.DidymaError, match="values that go together"):
-        dispatch.schedule(loops, ROWS, [Point.of("rows", groups=8, keep=1, lanes=4, wide=1)])
+        dispatch.schedule(loops, ROWS, [point])
     dispatch.schedule(loops, ROWS, [Point.of("looped", groups=8, lanes=4, online=0, wide=1)])
 
 
