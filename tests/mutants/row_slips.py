@@ -102,7 +102,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "squares of distances moved as if of elements to come, too", "schedule/row_stages.py",
-        "o.corrected(y, taken[0], now, o.shift)", "o.corrected(y, taken[1], now, o.shift)",
+        "o.corrected(y, old, now, o.shift)",
+        "o.corrected(y, self._taken(end, x.dtype), now, o.shift)",
         "kernel",
     ),
     _slip(
@@ -112,7 +113,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "a mean of a part of a row that counts all turns", "schedule/row_stages.py",
-        "o.shifted(x, taken[1])", "o.shifted(x, self._taken(None, x.dtype))", "kernel",
+        "o.shifted(x, self._taken(end, x.dtype))", "o.shifted(x, self._taken(None, x.dtype))",
+        "kernel",
     ),
     _slip(
         "elements of a joined row beyond its end", "schedule/row_stages.py",
