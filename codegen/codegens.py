@@ -56,13 +56,22 @@ class Template:
 
     ``space`` gives the values of each parameter for a function, or None where the template does not
     suit it.  ``cost`` is the model: an estimate, in any unit, of the time that a kernel with such
-    values takes.  ``render`` writes the kernel.
+    values takes.  ``render`` writes the kernel.  ``block`` tells the threads of a block, and the
+    bytes of shared memory that it declares; without, a kernel must be written to know the threads.
     """
 
     name: str
     space: Callable[[Asked], Mapping[str, tuple[int, ...]] | None]
     cost: Callable[[Asked, Values], float]
     render: Callable[[Asked, Values], TextKernel]
+    block: Callable[[Asked, Values], tuple[int, int]] | None = None
+
+    def fits(self, asked: Asked, values: Values) -> bool:
+        """Return whether the target has the threads and the shared memory of a block."""
+        if self.block is None:
+            return asked.target.has_room(self.render(asked, values).block)
+        threads, shared = self.block(asked, values)
+        return asked.target.has_room((threads, 1, 1)) and shared <= asked.target.shared
 
     def points(self, asked: Asked) -> Iterator[Point]:
         """Yield the values whose blocks fit in the target, the cheapest first by the model."""
@@ -73,7 +82,7 @@ class Template:
             dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())
         ]
         for values in sorted(rows, key=lambda v: (self.cost(asked, v), tuple(v.values()))):
-            if asked.target.has_room(self.render(asked, values).block):
+            if self.fits(asked, values):
                 yield Point.of(self.name, **values)
 
     def kernel(self, asked: Asked) -> TextKernel | None:
@@ -83,14 +92,15 @@ class Template:
         """
         point = next(self.points(asked), None)
         if point is None and self.space(asked) is not None:
-            raise DidymaError(
-                "target-lacks", f"@{asked.function.name}", got=asked.target.name,
-                want=f"a target with room for a block of {self.name}",
-            )  # fmt: skip
+            raise self._too_large(asked, self.name)
         return None if point is None else self.render(asked, point.table)
 
     def at(self, asked: Asked, point: Point) -> TextKernel:
-        """Return the kernel of a point; DidymaError ``bad-choice`` for one that is not its own."""
+        """Return the kernel of a point.
+
+        Errors: ``bad-choice`` for one that is not its own, ``target-lacks`` for one whose blocks
+        the target has no room for.
+        """
         known: Mapping[str, tuple[int, ...]] = self.space(asked) or {}
         if known.keys() != point.table.keys() or any(v not in known[k] for k, v in point.values):
             listed = "; ".join(f"{k} of {', '.join(map(str, vs))}" for k, vs in known.items())
@@ -98,7 +108,22 @@ class Template:
                 "bad-choice", f"@{asked.function.name}", got=str(point),
                 want=listed or f"a function that {self.name} suits",
             )  # fmt: skip
+        if not self.fits(asked, point.table):
+            raise self._too_large(asked, str(point))
         return self.render(asked, point.table)
+
+    def _too_large(self, asked: Asked, what: str) -> DidymaError:
+        return DidymaError(
+            "target-lacks", f"@{asked.function.name}", got=asked.target.name,
+            want=f"a target with room for a block of {what}",
+        )  # fmt: skip
+
+
+def own() -> Mapping[str, Template]:
+    """Return Didyma's own templates by their names."""
+    from didyma.codegen.templates import gemm
+
+    return {gemm.TEMPLATE.name: gemm.TEMPLATE}
 
 
 def given(options: Options) -> tuple[Codegen, ...]:
@@ -107,21 +132,24 @@ def given(options: Options) -> tuple[Codegen, ...]:
 
 
 def _made(which: str | Codegen) -> Codegen:
-    """Return a codegen by its name, in the group of codegens or else in that of templates."""
+    """Return a codegen by its name: Didyma's own, or one of the templates, or of the codegens."""
+    if isinstance(which, str) and which in (mine := own()):
+        return mine[which]
     if isinstance(which, str) and which in plugins.names(plugins.TEMPLATES):
         return plugins.part(plugins.TEMPLATES, which, Template)
     return plugins.part(plugins.CODEGENS, which, Codegen)  # type: ignore[type-abstract]  # a runtime protocol
 
 
 def others(options: Options) -> Iterator[Codegen]:
-    """Yield the templates and codegens that are registered, and that options do not name.
+    """Yield Didyma's templates, and those and the codegens that are registered, not in options.
 
     One that cannot be loaded is left out: nobody asked for it.
     """
-    own = {c.name for c in given(options)} | {*names()}
+    named = {c.name for c in given(options)} | {*names()}
+    yield from (c for name, c in own().items() if name not in named)
     for group in (plugins.TEMPLATES, plugins.CODEGENS):
         for name in plugins.names(group):
-            if name not in own:
+            if name not in named:
                 with suppress(DidymaError):
                     yield _made(name)
 
@@ -161,7 +189,9 @@ def at(point: Point, asked: Asked, options: Options) -> TextKernel | None:
 
 
 def _registered(name: str) -> Iterator[str]:
-    return (name for g in (plugins.TEMPLATES, plugins.CODEGENS) if name in plugins.names(g))
+    if name in own():
+        yield name
+    yield from (name for g in (plugins.TEMPLATES, plugins.CODEGENS) if name in plugins.names(g))
 
 
 def kernel(asked: Asked, options: Options) -> TextKernel | None:

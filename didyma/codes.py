@@ -202,6 +202,9 @@ _CHOICES = _table(
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), planner=3)"),
     ("bad-planner-option", "An option of a memory planner is out of range.",
      "a planner of symbolic sizes that may try no order"),
+    ("bad-template", "The text of a template cannot be rendered, or calls a hook wrongly, twice or "
+     "never.",
+     "a template that calls `store_output` on two lines"),
     ("broken-plugin", "A package registers an engine, a planner or another part that cannot be "
      "loaded or made.",
      "an entry point `didyma.engines` that names a module which is not there"),

@@ -42,6 +42,12 @@ def _recipes() -> tuple[str, ...]:
     return names()
 
 
+def _templates() -> tuple[str, ...]:
+    from didyma.codegen.codegens import own
+
+    return tuple(own())
+
+
 def _intrinsics() -> tuple[str, ...]:
     from didyma.refimpl.ir.loop import INTRINSICS
 
@@ -72,7 +78,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "peers": Kind(plugins.PEERS, _peers, "are other implementations to judge"),
         "passes": Kind(plugins.PASSES, _passes, "rewrite graphs"),
         "codegens": Kind(plugins.CODEGENS, _loops, "make kernels of functions"),
-        "templates": Kind(plugins.TEMPLATES, _none, "make kernels of text with parameters"),
+        "templates": Kind(plugins.TEMPLATES, _templates, "make kernels of text with parameters"),
         "recipes": Kind(plugins.RECIPES, _recipes, "make kernels by scheduling loops"),
         "routines": Kind(plugins.ROUTINES, _none, "take over functions, from a library"),
         "intrinsics": Kind(plugins.INTRINSICS, _intrinsics, "are functions that kernels call"),

@@ -1,0 +1,176 @@
+"""The functions that a template calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from didyma.codegen.emit.intrinsics import c_type
+from didyma.codegen.templates.partial import Fail, Partial
+from didyma.codegen.templates.problem import Output, Problem, Subgraph
+from didyma.codegen.templates.writer import Writer, size, words
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import Expr
+
+NAMES = ("def_kernel", "dtype", "size", "stride", "load", "modification", "store_output")
+Index: TypeAlias = str | Sequence[str]  # an index for each axis, or the flat one
+S = TypeVar("S", Subgraph, Output)
+
+
+@dataclass(slots=True)
+class Hooks:
+    """The hooks of one rendering of a template, whose line ``line`` tells.
+
+    DidymaError ``bad-template`` for a call that does not suit the problem.
+    """
+
+    problem: Problem
+    name: str  # of the kernel
+    fail: Fail
+    line: Callable[[], int]
+    _partial: Partial = field(init=False)
+    _calls: Counter[str] = field(default_factory=Counter[str])
+    _given: list[str] = field(default_factory=list[str])  # texts that calls were given
+    _body: list[str] = field(default_factory=list[str])  # lines that hooks wrote
+    _writer: Writer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._partial = Partial(self.fail)
+
+    def table(self) -> Mapping[str, Callable[..., object]]:
+        """Return the hooks by the names under which a template calls them."""
+        return {name: getattr(self, name) for name in NAMES}
+
+    def def_kernel(self, *operands: str) -> str:
+        """Write the head of the kernel, which loads these operands."""
+        self._once("def_kernel")
+        for n, name in enumerate(operands):
+            self._operand(name)
+            if name in operands[:n]:
+                raise self.fail(self.line(), f"{name} twice", "each operand once")
+        if left := [name for name in self.problem.operands if name not in operands]:
+            raise self.fail(self.line(), f"def_kernel without {', '.join(left)}", "every operand")
+        return self._partial.hole("def_kernel", self.line(), self._head, last=True)
+
+    def dtype(self, name: str) -> str:
+        """Return the C type of the elements of an operand."""
+        return c_type(self._operand(name).value.dtype)
+
+    def size(self, name: str, axis: int) -> int | str:
+        """Return the extent of an axis of an operand: a number, or C with symbols."""
+        return size(self._axis(name, axis), self.problem.loop)
+
+    def stride(self, name: str, axis: int) -> int | str | None:
+        """Return the elements between neighbours along an axis of an operand, in memory.
+
+        None where there is no such number.
+        """
+        self._axis(name, axis)
+        found = self.problem.stride(name, axis)
+        return None if found is None else size(found, self.problem.loop)
+
+    def load(self, name: str, into: str, index: Index, mask: str = "") -> str:
+        """Declare ``into`` as an element of an operand, or as 0 where the mask does not hold."""
+        sub = self._operand(name)
+        flat, given = self._indexed(sub, index)
+        return self._value("load", name, flat, (into, mask, *given))
+
+    def modification(self, subgraph: str, into: str, **inputs: object) -> str:
+        """Declare ``into`` as the value of a subgraph, whose inputs are given by their names."""
+        bodies = self.problem.bodies
+        if subgraph not in bodies:
+            raise self._unknown("subgraph", subgraph, bodies)
+        sub = bodies[subgraph]
+        wanted = [v.name for v in sub.inputs]
+        if sorted(wanted) != sorted(inputs):
+            got = f"{subgraph} of {', '.join(inputs) or 'nothing'}"
+            raise self.fail(self.line(), got, f"{subgraph} of {', '.join(wanted) or 'nothing'}")
+        given = [str(inputs[name]) for name in wanted]
+        return self._value("modification", subgraph, sub, (into, "", *given))
+
+    def store_output(self, index: Index, *values: str, mask: str = "") -> str:
+        """Store what follows from values at an index, if the mask holds."""
+        self._once("store_output")
+        out = self.problem.output
+        flat, given = self._indexed(out, index)
+        given = [*given, *map(str, values)]
+        if len(given) != len(flat.inputs):
+            want = ", ".join(v.name for v in out.inputs[len(out.extents) :])
+            raise self.fail(self.line(), f"{len(values)} values to store", want or "none")
+        self._given += [*given, str(mask)]
+
+        def fill() -> Sequence[str]:
+            return self._wrote(self._writer.stores(flat, given, str(mask)))
+
+        return self._partial.hole("store_output", self.line(), fill)
+
+    def finished(self, rendered: str) -> tuple[str, Writer]:
+        """Return the text of the kernel, once the template is rendered, and what wrote into it.
+
+        DidymaError ``bad-template`` for a hook that was never called.
+        """
+        for name, call in _wanted(self.problem):
+            if not self._calls[name]:
+                raise self.fail(0, f"no call of {call}", "one")
+        self._writer = Writer.of(self.problem, words([rendered, *self._given]))
+        text = self._writer.own(rendered)
+        self._body.append(text)
+        return self._partial.finished(text), self._writer
+
+    # What the hooks have in common
+
+    def _value(self, hook: str, name: str, sub: Subgraph, texts: Sequence[str]) -> str:
+        into, mask, *given = map(str, texts)
+        self._calls[name] += 1
+        self._given += [into, mask, *given]
+
+        def fill() -> Sequence[str]:
+            return self._wrote(self._writer.value(sub, into, given, mask))
+
+        return self._partial.hole(f"{hook} of {name}", self.line(), fill)
+
+    def _head(self) -> Sequence[str]:
+        return self._writer.head(self.name, "\n".join(self._body))
+
+    def _wrote(self, lines: Sequence[str]) -> Sequence[str]:
+        self._body += lines
+        return lines
+
+    def _once(self, hook: str) -> None:
+        self._calls[hook] += 1
+        if self._calls[hook] > 1:
+            raise self.fail(self.line(), f"{hook} twice", "one call")
+
+    def _operand(self, name: str) -> Subgraph:
+        if name not in self.problem.operands:
+            raise self._unknown("operand", name, self.problem.operands)
+        return self.problem.operands[name]
+
+    def _axis(self, name: str, axis: int) -> Expr:
+        extents = self._operand(name).extents
+        if not 0 <= axis < len(extents):
+            want = f"0 to {len(extents) - 1}"
+            raise self.fail(self.line(), f"axis {axis} of {name}", want)
+        return extents[axis]
+
+    def _unknown(self, what: str, name: str, known: Mapping[str, Subgraph]) -> DidymaError:
+        want = f"one of {', '.join(known) or 'none: the problem has none'}"
+        return self.fail(self.line(), f"the {what} {name}", want)
+
+    def _indexed(self, sub: S, index: Index) -> tuple[S, list[str]]:
+        """Return a subgraph that takes an index as it is given, and the index."""
+        if isinstance(index, str):
+            return sub.flat(), [index]
+        if len(index) != len(sub.extents):
+            got = f"an index of {len(index)} axes"
+            raise self.fail(self.line(), got, f"{len(sub.extents)}, or a flat one")
+        return sub, list(map(str, index))
+
+
+def _wanted(problem: Problem) -> Iterator[tuple[str, str]]:
+    """Yield what a text calls, each with how it does so."""
+    yield from ((hook, hook) for hook in ("def_kernel", "store_output"))
+    yield from ((name, f"load of {name}") for name in problem.operands)
+    yield from ((name, f"modification of {name}") for name in problem.bodies)

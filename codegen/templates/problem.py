@@ -1,0 +1,123 @@
+"""What a template is written for: parts of a Primitive function, whose inputs the text names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from didyma.codegen.emit.names import c_names
+from didyma.codegen.lower.affine import Affine
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import Dim, symbol
+from didyma.refimpl.ir.dims.polynomial import coefficient
+from didyma.refimpl.ir.loop import INDEX, Expr, Let, LetExpr, Load, PrimFunc, Stmt, Var
+from didyma.refimpl.ir.walk import subexprs
+
+USUAL = 1024
+_FLAT = Var("flat", INDEX)
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A value that a template's text computes where it likes.
+
+    ``inputs`` are variables to which the text gives values; the first of them are indices, which
+    run to ``extents``.
+    """
+
+    inputs: tuple[Var, ...]
+    value: Expr
+    extents: tuple[Expr, ...] = ()
+
+    def flat(self) -> Subgraph:
+        """Return the subgraph with one index in place of all, that of the row-major element."""
+        count, value = len(self.extents), self.value
+        parts = ix.unflatten(_FLAT, self.extents)
+        for var, part in zip(self.inputs[:count], parts, strict=True):
+            value = LetExpr(var, part, value)
+        return Subgraph((_FLAT, *self.inputs[count:]), value, (ix.mul(*self.extents),))
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a template's text stores: ``inputs`` are an index and the values computed for it."""
+
+    inputs: tuple[Var, ...]
+    body: Stmt
+    extents: tuple[Expr, ...]
+
+    def flat(self) -> Output:
+        """Return the output with one index in place of all, that of the row-major element."""
+        count, body = len(self.extents), self.body
+        parts = ix.unflatten(_FLAT, self.extents)
+        for var, part in zip(self.inputs[:count], parts, strict=True):
+            body = Let(var, part, body)
+        return Output((_FLAT, *self.inputs[count:]), body, (ix.mul(*self.extents),))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A Primitive function as a template sees it.
+
+    ``loop`` is its loop program.  ``operands`` are what the template loads, with all that the graph
+    computes before, and ``output`` what it stores, with all that the graph computes after.
+    ``bodies`` are further values that the template computes by ``modification``.
+    """
+
+    loop: PrimFunc
+    operands: Mapping[str, Subgraph]
+    output: Output
+    bodies: Mapping[str, Subgraph] = field(default_factory=lambda: MappingProxyType({}))
+
+    def dim(self, e: Expr) -> Dim:
+        """Return an extent as a size; TypeError for one that no size is."""
+        found = ix.dim_of(e, {d.name: symbol(d.name) for d in self.loop.dims})
+        if found is None:
+            raise TypeError(f"no size: {e}")
+        return found
+
+    def expected(self, e: Expr) -> int:
+        """Return how large to expect an extent: each symbol as near to ``USUAL`` as it may be."""
+        sizes = {d.name: min(d.hi, max(d.lo, USUAL)) for d in self.loop.dims}
+        (found,) = dims.values((self.dim(e),), sizes)
+        return found
+
+    def stride(self, operand: str, axis: int) -> Expr | None:
+        """Return the elements between neighbours in memory along an axis of an operand.
+
+        Those of the array that depends on the most axes; None where there is no such number.
+        """
+        sub = self.operands[operand]
+        affine = Affine(self.loop.dims)
+        for var, extent in zip(sub.inputs, sub.extents, strict=True):
+            affine.loop(var, extent)
+        for e in subexprs(sub.value):
+            if isinstance(e, LetExpr) and e.var.dtype is INDEX:
+                affine.lets[e.var.name] = e.value
+        shapes = {b.name: [affine.poly(ix.of_dim(d)) for d in b.shape] for b in self.loop.params}
+        loads = [e for e in subexprs(sub.value) if isinstance(e, Load)]
+        offsets = [affine.offset(e.index, shapes[e.buffer]) for e in loads]
+        inputs = {v.name for v in sub.inputs}
+        most = max((len(inputs & affine.names(p)) for p in offsets), default=0)
+        steps = {
+            None if c is None or affine.names(c) & inputs else affine.expr(c)
+            for p in offsets
+            if len(inputs & affine.names(p)) == most
+            for c in (coefficient(p, sub.inputs[axis].name),)
+        }
+        return steps.pop() if len(steps) == 1 else None
+
+
+def has_plain_symbols(loop: PrimFunc) -> bool:
+    """Return whether the symbols of a function can be the names of a kernel's arguments.
+
+    >>> from didyma.refimpl.ir.dims import DimVar
+    >>> from didyma.refimpl.ir.loop import Block
+    >>> def f(name):
+    ...     return PrimFunc("f", (), (), Block(()), (DimVar(name, 1, 8),))
+    >>> has_plain_symbols(f("n")), has_plain_symbols(f("int"))
+    (True, False)
+    """
+    return all(c_names().fresh(d.name) == d.name for d in loop.dims)

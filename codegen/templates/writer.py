@@ -1,0 +1,153 @@
+"""Writes subgraphs as C into the text of a template, under names that the text does not use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from didyma.codegen.emit.expressions import CBuffer, Expressions
+from didyma.codegen.emit.intrinsics import c_type
+from didyma.codegen.emit.lines import TextLines
+from didyma.codegen.emit.names import c_names
+from didyma.codegen.emit.statements import Statements
+from didyma.codegen.emit.terms import PRIMARY, Term, literal
+from didyma.codegen.templates.problem import Output, Problem, Subgraph
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.intrinsic import Intrinsic
+from didyma.refimpl.ir.loop import Expr, PrimFunc, Var
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.walk import exprs, subexprs
+
+INDENT = "  "
+_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")  # no field, such as x of threadIdx.x
+_PLAIN = re.compile(r"\w+")
+_SYMBOL = re.compile("\ue002(\\w+)\ue003")  # a symbol of the function, not the text's own word
+
+
+def words(texts: Iterable[str]) -> set[str]:
+    """Return the words of texts that are the template's own.
+
+    >>> sorted(words(["const i64 rows = a[3 * threadIdx.x]"]))
+    ['a', 'const', 'i64', 'rows', 'threadIdx']
+    """
+    return {w for t in texts for w in _WORD.findall(_SYMBOL.sub(" ", t))}
+
+
+def size(e: Expr, loop: PrimFunc) -> int | str:
+    """Return an extent as a number, or as C in which the symbols of the function are marked."""
+    terms = {d.name: _term(d, f"\ue002{d.name}\ue003") for d in loop.dims}
+    found = Expressions(c_names(), TextLines(), terms).index(e)
+    return found.at(PRIMARY) if found.value is None else found.value
+
+
+def _term(d: DimVar, text: str) -> Term:
+    return Term(text, PRIMARY, d.lo, d.hi, True)
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes into one text, of which it knows all words.
+
+    A word of the text that is a symbol of the function gets another name.  ``arrays`` are the names
+    of the function's buffers in the text.
+    """
+
+    problem: Problem
+    names: Names
+    renamed: Mapping[str, str]
+    arrays: Mapping[str, str]
+    intrinsics: dict[str, Intrinsic] = field(default_factory=dict[str, Intrinsic])
+    symbols: tuple[str, ...] = ()  # that the text uses, once its head is written
+
+    @staticmethod
+    def of(problem: Problem, taken: Set[str]) -> Writer:
+        """Return a writer into a text with these words."""
+        symbols = [d.name for d in problem.loop.dims]
+        names = c_names((*taken, *symbols))
+        renamed = {s: names.fresh(s) for s in symbols if s in taken}
+        arrays = {b.name: names.fresh(b.name) for b in problem.loop.params}
+        return Writer(problem, names, renamed, arrays)
+
+    def own(self, text: str) -> str:
+        """Return a part of the template's text with the names that its words have in the end."""
+        for word, name in self.renamed.items():
+            text = re.sub(rf"(?<![\w.\ue002]){word}(?!\w)", name, text)
+        return _SYMBOL.sub(r"\1", text)
+
+    def value(self, sub: Subgraph, into: str, given: Sequence[str], mask: str = "") -> list[str]:
+        """Declare ``into`` as the value of a subgraph, or as 0 where the mask does not hold."""
+        s, into = self._statements(), self.own(into)
+        t = c_type(sub.value.dtype)
+        used = {e.name for e in subexprs(sub.value) if isinstance(e, Var)}
+        if not mask:
+            self._bind(s, sub, given, used)
+            s.lines.add(f"const {t} {into} = {s.expressions.data(sub.value).text};")
+            return self._done(s)
+        s.lines.add(f"{t} {into} = {literal(0, sub.value.dtype).text};")
+        with self._where(s, mask):
+            self._bind(s, sub, given, used)
+            s.lines.add(f"{into} = {s.expressions.data(sub.value).text};")
+        return self._done(s)
+
+    def stores(self, out: Output, given: Sequence[str], mask: str = "") -> list[str]:
+        """Store the results at an index, if the mask holds."""
+        s = self._statements()
+        used = {e.name for e in exprs(out.body) if isinstance(e, Var)}
+        with self._where(s, mask):
+            self._bind(s, out, given, used)
+            s.write(out.body)
+        return self._done(s)
+
+    def head(self, name: str, text: str) -> list[str]:
+        """Write the head of the kernel, of which ``text`` is all the rest."""
+        loop = self.problem.loop
+        self.symbols = tuple(d.name for d in loop.dims if d.name in _WORD.findall(text))
+        params = [
+            f"{'' if b.name in loop.outputs else 'const '}{c_type(b.dtype)} *__restrict__ "
+            f"{self.arrays[b.name]}"
+            for b in loop.params
+        ]
+        params += [f"i64 {s}" for s in self.symbols]
+        rest = [f"{INDENT * 2}{p}," for p in params]
+        return [f'extern "C" __global__ void {name}(', *rest[:-1], f"{rest[-1][:-1]})"]
+
+    def _statements(self) -> Statements:
+        lines, loop = TextLines(), self.problem.loop
+        variables = {d.name: _term(d, d.name) for d in loop.dims}
+        buffers = {b.name: CBuffer(b, self.arrays[b.name]) for b in loop.params}
+        x = Expressions(self.names, lines, variables, buffers)
+        return Statements(self.names, lines, x, loop.function, loop.noalias)
+
+    @contextmanager
+    def _where(self, s: Statements, mask: str) -> Generator[None]:
+        if not mask:
+            yield
+            return
+        s.lines.add(f"if ({self.own(mask)}) {{")
+        with s.lines.indented():
+            yield
+        s.lines.add("}")
+
+    def _bind(
+        self, s: Statements, sub: Subgraph | Output, given: Sequence[str], used: Set[str]
+    ) -> None:
+        """Give the inputs that are used the values that the text says; an index is in its range."""
+        x = s.expressions
+        for n, (var, text) in enumerate(zip(sub.inputs, map(self.own, given), strict=True)):
+            if var.name not in used:
+                continue
+            if not _PLAIN.fullmatch(text):
+                name = self.names.fresh(var.name)
+                s.lines.add(f"const {c_type(var.dtype)} {name} = {text};")
+                text = name
+            term = Term(text)
+            if n < len(sub.extents):
+                most = max(x.index(sub.extents[n]).hi - 1, 0)
+                term = Term(text, PRIMARY, 0, most, True)
+            x.variables[var.name] = term
+
+    def _done(self, s: Statements) -> list[str]:
+        self.intrinsics.update(s.expressions.own)
+        return [INDENT * line.depth + line.text for line in s.lines.all()]
