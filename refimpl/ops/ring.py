@@ -75,7 +75,8 @@ def parts(p: Payload) -> tuple[Payload, Payload, Payload]:
 
 def _either(result: Payload, known: Payload) -> Payload:
     """Return results, UNKNOWN where the top bit of ``known`` is set, as it is of UNKNOWN alone."""
-    return result | (_U(0) - (known >> _SIGN))
+    unknown = known >> _SIGN
+    return result | (_U(0) - unknown) if unknown.any() else result
 
 
 def _powers(generator: int, modulus: int) -> Array:
@@ -154,8 +155,13 @@ ZERO, UNIT = fraction(0), fraction(1)
 def _reduced(total: Payload) -> Payload:
     """Subtract its modulus from each part of a sum of two elements that is not below it."""
     carried = total + _CARRY
-    low = ((carried >> _REST) & _LOW) * _Q
-    return total - low - (carried >> _SIGN) * _TOP
+    top = carried >> _SIGN
+    top *= _TOP
+    carried >>= _REST
+    carried &= _LOW
+    carried *= _Q
+    carried += top
+    return total - carried
 
 
 def add(p: Payload, q: Payload) -> Payload:
@@ -179,9 +185,21 @@ def negate(p: Payload) -> Payload:
 
 def multiply(p: Payload, q: Payload) -> Payload:
     """Return products."""
-    a, b, c = parts(p)
-    x, y, z = parts(q)
-    return _either(_pack(a * x % _P, b * y % _Q, (b * z + c * y) % _Q), p | q)
+    known = p | q
+    b, y = (p >> _MIDDLE) & _PART, (q >> _MIDDLE) & _PART
+    middle = b * y
+    middle %= _Q
+    middle <<= _MIDDLE
+    product = (p >> _HIGH) * (q >> _HIGH)
+    product %= _P
+    product <<= _HIGH
+    product |= middle
+    if (known & _PART).any():
+        low = b * (q & _PART)
+        low += (p & _PART) * y
+        low %= _Q
+        product |= low
+    return _either(product, known)
 
 
 def fma(p: Payload, q: Payload, r: Payload) -> Payload:
