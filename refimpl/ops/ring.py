@@ -76,7 +76,7 @@ def parts(p: Payload) -> tuple[Payload, Payload, Payload]:
 def _either(result: Payload, known: Payload) -> Payload:
     """Return results, UNKNOWN where the top bit of ``known`` is set, as it is of UNKNOWN alone."""
     unknown = known >> _SIGN
-    return result | (_U(0) - unknown) if unknown.any() else result
+    return result | (_U(0) - unknown) if np.count_nonzero(unknown) else result
 
 
 def _powers(generator: int, modulus: int) -> Array:
@@ -194,7 +194,7 @@ def multiply(p: Payload, q: Payload) -> Payload:
     product %= _P
     product <<= _HIGH
     product |= middle
-    if (known & _PART).any():
+    if np.count_nonzero(known & _PART):
         low = b * (q & _PART)
         low += (p & _PART) * y
         low %= _Q
