@@ -7,14 +7,20 @@ from typing import Any
 
 from didyma.codegen.emit import cuda
 from didyma.codegen.runtime.engine import Engine, Loaded
+from didyma.codegen.runtime.registry import engine, targets
 from didyma.oracle.conformance import LaunchCase, LoopCase, calls, cases
+from didyma.refimpl.errors import EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.types import Array
 
 
-def suite() -> Iterator[LaunchCase]:
-    """Yield every case: the texts of the suite, and its loop programs as text."""
-    yield from cases()
+def suite(on: str | Engine = "simt") -> Iterator[LaunchCase]:
+    """Yield every case: the texts of the suite, and its loop programs as text.
+
+    Texts with intrinsics that no target of the engine has are left out.
+    """
+    known = _families(on)
+    yield from (c for c in cases() if not c.needs or known is None or c.needs in known)
     yield from map(emitted, calls.cases())
 
 
@@ -28,11 +34,19 @@ def emitted(case: LoopCase) -> LaunchCase:
     )  # fmt: skip
 
 
+def _families(which: str | Engine) -> frozenset[str] | None:
+    """Return the families of intrinsics of the targets that an engine names, None if unknown."""
+    try:
+        return frozenset(f for t in targets(engine(which)) for f in t.families)
+    except EngineMissing:
+        return None
+
+
 class Runner:
     """Launches conformance cases on an engine; a text is loaded once for its cases in a row."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, on: Engine) -> None:
+        self._engine = on
         self._loaded: Loaded | None = None
         self._text: KernelText | None = None
 
@@ -41,16 +55,16 @@ class Runner:
         if self._loaded is None or self._text is not case.text:
             self._loaded = self._engine.load(case.text)
             self._text = case.text
-        engine = self._engine
-        buffers: list[Any] = [engine.upload(a) for a in case.initial]
+        on = self._engine
+        buffers: list[Any] = [on.upload(a) for a in case.initial]
         try:
             self._loaded.launch(case.kernel.name, buffers, case.dims, scalars=case.scalars)
             named = dict(zip((n for n, _ in case.kernel.buffers), buffers, strict=True))
             dtypes = dict(case.kernel.buffers)
             return [
-                engine.download(named[o], dtypes[o], want.shape)
+                on.download(named[o], dtypes[o], want.shape)
                 for o, want in zip(case.kernel.outputs, case.expected, strict=True)
             ]
         finally:
             for b in buffers:
-                engine.free(b)
+                on.free(b)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from didyma.oracle.conformance import bits, scalars, structure
+from didyma.oracle.conformance import bits, families, scalars, structure
 from didyma.oracle.conformance.calls import LoopCase
 from didyma.oracle.conformance.case import (
     LaunchCase,
@@ -37,3 +37,4 @@ def cases() -> Iterator[LaunchCase]:
     yield from scalars.cases()
     yield from bits.cases()
     yield from structure.cases()
+    yield from families.cases()

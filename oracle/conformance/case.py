@@ -18,7 +18,7 @@ class LaunchCase:
 
     ``initial`` holds every buffer before the launch, ``expected`` the outputs after it.  ``steps``
     is how many representable numbers an element may be away; 0 asks for equal bits, but a NaN
-    is as good as another.
+    is as good as another.  ``needs`` is the family of intrinsics that the text calls, if any.
     """
 
     group: str
@@ -30,6 +30,7 @@ class LaunchCase:
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     steps: int = 0
     scalars: tuple[float, ...] = ()
+    needs: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,166 @@
+"""Whole kernels whose instructions only some GPUs have: copies and matrices, on integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from didyma.oracle.conformance.case import LaunchCase
+from didyma.oracle.conformance.scalars import c as c_type
+from didyma.refimpl.ir.expr import index
+from didyma.refimpl.ir.fragments import COLUMNS, PRODUCTS, ROWS, Product
+from didyma.refimpl.ir.kernel import KernelText, Signature
+from didyma.refimpl.ir.types import BYTES, Array, DType
+
+_LANES = ("", "", "xy", "", "xyzw")
+
+
+def cases() -> Iterator[LaunchCase]:
+    """All cases; each says which family an engine needs for it."""
+    yield from map(_copies, BYTES)
+    yield from (_rows(d) for d in BYTES if d.nbytes <= 4 and d is not DType.BOOL)
+    yield from map(_product, PRODUCTS.values())
+    yield _tf32()
+
+
+def _case(
+    name: str, needs: str, body: str, given: Mapping[str, Array], want: Array, threads: int
+) -> LaunchCase:
+    """Return a case of one block that writes ``y``."""
+    arrays = {**given, "y": np.zeros_like(want)}
+    params = ", ".join(f"{c_type(DType.of(a))} *{n}" for n, a in arrays.items())
+    one = index(1)
+    kernel = Signature(
+        "kernel_", tuple((n, DType.of(a)) for n, a in arrays.items()),
+        tuple(index(a.size) for a in arrays.values()), ("y",), (), (one, one, one),
+        (threads, 1, 1),
+    )  # fmt: skip
+    head = f'extern "C" __global__ void __launch_bounds__({threads})\nkernel_({params})'
+    text = KernelText(f"{head} {{\n{body}}}\n", (kernel,), contract=False)
+    return LaunchCase("families", name, text, kernel, tuple(arrays.values()), (want,), needs=needs)
+
+
+def _numbers(dtype: DType, count: int) -> Array:
+    top = 2 if dtype is DType.BOOL else 100
+    return (np.arange(count) * 7 % top).astype(dtype.numpy)
+
+
+def _copies(dtype: DType) -> LaunchCase:
+    """Every width of a dtype: from the other end of a part, and of some elements of another."""
+    t, parts, lines, at = c_type(dtype), list[Array](), list[str](), 0
+    widths = [n for n in (4, 8, 16) if n >= dtype.nbytes]
+    x = _numbers(dtype, 8 * 16 // dtype.nbytes)
+    for n, some in product(widths, (False, True)):
+        many = n // dtype.nbytes
+        rows = x[: 8 * many].reshape(8, many)
+        if some:
+            call = f"cp_async{n}_zfill_{t}(&s[{at} + i * {many}], &x[i * {many}], i % {many + 1})"
+            kept = np.arange(many) < (np.arange(8) % (many + 1))[:, None]
+            part = np.zeros(8 * n, np.uint8).view(dtype.numpy).reshape(8, many)
+            part[kept] = rows[kept]
+        else:
+            call, part = f"cp_async{n}_{t}(&s[{at} + i * {many}], &x[(7 - i) * {many}])", rows[::-1]
+        lines.append(f"  {call};\n")
+        parts.append(part.reshape(-1))
+        at += 8 * many
+    body = f"""\
+  __shared__ __align__(16) {t} s[{at}];
+  const i64 i = threadIdx.x;
+{"".join(lines)}  cp_async_commit();
+  cp_async_wait(0);
+  __syncthreads();
+  for (i64 k = i * {at // 8}; k < (i + 1) * {at // 8}; ++k) {{
+    y[{at - 1} - k] = s[k];
+  }}
+"""
+    want = np.concatenate(parts)[::-1].copy()
+    return _case(f"copies {dtype}", "cp_async", body, {"x": x}, want, 8)
+
+
+def _rows(dtype: DType) -> LaunchCase:
+    """Every load of matrices of a dtype, whose rows lie apart; their order is not that of threads.
+
+    PTX ISA, "Warp-level matrix load instruction: ldmatrix".
+    """
+    t, wide, step = c_type(dtype), 16 // dtype.nbytes, 4 // dtype.nbytes
+    x = _numbers(dtype, 32 * wide)
+    rows = x.reshape(32, wide)
+    lines, parts, at = list[str](), list[Array](), 0
+    for n, turned in product((1, 2, 4), (False, True)):
+        lanes = n * step
+        if lanes == 1 or (turned and dtype.nbytes != 2):
+            continue
+        name = f"ldmatrix{n}_{'trans_' * turned}{t}"
+        lines.append(f"  const {t}x{lanes} v{at} = {name}(&s[i * 5 % 32 * {wide}]);\n")
+        names = _LANES[lanes] if lanes <= 4 else [f"s{k:x}" for k in range(lanes)]
+        lines += [f"  y[{32 * at} + i * {lanes} + {k}] = v{at}.{p};\n" for k, p in enumerate(names)]
+        thread, matrix, e = np.ogrid[:32, :n, :step]
+        row, column = thread // 4, thread % 4 * step + e
+        if turned:
+            row, column = column, row
+        parts.append(rows[(matrix * 8 + row) * 5 % 32, column].reshape(-1))
+        at += lanes
+    body = f"""\
+  __shared__ __align__(16) {t} s[{32 * wide}];
+  const i64 i = threadIdx.x;
+  for (i64 k = i; k < {32 * wide}; k += 32) {{
+    s[k] = x[k];
+  }}
+  __syncthreads();
+{"".join(lines)}"""
+    return _case(f"rows of matrices {dtype}", "mma", body, {"x": x}, np.concatenate(parts), 32)
+
+
+def _product(p: Product) -> LaunchCase:
+    """The product of two matrices of integers, which are loaded by ``ldmatrix``, added to a third.
+
+    ``b`` lies column by column.
+    """
+    t, acc, half = c_type(p.operands), c_type(p.sums), p.k // 2
+    a, b = (_numbers(p.operands, side * p.k).reshape(side, p.k) for side in (ROWS, COLUMNS))
+    a, b = (np.where(v > 8, v % np.asarray(7, v.dtype), v) for v in (a, b))
+    c = _numbers(p.sums, ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    wide = [v.astype(np.float64) for v in (a, b, c)]
+    want = (wide[0] @ wide[1].T + wide[2]).astype(p.sums.numpy)
+    places = list(zip("xyzw", ("at", "at + 1", "at + 64", "at + 65"), strict=True))
+    body = f"""\
+  __shared__ __align__(16) {t} s[{ROWS * p.k}];
+  __shared__ __align__(16) {t} u[{COLUMNS * p.k}];
+  const i64 i = threadIdx.x;
+  const i64 at = i / 4 * 8 + i % 4 * 2;
+  for (i64 k = i; k < {ROWS * p.k}; k += 32) {{
+    s[k] = a[k];
+  }}
+  for (i64 k = i; k < {COLUMNS * p.k}; k += 32) {{
+    u[k] = b[k];
+  }}
+  __syncthreads();
+  const {t}x{p.fragments[0][1]} v = ldmatrix4_{t}(&s[i % 16 * {p.k} + i / 16 * {half}]);
+  const {t}x{p.fragments[1][1]} w = ldmatrix2_{t}(&u[i % 8 * {p.k} + i / 8 % 2 * {half}]);
+  {acc}x4 z;
+{_lines(f"  z.{q} = c[{k}];" for q, k in places)}
+  z = mma_{p.name}(v, w, z);
+{_lines(f"  y[{k}] = z.{q};" for q, k in places)}
+"""
+    given = {"a": a, "b": b, "c": c}
+    return _case(f"product {p.name}", "mma", body, given, want, 32)
+
+
+def _lines(lines: Iterator[str]) -> str:
+    return "\n".join(lines)
+
+
+def _tf32() -> LaunchCase:
+    """Halfway, above and below it, of both signs; what becomes infinite; zeros and NaN."""
+    e = 2.0**-11
+    rows: Sequence[tuple[float, float]] = (
+        (1 + e, 1 + 2 * e), (1 + 3 * e, 1 + 4 * e), (1 + e - 2.0**-23, 1), (1.5, 1.5),
+        (2.0**-126 * (1 + e), 2.0**-126 * (1 + 2 * e)), (2.0**-137, 2.0**-136), (2.0**-138, 0.0),
+        (3.4028235e38, np.inf), (np.inf, np.inf), (0.0, 0.0), (np.nan, np.nan),
+    )  # fmt: skip
+    signs = np.repeat(np.array([1, -1], np.float32), len(rows))
+    x, want = (np.tile([r[k] for r in rows], 2).astype(np.float32) * signs for k in (0, 1))
+    body = "  y[threadIdx.x] = tf32_f32(x[threadIdx.x]);\n"
+    return _case("tf32", "mma", body, {"x": x}, want, len(rows) * 2)
