@@ -24,7 +24,7 @@ from didyma.fuzz import levels
 from didyma.fuzz.conform import Runner
 from didyma.oracle.conformance import conform, structure
 from didyma.refimpl.errors import DidymaError, EngineMissing
-from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array, DType
 from tests.codegen import graphs
 from tests.codegen.runtime.texts import kernel
 from tests.didyma.cli import didyma
@@ -130,6 +130,19 @@ def test_loops_of_one_thread_keep_their_order(shared: HostFast, tmp_path: Path) 
 def test_it_passes_the_suite_of_structure(shared: HostFast) -> None:
     cases = [c for c in structure.cases() if "f32" in c.name or "scan" in c.name]
     assert not [o for o in conform(cases, Runner(shared)) if o.wrong]
+
+
+def test_a_loop_whose_counter_a_thread_moves_is_run_by_each_alone(shared: HostFast) -> None:
+    text = kernel(
+        "  f32 sum = 0.0f;\n  for (i64 k = 0; k < 8; ++k) {\n    sum += x[k];\n"
+        "    if (x[threadIdx.x] < 4.0f) k = k + 1;\n  }\n  y[threadIdx.x] = sum;"
+    )
+    x = np.arange(8, dtype=np.float32)
+    buffers = [shared.upload(x), shared.upload(np.zeros_like(x))]
+    shared.load(text).launch("k", buffers, {})
+    shared.join()
+    found = shared.download(buffers[1], DType.F32, (8,))
+    assert found.tolist() == [12.0] * 4 + [28.0] * 4
 
 
 def test_guard_bytes_are_looked_at_where_it_checks(shared: HostFast) -> None:
