@@ -147,6 +147,16 @@ def test_a_fold_behind_either_of_two_guards_runs_where_one_of_them_holds() -> No
     agree(m.entry, m, values, {})
 
 
+def test_rows_beside_a_value_of_another_shape_with_as_many_elements() -> None:
+    g = Graph()
+    x = g.param("x", 4, 8)
+    apart = g("subtract", x, g("sum", x, axes=(1,), keepdims=True))
+    m = primitive(g.module(apart, g("reshape", g("square", x), shape=(32,))))
+    agree(m.entry, m, [np.arange(32, dtype=np.float32).reshape(4, 8)], {})
+    outer = next(s for s in stmts(lower(m.entry, m).body) if isinstance(s, For))
+    assert len([s for s in stmts(outer.body) if isinstance(s, Store)]) == 2, "in one nest"
+
+
 def test_two_folds_in_one_function() -> None:
     g = Graph()
     x = g.param("x", 4, 50)
