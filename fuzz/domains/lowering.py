@@ -91,12 +91,11 @@ class Lowering(Domain[Case]):
             finding = Finding("schedule", "while compiling", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), traits.of_error(e), size)
         try:
-            levels = [_judged(made, case, "loop"), _judged(made, case, "kernel")]
+            levels = [_judged(made, case, name).level() for name in ("loop", "kernel")]
         except DidymaError as e:
             if e.code != "dim-out-of-range":
                 raise
             return Outcome(size=size)  # the reference refuses these inputs
-        many = [c for level in levels for c in level.comparisons]
         findings = [f for level in levels for f in level.findings]
         blamed = made.kernels.get(findings[0].where, ()) if findings else ()
         for name, value in schedules(made):
@@ -108,9 +107,11 @@ class Lowering(Domain[Case]):
             tuple(findings),
             frozenset[str]().union(*map(traits.of_kernel, blamed)),
             size,
-            sum(c.checked for c in many),
-            sum(c.total for c in many),
+            sum(level.checked for level in levels),
+            sum(level.total for level in levels),
             tuple(dict.fromkeys(covered)),
+            ring_checked=sum(level.ring_checked for level in levels),
+            ring_total=sum(level.ring_total for level in levels),
         )
 
     def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
