@@ -22,7 +22,9 @@ THREADS = 256  # of a block
 ELEMENTS = 16  # of a row that a thread takes, where a block's threads are enough for that
 ROWS = 4  # of a block, at least
 RESIDENT = 1024  # threads of a multiprocessor, where each keeps a sum of its elements
-MORE = 768  # likewise, where each keeps several
+MORE = 768  # likewise, where each keeps several, and a block has several rows
+MANY, ALONE, WORDS = 32, 128, 80  # elements of a thread, of at least ALONE, if so many words do
+SEVERAL, NEAR = 8, 4  # elements of a thread that keeps several sums of each, and those at once
 LANES, SIDE, LOADS = 32, 8, 4  # threads of parts and of places in the second kernel, and loads
 PROCESSORS = 128  # of a device of which nothing is known
 SECOND = (column.RECIPE, row.RECIPE, rows.RECIPE, looped.RECIPE, serial.RECIPE)
@@ -68,16 +70,37 @@ def _holds(work: Work, values: Values) -> bool:
     return sum(row_threads.words(b.dtype.nbytes, held) for b in work.sweep.sums) <= row_threads.KEPT
 
 
+def _lanes(work: Work, most: int) -> int:
+    """Return the threads of a row of which each takes at most so many elements."""
+    lanes = 1
+    while lanes < work.facts.target.threads and most * lanes < _length(work):
+        lanes *= 2
+    return lanes
+
+
+def _words(work: Work, elements: int) -> int:
+    """Return the registers for what a thread keeps of so many elements, and for their sums."""
+    assert work.sweep is not None
+    sums = sum(b.dtype.nbytes for b in work.sweep.sums)
+    return row_threads.words(sum(work.swept.row_sizes) + sums, elements)
+
+
 def _default(work: Work) -> Values:
     """Return few elements of a row for each thread, and as many blocks as run at once."""
     assert work.sweep is not None
     length, count, target = _length(work), _count(work), work.facts.target
-    wide, lanes = _widths(work)[0], 1
-    while lanes < target.threads and max(ELEMENTS, wide) * lanes < length:
-        lanes *= 2
-    groups = max(1, min(THREADS // lanes, at_least(count // ROWS)))
-    resident = RESIDENT if len(work.sweep.sums) == 1 else MORE
-    wanted = max(1, resident // (lanes * groups)) * (target.processors or PROCESSORS)
+    several, processors = len(work.sweep.sums) > 1, target.processors or PROCESSORS
+    wide = next((n for n in _widths(work) if n <= NEAR or not several), 1)
+    most, threads, resident = ELEMENTS, THREADS, MORE if several else RESIDENT
+    if several and length > SEVERAL * THREADS:
+        most, resident = SEVERAL, RESIDENT
+    lanes = _lanes(work, max(MANY, wide))
+    room = lanes >= ALONE and _words(work, MANY) <= WORDS
+    if room and count >= ROWS * processors * RESIDENT // (2 * lanes):
+        most, threads, resident = MANY, lanes, RESIDENT // 2
+    lanes = _lanes(work, max(most, wide))
+    groups = max(1, min(threads // lanes, at_least(count // ROWS)))
+    wanted = max(1, resident // (lanes * groups)) * processors
     elements = count * length // work.facts.options.kernels.split
     blocks = max(1, min(wanted, count // (ROWS * groups), elements))
     found = {"groups": groups, "lanes": lanes, "wide": wide, "blocks": blocks}

@@ -14,6 +14,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.passes.sweep import SWEPT
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.nvrtc import NvrtcCompiler
 from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.schedule.dispatch import first
 from didyma.refimpl.ir.loop import PrimFunc
@@ -34,6 +35,12 @@ def narrow_gradients(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> tuple[dd.Tenso
     wide = [dd.astype(v, dd.f32) for v in (x, g, w)]
     found = row_programs.layer_norm_gradients(*wide)
     return tuple(dd.astype(v, dd.bf16) for v in found)
+
+
+def narrow_rms(x: dd.Tensor, g: dd.Tensor, w: dd.Tensor) -> tuple[dd.Tensor, ...]:
+    """Gradients of an RMS norm that is computed in f32, of and for bf16."""
+    dx, dw = row_programs.rms_norm_gradients(*(dd.astype(v, dd.f32) for v in (x, g, w)))
+    return dd.astype(dx, dd.bf16), dw
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -92,6 +99,31 @@ def test_a_core_takes_a_kernel_for_rows_and_one_for_columns() -> None:
     (loop,) = compile(program.module, until="lower").loops.values()
     points = [first(loop, Options().changed({"target": t})) for t in ("portable", "cpu")]
     assert [[p.recipe for p in ps] for ps in points] == [["sweep"], ["apart"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "length", "want"),
+    [
+        ("rms norm", 1 << 15, 4096, "sweep(blocks=528, groups=1, lanes=256, wide=4)"),
+        ("rms norm", 512, 4096, "sweep(blocks=128, groups=1, lanes=256, wide=4)"),
+        ("layer norm", 1 << 15, 4096, "sweep(blocks=264, groups=1, lanes=512, wide=4)"),
+        ("layer norm", 1 << 16, 1024, "sweep(blocks=396, groups=4, lanes=64, wide=4)"),
+        ("bf16", 1 << 15, 4096, "sweep(blocks=264, groups=1, lanes=512, wide=4)"),
+        ("bf16 rms", 1 << 15, 4096, "sweep(blocks=528, groups=1, lanes=128, wide=8)"),
+        ("bf16 rms", 1 << 11, 4096, "sweep(blocks=512, groups=1, lanes=256, wide=8)"),
+    ],
+)
+def test_threads_have_registers_for_their_part_of_a_row_and_its_sums(
+    name: str, rows: int, length: int, want: str
+) -> None:
+    f = narrow_rms if name == "bf16 rms" else PROGRAMS[name][0]
+    dtype, options = dd.bf16 if "bf16" in name else dd.f32, Options(target="sm_90a")
+    program: Program = dd.trace(dtype[rows, length], dtype[rows, length], dtype[length])(f)
+    (loop,) = compile(program.module, options, until="lower").loops.values()
+    assert [str(x) for x in first(loop, options)] == [want]
+    pytest.importorskip("nvidia.cu13", reason="no NVRTC")
+    found = NvrtcCompiler().compile(compile(program.module, options).text).resources
+    assert not [r.kernel for r in found if r.spills]
 
 
 def test_results_are_those_of_the_formulas() -> None:
