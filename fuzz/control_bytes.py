@@ -16,7 +16,8 @@ from didyma.fuzz.control import BOOL, COUNT, MOST_ROUNDS, Body, Drawer
 from didyma.fuzz.control_rounds import before, long_body, read_again, rounds
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.graph import IF, WHILE, Attr
+from didyma.refimpl.ir.graph import IF, SCAN, WHILE, Attr, Node
+from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import PLAIN, DType, TensorType
 from didyma.refimpl.ops import OPS
 
@@ -238,6 +239,26 @@ def _cut_before(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     return True
 
 
+def _counted(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Scan by a number of steps alone, twice or one inside the other: each counts by itself."""
+    length = c.pick((2, 1))
+    rows = t.with_shape(length, *t.shape)
+    if not b.fits(rows):
+        return False
+    counted: dict[str, Attr] = {"states": 1, "scanned": 0, "length": length, "index": ""}
+    f = Body(b)
+    made = f.chain(c, f.param(t), t)
+    step = f.function("step", made, made).name
+    if c.chance(2):
+        f = Body(b)
+        x, how = f.param(t), freeze(counted | {"body": step})
+        f.nodes.append(Node(("last", "all"), SCAN, (x,), (t, rows), how))
+        step = f.function("outer", "last", x).name
+    for _ in range(2):
+        name, _ = b.emit(SCAN, (name,), (t, rows), counted | {"body": step})
+    return True
+
+
 def add(b: GraphBuilder, c: Chooser, kind: str, focus: tuple[str, TensorType]) -> bool:
     """Add a control node of a kind that reads a value; return whether one could be added."""
     if focus[1].dtype not in PLAIN or focus[1].dtype is DType.BOOL:
@@ -257,6 +278,7 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
         "sizes exchanged": _exchanged,
         "rounds of growth": _grown,
         "rounds of a part": _cut_before,
+        "counted scans": _counted,
     }
 )
 KINDS = tuple(DRAWERS)

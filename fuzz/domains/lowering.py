@@ -6,8 +6,9 @@ No pass, plan, text or engine is judged, and the graph alone is the reference.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ import numpy as np
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Scheduled, compile
 from didyma.codegen.rules import schedules
+from didyma.codegen.schedule.dispatch import points
+from didyma.codegen.schedule.recipes.point import show_all
 from didyma.fuzz import traits
-from didyma.fuzz.chooser import Dice
+from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.graphs import Case
@@ -38,6 +41,7 @@ from didyma.refimpl.ops.bars import Contract
 
 IN_RING = 2  # one graph in so many is compared in the ring, too
 SOUGHT = 4  # one in so many is drawn for a schedule
+MOST_POINTS = 512  # of a function, among which one is drawn
 SALT = 1 << 32  # of seeds, so that other graphs are drawn than those that are judged whole
 
 
@@ -61,13 +65,15 @@ class Lowering(Domain[Case]):
         """Return a graph of a campaign's seed and an index; fusion divides every other one.
 
         One in ``SOUGHT`` has a piece that asks for one of the schedules that are rare otherwise.
+        Half of the others are scheduled in any way that recipes allow, and not as a compile does.
         """
         salted = seed + SALT
         if index % SOUGHT == 2:
             wish = INTERPRETED[index // SOUGHT % len(INTERPRETED)]
             return self._graphs.draw_wished(salted, index, (wish,))
-        case = self._graphs.draw(salted, index)
-        return cut(case, Dice((salted << 64) + index)) if index % 2 else case
+        case, c = self._graphs.draw(salted, index), Dice((salted << 64) + index)
+        case = cut(case, c) if index % 2 else case
+        return _pointed(case, self.options, c) if index // SOUGHT % 2 else case
 
     @property
     def _graphs(self) -> Graphs:
@@ -134,6 +140,19 @@ class Lowering(Domain[Case]):
         """Return how many kernels of each schedule there were."""
         kinds = {k: n for k, n in covered.items() if k[0] not in (DECISION, EXAMINED, MATTERED)}
         return {"schedules": dict(_counted(kinds)), "keys": len(kinds)}
+
+
+def _pointed(case: Case, options: Options, c: Chooser) -> Case:
+    """Return a case whose functions are scheduled in one of the ways that their recipes allow."""
+    chosen = case.options(options)
+    try:
+        made = compile(case.module, chosen, until="lower")
+        ways = {name: points(loop, chosen) for name, loop in made.loops.items()}
+        found = {name: c.pick([*islice(some, MOST_POINTS)]) for name, some in ways.items()}
+    except Exception:
+        return case  # judged as it is, it shows what is wrong
+    text = ("kernels.choices", show_all(found))
+    return replace(case, changes=(*case.changes, text)) if found else case
 
 
 def _judged(made: Scheduled, case: Case, name: str) -> Recorder:

@@ -17,6 +17,7 @@ from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import NUMBERS, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
+_FLOATS = tuple(d for d in OPS["scatter"].dtypes if d.is_float)  # not updated by atomic sums
 _REDUCTIONS = next(a.choices for a in OPS["scatter"].attrs if a.name == "reduction")
 
 
@@ -96,8 +97,8 @@ def _scattered(
     Few updates are looked at by each element, and many are sorted: the last are of whole rows.
     """
     many, rest = s.c.pick(some), s.c.pick(rests)
-    dtype = s.c.pick(OPS["scatter"].dtypes)
-    size = s.c.pick((2, 4, 7))
+    dtype = s.c.pick(_FLOATS if many > 5 and s.c.below(3) else OPS["scatter"].dtypes)
+    size = s.c.pick((2, 4, 7, 8))
     x, new = s.value(TensorType(dtype, (size, *rest))), s.param(TensorType(dtype, (many, *rest)))
     line = (1,) * len(rest) if many > 5 or s.c.chance(2) else rest
     at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many, *line)))
@@ -114,12 +115,13 @@ def _scattered(
 
 
 def _aim(s: Sketch, at: str, size: int) -> None:
-    """Let indices point at elements of an axis, some beyond its end, or none."""
-    beyond = -1 if s.c.chance(2) else 0
+    """Let indices point at elements of an axis, some from its end or beyond either, or none."""
+    first = s.c.pick((0, -1, -size - 1))
+    last = size + s.c.below(2)
     t = s.types()[at]
     shape = tuple(int(d) for d in t.shape if isinstance(d, int))
     drawn = values.array(s.c.below(2**16), DType.I64, shape, None, Distribution.BITS)
-    s.given[at] = Tensor.of((drawn % (size - beyond) + beyond).astype(t.dtype.numpy))
+    s.given[at] = Tensor.of((drawn % (last - first) + first).astype(t.dtype.numpy))
 
 
 def _gathered(s: Sketch) -> None:
