@@ -22,6 +22,7 @@ from didyma.refimpl.ir.loop import (
     Barrier,
     Binary,
     Cast,
+    Chain,
     Compare,
     Exchange,
     Expr,
@@ -107,6 +108,8 @@ def _scheduled(k: PrimFunc) -> Iterator[str]:
             yield "a barrier"
         if isinstance(s, Exchange):
             yield "an exchange"
+        if isinstance(s, Chain):
+            yield "a chain"
         if isinstance(s, Allocate) and s.buffer.scope is Scope.SHARED:
             yield "shared memory"
 

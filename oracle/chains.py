@@ -21,6 +21,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, loops
 from didyma.refimpl.ir.loop import (
+    AXES,
     Allocate,
     Assert,
     Atomic,
@@ -30,6 +31,7 @@ from didyma.refimpl.ir.loop import (
     Block,
     Broadcast,
     Cast,
+    Chain,
     Compare,
     Const,
     Evaluate,
@@ -159,6 +161,7 @@ class _Interpreter:
         self.ranges: dict[str, Interval] = {k: (n, n) for k, n in env.items()}
         self.values: dict[str, Expr] = {}  # of variables that are no floats
         self.met = False  # after an exchange between threads
+        self.blocks = 1  # of a line
 
     def stmt(self, s: Stmt, state: Depths, times: int) -> Depths:
         """``times``: how many threads and parallel iterations run the statement at once."""
@@ -183,6 +186,8 @@ class _Interpreter:
                     worst = _join(_of(known, WORST), _of(known, var.name))
                     known = {**known, WORST: worst}
                 return self.stmt(body, known, times)
+            case Chain():
+                return self.chain(s, state, times)
             case Allocate(buffer, body) | PlacementAllocate(buffer, _, body):
                 out = self.stmt(body, {**state, buffer.name: {}}, times)
                 return {k: d for k, d in out.items() if k != buffer.name}
@@ -203,6 +208,15 @@ class _Interpreter:
             case _:
                 raise _UnknownError
 
+    def chain(self, s: Chain, state: Depths, times: int) -> Depths:
+        """Fold what all blocks give, one after another."""
+        d = self.both(s.start, s.value, state, _join)
+        if d is not None:
+            deep = _deeper(d, self.blocks if s.op == "add" else 0)
+            state = self.store(s.totals, True, deep, state)
+            state = {**state, s.var.name: _of(state, s.totals)}
+        return self.stmt(s.body, state, times)
+
     def store(self, buffer: str, one_of_many: bool, d: Depth, state: Depths) -> Depths:
         depth = _join(_of(state, buffer), d) if one_of_many else d
         return {**state, buffer: depth, WORST: _join(_of(state, WORST), d)}
@@ -212,6 +226,8 @@ class _Interpreter:
         if most < 1:
             return state
         self.ranges[s.var.name] = (0, most - 1)
+        if s.axis == AXES[0]:
+            self.blocks = most
         self.values.pop(s.var.name, None)
         if s.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED):
             out = self.stmt(s.body, state, times * most)

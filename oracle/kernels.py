@@ -13,7 +13,17 @@ from didyma.refimpl.interp.program import LaunchFn
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, loops
-from didyma.refimpl.ir.loop import Atomic, Buffer, Expr, ExternalCall, Load, PrimFunc, Select, Store
+from didyma.refimpl.ir.loop import (
+    Atomic,
+    Buffer,
+    Chain,
+    Expr,
+    ExternalCall,
+    Load,
+    PrimFunc,
+    Select,
+    Store,
+)
 from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import Array, DType, TensorType, from_memory, to_memory
 from didyma.refimpl.ir.walk import expr_children, stmts
@@ -83,7 +93,7 @@ def reads_before_it_writes(k: Kernel) -> frozenset[str]:
     outputs = set(k.outputs)
     for s in stmts(written_out(expand(k)).body):
         match s:
-            case Atomic(_, buffer):
+            case Atomic(_, buffer) | Chain(states=buffer):
                 found |= {buffer} - stored
             case Store(buffer, index, value):
                 if buffer not in stored and any(

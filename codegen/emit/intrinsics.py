@@ -13,6 +13,9 @@ name               meaning
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
 ``shuffle_xor_T``  what the thread gives whose number differs in the bits of a literal below
                    the warp's width; every thread of the block calls it
+``chain_ticket``   how many blocks began before: the first element of zeros counts them
+``chain_add_T``    what the blocks before this one come to: of its chains, states and totals, its
+                   number, how many are along a line, what the first has, and what it gives
 ``cluster_barrier``  every thread of the blocks of a cluster arrives before any goes on
 ``cluster_load_T``  ``*p`` of the block of the cluster that has a rank: ``p`` is in shared memory
 ``cluster_store_T``  likewise ``*p = v``
@@ -48,7 +51,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from didyma.refimpl.ir.fragments import PRODUCTS
-from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, INTRINSICS
+from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, CHAIN_OPS, INTRINSICS
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import BYTES, F8, INTS, UNSIGNED, DType
 
@@ -173,6 +176,10 @@ def _memory() -> dict[str, CFunction]:
         table[f"cluster_load_{t}"] = CFunction((f"const {t} *", "u32"), t)
         table[f"cluster_store_{t}"] = CFunction((f"{t} *", "u32", t), "void")
     table |= _copies() | _matrices()
+    for t in map(c_type, (*COMPUTED, *INTS)):
+        args = ("i32 *", f"{t} *", "i64", "i64", t, t)
+        table |= {f"chain_{op}_{t}": CFunction(args, t) for op in CHAIN_OPS}
+    table["chain_ticket"] = CFunction(("i32 *",), "i64")
     table["cluster_barrier"] = CFunction((), "void")
     table["assert_b8"] = CFunction(("b8",), "void")
     return table

@@ -28,6 +28,7 @@ from didyma.refimpl.ir.loop import (
     Buffer,
     BufferRealize,
     Call,
+    Chain,
     Compute,
     Const,
     Evaluate,
@@ -69,6 +70,9 @@ class Statements:
     functions: Mapping[str, PrimFunc]
     noalias: bool  # of the function whose body is being written
     cluster: int = 1  # blocks of a cluster
+    chain: Chain | None = None
+    several: bool = False  # whether there are blocks along other axes than that of the chain
+    ticket: str = ""  # the number of the block, among those that chain
     axes: dict[str, Expr] = field(default_factory=dict[str, Expr])
 
     @staticmethod
@@ -87,7 +91,11 @@ class Statements:
         cluster = 1
         if ranks is not None and isinstance(ranks.extent, Const):
             expressions.rank, cluster = ranks.var, int(ranks.extent.value)
-        return Statements(names, lines, expressions, f.function, f.noalias, cluster)
+        chain = next((s for s in stmts(f.body) if isinstance(s, Chain)), None)
+        several = {s.axis for s in stmts(f.body) if isinstance(s, For)} & {*AXES[1:3]}
+        return Statements(
+            names, lines, expressions, f.function, f.noalias, cluster, chain, bool(several)
+        )
 
     def write(self, s: Stmt) -> None:
         """Append a statement."""
@@ -146,6 +154,8 @@ class Statements:
                 term = Term(f"shuffle_xor_{c_type(s.var.dtype)}({x.data(s.value).text}, {s.mask})")
                 x.bind(s.var, term)
                 self.write(s.body)
+            case Chain():
+                self._chain(s)
             case (  # folds and blocks are written out before
                 Fold() | Yield() | BlockRealize()
                 | BufferRealize() | Compute() | ProducerRealize() | Return()
@@ -264,9 +274,29 @@ class Statements:
         assert extent == s.extent, f"two extents on {s.axis}: {extent} and {s.extent}"
         name = self._declare(s.var, self.expressions.index(s.extent))
         value = s.axis
+        if self.chain is not None and s.axis in AXES[:3]:
+            value = self._number(s.axis, self.chain)
         if self.cluster > 1 and s.axis in (AXES[0], RANK):
             value = f"{AXES[0]} {'%' if s.axis == RANK else '/'} {self.cluster}"
         self.lines.add(f"const i64 {name} = {'0' if value == RANK else value};")
+        self.write(s.body)
+
+    def _number(self, axis: str, chain: Chain) -> str:
+        """Return the number of a block along an axis, by when it began."""
+        if not self.ticket:
+            self.ticket = self.names.fresh("ticket")
+            states = self.expressions.buffers[chain.states].name
+            self.lines.add(f"const i64 {self.ticket} = chain_ticket({states});")
+        x, y, _ = (f"gridDim.{a}" for a in "xyz")
+        before = {AXES[0]: "", AXES[1]: f" / {x}", AXES[2]: f" / {x} / {y}"}[axis]
+        return f"{self.ticket}{before} % gridDim.{axis[-1]}" if self.several else self.ticket
+
+    def _chain(self, s: Chain) -> None:
+        x, t = self.expressions, c_type(s.var.dtype)
+        states, totals = (x.buffers[b].name for b in (s.states, s.totals))
+        start, value = x.data(s.start).text, x.data(s.value).text
+        args = f"{states}, {totals}, {self.ticket}, gridDim.x, {start}, {value}"
+        x.bind(s.var, Term(f"chain_{s.op}_{t}({args})"))
         self.write(s.body)
 
     def _loop(self, s: For, pragma: str = "") -> None:

@@ -23,6 +23,7 @@ from didyma.refimpl.ir.loop import (
     BlockRealize,
     BufferRealize,
     Call,
+    Chain,
     Compute,
     Const,
     Evaluate,
@@ -152,7 +153,7 @@ def _is_simple(s: Stmt) -> bool:
         case (
             For() | While() | If() | Atomic() | Allocate() | PlacementAllocate() | Free()
             | ExternalCall() | Call() | Barrier() | Assert() | Fold() | Yield() | BlockRealize()
-            | Evaluate() | Prefetch() | AttrStmt() | Exchange()
+            | Evaluate() | Prefetch() | AttrStmt() | Exchange() | Chain()
             | BufferRealize() | Compute() | ProducerRealize() | ExternalAllocate() | Return()
         ):  # fmt: skip
             return False

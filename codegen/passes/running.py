@@ -30,14 +30,15 @@ def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard
     before it is folded is cast in its blocks.  Axes of symbolic size are left alone, and so are
     Primitive functions, which fold at most once.
     """
-    long = (options or Options()).graph.long_run
-    functions = tuple(_function(f, long, heard) for f in m.functions)
+    options = options or Options()
+    long, waits = options.graph.long_run, options.device.waits
+    functions = tuple(_function(f, long, waits, heard) for f in m.functions)
     same = all(a is b for a, b in zip(functions, m.functions, strict=True))
     return m if same else replace(m, functions=functions)
 
 
-def _function(f: Function, long: int, heard: Heard) -> Function:
-    runs = [] if PRIMITIVE in f.attr else [n for n in f.nodes if _is_long(n, long)]
+def _function(f: Function, long: int, waits: bool, heard: Heard) -> Function:
+    runs = [] if PRIMITIVE in f.attr else [n for n in f.nodes if _is_long(n, long, waits)]
     if not runs:
         return f
     for n in runs:
@@ -47,7 +48,7 @@ def _function(f: Function, long: int, heard: Heard) -> Function:
     casts = {n.results[0]: n.args[0] for n in f.nodes if _is_cast_of_bytes(n, types)}
     nodes: list[Node] = []
     for n in f.nodes:
-        if _is_long(n, long):
+        if _is_long(n, long, waits):
             source = casts.get(n.args[0], n.args[0])
             nodes += _blocked(n, source, types, supply, long)
         else:
@@ -55,13 +56,15 @@ def _function(f: Function, long: int, heard: Heard) -> Function:
     return replace(f, nodes=tuple(nodes))
 
 
-def _is_long(n: Node, long: int) -> bool:
+def _is_long(n: Node, long: int, waits: bool) -> bool:
     if n.op not in _PARTS:
         return False
     axis = int(str(n.attr["axis"]))
     size = n.types[0].shape[axis]
     if not isinstance(size, int) or size < long:
         return False
+    if waits and all(d == 1 for d in n.types[0].shape[axis + 1 :]):
+        return False  # blocks of a kernel share the line
     others = (d for i, d in enumerate(n.types[0].shape) if i != axis)
     return math.prod(d if isinstance(d, int) else MANY for d in others) < MANY
 

@@ -13,7 +13,7 @@ from didyma.codegen.intrinsics import extended
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.target import PORTABLE
 
-_MEETS = ("__syncthreads", "shuffle_xor_", "cluster_barrier", "ldmatrix", "mma_")
+_MEETS = ("__syncthreads", "shuffle_xor_", "cluster_barrier", "chain_", "ldmatrix", "mma_")
 GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 
 # Patterns begin with plain text, which a search finds fast.

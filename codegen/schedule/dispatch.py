@@ -10,6 +10,7 @@ from didyma.codegen import plugins
 from didyma.codegen.options import Options
 from didyma.codegen.schedule.recipes import (
     apart,
+    chain,
     cluster,
     column,
     full,
@@ -39,12 +40,12 @@ from didyma.refimpl.ir.loop import PrimFunc
 CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "seek", "seek_wide", "fold",
     "reduce_row", "reduce_all", "reduce_column", "reduce_split", "matmul", "transpose", "rows",
-    "rows_cluster", "rows_once", "rows_sweep", "scan", "segments", "segments_wide",
+    "rows_cluster", "rows_once", "rows_sweep", "scan", "scan_chain", "segments", "segments_wide",
 )  # fmt: skip
 NESTS: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE, seek.RECIPE,
     marks.RECIPE, segments.RECIPE, split.RECIPE, column.RECIPE, row.RECIPE, full.RECIPE,
-    cluster.RECIPE, rows.RECIPE, scan.RECIPE, looped.RECIPE, serial.RECIPE,
+    cluster.RECIPE, rows.RECIPE, chain.RECIPE, scan.RECIPE, looped.RECIPE, serial.RECIPE,
 )  # fmt: skip
 RECIPES: tuple[Recipe, ...] = (*NESTS, sweep.RECIPE, apart.of(NESTS))
 

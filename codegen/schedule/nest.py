@@ -18,6 +18,7 @@ from didyma.refimpl.ir.loop import (
     Atomic,
     Block,
     Buffer,
+    Chain,
     Const,
     Expr,
     Fold,
@@ -180,6 +181,9 @@ class NestFacts:
         """Return the kernel with this body; it sees the ``flat`` parameters as one-dimensional."""
         flat = frozenset(flat)
         written = {s.buffer for s in self.statements if isinstance(s, (Store, Atomic))}
+        written |= {
+            b for s in self.statements if isinstance(s, Chain) for b in (s.states, s.totals)
+        }
         touched = written | {e.buffer for e in self.inside if isinstance(e, Load)}
         params = tuple(
             replace(b, shape=(dims.mul(*b.shape),)) if b.name in flat else b

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from didyma.codegen.schedule import lanes
 from didyma.codegen.schedule.folds import copied
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
+from didyma.codegen.schedule.nest import scan as scan_of
 from didyma.codegen.schedule.pointwise import moved
 from didyma.codegen.schedule.running import Running
 from didyma.codegen.schedule.scan_shape import Shape
@@ -29,6 +30,7 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Block,
     Buffer,
+    Chain,
     Exchange,
     Expr,
     For,
@@ -50,6 +52,41 @@ Values: TypeAlias = Sequence[Expr]
 Then: TypeAlias = Callable[[Values, Values], Stmt]
 Combined: TypeAlias = Callable[[Sequence[Values], Values], Stmt]
 Finished: TypeAlias = Callable[[Values, Sequence[Values], Values], Stmt]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What blocks that share a line hand on by: their states, and what they come to."""
+
+    states: Buffer
+    totals: Buffer
+
+
+def chained(facts: NestFacts, run: Running, shape: Shape, links: Links) -> PrimFunc:
+    """Schedule a running fold in blocks along each line, which wait for those before them.
+
+    Each element is read once, and written once (D. Merrill and M. Garland, 2016).
+    """
+    fresh = facts.names.fresh
+    block, group, lane, line = (Var(fresh(n)) for n in ("bx", "group", "lane", "line"))
+    writer = _Scan(facts, run, shape, group, lane, Var(fresh("part")), [], links)
+    body = substitute(writer.round(block, []), {group.name: ix.ZERO})
+    extents = [run.nest.extents[n] for n in run.others]
+    at = ix.unflatten(line, extents) if ix.mul(*extents) != ix.ONE else [ix.ZERO] * len(extents)
+    body = let_all(dict(zip((run.nest.index[n] for n in run.others), at, strict=True)), body)
+    body = bound(lane, ix.index(shape.lanes), "threadIdx.x", body)
+    for b in writer.tiles:
+        body = Allocate(b, body)
+    body = bound(block, ix.ceildiv(writer.vectors, ix.index(writer.capacity)), "blockIdx.x", body)
+    lines = ix.mul(*extents)
+    body = bound(line, lines, "blockIdx.y", body) if lines != ix.ONE else body
+    func = facts.func
+    more = (links.states, links.totals)
+    names = tuple(b.name for b in more)
+    func = replace(func, params=(*func.params, *more), outputs=(*func.outputs, *names))
+    statements, inside = scan_of(body)
+    known = replace(facts, func=func, statements=tuple(statements), inside=tuple(inside))
+    return known.kernel(body, "scan_chain", shape.wide)
 
 
 def scheduled(facts: NestFacts, run: Running, shape: Shape) -> PrimFunc:
@@ -98,6 +135,7 @@ class _Scan:
     lane: Var
     column: Var  # the vector of lines, if there are several
     exists: list[Expr]
+    links: Links | None = None
     tiles: list[Buffer] = field(default_factory=list[Buffer])
 
     @property
@@ -125,10 +163,14 @@ class _Scan:
         assert part is not None
         return part
 
+    @property
+    def capacity(self) -> int:
+        """The vectors that the threads of a line take in a round."""
+        return self.shape.lanes * self.shape.turns
+
     def rounds(self) -> Stmt:
         """Return the rounds of a thread, with what they carry along."""
-        capacity = ix.index(self.shape.lanes * self.shape.turns)
-        rounds = ix.ceildiv(self.vectors, capacity)
+        rounds = ix.ceildiv(self.vectors, ix.index(self.capacity))
         if rounds == ix.ONE:
             return self.round(ix.ZERO, [])
         turn = Var(self.facts.names.fresh("turn"))
@@ -144,11 +186,14 @@ class _Scan:
         sums, inner = self._inner(held)
 
         def finished(before: Values, firsts: Sequence[Values], total: Values) -> Stmt:
-            bases = self._bases(carries, before, firsts)
-            return self._finish(sums, places, bases, carries, total)
+            def finish(carried: Values) -> Stmt:
+                bases = self._bases(carried, before, firsts)
+                return self._finish(sums, places, bases, carries, total)
+
+            return finish(_scalars(carries)) if self.links is None else self._linked(total, finish)
 
         total = [Load(sums[-1].name, (ix.index(n),), self.dtype) for n in range(self.beside)]
-        combined = partial(self._warps, turn, bool(carries), finished)
+        combined = partial(self._warps, turn if carries else None, finished)
         if self.shape.across:
             body = self._exchange(total, lambda p, q: combined([p], q))
         else:
@@ -192,7 +237,7 @@ class _Scan:
             )
             table = {along: at} if shape.across else {part: at}
             body = let_all(table, substitute(body, {run.along.name: along}))
-        inside = tail(here, self.vectors, self.shape.lanes * self.shape.turns)
+        inside = tail(here, self.vectors, self.capacity)
         body = guarded([*self.exists, *inside], body)
         if isinstance(body, If) and empty is not None:
             indices = map(ix.index, range(shape.width))
@@ -288,15 +333,16 @@ class _Scan:
         return self._bound("total", mine, lambda q: level(0, [self.run.start] * len(q), q))
 
     def _warps(
-        self, turn: Expr, again: bool, then: Finished, firsts: Sequence[Values], total: Values
+        self, turn: Expr | None, then: Finished, firsts: Sequence[Values], total: Values
     ) -> Stmt:
-        """Combine what the warps of a line have, in a buffer that they share."""
+        """Combine what the warps of a line have, in a buffer that they share, in each ``turn``."""
         if self.parts == 1:
             return then([self.run.start] * len(total), firsts, total)
-        shape = (2 if again else 1, self.parts, self.shape.groups, len(total))
+        again = turn is not None or self.links is not None
+        shape = (1 if turn is None else 2, self.parts, self.shape.groups, len(total))
         tile = Buffer(self.facts.names.fresh("total_tile"), self.dtype, shape, Scope.SHARED)
         self.tiles.append(tile)
-        slot = ix.mod(turn, ix.index(2)) if again else ix.ZERO
+        slot = ix.ZERO if turn is None else ix.mod(turn, ix.index(2))
         warp, near = ix.floordiv(self.lane, ix.index(self.near)), ix.index(self.near)
         first = [] if self.near == 1 else [ix.compare("eq", ix.mod(self.lane, near), ix.ZERO)]
         shared = tuple(
@@ -322,11 +368,20 @@ class _Scan:
         body = Block((*starts, share, Barrier(), loop, *_items(rest)))
         return _allocated((*before, *whole), body)
 
+    # Other blocks
+
+    def _linked(self, total: Values, then: Callable[[Values], Stmt]) -> Stmt:
+        """Wait for what the blocks before come to, of the only line."""
+        assert self.links is not None
+        op, (value,) = self.run.fold.op, total
+        assert op == "add" or op == "mul"
+        carry, names = Var(self.facts.names.fresh("carry"), self.dtype), self.links
+        rest = then([carry])
+        return Chain(carry, op, self.run.start, value, names.states.name, names.totals.name, rest)
+
     # The end
 
-    def _bases(
-        self, carries: Sequence[Buffer], before: Values, firsts: Sequence[Values]
-    ) -> list[Values]:
+    def _bases(self, carries: Values, before: Values, firsts: Sequence[Values]) -> list[Values]:
         """Return what comes before each segment."""
         start = self.run.start
 
@@ -334,7 +389,7 @@ class _Scan:
             real = [x for x in parts if x != start]
             return reduce(self._joined, real) if real else start
 
-        carried = _scalars(carries) or [start] * len(before)
+        carried = carries or [start] * len(before)
         return [[joined(x) for x in zip(carried, before, f, strict=True)] for f in firsts]
 
     def _finish(

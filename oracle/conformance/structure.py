@@ -29,6 +29,7 @@ def cases() -> Iterator[LaunchCase]:
     yield from _atomics()
     yield from _shuffles()
     yield from _clusters()
+    yield from _chains()
     yield from _wide()
     yield from _quotients()
     yield _local()
@@ -306,6 +307,33 @@ def _clusters() -> Iterator[LaunchCase]:
         buffers = [(n, a, index(32)) for n, a in (("x", x), ("y", np.zeros_like(x)))]
         grid = (_ONE, _ONE, _ONE)
         yield _case(f"clusters {dtype}", body, buffers, {"y": x[::-1]}, {}, grid, (32, 1, 1))
+
+
+def _chains() -> Iterator[LaunchCase]:
+    """Blocks of two lines that fold what those before them give, with bits that order decides."""
+    blocks = 2 * 300
+    for dtype, (op, fold) in product(
+        (DType.F64, DType.F32, *INTS), (("add", np.add), ("mul", np.multiply))
+    ):
+        t = c(dtype)
+        body = f"""\
+  const i64 i = chain_ticket(states);
+  const {t} before = chain_{op}_{t}(states, totals, i, gridDim.x, x[600], x[i]);
+  y[i * 64 + threadIdx.x] = before;
+"""
+        number = np.arange(blocks + 1)
+        x = 1 + (number % 7) / 1e3 * (-1) ** number if dtype.is_float else 1 + number % 7 * 2
+        x = x.astype(dtype.numpy)
+        lines = np.insert(x[:blocks].reshape(2, 300), 0, x[blocks], axis=1)
+        known = fold.accumulate(lines, axis=1, dtype=x.dtype)
+        totals = np.stack([lines[:, 1:], known[:, 1:]], axis=-1).reshape(-1)
+        states = np.insert(np.full(blocks, 2, np.int32), 0, blocks)
+        y = np.repeat(known[:, :-1].reshape(-1), 64)
+        outputs = {"states": states, "totals": totals, "y": y}
+        buffers = [(n, np.zeros_like(a), index(a.size)) for n, a in outputs.items()]
+        buffers = [("x", x, index(x.size)), *buffers]
+        grid = (index(300), index(2), _ONE)
+        yield _case(f"chains {op} {dtype}", body, buffers, outputs, {}, grid, (64, 1, 1))
 
 
 def _wide() -> Iterator[LaunchCase]:

@@ -14,6 +14,7 @@ from didyma.refimpl.ir.loop import (
     Atomic,
     Buffer,
     Call,
+    Chain,
     Const,
     Exchange,
     Expr,
@@ -82,6 +83,10 @@ class _Walk:
                 self.bind(var.name, varies[0])
             case Exchange(var):
                 self.bind(var.name, True)
+            case Chain(var, _, _, _, states, totals):
+                self.bind(var.name, True)
+                self.whole(states)
+                self.whole(totals)
             case Store(buffer):
                 self.touch(buffer, depth, any(varies[:-1]))
             case Atomic(_, buffer) | Free(buffer):

@@ -36,6 +36,7 @@ from didyma.refimpl.ir.loop import (
     BlockRealize,
     BufferRealize,
     Call,
+    Chain,
     Compute,
     Evaluate,
     Exchange,
@@ -128,6 +129,8 @@ def compile_stmt(s: Stmt, place: Site) -> Run:
             return together.barrier(site, s)
         case Exchange(_, _, _, body):
             return together.exchange(site, s, partial(compile_stmt, body))
+        case Chain():
+            return together.chain(site, s, partial(compile_stmt, s.body))
         case Assert():
             return _assert(site, s)
         case Evaluate(value):
@@ -267,6 +270,8 @@ def _writes(s: Stmt, functions: Mapping[str, PrimFunc]) -> Iterator[str]:
                 yield below.buffer
             case PlacementAllocate():
                 yield below.over
+            case Chain():
+                yield from (below.states, below.totals)
             case ExternalCall(_, outputs):
                 yield from outputs
             case Call(callee, args):

@@ -27,7 +27,7 @@ def declared(s: ir.Stmt) -> Iterator[str]:
     """Yield the names of variables and buffers that a statement and its substatements declare."""
     for below in stmts(s):
         match below:
-            case ir.For(var) | ir.Let(var) | ir.Exchange(var):
+            case ir.For(var) | ir.Let(var) | ir.Exchange(var) | ir.Chain(var):
                 yield var.name
             case ir.Allocate(b) | ir.PlacementAllocate(b):
                 yield b.name
@@ -125,6 +125,10 @@ class Inliner:
             case ir.Exchange(var, value, mask, body):
                 given = self.expr(value)
                 return ir.Exchange(self.variable(var), given, mask, self.stmt(body))
+            case ir.Chain(var, op, start, value, states, totals, body):
+                first, given = self.expr(start), self.expr(value)
+                by = names[states], names[totals]
+                return ir.Chain(self.variable(var), op, first, given, *by, self.stmt(body))
             case ir.Store() | ir.Atomic():
                 index = tuple(map(self.expr, s.index))
                 return replace(s, buffer=names[s.buffer], index=index, value=self.expr(s.value))

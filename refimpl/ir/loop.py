@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from didyma.refimpl.ir.buffer import Buffer as Buffer
+from didyma.refimpl.ir.buffer import Scope as Scope
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import Attr, Attrs
 from didyma.refimpl.ir.scalar import ATOMIC_OPS as ATOMIC_OPS
 from didyma.refimpl.ir.scalar import BINARY_OPS as BINARY_OPS
 from didyma.refimpl.ir.scalar import BITCASTS as BITCASTS
+from didyma.refimpl.ir.scalar import CHAIN_OPS as CHAIN_OPS
 from didyma.refimpl.ir.scalar import COMPARE_OPS as COMPARE_OPS
 from didyma.refimpl.ir.scalar import FREE as FREE
 from didyma.refimpl.ir.scalar import INDEX as INDEX
@@ -30,6 +33,7 @@ from didyma.refimpl.ir.scalar import Binary as Binary
 from didyma.refimpl.ir.scalar import BinaryOp as BinaryOp
 from didyma.refimpl.ir.scalar import Broadcast as Broadcast
 from didyma.refimpl.ir.scalar import Cast as Cast
+from didyma.refimpl.ir.scalar import ChainOp as ChainOp
 from didyma.refimpl.ir.scalar import Compare as Compare
 from didyma.refimpl.ir.scalar import CompareOp as CompareOp
 from didyma.refimpl.ir.scalar import Const as Const
@@ -42,30 +46,7 @@ from didyma.refimpl.ir.scalar import Select as Select
 from didyma.refimpl.ir.scalar import Unary as Unary
 from didyma.refimpl.ir.scalar import UnaryOp as UnaryOp
 from didyma.refimpl.ir.scalar import Var as Var
-from didyma.refimpl.ir.types import DType, Shape
-
-
-class Scope(StrEnum):
-    """Where a buffer lives: device memory, shared memory of a block, registers of one thread.
-
-    A ``cluster`` buffer lies in the shared memory of several blocks: its first index is the rank,
-    in the cluster, of the block that has the element.
-    """
-
-    GLOBAL = "global"
-    CLUSTER = "cluster"
-    SHARED = "shared"
-    LOCAL = "local"
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A named row-major array; shapes of buffers outside of device memory are ints."""
-
-    name: str
-    dtype: DType
-    shape: Shape
-    scope: Scope = Scope.GLOBAL
+from didyma.refimpl.ir.types import DType
 
 
 class LoopKind(StrEnum):
@@ -396,6 +377,30 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
+class Chain:
+    """The statement ``body``, in which ``var`` is what the blocks before this one come to.
+
+    It is ``start`` in the first block along ``blockIdx.x``, and ``op`` of what the block before it
+    has and gives in each other: always folded from the first on, whichever block runs when.  The
+    first thread of a block gives ``value``.  A block waits for those before it, so blocks have the
+    numbers in which they begin.
+
+    ``states`` and ``totals`` are parameters that the function writes, and nothing else touches.
+    ``states`` begins as zeros: it counts the blocks that have begun, and has 2 for each that knows
+    what it comes to.  ``totals`` has two elements a block: what it gives, and what all come to up
+    to it.
+    """
+
+    var: Var
+    op: ChainOp
+    start: Expr
+    value: Expr
+    states: str
+    totals: str
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
 class Assert:
     """An assertion: ``cond`` holds, or the program stops with ``message``."""
 
@@ -441,7 +446,7 @@ Stmt: TypeAlias = (
     Block | For | While | If | Fold | Yield | BlockRealize | Let | Store | Atomic | Allocate
     | BufferRealize | Compute | ProducerRealize
     | PlacementAllocate | Free | ExternalCall | Call | Barrier | Assert | Evaluate | Prefetch
-    | AttrStmt | Exchange | ExternalAllocate | Return
+    | AttrStmt | Exchange | Chain | ExternalAllocate | Return
 )  # fmt: skip
 
 

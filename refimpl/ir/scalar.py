@@ -27,11 +27,13 @@ BinaryOp: TypeAlias = Literal[
 CompareOp: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 UnaryOp: TypeAlias = Literal["neg", "not", "abs"]  # not: bool: logical; ints: bitwise
 AtomicOp: TypeAlias = Literal["add", "mul", "min", "max"]
+ChainOp: TypeAlias = Literal["add", "mul"]
 
 BINARY_OPS: tuple[BinaryOp, ...] = get_args(BinaryOp)
 COMPARE_OPS: tuple[CompareOp, ...] = get_args(CompareOp)
 UNARY_OPS: tuple[UnaryOp, ...] = get_args(UnaryOp)
 ATOMIC_OPS: tuple[AtomicOp, ...] = get_args(AtomicOp)
+CHAIN_OPS: tuple[ChainOp, ...] = get_args(ChainOp)
 # Operations whose terms may come in any order, but for rounding.
 FREE: tuple[BinaryOp, ...] = ("add", "mul", "min", "max", "and", "or")
 

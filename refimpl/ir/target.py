@@ -23,6 +23,7 @@ class Target:
     what a kernel is given starts at a multiple of it.  Arenas of at most ``stack`` bytes may be
     kept off the heap.  ``atomics`` are the dtypes that atomic updates take.  ``cluster`` blocks
     may share memory, and ``processors`` multiprocessors run blocks at once; 0 if nothing is known.
+    ``waits`` says that a block may wait for blocks that began before it, which go on meanwhile.
     ``families`` are the intrinsics beyond scalar ones: ``cp_async``, ``mma``, ``wgmma``, ``tma``,
     ``mbarrier``.
 
@@ -47,6 +48,7 @@ class Target:
     cluster: int
     processors: int
     families: tuple[str, ...]
+    waits: bool = False
     block: tuple[int, int, int] = (1024, 1024, 64)
     grid: tuple[int, int, int] = ((1 << 31) - 1, (1 << 16) - 1, (1 << 16) - 1)
     order: tuple[str, ...] = (
@@ -90,7 +92,7 @@ class Target:
         )
 
 
-_AT_LEAST = ("threads", "shared", "dynamic", "registers", "stack", "cluster")
+_AT_LEAST = ("threads", "shared", "dynamic", "registers", "stack", "cluster", "waits")
 
 PORTABLE = Target(
     name="portable",
@@ -134,6 +136,7 @@ SM_90A = replace(
     cluster=8,
     processors=132,
     families=("cp_async", "mma", "wgmma", "tma", "mbarrier"),
+    waits=True,
 )
 
 TARGETS: Mapping[str, Target] = MappingProxyType(

@@ -21,6 +21,7 @@ from didyma.refimpl.ir.loop import (
     BufferRealize,
     Call,
     Cast,
+    Chain,
     Combiner,
     Compare,
     Compute,
@@ -135,6 +136,8 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
             return (s.extent,)
         case Let() | Exchange():
             return (s.value,)
+        case Chain():
+            return (s.start, s.value)
         case If() | While() | Assert():
             return (s.cond,)
         case Evaluate() | Return():
@@ -166,6 +169,8 @@ def stmt_children(s: Stmt) -> tuple[Stmt, ...]:
         case Block():
             return s.body
         case For() | Let() | Allocate() | While() | PlacementAllocate() | AttrStmt() | Exchange():
+            return (s.body,)
+        case Chain():
             return (s.body,)
         case If():
             return (s.then,) if s.other is None else (s.then, s.other)
@@ -221,6 +226,8 @@ def map_stmt(s: Stmt, on_expr: ExprFn, on_stmt: StmtFn) -> Stmt:
             return Let(var, on_expr(value), on_stmt(body))
         case Exchange(var, value, mask, body):
             return Exchange(var, on_expr(value), mask, on_stmt(body))
+        case Chain(var, op, start, value, states, totals, body):
+            return Chain(var, op, on_expr(start), on_expr(value), states, totals, on_stmt(body))
         case Store(buffer, index, value):
             return Store(buffer, tuple(on_expr(i) for i in index), on_expr(value))
         case Atomic(op, buffer, index, value):

@@ -67,7 +67,7 @@ class Calls:
                     self._unfit(s, "a barrier")
                 case ir.ExternalCall() | ir.ExternalAllocate():
                     self._unfit(s, "an external call")
-                case ir.Exchange():
+                case ir.Exchange() | ir.Chain():
                     self._unfit(s, "an exchange")
                 case ir.For(kind=ir.LoopKind.BOUND):
                     self._unfit(s, "a bound loop")

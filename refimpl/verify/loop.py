@@ -50,7 +50,7 @@ from didyma.refimpl.verify.sizes import Sizes
 from didyma.refimpl.verify.vectors import verify_store
 
 _CONSTANT = (ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
-_ALONE = ir.Barrier | ir.Exchange | ir.Call | ir.Free | ir.PlacementAllocate
+_ALONE = ir.Barrier | ir.Exchange | ir.Chain | ir.Call | ir.Free | ir.PlacementAllocate
 _NO_ATOMICS = (ir.Scope.LOCAL, ir.Scope.CLUSTER)
 _AT_ONCE = (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED)
 
@@ -129,7 +129,7 @@ class _Verifier:
         if not 1 <= threads <= self.target.threads:
             want = f"1 to {self.target.threads}"
             raise self.broken("L-threads", "block", f"{threads} threads", want)
-        verify_partners(self.scalars, f.body, threads)
+        verify_partners(self.scalars, f.body, threads, self.target.warp)
         in_block = any(_is_thread(axis) or axis == ir.RANK for axis in self.bound)
         if self.shared > (self.target.shared if in_block else 0):
             got = f"{self.shared} bytes for {threads if in_block else 0} threads"
@@ -227,7 +227,7 @@ class _Verifier:
                 self.clusters.barrier(s, self.divergent or self.uneven)
             case ir.Barrier():
                 self._barrier("barrier")
-            case ir.Exchange():
+            case ir.Exchange() | ir.Chain():
                 self._barrier(s)
                 verify_value(self.scalars, s, self.target)
                 self.per_thread.add(s.var.name)

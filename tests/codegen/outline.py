@@ -20,6 +20,7 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Buffer,
     Call,
+    Chain,
     Const,
     Exchange,
     Expr,
@@ -141,7 +142,7 @@ def _may_move(p: Place) -> bool:
     inside = set(declared(p.stmt))
     for s in stmts(p.stmt):
         match s:
-            case Barrier() | Exchange() | ExternalCall() | For(kind=LoopKind.BOUND):
+            case Barrier() | Exchange() | Chain() | ExternalCall() | For(kind=LoopKind.BOUND):
                 return False
             case Allocate(b) | PlacementAllocate(b) if b.scope is Scope.SHARED:
                 return False

@@ -1,8 +1,8 @@
 """The meaning of kernel text on each target: types and intrinsics, cut down to what a text uses.
 
-The definitions are C in ``common.c``, ``host.c`` and ``cuda.c``, and of intrinsics that only some
-targets have in ``host_families.c`` and ``cuda_families.c``; their notation is explained at the head
-of ``common.c``.  ``driver.c`` runs a grid on the host.
+The definitions are C in ``common.c``, ``host.c``, ``cuda.c`` and ``cuda_chain.c``, and of
+intrinsics that only some targets have in ``host_families.c`` and ``cuda_families.c``; their
+notation is explained at the head of ``common.c``.  ``driver.c`` runs a grid on the host.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _HEAD: dict[Target, str] = {
     "host": "#define FN static inline\n" + _TYPES,
     "cuda": "#define FN __device__ static __forceinline__\n" + _TYPES,
 }
+
+_FILES: dict[Target, tuple[str, ...]] = {"host": ("host.c",), "cuda": ("cuda.c", "cuda_chain.c")}
 
 _SIGNED = ("i8", "i16", "i32", "i64")
 _UNSIGNED = ("u8", "u16", "u32", "u64")
@@ -101,7 +103,7 @@ def load(target: Target) -> Prelude:
     """Read the definitions of a target."""
     folder = files("didyma.codegen.emit.prelude")
     definitions: dict[str, str] = {}
-    for file in (f"{target}.c", f"{target}_families.c", "common.c"):
+    for file in (*_FILES[target], f"{target}_families.c", "common.c"):
         for name, definition in _definitions((folder / file).read_text(encoding="utf-8")):
             assert name not in definitions, f"{name} is defined twice for {target}"
             definitions[name] = definition

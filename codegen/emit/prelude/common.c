@@ -19,6 +19,15 @@ FN T max_T(T a, T b) { return a < b ? b : a; }
 
 FN T shl_T(T a, T b) { return (U)b < BITS ? (T)((U)a << b) : (T)0; }
 
+#define add__T(a, b) add_T((a), (b))
+
+#define mul__T(a, b) mul_T((a), (b))
+
+//: T in floats
+#define add__T(a, b) ((a) + (b))
+
+#define mul__T(a, b) ((a) * (b))
+
 //: T in signed
 FN T abs_T(T a) { return a < 0 ? neg_T(a) : a; }
 

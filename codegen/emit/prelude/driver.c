@@ -201,6 +201,17 @@ static void rows__(void *to, const void *row, u32 n, u32 turned, u32 line) {
   meet__(line);
 }
 
+static u32 leads__(void) { return current__ == 0; }
+
+/* What the first thread of a block gives, to all of them. */
+static u64 handed__(u64 v, u32 line) {
+  if (current__ == 0) given__[0] = v;
+  sync__(line);
+  v = given__[0];
+  sync__(line); /* all have taken */
+  return v;
+}
+
 /* One block; 0 if it faulted. */
 static int fibers__(Launch__ *l, u32 threads) {
   u32 i, k, ended, first;

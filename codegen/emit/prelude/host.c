@@ -247,3 +247,32 @@ FN void atomic_mul_T(T *p, T v) { *p = *p * v; }
 FN void atomic_min_T(T *p, T v) { *p = min_T(*p, v); }
 
 FN void atomic_max_T(T *p, T v) { *p = max_T(*p, v); }
+
+/* Blocks run one after another, whatever their order, so that each finds what those before it come
+ * to.  The first thread of a block looks, and hands what it finds to the others. */
+
+//: T in ints floats
+FN T chain_add__T(i32 *states, T *totals, i64 n, i64 blocks, T start, T value) {
+  T before = n % blocks ? totals[2 * n - 1] : start;
+  totals[2 * n] = value;
+  totals[2 * n + 1] = add__T(before, value);
+  states[n + 1] = 2;
+  return before;
+}
+
+FN T chain_mul__T(i32 *states, T *totals, i64 n, i64 blocks, T start, T value) {
+  T before = n % blocks ? totals[2 * n - 1] : start;
+  totals[2 * n] = value;
+  totals[2 * n + 1] = mul__T(before, value);
+  states[n + 1] = 2;
+  return before;
+}
+
+#define chain_add_T(s, t, n, blocks, start, v) \
+  part__T(handed__(leads__() ? whole__T(chain_add__T((s), (t), (n), (blocks), (start), (v))) : 0, __LINE__))
+
+#define chain_mul_T(s, t, n, blocks, start, v) \
+  part__T(handed__(leads__() ? whole__T(chain_mul__T((s), (t), (n), (blocks), (start), (v))) : 0, __LINE__))
+
+//:
+#define chain_ticket(states) ((i64)handed__(leads__() ? (u64)(*(states))++ : 0, __LINE__))

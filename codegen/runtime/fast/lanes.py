@@ -83,6 +83,8 @@ def cut(function: c.FuncDef, block: tuple[int, int, int]) -> Cut:
         raise UnsuitedError("its copies are those of threads")
     if any(name.startswith("cluster_") for name in called):
         raise UnsuitedError("it shares memory with other blocks")
+    if any(name.startswith("chain_") for name in called):
+        raise UnsuitedError("its blocks wait for others")
     barriers = _meets(function)
     params = function.decl.type.args.params
     pointers = {p.name for p in params if isinstance(p.type, c.PtrDecl)}

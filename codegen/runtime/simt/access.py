@@ -107,7 +107,7 @@ def _reach(
     return at, who, report
 
 
-def _count(
+def account(
     r: Run, a: LaneArray, at: Lanes, *, read: int = 0, written: int = 0, first: bool = True
 ) -> None:
     """Count accesses of some elements, each read and written so many times.
@@ -133,7 +133,7 @@ def load(
     at, who, report = _reach(r, a, index, m, line, rank)
     _begun(r, rank, report)
     a.check_read(at, r.warps, who, report)
-    _count(r, a, at, read=1, first=first)
+    account(r, a, at, read=1, first=first)
     elements = a.read(at)
     if who.size == r.warps.size:
         return elements
@@ -155,7 +155,7 @@ def store(
     at, who, report = _reach(r, a, index, m, line, rank)
     _begun(r, rank, report)
     a.check_write(at, r.warps, who, report)
-    _count(r, a, at, written=1, first=first)
+    account(r, a, at, written=1, first=first)
     a.write(at, r.lanes(v)[who])
 
 
@@ -196,7 +196,7 @@ def copy(
         return
     source.check_read(*_seen(here, r), report)
     to.check_write(*_seen(there, r), report)
-    _count(r, source, here[0], read=1, first=False)
+    account(r, source, here[0], read=1, first=False)
     if r.traffic is not None:
         r.traffic.accesses[r.kernel, source.name] += int((given > 0).sum())
     values = source.read(here[0])
@@ -224,7 +224,7 @@ def atomic(r: Run, op: AtomicOp, a: LaneArray, index: Value, v: Value, m: Mask, 
     if a.written is not None and not a.written[at].all():
         report("uninitialised", f"{a.kind} {a.name} is updated", int((~a.written[at]).sum()))
     a.check_write(at, r.warps, who, report, atomic=True)
-    _count(r, a, at, read=1, written=1)
+    account(r, a, at, read=1, written=1)
     given = r.lanes(v)[who]
     if a.payloads is None:
         _update(op, a.data, at, given.astype(a.data.dtype))
@@ -260,7 +260,7 @@ def meeting(r: Run, m: Mask, line: int) -> None:
     """Let whole clusters pass; one of which only some threads arrive is a fault."""
     w = r.warps
     every = np.ones(w.size, np.bool_) if m is None else m
-    w.meet(_arrived(r, every, "barrier of a cluster", line, w.cluster))
+    w.meet(arrived(r, every, "barrier of a cluster", line, w.cluster))
 
 
 def barrier(r: Run, m: Mask, line: int) -> None:
@@ -268,13 +268,13 @@ def barrier(r: Run, m: Mask, line: int) -> None:
     if m is None:
         r.warps.epoch += 1
         return
-    r.warps.epoch[_arrived(r, m, "barrier", line)] += 1
+    r.warps.epoch[arrived(r, m, "barrier", line)] += 1
 
 
 def exchange(r: Run, v: Value, mask: int, m: Mask, line: int) -> Value:
     """Give each thread what another of its warp gives, of whole blocks; a fault as of a barrier."""
     if m is not None:
-        _arrived(r, m, "exchange", line)
+        arrived(r, m, "exchange", line)
     threads = r.warps.threads
     own = np.arange(r.warps.size) % threads
     partner = own ^ mask
@@ -287,15 +287,15 @@ def exchange(r: Run, v: Value, mask: int, m: Mask, line: int) -> Value:
     return r.lanes(v)[np.arange(r.warps.size) - own + np.where(lost, own, partner)]
 
 
-def _arrived(
+def arrived(
     r: Run, m: NDArray[np.bool_], where: str, line: int, cluster: int = 1
 ) -> NDArray[np.bool_]:
     """Return which blocks arrive; report those, or clusters of them, of which only a part does."""
     threads = r.warps.threads * cluster
-    arrived = m.reshape(r.warps.blocks // cluster, threads).sum(1)
-    partly = (arrived != 0) & (arrived != threads)
+    here = m.reshape(r.warps.blocks // cluster, threads).sum(1)
+    partly = (here != 0) & (here != threads)
     if partly.any():
-        n = int(arrived[partly][0])
+        n = int(here[partly][0])
         detail = f"{n} of {threads} threads of a {'block' if cluster == 1 else 'cluster'}"
         r.report("barrier-divergence", f"{detail} reach the {where}", int(partly.sum()), line)
-    return np.repeat(arrived > 0, cluster)
+    return np.repeat(here > 0, cluster)

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import TABLE, VECTORS, components
-from didyma.codegen.runtime.simt import access, matrices
+from didyma.codegen.runtime.simt import access, chain, matrices
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.values import Arithmetic
 from didyma.refimpl.ir.fragments import PRODUCTS
@@ -42,6 +42,10 @@ def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval
         return lambda r, m: access.meeting(r, m, line)
     if stem == "cluster":
         return _elsewhere(t, args, line)
+    if stem == "chain":
+        count = 1 if name == chain.TICKET else 2
+        arrays = [t.address(a)[0] for a in args[:count]]
+        return chain.compiled(name, t.arithmetic, arrays, [t.expr(a) for a in args[count:]], line)
     if stem == "atomic":
         return _atomic(t, _ATOMICS[name.split("_")[1]], args, line)
     if stem == "shuffle":

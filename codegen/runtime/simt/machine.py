@@ -14,7 +14,7 @@ from didyma.codegen.runtime.simt import access, calls
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.calls import Eval
 from didyma.codegen.runtime.simt.memory import LaneArray
-from didyma.codegen.runtime.simt.values import Arithmetic, promote, truth
+from didyma.codegen.runtime.simt.values import Arithmetic, is_int, promote, truth
 
 Exec: TypeAlias = Callable[[Run, Mask], None]
 
@@ -34,19 +34,6 @@ class UnsupportedSyntaxError(Exception):
 
 def _line(n: c.Node) -> int:
     return int(getattr(n.coord, "line", 0) or 0)
-
-
-def _is_int(n: c.Node) -> bool:
-    """Return whether an expression is an int literal in decimal, or a choice of such."""
-    match n:
-        case c.Constant():
-            return n.type == "int" and n.value.isdecimal()
-        case c.UnaryOp():
-            return n.op == "-" and _is_int(n.expr)
-        case c.TernaryOp():
-            return _is_int(n.iftrue) and _is_int(n.iffalse)
-        case _:
-            return False
 
 
 def _split(r: Run, m: Mask, cond: Value) -> tuple[Mask, bool, Mask, bool]:
@@ -205,7 +192,7 @@ class Translator:
     def _side(self, n: c.Node, beside: c.Node) -> Eval:
         """Compile one side of a choice; an int literal beside what may be wider is 64 bits wide."""
         value = self.expr(n)
-        if not _is_int(n) or _is_int(beside):
+        if not is_int(n) or is_int(beside):
             return value
         return lambda r, m: np.asarray(value(r, m)).astype(np.int64)[()]
 

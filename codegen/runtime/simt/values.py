@@ -152,3 +152,16 @@ def literal(n: c.Constant) -> Value:
     if unsigned:
         return np.uint64(number) if long or number >= 2**32 else np.uint32(number)
     return np.int64(number) if long or number >= 2**31 else np.int32(number)
+
+
+def is_int(n: c.Node) -> bool:
+    """Return whether an expression is an int literal in decimal, or a choice of such."""
+    match n:
+        case c.Constant():
+            return n.type == "int" and n.value.isdecimal()
+        case c.UnaryOp():
+            return n.op == "-" and is_int(n.expr)
+        case c.TernaryOp():
+            return is_int(n.iftrue) and is_int(n.iffalse)
+        case _:
+            return False

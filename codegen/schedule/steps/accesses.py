@@ -12,6 +12,7 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Buffer,
     Call,
+    Chain,
     Exchange,
     Expr,
     ExternalAllocate,
@@ -156,6 +157,11 @@ class _Collector:
                 self.bind(var, value)
             case Exchange(var):
                 self.opaque.add(var.name)
+            case Chain(var, _, _, _, states, totals):
+                self.opaque.add(var.name)
+                for name in (states, totals):
+                    self.add(name, None, s, loops, guards, False)
+                    self.add(name, None, s, loops, guards, True)
             case Allocate(b) | PlacementAllocate(b):
                 self.buffers[b.name] = b
                 self.owners[b.name] = tuple(x.var.name for x in loops)

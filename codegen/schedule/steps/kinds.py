@@ -17,6 +17,7 @@ from didyma.refimpl.ir.loop import (
     Allocate,
     Barrier,
     Block,
+    Chain,
     Const,
     Exchange,
     ExternalAllocate,
@@ -110,7 +111,7 @@ def may_change(f: PrimFunc, name: str) -> For:
 
 def independent(f: PrimFunc, loop: For, step: str, unchecked: bool) -> None:
     """Check that the iterations of a loop may run at once; ``dependence``, ``bad-step``."""
-    if any(isinstance(s, Barrier | Exchange) for s in stmts(loop.body)):
+    if any(isinstance(s, Barrier | Chain | Exchange) for s in stmts(loop.body)):
         raise wrong(f, f"a barrier or exchange in {loop.var.name}", "a loop without those")
     if loop.kind in AT_ONCE or unchecked:
         return

@@ -13,6 +13,7 @@ from didyma.codegen.schedule.steps.split import split, wrong
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import (
     Barrier,
+    Chain,
     Exchange,
     Expr,
     For,
@@ -122,7 +123,7 @@ def movable(f: PrimFunc, chain: Sequence[For], wrappers: Sequence[If | Let]) -> 
                 f, f"`{show_line(w)}` between the loops, which reads {min(clash)}",
                 "nothing between them that reads what the nest writes",
             )  # fmt: skip
-    if any(isinstance(s, Barrier | Exchange) for s in stmts(chain[-1].body)):
+    if any(isinstance(s, Barrier | Chain | Exchange) for s in stmts(chain[-1].body)):
         raise wrong(f, "a barrier or exchange in the nest", "a nest without those")
 
 

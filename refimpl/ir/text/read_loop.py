@@ -17,6 +17,7 @@ MAX_SCOPES = 400  # of bindings without braces that reign at one place
 _FUNCTIONS = ("kernel", "primfunc")
 _SCOPES = {str(s): s for s in ir.Scope}
 _ATOMICS: dict[str, ir.AtomicOp] = {str(op): op for op in ir.ATOMIC_OPS}
+_CHAINS: dict[str, ir.ChainOp] = {str(op): op for op in ir.CHAIN_OPS}
 _ITERATIONS = {str(k): k for k in ir.IterKind}
 _KINDS = {str(k): k for k in ir.LoopKind}
 
@@ -26,6 +27,16 @@ class _OpenLet:
     var: ir.Var
     value: ir.Expr
     mask: int = 0  # of an exchange
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenChain:
+    op: ir.ChainOp
+    var: ir.Var
+    value: ir.Expr
+    start: ir.Expr
+    states: str
+    totals: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,7 @@ class _OpenExternal:
     attrs: Attrs
 
 
-_Open: TypeAlias = _OpenLet | _OpenAllocate | _OpenFold | _OpenExternal
+_Open: TypeAlias = _OpenLet | _OpenChain | _OpenAllocate | _OpenFold | _OpenExternal
 
 
 def _close(s: _Open, body: ir.Stmt) -> ir.Stmt:
@@ -61,6 +72,8 @@ def _close(s: _Open, body: ir.Stmt) -> ir.Stmt:
         if s.mask:
             return ir.Exchange(s.var, s.value, s.mask, body)
         return ir.Let(s.var, s.value, body)
+    if isinstance(s, _OpenChain):
+        return ir.Chain(s.var, s.op, s.start, s.value, s.states, s.totals, body)
     if isinstance(s, _OpenExternal):
         return ir.ExternalAllocate(s.name, s.buffers, s.inputs, s.attrs, body)
     if s.over is None:
@@ -189,6 +202,8 @@ class LoopReader(ExprReader):
                 return self._scope(_OpenLet(*self._binding()))
             case "exchange":
                 return self._exchange()
+            case "chain":
+                return self._chain()
             case "alloc":
                 self.next()
                 return self._scope(_OpenAllocate(self._buffer(), None))
@@ -217,8 +232,8 @@ class LoopReader(ExprReader):
         self.scopes += 1
         if self.scopes > MAX_SCOPES:
             raise self.error(
-                f"at most {MAX_SCOPES} levels of `let`, `exchange`, `alloc`, `place`, `extern` and "
-                "`fold`",
+                f"at most {MAX_SCOPES} levels of `let`, `exchange`, `chain`, `alloc`, `place`, "
+                "`extern` and `fold`",
                 got="one more",
             )
         return s
@@ -232,6 +247,20 @@ class LoopReader(ExprReader):
         if mask < 1:
             raise self.error("a positive number", at=at)
         return self._scope(_OpenLet(var, value, mask))
+
+    def _chain(self) -> ir.Stmt | _Open:
+        self.next()
+        op = _CHAINS.get(self.word)
+        if op is None:
+            raise self.error(f"one of {', '.join(_CHAINS)}")
+        self.next()
+        var, value = self._binding()
+        self.expect("from")
+        start = self.expr()
+        self.expect("by")
+        states = self._buffer_name()
+        self.expect(",")
+        return self._scope(_OpenChain(op, var, value, start, states, self._buffer_name()))
 
     def _block(self) -> ir.Stmt:
         self.next()

@@ -51,9 +51,9 @@ has it make a buffer, which ``free t`` releases.  A function with ``returns f32`
 writes ends in ``return y[0]``.
 
 Braces around one statement mean that statement, around none or several a ``Block`` of them; other
-``Block``s say ``block``.  ``let``, ``exchange``, ``alloc``, ``place`` and ``extern ... -> alloc``
-without braces, and ``fold`` without ``in`` and braces after its step, reign to the end of the
-braces they stand in.
+``Block``s say ``block``.  ``let``, ``exchange``, ``chain``, ``alloc``, ``place`` and
+``extern ... -> alloc`` without braces, and ``fold`` without ``in`` and braces after its step, reign
+to the end of the braces they stand in.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ NEGATION = 8
 _WORDS = (
     "true", "false", "nan", "inf", "and", "or", "xor", "in", "let", "for", "while", "if", "else",
     "alloc", "place", "over", "free", "extern", "call", "barrier", "cluster_barrier", "assert",
-    "atomic", "block", "fold", "yield", "evaluate", "prefetch", "attr", "exchange", "realize",
-    "compute", "produce", "return",
+    "atomic", "block", "fold", "yield", "evaluate", "prefetch", "attr", "exchange", "chain",
+    "realize", "compute", "produce", "return",
 )  # fmt: skip
 RESERVED = frozenset((*_WORDS, *(str(k) for k in ir.LoopKind)))
 
@@ -119,7 +119,7 @@ def local_name(name: str) -> str:
 
 
 _REIGNING = (
-    ir.Let, ir.Exchange, ir.Allocate, ir.PlacementAllocate, ir.Fold, ir.ExternalAllocate
+    ir.Let, ir.Exchange, ir.Chain, ir.Allocate, ir.PlacementAllocate, ir.Fold, ir.ExternalAllocate
 )  # fmt: skip
 
 
@@ -306,6 +306,10 @@ class LoopPrinter:
                 return "barrier" if scope is ir.Scope.SHARED else f"{scope}_barrier"
             case ir.Exchange(var, value, mask):
                 return f"exchange {self.bound(var, value)} by {mask}"
+            case ir.Chain(var, op, start, value, states, totals):
+                bound, first = self.bound(var, value), self.expr(start)
+                by = f"{local_name(states)}, {local_name(totals)}"
+                return f"chain {op} {bound} from {first} by {by}"
             case ir.Assert(cond, message):
                 return f"assert {self.expr(cond)}, {quote(message)}"
             case ir.Evaluate(value):
@@ -372,7 +376,7 @@ class LoopPrinter:
                 self.lines.append(pad + "}")
             case (
                 ir.For() | ir.While() | ir.Let() | ir.Allocate() | ir.PlacementAllocate()
-                | ir.AttrStmt() | ir.Exchange() | ir.ExternalAllocate()
+                | ir.AttrStmt() | ir.Exchange() | ir.Chain() | ir.ExternalAllocate()
                 | ir.BufferRealize() | ir.ProducerRealize()
             ):  # fmt: skip
                 self.lines.append(head + " {")

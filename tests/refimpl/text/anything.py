@@ -189,7 +189,7 @@ class Anything:
             return self.stmt(depth - 1)
 
         index = self.some(self.expr, 2)
-        match self.r.randrange(23 if depth else 8):
+        match self.r.randrange(24 if depth else 8):
             case 0:
                 return loop.Store(self.name(), index, self.expr())
             case 1:
@@ -237,6 +237,10 @@ class Anything:
             case 22:
                 mask = self.r.randrange(1, 40)
                 return loop.Exchange(self.var(), self.expr(), mask, sub())
+            case 23:
+                by = self.name(), self.name()
+                start, value = self.expr(), self.expr()
+                return loop.Chain(self.var(), self.pick(loop.CHAIN_OPS), start, value, *by, sub())
             case 12:
                 return loop.Allocate(self.buffer(), sub())
             case 13:

@@ -118,6 +118,7 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "softmax": (softmax(), {}, "rows"),
     "scan": (run(3, 300, axis=1, exclusive=False, reverse=False), {}, "scan"),
     "scan across": (run(60, 24, axis=0, exclusive=True, reverse=True), {}, "scan"),
+    "chain": (run(2, 1500, axis=1, exclusive=False, reverse=False), {}, "chain"),
     "long softmax": (softmax(symbol("long")), {"long": 33}, "looped"),
     "long variance": (centred(symbol("long")), {"long": 45}, "looped"),
     "few rows": (softmax(4096), {}, "cluster"),
@@ -129,8 +130,9 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
 
 def wanted(name: str) -> Options:
     """Return options for a module: of a target with clusters, or a core, where they are wanted."""
-    targets = {"few rows": "sm_90a", "gradients on a core": "cpu"}
-    return Options().changed({"target": targets.get(name, "portable")})
+    targets = {"few rows": "sm_90a", "chain": "sm_90a", "gradients on a core": "cpu"}
+    long = {"graph.long_run": 1024} if name == "chain" else {}
+    return Options().changed({"target": targets.get(name, "portable"), **long})
 
 
 def inputs(m: Module, env: Mapping[str, int]) -> list[Array]:
