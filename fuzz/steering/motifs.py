@@ -299,7 +299,7 @@ RULES = (
     _motif("unary", pair, 1, UNARY, UNARY),
     _motif("control", controlled, 3, (*control_sizes.KINDS, *control_sizes.BETWEEN)),
     _motif("structure", structure, 3, tuple(KINDS)),
-    _motif("rows", rows, 2, FOLDS, FOLDS, (*ROW_KINDS, *["interrupted"] * 3)),
+    _motif("rows", rows, 1, FOLDS, FOLDS, (*ROW_KINDS, *["interrupted"] * 3)),
 )
 MOTIFS: tuple[Motif, ...] = (
     _motif("pair", pair, 5, EVERY, EVERY),
