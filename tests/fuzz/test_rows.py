@@ -116,7 +116,14 @@ def test_cases_of_lowering_have_kernels_of_rare_schedules_that_matter() -> None:
         assert not outcome.findings, [str(f) for f in outcome.findings]
         fired |= {k[1] for k in outcome.covered if k[0] == DECISION}
         mattered |= {k[1] for k in outcome.covered if k[0] == MATTERED}
-    assert fired >= {"rows", "rows_cluster", "rows_once", "rows_sweep", "seek_wide", "segments"}
+    assert fired >= {
+        "rows",
+        "rows_cluster",
+        "rows_once",
+        "rows_sweep",
+        "seek_wide",
+        "segments_wide",
+    }
     assert mattered & {"rows_cluster", "rows_once", "rows_sweep"}
 
 
