@@ -13,6 +13,7 @@ way, and extents that vary count with their largest value.  Adding an exact zero
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -55,6 +56,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.lowered import written_out
+from didyma.refimpl.ir.walk import subexprs
 from didyma.refimpl.ops.bars import Contract
 
 TERM = ""  # an operand, or any value that is no sum
@@ -96,14 +98,30 @@ def derived(kernels: Sequence[Kernel], env: Mapping[str, int], stated: Contract)
     return stated if most is None else with_chain(stated, most)
 
 
-def with_chain(stated: Contract, most: int) -> Contract:
-    """Return the contract with chains of at most ``most`` additions."""
+def rescalings(kernels: Sequence[Kernel], env: Mapping[str, int], stated: Contract) -> int:
+    """Return the most roundings by which kernels correct a part of a fold; 0 if unknown.
+
+    A correction is what a thread stores in the place of a running value: that value times another,
+    or plus a product of other running values.  Each operation in it rounds once, and an intrinsic
+    as often as ``stated`` says.
+    """
+    state: Depths = {WORST: {}}
+    try:
+        for k in kernels:
+            state = _Corrections(env, stated).stmt(written_out(expand(loops(k))).body, state, 1)
+    except _UnknownError:
+        return 0
+    return max(state[WORST].values(), default=0)
+
+
+def with_chain(stated: Contract, most: int, rescaled: int = 0) -> Contract:
+    """Return the contract with chains of at most ``most`` additions, and so many corrections."""
 
     def chain(n: int) -> int:
         del n
         return most
 
-    return replace(stated, chain=chain)
+    return replace(stated, chain=chain, rescaled=rescaled)
 
 
 def _join(*many: Depth) -> Depth:
@@ -193,13 +211,14 @@ class _Interpreter:
                 return {k: d for k, d in out.items() if k != buffer.name}
             case Store(buffer, index, value):
                 d = self.depth(value, state)
+                d = None if d is None else self.stored(buffer, value, d)
                 return state if d is None else self.store(buffer, bool(index), d, state)
             case Atomic(op, buffer, _, value):
                 d = self.depth(value, state)
                 if d is None:
                     return state
                 if op == "add":
-                    d = _deeper(_join(d, _of(state, buffer)), times)
+                    d = _deeper(_join(d, _of(state, buffer)), self.many(times))
                 return self.store(buffer, True, d, state)
             case Barrier() | Assert() | Free() | Evaluate() | Prefetch():
                 return state
@@ -212,10 +231,23 @@ class _Interpreter:
         """Fold what all blocks give, one after another."""
         d = self.both(s.start, s.value, state, _join)
         if d is not None:
-            deep = _deeper(d, self.blocks if s.op == "add" else 0)
+            deep = _deeper(d, self.many(self.blocks) if s.op == "add" else 0)
             state = self.store(s.totals, True, deep, state)
             state = {**state, s.var.name: _of(state, s.totals)}
         return self.stmt(s.body, state, times)
+
+    def stored(self, buffer: str, value: Expr, d: Depth) -> Depth:
+        """Return the depth of what takes the place of a value."""
+        del buffer, value
+        return d
+
+    def added(self, a: Depth, b: Depth) -> Depth:
+        """Return the depth of a sum."""
+        return _added(a, b)
+
+    def many(self, n: int) -> int:
+        """Return how far so many additions in a row deepen a value."""
+        return n
 
     def store(self, buffer: str, one_of_many: bool, d: Depth, state: Depths) -> Depths:
         depth = _join(_of(state, buffer), d) if one_of_many else d
@@ -268,14 +300,14 @@ class _Interpreter:
             case LetExpr(var, value, body):
                 return self.depth(body, self.let(var, value, state))
             case Binary("add" | "sub", a, b):
-                return self.both(a, b, state, _added)
+                return self.both(a, b, state, self.added)
             case Binary("mul" | "div" | "min" | "max", a, b):
                 return self.both(a, b, state, _join)
             case Binary(_, a, _):
                 return None if self.depth(a, state) is None else _TERM
             case Intrinsic("fma", (a, b, c)):
                 product, addend = self.both(a, b, state, _join), self.depth(c, state)
-                return None if product is None or addend is None else _added(product, addend)
+                return None if product is None or addend is None else self.added(product, addend)
             case Intrinsic(_, _):
                 return _TERM if e.dtype.is_float else None
             case Ramp() | Broadcast():
@@ -329,3 +361,49 @@ class _Interpreter:
                 return min(p, r), max(q, t)
             case _:
                 raise _UnknownError
+
+
+class _Corrections(_Interpreter):
+    """Computes the roundings of corrections alone, in place of additions."""
+
+    def __init__(self, env: Mapping[str, int], stated: Contract) -> None:
+        super().__init__(env)
+        self.stated = stated
+
+    def added(self, a: Depth, b: Depth) -> Depth:
+        return _join(a, b)
+
+    def many(self, n: int) -> int:
+        del n
+        return 0
+
+    def stored(self, buffer: str, value: Expr, d: Depth) -> Depth:
+        if not any(_corrects(e, buffer) for e in subexprs(value)):
+            return d
+        return _deeper(d, sum(map(self.roundings, subexprs(value))))
+
+    def roundings(self, e: Expr) -> int:
+        match e:
+            case Binary("add" | "sub" | "mul" | "div") if e.dtype.is_float:
+                return 1
+            case Intrinsic(name, _) if e.dtype.is_float:
+                return math.ceil(2 * self.stated.of(name, e.dtype))
+            case _:
+                return 0
+
+
+def _corrects(e: Expr, buffer: str) -> bool:
+    """Return whether an expression scales a running value, or adds a product of others to it."""
+    match e:
+        case Binary("mul", a, b):
+            return buffer in _running(a) | _running(b)
+        case Binary("add", Load(name, ()), b) if name == buffer:
+            products = (x for x in subexprs(b) if isinstance(x, Binary) and x.op == "mul")
+            return any(_running(x) for x in products)
+        case _:
+            return False
+
+
+def _running(e: Expr) -> set[str]:
+    """Return the buffers of one element that an expression loads."""
+    return {x.buffer for x in subexprs(e) if isinstance(x, Load) and not x.index}

@@ -65,9 +65,19 @@ class PrimitiveBars:
         digest = hashlib.blake2b(digest_size=16)
         for a in args:
             digest.update(a.tobytes())
-        key = (f.name, chain, digest.digest(), tuple(a.shape for a in args), tuple(env.items()))
+        again = 0 if chain is None else chains.rescalings(kernels, env, self.contract)
+        key = (
+            f.name,
+            chain,
+            again,
+            digest.digest(),
+            tuple(a.shape for a in args),
+            tuple(env.items()),
+        )
         if key not in self._bars:
-            contract = self.contract if chain is None else chains.with_chain(self.contract, chain)
+            contract = (
+                self.contract if chain is None else chains.with_chain(self.contract, chain, again)
+            )
             inputs = [exact(a) for a in args]
             self._bars[key] = interpreter.bars(f, self.fused, inputs, env, contract)
         return self._bars[key]

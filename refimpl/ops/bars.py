@@ -53,14 +53,17 @@ class Contract:
     ``chain`` gives the longest chain of additions in a fold of n terms; ``ulp`` the error of each
     intrinsic in units in the last place of the compute dtype (keys ``exp`` or ``exp_f32``);
     ``default_ulp`` where it is silent (and more for the few in ``STEEP``); ``contraction``
-    whether a product and a sum may round once.  ``+ - * /`` and ``sqrt`` are correctly rounded
-    unless ``ulp`` names ``div`` or ``sqrt``.
+    whether a product and a sum may round once.  ``rescaled`` is the most roundings that a part of a
+    fold goes through beside its additions, where folds correct parts for what they learn later, as
+    one pass for a largest element and a sum of exponentials does.  ``+ - * /`` and ``sqrt`` are
+    correctly rounded unless ``ulp`` names ``div`` or ``sqrt``.
     """
 
     chain: Callable[[int], int] = sequential
     ulp: Mapping[str, float] = field(default_factory=dict[str, float])
     default_ulp: float = ULP
     contraction: bool = True
+    rescaled: int = 0
 
     def of(self, name: str, dtype: DType) -> float:
         """Return the ulps by which an intrinsic may be wrong in a compute dtype."""

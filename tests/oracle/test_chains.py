@@ -32,6 +32,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.text import parse_loop, parse_module
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import map_expr, map_stmt
+from didyma.refimpl.ops.bars import Contract
 
 ROWS = """module {
   func @main(%x: f32[4, 4096]) -> (%y) {
@@ -282,3 +283,20 @@ def test_bits_seen_as_floats_are_terms() -> None:
     shortest = chains.longest(kernels, {})
     assert shortest is not None
     assert shortest >= 5  # of 50 terms, however they are paired
+
+
+@pytest.mark.parametrize(
+    ("body", "most"),
+    [
+        ("acc[] = acc[] + x[i] * x[i]", 0),
+        ("acc[] = acc[] * exp(x[i])", 9 * (1 + 2 * 4)),  # a product, and an exponential of 4 ulp
+        ("acc[] = acc[] + (old[] - 2.0:f32) * (old[] - 2.0:f32)", 9 * 4),
+        ("old[] = acc[] * x[i]", 0),
+    ],
+)
+def test_corrections_of_running_values_round(body: str, most: int) -> None:
+    text = f"""primfunc @f(x: f32[9], y: f32[9]) writes (y) {{
+      alloc acc: f32[] local {{ alloc old: f32[] local {{
+        acc[] = x[0] old[] = x[1] for i in 9 {{ {body} }} y[0] = acc[] + old[] }} }}
+    }}"""
+    assert chains.rescalings(parse_loop(text), {}, Contract()) == most

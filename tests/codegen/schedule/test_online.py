@@ -13,9 +13,12 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.schedule.dispatch import points
+from didyma.oracle import chains
+from didyma.refimpl.interp.graph import bars
 from didyma.refimpl.ir.loop import Barrier, For, PrimFunc
-from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
+from didyma.refimpl.ops.bars import Contract, exact, judge
 from didyma.tracer.tracing import Program
 
 LENGTH = 96
@@ -187,6 +190,31 @@ def test_every_level_and_engine_agrees_in_bars_of_the_kernels_own_chains(name: s
     for options in (pinned(p, 2), held(p, 1)):
         report = dd.check(p, engines=["host", "simt"], options=options, tries=2)
         assert report.agree, [str(f) for f in report.findings]
+
+
+@pytest.mark.parametrize("pin", [pinned, held])
+def test_variances_of_whole_numbers_have_the_roundings_of_corrections(
+    pin: Callable[..., Options],
+) -> None:
+    """Three elements of a thread have a mean that is rounded, where that of the row is whole."""
+    p, outside = program(variance, rows=256), list[int]()
+    options = pin(p, 1, wide=1)
+    compiled = compile(p.module, options)
+    ((name, kernels),) = compiled.kernels.items()
+    most = chains.longest(kernels, {})
+    assert most is not None
+    fused, exe = dict(compiled.passes)["fuse"], dd.compile(p, engine="host", options=options)
+    for corrections in (0, chains.rescalings(kernels, {}, Contract())):
+        contract, wrong = chains.with_chain(Contract(), most, corrections), 0
+        for seed in range(8):
+            x = np.random.default_rng(seed).integers(-9, 10, (256, LENGTH)).astype(np.float32)
+            x[:, 0] -= x.sum(1) % LENGTH
+            (bar,) = bars(fused.function(name), fused, [exact(x)], {}, contract)
+            y = exe(x)
+            assert isinstance(y, np.ndarray)
+            wrong += not judge(bar, y, DType.F32).ok.all()
+        outside.append(wrong)
+    assert outside[0] > outside[1] == 0
 
 
 @pytest.mark.parametrize("f", [nearest, scaled, weighted, apart, product])
