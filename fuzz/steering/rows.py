@@ -46,7 +46,8 @@ _WHOLE = {name: USUAL[name] for name in ("graph.fuse", "graph.kernel_cost", "gra
 _CENTRES = ("subtract", "subtract", "divide", "multiply")
 _STEPS = ("exp", "square", "multiply", "abs", "sqrt", "negative")
 _FOLDS = ("mean", "sum", "max")
-_PAIRS = (("max", "exp", "sum"), ("mean", "square", "sum"), ("mean", "square", "mean"))
+_LARGEST = ("max", "exp", "sum")
+_PAIRS = (_LARGEST, _LARGEST, ("mean", "square", "sum"), ("mean", "square", "mean"))
 SPECIAL = 3  # one of so many arrays has rows of special values
 
 
@@ -122,6 +123,8 @@ def _once(s: Sketch) -> None:
     if s.c.chance(2):
         _make_special(s, x)
         _begin_empty(s, x)
+    else:
+        _let_rise(s, x)
     axes = (t.rank - 1,) if s.c.below(3) else _axes(s, t.rank)
     kept = freeze({"axes": axes, "keepdims": True})
     centre = s.apply(first, (x,), kept)
@@ -288,6 +291,15 @@ def _begin_empty(s: Sketch, x: str) -> None:
         drawn = s.given[x].array().copy()
         drawn.reshape(-1, drawn.shape[-1])[1:-1:2, : drawn.shape[-1] // 2] = -np.inf
         s.given[x] = Tensor.of(drawn)
+
+
+def _let_rise(s: Sketch, x: str) -> None:
+    """Give a static array rows that rise, so that each part of one has another largest element."""
+    t = s.types()[x]
+    shape = tuple(d for d in t.shape if isinstance(d, int))
+    if len(shape) == t.rank:
+        drawn = np.linspace(-3, 3, shape[-1]) + np.zeros(shape)
+        s.given[x] = Tensor.of(drawn.astype(t.dtype.numpy))
 
 
 def _make_special(s: Sketch, x: str) -> None:
