@@ -217,6 +217,14 @@ class KernelOptions(_Group):
             _FLAG,
         ),
     )
+    waits: bool = field(
+        default=False,
+        metadata=_about(
+            "whether blocks may wait for those before them, on targets that allow it: a few long"
+            " running sums are then computed in one pass, which has not run on a GPU",
+            _FLAG,
+        ),
+    )
     codegens: tuple[str | Codegen, ...] = field(
         default=(),
         metadata=_about(

@@ -31,7 +31,7 @@ def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard
     Primitive functions, which fold at most once.
     """
     options = options or Options()
-    long, waits = options.graph.long_run, options.device.waits
+    long, waits = options.graph.long_run, options.kernels.waits and options.device.waits
     functions = tuple(_function(f, long, waits, heard) for f in m.functions)
     same = all(a is b for a, b in zip(functions, m.functions, strict=True))
     return m if same else replace(m, functions=functions)
@@ -70,8 +70,12 @@ def _is_long(n: Node, long: int, waits: bool) -> bool:
 
 
 def _is_cast_of_bytes(n: Node, types: Mapping[str, TensorType]) -> bool:
-    """Return whether a node casts elements that are whole bytes, which any reshape leaves alone."""
-    return n.op == "cast" and types[n.args[0]].dtype.bits >= 8
+    """Return whether a node casts elements that are whole bytes, which any reshape leaves alone.
+
+    A cast to a dtype that is computed in a wider one rounds, which blocks would leave out.
+    """
+    to = n.types[0].dtype if n.op == "cast" else None
+    return to is not None and to.compute is to and types[n.args[0]].dtype.bits >= 8
 
 
 def _blocked(

@@ -27,6 +27,7 @@ from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.verify import loop as laws
 from didyma.tracer.tracing import Program
+from didyma.tracer.types import Element
 
 # Each of 6 blocks of a line gives a number, and keeps what those before it come to.
 LINES = """
@@ -44,7 +45,7 @@ kernel @lines(a: {t}[18], states: i32[19], totals: {t}[36], y: {t}[18, 32])
 }}
 """
 DTYPES = ("f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-OPTIONS = dd.Options().changed({"target": "sm_90a", "graph.long_run": 1024})
+OPTIONS = dd.Options().changed({"target": "sm_90a", "kernels.waits": True, "graph.long_run": 1024})
 
 
 def function(text: str) -> PrimFunc:
@@ -185,9 +186,7 @@ def running(
         exclusive, reverse = (ends.get(k, False) for k in ("exclusive", "reverse"))
         return dd.cumulative_sum(x, axis=-1, exclusive=exclusive, reverse=reverse)
 
-    traced: Any = dd.trace(getattr(dd, dtype)[lines, length])
-    made: Program = traced(f)
-    return made
+    return dd.trace(Element(DType(dtype))[lines, length])(f)
 
 
 def chained(c: Compiled) -> list[str]:
@@ -220,7 +219,7 @@ def test_a_long_line_is_one_pass_that_is_right(
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_each_element_of_a_long_line_is_read_and_written_once(dtype: str) -> None:
     p, traffic = running(1 << 17, dtype), Traffic()
-    options = dd.Options().changed({"target": "sm_90a"})
+    options = dd.Options().changed({"target": "sm_90a", "kernels.waits": True})
     x = np.ones((1, 1 << 17), compile(p.module, options).source.entry.params[0].type.dtype.numpy)
     got = dd.compile(p, engine=Simt(traffic=traffic), options=options)(x)
     assert np.array_equal(np.asarray(got), np.cumsum(x, 1, dtype=np.float32).astype(x.dtype))
@@ -228,7 +227,12 @@ def test_each_element_of_a_long_line_is_read_and_written_once(dtype: str) -> Non
         assert x.nbytes <= counts.total() <= 1.02 * x.nbytes
 
 
-def test_many_lines_and_targets_without_waiting_have_no_chain() -> None:
-    for p, target in ((running(4096, lines=64), "sm_90a"), (running(20_000), "portable")):
-        c = compile(p.module, dd.Options().changed({"target": target, "graph.long_run": 1024}))
-        assert not chained(c)
+@pytest.mark.parametrize(
+    ("lines", "changes"),
+    [(64, {}), (1, {"target": "portable"}), (1, {"kernels.waits": False})],
+)
+def test_many_lines_and_blocks_that_may_not_wait_have_no_chain(
+    lines: int, changes: Mapping[str, object]
+) -> None:
+    p = running(2048, lines=lines)
+    assert not chained(compile(p.module, OPTIONS.changed(changes)))

@@ -33,7 +33,9 @@ WINDOW = 128  # blocks whose numbers one keeps in shared memory, of those before
 
 def _fit(work: Work) -> Fit | None:
     facts, run = work.facts, work.running
-    if run is None or not facts.target.waits or scan_shape.is_across(facts, run):
+    if run is None or scan_shape.is_across(facts, run):
+        return None
+    if not (facts.options.kernels.waits and facts.target.waits):
         return None
     if run.fold.op not in CHAIN_OPS or not all(isinstance(e, Const) for e in facts.nest.extents):
         return None

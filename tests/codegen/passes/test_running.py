@@ -132,5 +132,17 @@ def test_a_line_is_widened_where_it_is_read(dtype: DType, shape: tuple[int, ...]
     assert not wide or dtype is DType.U2 or len(shape) > 1  # in bytes, or of a length with divisors
 
 
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
+def test_a_cast_that_rounds_stays(dtype: DType) -> None:
+    b = Builder()
+    x = b("cast", [b.param("x", TensorType(DType.F64, (2048,)))], dtype=dtype)
+    m = b.module("main", [b("cumulative_sum", [x], axis=0, exclusive=False, reverse=False)])
+    given = np.zeros(2048)
+    given[3:5] = 1e300, -1e300  # infinities, whose sum is NaN
+    got = np.asarray(dd.compile(Program(m), options=OPTIONS)(given)).astype(np.float64)
+    assert np.array_equal(got[:4], [0, 0, 0, np.inf])
+    assert np.isnan(got[4:]).all()
+
+
 def _numel(b: Buffer) -> int:
     return math.prod(d for d in b.shape if isinstance(d, int))

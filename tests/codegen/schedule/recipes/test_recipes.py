@@ -131,7 +131,7 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
 def wanted(name: str) -> Options:
     """Return options for a module: of a target with clusters, or a core, where they are wanted."""
     targets = {"few rows": "sm_90a", "chain": "sm_90a", "gradients on a core": "cpu"}
-    long = {"graph.long_run": 1024} if name == "chain" else {}
+    long = {"graph.long_run": 1024, "kernels.waits": True} if name == "chain" else {}
     return Options().changed({"target": targets.get(name, "portable"), **long})
 
 
