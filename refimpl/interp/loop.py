@@ -28,6 +28,7 @@ import numpy as np
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.allocated import allocated
 from didyma.refimpl.interp.faults import stmt_fault
+from didyma.refimpl.interp.loop_chain import chained
 from didyma.refimpl.interp.loop_memory import Box, Contents, Limits, Memory
 from didyma.refimpl.interp.loop_thread import Routine as Routine
 from didyma.refimpl.interp.loop_thread import Thread, element, evaluate
@@ -153,7 +154,7 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             t.given[t.number] = evaluate(t, s.value, s)
             yield (0,)  # all have given
             if not t.number:
-                t.given[0] = _chained(t, s)
+                t.given[0] = chained(t, s)
             yield (1,)  # the first has what comes before
             t.vars[s.var.name] = t.given[0]
             yield (2,)  # all have taken
@@ -201,35 +202,6 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             yield from execute(t, body)
         case _:
             assert_never(s)
-
-
-def _chained(t: Thread, s: ir.Chain) -> Value:
-    """Return what the blocks before this one come to; leave what they come to with this one."""
-    block, size = 0, 1
-    for axis in ir.AXES[:3]:
-        i, extent = t.at.get(axis, (0, 1))
-        block, size = block + i * size, size * extent
-    first = t.at[ir.AXES[0]][0] == 0
-
-    def place(name: str, i: int) -> tuple[int, ...]:
-        return t.memory.element(name, [np.int64(i)], s)
-
-    begun, state = place(s.states, 0), place(s.states, 1 + block)
-    if t.memory.load(s.states, state, s) != 0:
-        raise stmt_fault("assert", s, f"{s.states} does not begin as zeros")
-    before = (
-        evaluate(t, s.start, s)
-        if first
-        else (t.memory.load(s.totals, place(s.totals, 2 * block - 1), s))
-    )
-    value = t.given[0]
-    together = t.arithmetic.binary_fn(s.op, s.var.dtype)(before, value)
-    t.memory.store(s.totals, place(s.totals, 2 * block), value, s)
-    t.memory.store(s.totals, place(s.totals, 2 * block + 1), together, s)
-    count = t.memory.load(s.states, begun, s)
-    t.memory.store(s.states, begun, np.int32(count + 1), s)
-    t.memory.store(s.states, state, np.int32(2), s)
-    return before
 
 
 def _block(t: Thread, s: ir.BlockRealize) -> Steps:
