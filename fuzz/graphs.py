@@ -121,10 +121,14 @@ _SUMS = frozenset({
 })  # fmt: skip
 
 
+_RULED = frozenset(("any", "all"))
+
+
 def readers_of(f: Function) -> dict[str, values.Readers]:
     """Return what the ops that read each parameter, or what is moved from it, ask of its values."""
     corners: dict[str, tuple[float, ...]] = {}
     summed: set[str] = set()
+    ruled: set[str] = set()
     types = f.types()
     for n in reversed(f.nodes):
         op = OPS.get(n.op)
@@ -137,7 +141,13 @@ def readers_of(f: Function) -> dict[str, values.Readers]:
             corners[a] = tuple(dict.fromkeys((*corners.get(a, ()), *kit, *passed)))
         if n.op in _SUMS or (len(n.args) == 1 and not summed.isdisjoint(n.results)):
             summed.update(n.args[:2])
-    return {p.name: values.Readers(corners.get(p.name, ()), p.name in summed) for p in f.params}
+        elementwise = op.kind is Kind.ELEMENTWISE or op.kind in _MOVED
+        if n.op in _RULED or (elementwise and not ruled.isdisjoint(n.results)):
+            ruled.update(n.args)
+    return {
+        p.name: values.Readers(corners.get(p.name, ()), p.name in summed, p.name in ruled)
+        for p in f.params
+    }
 
 
 _MOVED = (Kind.INJECTIVE, Kind.RESHAPE)

@@ -269,10 +269,14 @@ def _one_of(kinds: Sequence[Distribution], seed: int) -> Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """What the ops that read a value ask of it: their corners, and whether one sums it up."""
+    """What the ops that read a value ask of it: their corners, and whether one sums it up.
+
+    ``ruled``: of what is made of its elements, one alone may decide a fold of truth values.
+    """
 
     corners: tuple[float, ...] = ()
     summed: bool = False
+    ruled: bool = False
 
 
 def focused(
@@ -293,7 +297,19 @@ def focused(
         if readers.corners and kind in (Distribution.READ, Distribution.SWEEP, Distribution.MIXED):
             there = rng.random(n) < (0.5 if kind is Distribution.READ else 0.2)
             x = np.where(there, _chosen(rng, n, dtype, readers.corners), x)
+        if readers.ruled and n:
+            x = _ruled(rng, x, dtype)
     return np.asarray(x.reshape(shape), order="C")
+
+
+def _ruled(rng: np.random.Generator, x: Array, dtype: DType) -> Array:
+    """Return the values, or zeros or ones but for about two of them."""
+    n, rule = x.size, rng.integers(0, 4)
+    rare = rng.random(n) < 2 / n
+    if rule > 1:
+        return x
+    others = ~np.full(n, rule, np.bool_) if dtype is DType.BOOL else x
+    return np.asarray(np.where(rare, others, np.full(n, rule).astype(dtype.numpy)))
 
 
 def mixed_in(x: Array, dtype: DType, corners: Sequence[float], share: float, seed: int) -> Array:

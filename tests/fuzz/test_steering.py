@@ -159,6 +159,27 @@ def test_readers_are_found_through_movement() -> None:
     assert not found["x"].summed
 
 
+def test_truth_values_that_one_of_them_decides_are_drawn() -> None:
+    text = """module {
+      func @main(%x: f32[40], %y: f32[40], %z: f32[40]) -> (%s, %z) {
+        %a = not_equal(%x, %y) : bool[40]
+        %s = any(%a, axes=(0,), keepdims=false) : bool[]
+      }
+    }"""
+    found = readers_of(parse_module(text).entry)
+    assert [found[p].ruled for p in "xyz"] == [True, True, False]
+    counts = Counter[int]()
+    for k in range(300):
+        x, y = (focused(FOCUSED + 2 * k + i, DType.F32, (40,), found["x"]) for i in range(2))
+        counts[int((x != y).sum())] += 1
+    assert sum(counts[n] for n in (1, 2, 3)) > 15, "few differ"
+    true = Counter(
+        int(focused(FOCUSED + k, DType.BOOL, (40,), found["x"]).sum()) for k in range(300)
+    )
+    for few in ((1, 2, 3), (37, 38, 39)):
+        assert sum(true[n] for n in few) > 30
+
+
 def test_graphs_are_cut_into_kernels_that_compute_the_same() -> None:
     folds_read, several = 0, 0
     for index in range(20):
