@@ -27,7 +27,8 @@ class Faulty:
     """A kernel, and the kind of fault that ``simt`` and ``host`` must report first; none if empty.
     ``host`` is None where that engine could not go on.
 
-    ``expected`` are the results where there is no fault on an engine.
+    ``expected`` are the results where there is no fault on an engine.  ``filled``: the result holds
+    what ``x`` does before.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Faulty:
     simt: str = ""
     host: str | None = ""
     expected: tuple[float, ...] | None = None
+    filled: bool = False
 
 
 def _one(
@@ -51,6 +53,23 @@ def _one(
     )
 
 
+def _pair(
+    name: str,
+    body: str,
+    simt: str = "",
+    expected: tuple[float, ...] | None = None,
+    blocks: int = 2,
+    filled: bool = False,
+) -> Faulty:
+    """Return a kernel of clusters of two blocks, which only ``simt`` runs."""
+    head = (
+        "  __shared__ f32 s[4];\n  const i64 t = (i64)threadIdx.x;\n"
+        "  const i64 r = (i64)blockIdx.x % 2;\n  const i64 i = r * 4 + t;\n"
+    )
+    text = kernel(head + body, threads=4, blocks=blocks, size=SIZE, cluster=2)
+    return Faulty(name, text, simt, None, expected, filled)
+
+
 _OUT = "out-of-bounds"
 _NEW = "uninitialised"
 _RACE = "race"
@@ -59,6 +78,13 @@ _PART = "barrier-divergence"
 _ONES = (1.0,) * SIZE
 _COPY = tuple(float(i) for i in range(SIZE))
 _BACK = _COPY[::-1]
+_OTHER = (4.0, 5.0, 6.0, 7.0, 0.0, 1.0, 2.0, 3.0)
+_MEET = "  cluster_barrier();\n"
+_SYNC = "  __syncthreads();\n"
+_FILL = "  s[t] = x[i];\n"
+_TAKE = "  const f32 v = cluster_load_f32(&s[t], 1 - r);\n"
+_GIVE = "  y[i] = v;\n"
+_OVER = "  s[t] = 9.0f;\n"
 
 KERNELS: tuple[Faulty, ...] = (
     _one("a copy", f"{_I}  y[i] = x[i];", expected=_COPY),
@@ -98,6 +124,22 @@ KERNELS: tuple[Faulty, ...] = (
     _one("a write over what one other thread reads",
          f"{_SHARED}{_I}  s[i] = 1.0f;\n  __syncthreads();\n  f32 v = 0.0f;\n"
          "  if (i == 1) v = s[0];\n  if (i == 0) s[0] = v;\n  y[i] = 1.0f;", _RACE),
+    _one("a write by the last of many that read it",
+         f"{_SHARED}{_I}  s[i] = 1.0f;\n  __syncthreads();\n  const f32 v = s[0];\n"
+         "  if (i == 7) s[0] = v;\n  y[i] = 1.0f;", _RACE),
+    _one("a write by the second of two that read it",
+         f"{_SHARED}{_I}  s[i] = 1.0f;\n  __syncthreads();\n  f32 v = 0.0f;\n"
+         "  if (i == 1) v = s[0];\n  if (i == 0) v = s[0];\n  if (i == 0) s[0] = v;\n"
+         "  y[i] = 1.0f;", _RACE),
+    _one("a write by the second of two that read it, with a barrier between them",
+         f"{_SHARED}{_I}  s[i] = 1.0f;\n  __syncthreads();\n  f32 v = 0.0f;\n"
+         "  if (i == 1) v = s[0];\n  __syncthreads();\n  if (i == 0) v = s[0];\n"
+         "  if (i == 0) s[0] = v;\n  y[i] = 1.0f;", expected=_ONES),
+    _one("a race of one of the threads",
+         f"{_SHARED}{_I}  s[i] = x[i];\n  y[i] = s[i < 7 ? i : 0];", _RACE),
+    _one("a race of one of the threads that write",
+         f"{_SHARED}{_I}  s[i] = 1.0f;\n  __syncthreads();\n  const f32 v = s[i < 7 ? i : 0];\n"
+         "  s[i] = v;\n  y[i] = 1.0f;", _RACE),
     _one("a write over what the thread itself reads",
          f"{_SHARED}{_I}  s[i] = x[i];\n  const f32 v = s[i];\n  s[i] = v;\n  y[i] = s[i];",
          expected=_COPY),
@@ -142,6 +184,83 @@ KERNELS: tuple[Faulty, ...] = (
     _one("a wide copy",
          f"{_I}  const f32x4 v = load4_f32(&x[i * 4]);\n  store4_f32(&y[i * 4], v);",
          expected=_COPY, threads=2),
+    _one("a literal beside a choice of a literal and what is wider",
+         f"{_I}  y[i] = (f32)((i < 0 ? (i < 2 ? 1 : i) : 5) * 1000000000);", expected=(5e9,) * 8),
+    _one("a choice of two literals beside what is wider",
+         f"{_I}  y[i] = (f32)((i < 8 ? (i < 2 ? 5 : 4) : i) * 1000000000);",
+         expected=(5e9,) * 2 + (4e9,) * 6),
+    _one("a choice of two literals beside a literal",
+         f"{_I}  y[i] = (f32)((i < 8 ? (i < 2 ? 5 : 4) : 3) * 1000000000);",
+         expected=(705032704.0,) * 2 + (-294967296.0,) * 6),
+    _pair("the memory of another block", _FILL + _MEET + _TAKE + _MEET + _GIVE, expected=_OTHER),
+    _pair("no barrier before another block reads", _FILL + _TAKE + _MEET + _GIVE, _RACE),
+    _pair("a barrier of the block before another reads", _FILL + _SYNC + _TAKE + _MEET, _RACE),
+    _pair("a block that may end before another has read it", _FILL + _MEET + _TAKE + _GIVE, _RACE),
+    _pair("a rank outside of the cluster",
+          _FILL + _MEET + "  y[i] = cluster_load_f32(&s[t], 2);\n" + _MEET, _OUT),
+    _pair("a rank below the cluster",
+          _FILL + _MEET + "  y[i] = cluster_load_f32(&s[t], r - 2);\n" + _MEET, _OUT),
+    _pair("memory of another block past its end",
+          _FILL + _MEET + "  y[i] = cluster_load_f32(&s[t + 1], 1 - r);\n" + _MEET, _OUT),
+    _pair("a barrier before what another block has read is written again",
+          _FILL + _MEET + _TAKE + _MEET + _OVER + _GIVE, expected=_OTHER),
+    _pair("no barrier before what another block has read is written again",
+          _FILL + _MEET + _TAKE + _OVER + _MEET + _GIVE, _RACE),
+    _pair("a barrier of the block before what another has read is written again",
+          _FILL + _MEET + _TAKE + _SYNC + _OVER + _MEET + _GIVE, _RACE),
+    _pair("what two blocks have read is written again by one of them",
+          f"{_FILL}{_MEET}  const f32 v = cluster_load_f32(&s[0], 0);\n"
+          f"  if (i == 0) s[0] = 9.0f;\n{_MEET}{_GIVE}", _RACE),
+    _pair("what many have read is written after a barrier",
+          f"{_FILL}{_MEET}  const f32 v = cluster_load_f32(&s[0], 0);\n{_MEET}"
+          f"  if (i == 0) s[0] = 9.0f;\n{_MEET}{_GIVE}", expected=(0.0,) * 8),
+    _pair("what many have read before a barrier, and the writer since",
+          f"{_FILL}{_MEET}  const f32 v = cluster_load_f32(&s[0], 0);\n{_MEET}"
+          f"  if (i == 0) s[0] = s[0] + 1.0f;\n{_MEET}{_GIVE}", expected=(0.0,) * 8),
+    _pair("what many have read before a barrier, and another block since",
+          f"{_FILL}{_MEET}  f32 v = cluster_load_f32(&s[0], 0);\n{_MEET}"
+          f"  if (i == 4) v = cluster_load_f32(&s[0], 0);\n  if (i == 0) s[0] = 9.0f;\n"
+          f"{_MEET}{_GIVE}", _RACE),
+    _pair("a result that the other block reads after a barrier",
+          f"  if (r == 0) y[t] = x[t];\n{_MEET}  if (r == 1) y[t + 4] = y[t];\n",
+          expected=(0.0, 1.0, 2.0, 3.0) * 2),
+    _pair("a result that the other block reads after a barrier of its own",
+          f"  if (r == 0) y[t] = x[t];\n{_SYNC}  if (r == 1) y[t + 4] = y[t];\n", _RACE),
+    _pair("a result that is written again once the other block has read it",
+          f"  if (r == 0) y[t] = x[t];\n{_MEET}  if (r == 1) y[t + 4] = y[t];\n{_MEET}"
+          "  if (r == 0) y[t] = 9.0f;\n", expected=(9.0,) * 4 + (0.0, 1.0, 2.0, 3.0)),
+    _pair("a result that is written again while the other block reads it",
+          f"  if (r == 0) y[t] = x[t];\n{_MEET}  if (r == 1) y[t + 4] = y[t];\n{_SYNC}"
+          "  if (r == 0) y[t] = 9.0f;\n", _RACE),
+    _pair("a result that another cluster reads",
+          f"  if (blockIdx.x < 2) y[i] = x[i];\n{_MEET}  f32 v = 0.0f;\n"
+          f"  if (blockIdx.x > 1) v = y[i];\n{_MEET}  if (blockIdx.x > 1) y[i] = v;\n",
+          _RACE, blocks=4),
+    _pair("a result that two clusters write",
+          f"  if (blockIdx.x < 2) y[i] = x[i];\n{_MEET}  if (blockIdx.x > 1) y[i] = x[i];\n",
+          _RACE, blocks=4),
+    _pair("a result that a thread of another block has read, too",
+          f"  const f32 v = y[0];\n{_SYNC}  if (i == 4) y[0] = v;\n", _RACE, filled=True),
+    _pair("a result that another cluster reads before its barrier",
+          f"  f32 v = 0.0f;\n  if (blockIdx.x < 2) v = y[i];\n{_MEET}"
+          "  if (blockIdx.x > 1) y[i] = v;\n", _RACE, blocks=4, filled=True),
+    _pair("a result that another cluster reads before its barrier, and the writer then",
+          f"  f32 v = 0.0f;\n  if (blockIdx.x < 2) v = y[i];\n{_MEET}"
+          "  if (blockIdx.x > 1) v = y[i];\n  if (blockIdx.x > 1) y[i] = v;\n",
+          _RACE, blocks=4, filled=True),
+    _pair("a result that one block reads, and the other once they have met",
+          f"  f32 v = 0.0f;\n  if (r == 0) v = y[t];\n{_MEET}  if (r == 1) v = y[t];\n"
+          "  if (r == 1) y[t] = v + 1.0f;\n",
+          expected=(1.0, 2.0, 3.0, 4.0, 4.0, 5.0, 6.0, 7.0), filled=True),
+    _pair("a result that both blocks read, though they never met",
+          f"  f32 v = 0.0f;\n  if (r == 1) v = y[t];\n{_SYNC}  if (r == 0) v = y[t];\n"
+          "  if (r == 0) y[t] = v;\n", _RACE, filled=True),
+    _pair("a result written after a barrier of a block that another reads",
+          f"{_SYNC}  f32 v = 0.0f;\n  if (r == 0) y[t] = 9.0f;\n  if (r == 1) v = y[t];\n"
+          "  if (r == 1) y[i] = v;\n", _RACE, filled=True),
+    _pair("clusters that have memory of their own",
+          f"{_FILL}{_MEET}{_TAKE}{_MEET}  if (blockIdx.x < 2) y[i] = v;\n",
+          expected=_OTHER, blocks=4),
 )  # fmt: skip
 
 
@@ -173,7 +292,8 @@ def wrong(engine: Engine, k: Faulty) -> str:
     want = k.simt if engine.name == "simt" else k.host
     if want is None:
         return ""
-    x, y = engine.upload(np.arange(SIZE, dtype=np.float32)), engine.allocate(4 * SIZE)
+    given = np.arange(SIZE, dtype=np.float32)
+    x, y = engine.upload(given), engine.upload(given) if k.filled else engine.allocate(4 * SIZE)
     try:
         engine.load(k.text).launch("k", [x, y], {})
         out = engine.download(y, DType.F32, (SIZE,))

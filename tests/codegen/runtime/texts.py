@@ -16,14 +16,14 @@ def kernel(
     size: int = 8,
     dtype: DType = DType.F32,
     dims: tuple[str, ...] = (),
+    cluster: int = 1,
 ) -> KernelText:
     """One kernel ``k(x, y, dims)`` over two buffers of one size."""
     params = [f"const {dtype} *__restrict__ x", f"{dtype} *__restrict__ y"]
     params += [f"i64 {d}" for d in dims]
-    source = (
-        f'extern "C" __global__ void __launch_bounds__({threads})\nk({", ".join(params)}) {{\n'
-        f"{body}\n}}\n"
-    )
+    bounds = f"__launch_bounds__({threads})"
+    bounds += f" __cluster_dims__({cluster}, 1, 1)" if cluster > 1 else ""
+    source = f'extern "C" __global__ void {bounds}\nk({", ".join(params)}) {{\n{body}\n}}\n'
     grid: Expr = Var(blocks) if isinstance(blocks, str) else index(blocks)
     signature = Signature(
         "k",
@@ -33,6 +33,7 @@ def kernel(
         dims,
         (grid, index(1), index(1)),
         (threads, 1, 1),
+        cluster=cluster,
     )
     lines = enumerate(source.splitlines(), 1)
     return KernelText(source, (signature,), tuple((n, Free(f"line_{n}")) for n, _ in lines))
