@@ -22,6 +22,7 @@ from tests.mutants import (
     effects,
     equivalents,
     hunting,
+    instructions,
     planting,
     reached,
     recording,
@@ -203,7 +204,7 @@ class Engine:
         return False
 
     def explain(self, targets: Sequence[Target], state: State) -> None:
-        """Record of each survivor whether it changes what is compiled."""
+        """Record of each survivor whether it changes what is compiled, and how."""
         left = [
             t
             for t in targets
@@ -214,6 +215,9 @@ class Engine:
         ]
         for t, effect in effects.measure(self, left):
             state.keep(replace(state.results[t.id], effect=effect))
+        for t in instructions.same(self, left):
+            r = replace(state.results[t.id], equivalent=True, reason=instructions.REASON)
+            state.keep(r)
 
     def cases(self, t: Target) -> dict[str, Queue]:
         """Return the cases worth judging, by check."""
