@@ -18,7 +18,7 @@ from didyma.bench import counters, records
 from didyma.bench.workloads import ALL, Workload, least_bytes
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
-from didyma.codegen.rules import decided
+from didyma.codegen.rules import places
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import conform, corpus_files, levels
@@ -183,19 +183,23 @@ def _verdict(name: str, o: Outcome) -> Verdict | None:
 
 
 def _decisions(seed: int) -> Judge:
-    """Return what names the decisions of the compile of a drawn graph."""
+    """Return what names the decisions of the compile of a drawn graph, each with the op, too."""
     draw = drawer(graphs("host"), seed)
 
     def of(index: int) -> frozenset[str]:
         case = draw(index)
+        ops = {r: n.op for f in case.module.functions for n in f.nodes for r in n.results}
         found: set[str] = set()
 
         def hear(decision: str, value: str) -> None:
-            del value
-            found.add(decision)
+            found.update(
+                (decision, f"{decision}, of {ops[value]}") if value in ops else (decision,)
+            )
 
         made = compile(case.module, case.options(Options()), heard=hear)
-        return frozenset(found) | frozenset(decided(made))
+        for decision, value in places(made):
+            hear(decision, value)
+        return frozenset(found)
 
     return of
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from didyma.fuzz import values
 from didyma.fuzz.levels import check
 from didyma.refimpl.ir import packing
 from didyma.refimpl.ir.dims import DimVar, symbol
-from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.graph import PRIMITIVE, Module
 from didyma.refimpl.ir.types import PACKED, DType, Tensor, TensorType
 
 ENGINES = ("host", "simt")
@@ -76,6 +78,22 @@ def test_sizes_known_late(dtype: DType, planner: str) -> None:
         ]
         report = check(m, inputs, [engine("host")], Options(memory=MemoryOptions(planner=planner)))
         assert report.agree, [f.message for level in report.levels for f in level.findings][:3]
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_bytes_that_hold_elements_of_two_rows(across: bool) -> None:
+    b, shape = Builder(), (5, 3)
+    x = b.param("x", TensorType(DType.F32, shape))
+    ends = [b(op, [x], axes=(1,), keepdims=True) for op in ("sum", "max")[: 2 - across]]
+    for end in ends:
+        x = b("subtract", [x, b("broadcast_to", [end], shape=shape)])
+    made = [b("saturating_cast", [x], dtype=DType.I4)]
+    made += [b("sum", [x], axes=(0,), keepdims=False), *ends] if across else []
+    f = b.function("main", made)
+    m = Module((replace(f, attrs=((PRIMITIVE, 1),)),))
+    rows = np.random.default_rng(3).integers(-9, 9, shape).astype(np.float32)
+    report = check(m, [rows], [engine(e) for e in ENGINES])
+    assert report.agree, [f.message for level in report.levels for f in level.findings][:3]
 
 
 def test_weights_stay_packed() -> None:
