@@ -343,7 +343,7 @@ class Stages:
                 return replace(b, index=(place,))
             return map_stmt(b, same, left)
 
-        return left(with_loads(s, held)) if values else with_loads(s, held)
+        return left(with_loads(s, held))
 
 
 def filled(some: Mapping[Load, Buffer], place: Expr) -> Stmt:
