@@ -184,6 +184,23 @@ def test_low_thresholds_choose_as_for_large_programs() -> None:
     assert (decided(usual)["reduce_row"], decided(chosen)["reduce_row"]) == (0, 1)
 
 
+def test_decisions_about_functions_that_are_called_count() -> None:
+    m = parse_module(
+        """module {
+          func @layer(%x: f32[8]) -> (%t) attrs(NoInline=1) {
+            %s = exp(%x) : f32[8]
+            %t = sin(%s) : f32[8]
+          }
+          func @main(%x: f32[8]) -> (%y, %z) {
+            %y = call @layer(%x) : f32[8]
+            %z = call @layer(%y) : f32[8]
+          }
+        }"""
+    )
+    found = decided(compile(m, Options(graph=GraphOptions(fuse=False))))
+    assert (found["pointwise_wide"], found["place in an arena"]) == (2, 2)
+
+
 def test_stages_have_names() -> None:
     run = stages(Options())
     assert len({s.name for s in run}) == len(run)

@@ -37,6 +37,7 @@ def test_a_layout_says_where_each_element_lies(seed: int) -> None:
         if isinstance(found, str):
             seen[found] += 1
             continue
+        assert sorted(s.axis for s in found.layout) == list(range(x.ndim))
         assert np.array_equal(read(base(root, x, found), found.layout, x.shape), x)
         for span, size in zip(found.layout, found.shape, strict=True):
             assert span.is_whole == (size == x.shape[span.axis] and span.step > 0) or span.size == 1
