@@ -9,13 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select import choice as choices
 from didyma.codegen.select import worker
 from didyma.codegen.select.choice import Candidate, Choice, build, distinct, first, ranked
+from didyma.codegen.select.runs import run_once
 from didyma.codegen.select.selector import Limits, Lost, Trial, select
 from didyma.codegen.select.worker import Say
 from didyma.refimpl.errors import DidymaError
@@ -68,6 +71,15 @@ def test_candidates_differ_in_kind_first() -> None:
     assert order[0] == first(f, Options())
     assert {c.points[0].recipe for c in order[:3]} == {"row", "column", "serial"}
     assert len(order) == len(set(order))
+
+
+def test_a_candidate_run_once_returns_what_the_loops_do() -> None:
+    f, x = loop(), np.arange(540, dtype=np.float32).reshape(6, 90)
+    for c in list(ranked(f, Options()))[:3]:
+        made = build(f, Options(), c)
+        for name in ("host", "simt"):
+            (y,) = run_once(engine(name), f, made, [x], {})
+            assert np.array_equal(y, x.sum(1))
 
 
 def test_the_pick_is_right_and_timed() -> None:
