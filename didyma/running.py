@@ -32,7 +32,7 @@ from didyma.refimpl.ir.graph import Module, Param
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import bars as bars_
-from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.bars import Bar
 from didyma.schedules import Given
 from didyma.schedules import read as read_schedules
 from didyma.show import brief
@@ -261,7 +261,7 @@ def interpret(program: Program, /, *inputs: AnyArray, **named: AnyArray) -> Inte
     rows = [(p.name, p.type.shape, a.shape) for p, a in zip(m.entry.params, arrays, strict=True)]
     env = dims.bind(rows, m.dims)
     given = [bars_.exact(a, DType.of(a)) for a in arrays]
-    bars = interpreter.bars(m.entry, m, given, env, Contract(), stored=True)
+    bars = interpreter.bars(m.entry, m, given, env, bars_.ANYONES, stored=True)
     return Interpreted(tuple(values), tuple(bars), m.entry.results, m, tuple(arrays))
 
 

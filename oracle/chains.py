@@ -121,7 +121,11 @@ def with_chain(stated: Contract, most: int, rescaled: int = 0) -> Contract:
         del n
         return most
 
-    return replace(stated, chain=chain, rescaled=rescaled)
+    def corrections(n: int) -> int:
+        del n
+        return rescaled
+
+    return replace(stated, chain=chain, rescaled=corrections)
 
 
 def _join(*many: Depth) -> Depth:

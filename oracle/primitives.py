@@ -15,8 +15,8 @@ from didyma.oracle.recorder import Recorder
 from didyma.oracle.ring import PrimitivePayloads
 from didyma.oracle.subject import Env
 from didyma.refimpl.interp import graph as interpreter
-from didyma.refimpl.interp.graph_machine import concrete_type
 from didyma.refimpl.interp.scalar_ring import value_of
+from didyma.refimpl.ir.concrete import concrete_type
 from didyma.refimpl.ir.graph import CALL, COMPILER, RESHAPE_ONLY, Function, Module, Node
 from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.types import Array, DType, TensorType

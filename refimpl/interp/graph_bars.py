@@ -17,7 +17,15 @@ from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import Function, Module, Node
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.bars import Bar, Contract, centre_dtype, perhaps_stored, settle, store
+from didyma.refimpl.ops.bars import (
+    Bar,
+    Contract,
+    centre_dtype,
+    never,
+    perhaps_stored,
+    settle,
+    store,
+)
 from didyma.refimpl.ops.spec import Kind
 
 MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
@@ -51,6 +59,7 @@ class Bars(Machine[Estimate]):
     def __init__(self, m: Module, env: Mapping[str, int], contract: Contract, stored: bool) -> None:
         super().__init__(m, env)
         self.contract = contract
+        self.alone = replace(contract, rescaled=never)  # of folds that no other one hangs on
         self.stored = stored
         self.loose: set[str] = set()
         self.stopped = False
@@ -78,7 +87,8 @@ class Bars(Machine[Estimate]):
         if not op.pending and op.kind not in MOVEMENT:
             bars = settled_operands(n, bars, operands)
         use = step.sized(self.env)
-        bar = use.op.bar(bars, operands, use.type, self.contract)
+        joined = self.contract.rescaled is not never and n.results[0] in self.prepare(f).joined
+        bar = use.op.bar(bars, operands, use.type, self.contract if joined else self.alone)
         if self.stored:
             bar = perhaps_stored(bar, n.types[0].dtype)
         out = Estimate(bar)

@@ -13,14 +13,14 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import sympy
 
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir import dims as d
-from didyma.refimpl.ir.graph import CALL, CONTROL, Attr, Function, Module, Node
+from didyma.refimpl.ir.concrete import concrete_attrs, concrete_type
+from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops import OPS
-from didyma.refimpl.ops.spec import Applied, Op
+from didyma.refimpl.ops.spec import Applied, Kind, Op
 
 V = TypeVar("V")
 
@@ -44,6 +44,27 @@ class PreparedFunction:
     def types(self) -> Mapping[str, TensorType]:
         """Types of the function's values."""
         return self.function.types()
+
+    @cached_property
+    def joined(self) -> frozenset[str]:
+        """Results of reductions of which one hangs on another over the same rows.
+
+        An implementation may take both in one pass over the rows (``Contract.rescaled``).
+        """
+        rows: dict[str, object] = {}
+        before: dict[str, frozenset[str]] = {}  # reductions that a value hangs on
+        found: set[str] = set()
+        for step in self.steps:
+            n = step.node
+            known = frozenset[str]().union(*(before.get(a, ()) for a in n.args))
+            if step.op is not None and step.op.kind is Kind.REDUCTION:
+                (r,) = n.results
+                rows[r] = self.types[n.args[0]].shape, n.attr.get("axes"), n.attr.get("axis")
+                if same := {x for x in known if rows[x] == rows[r]}:
+                    found |= {r, *same}
+                known |= {r}
+            before.update(dict.fromkeys(n.results, known))
+        return frozenset(found)
 
 
 class Step:
@@ -72,27 +93,6 @@ class Step:
             self.use = SizedOp(applied, concrete_type(n.types[0], env))
             self.key = key
         return self.use
-
-
-def concrete_type(t: TensorType, env: Mapping[str, int]) -> TensorType:
-    """Return a type with every symbol replaced by its int."""
-    if all(type(s) is int for s in t.shape):
-        return t
-    return TensorType(t.dtype, tuple(d.evaluate(s, env) for s in t.shape), t.device)
-
-
-def concrete_attr(a: Attr, env: Mapping[str, int]) -> Attr:
-    """Return an attribute with every symbol replaced by its int."""
-    if isinstance(a, sympy.Expr):
-        return d.evaluate(a, env)
-    if isinstance(a, tuple):
-        return tuple(concrete_attr(x, env) for x in a)
-    return a
-
-
-def concrete_attrs(n: Node, env: Mapping[str, int]) -> dict[str, Attr]:
-    """Attributes of a node with every symbol replaced by its int."""
-    return {k: concrete_attr(v, env) for k, v in n.attrs}
 
 
 def last_uses(f: Function) -> list[tuple[str, ...]]:

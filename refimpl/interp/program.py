@@ -16,13 +16,13 @@ import numpy as np
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import loop
 from didyma.refimpl.interp.faults import ProgramFault
-from didyma.refimpl.interp.graph_machine import concrete_attr
 from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.interp.program_memory import Held, ProgramMemory, embedded
 from didyma.refimpl.interp.program_streams import Late, WorkQueues
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
+from didyma.refimpl.ir.concrete import concrete_attr
 from didyma.refimpl.ir.kernel import Kernel, loops
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text.program import show_instruction

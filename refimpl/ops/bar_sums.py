@@ -65,7 +65,7 @@ def sum_bar(b: Bar, axes: tuple[int, ...], keepdims: bool, dtype: DType, contrac
         return Bar(c, np.where(e > 0, np.inf, 0.0))
     n = math.prod(b.c.shape[a] for a in axes)
     c, e, mass, whole = sums(b, axes, keepdims)
-    more = contract.rescaled if n > 1 else 0
+    more = contract.rescaled(n) if n > 1 else 0
     small = whole & (mass <= 2.0 ** BITS[dtype.compute]) & (more == 0)
     known = (e == 0) & (small | (n <= 1))
     return fold(c, e, mass, additions(n, contract) + more, 0, dtype, known)

@@ -19,6 +19,7 @@ Functions here, and every ``Op.bar``, are to be called under ``np.errstate(all="
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -46,6 +47,20 @@ def sequential(n: int) -> int:
     return n
 
 
+def never(n: int) -> int:
+    """Return the roundings of corrections in a fold of n terms where no part is corrected."""
+    del n
+    return 0
+
+
+def at_each_level(n: int) -> int:
+    """Return the roundings of corrections where a tree of n terms corrects parts as it joins them.
+
+    A correction is a product with an exponential of ``ULP``.
+    """
+    return (1 + math.ceil(2 * ULP)) * (n - 1).bit_length()
+
+
 @dataclass(frozen=True, slots=True)
 class Contract:
     """What an implementation states about its own precision.
@@ -53,17 +68,18 @@ class Contract:
     ``chain`` gives the longest chain of additions in a fold of n terms; ``ulp`` the error of each
     intrinsic in units in the last place of the compute dtype (keys ``exp`` or ``exp_f32``);
     ``default_ulp`` where it is silent (and more for the few in ``STEEP``); ``contraction``
-    whether a product and a sum may round once.  ``rescaled`` is the most roundings that a part of a
-    fold goes through beside its additions, where folds correct parts for what they learn later, as
-    one pass for a largest element and a sum of exponentials does.  ``+ - * /`` and ``sqrt`` are
-    correctly rounded unless ``ulp`` names ``div`` or ``sqrt``.
+    whether a product and a sum may round once.  ``rescaled`` gives the most roundings that a part
+    of a fold of n terms goes through beside its additions, where one pass takes two folds of which
+    one needs the other, and corrects parts for what it learns later: a largest element and a sum of
+    exponentials, or a mean and a sum of squares.  ``+ - * /`` and ``sqrt`` are correctly rounded
+    unless ``ulp`` names ``div`` or ``sqrt``.
     """
 
     chain: Callable[[int], int] = sequential
     ulp: Mapping[str, float] = field(default_factory=dict[str, float])
     default_ulp: float = ULP
     contraction: bool = True
-    rescaled: int = 0
+    rescaled: Callable[[int], int] = never
 
     def of(self, name: str, dtype: DType) -> float:
         """Return the ulps by which an intrinsic may be wrong in a compute dtype."""
@@ -74,6 +90,8 @@ class Contract:
             return 0.5
         return max(self.default_ulp, STEEP.get((name, dtype), 0.0))
 
+
+ANYONES = Contract(rescaled=at_each_level)  # of an implementation of which nothing is known
 
 # Where common libraries need more than 4 ulp: powf of older CUDA releases.
 STEEP: Mapping[tuple[str, DType], float] = {("pow", DType.F32): 9.0, ("pow", DType.F64): 5.0}

@@ -81,6 +81,11 @@ class Slice:
 def _slice_infer(types: Sequence[TensorType], a: Slice) -> TensorType:
     (t,) = types
     check_lengths("slice", t.rank, starts=a.starts, stops=a.stops, steps=a.steps)
+    _check_bounds(a)
+    return t.with_shape(*(count for _, count, _ in a.of(t.shape)))
+
+
+def _check_bounds(a: Slice) -> None:
     for start, stop, step in zip(a.starts, a.stops, a.steps, strict=True):
         if step == 0 or (step > 0 and -1 in (start, stop)):
             raise attr_error(
@@ -90,10 +95,10 @@ def _slice_infer(types: Sequence[TensorType], a: Slice) -> TensorType:
                 "step != 0, bounds >= 0 (>= -1 where the step is negative)",
                 "resolve bounds counted from the end: here -1 is the place before the first",
             )
-    return t.with_shape(*(count for _, count, _ in a.of(t.shape)))
 
 
 def _slice(args: Sequence[Array], a: Slice, _result: TensorType) -> Array:
+    _check_bounds(a)  # symbols between the ends of their ranges
     keys: list[slice] = []
     for start, stop, step in zip(a.starts, a.stops, a.steps, strict=True):
         assert isinstance(start, int)

@@ -23,7 +23,8 @@
 Those of ``if``, ``while``, ``scan`` and ``bind`` are in ``control``.
 
 An op's own rule may refuse the operands besides: the code is then the op's, such as
-``shape-mismatch``.
+``shape-mismatch``.  Symbolic attributes, too, are refused (``bad-attr``) if they are too small at
+an end of their dims' ranges.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ import sympy
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import graph as ir
+from didyma.refimpl.ir.concrete import concrete_attrs, concrete_type
 from didyma.refimpl.ir.control import attr_symbols
 from didyma.refimpl.ir.text import show_node
 from didyma.refimpl.ir.text.literals import attr_text
@@ -46,7 +48,7 @@ from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.attributes import AttrKind, AttrSpec
 from didyma.refimpl.ops.spec import Kind, Op
 from didyma.refimpl.verify.control import Control, are, broken_law, is_a, is_dim, signature
-from didyma.refimpl.verify.sizes import Sizes
+from didyma.refimpl.verify.sizes import Sizes, binding_text
 
 _FOLDING = (Kind.REDUCTION, Kind.OPAQUE)
 _is_int = partial(is_a, int)
@@ -182,6 +184,24 @@ class _GraphVerifier:
         inferred = op.infer(operands, attrs)
         if inferred != n.types[0]:
             raise broken_law("G-type", str(n.types[0]), str(inferred))
+        self.positions(op, n, operands)
+
+    def positions(self, op: Op, n: ir.Node, operands: Sequence[TensorType]) -> None:
+        """Let the op refuse attributes that are negative at an end of their dims' ranges."""
+        values = [x for _, v in n.attrs if isinstance(v, tuple) for x in v]
+        doubtful = [x for x in values if isinstance(x, sympy.Expr) and not dims.never_negative(x)]
+        if not doubtful:
+            return
+        others = {s for _, v in n.attrs for s in attr_symbols(v)}
+        others.update(dims.free([d for t in operands for d in t.shape]))
+        largest = {s: self.sizes.ranges[s][1] for s in others}
+        for env in self.sizes.ends(dims.free(doubtful)):
+            whole = largest | env
+            try:
+                op.infer([concrete_type(t, whole) for t in operands], concrete_attrs(n, whole))
+            except DidymaError as e:
+                got = f"{e.got} at {binding_text(env)}"
+                raise DidymaError(e.code, e.where, got=got, want=e.want, help=e.help) from None
 
     def call(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
         f = self.control.callee(n.attr.get("callee"))

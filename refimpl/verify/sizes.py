@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
@@ -85,18 +85,23 @@ class Sizes:
             )
 
     def _integral(self, d: Dim, where: str) -> None:
-        names = dims.free(d)
-        ends: Iterable[Sequence[int]] = itertools.product(*(self.ranges[n] for n in names))
-        if len(names) > _CORNERS:
-            ends = zip(*(self.ranges[n] for n in names), strict=True)
-        for values in ends:
-            env = dict(zip(names, values, strict=True))
+        for env in self.ends(dims.free(d)):
             try:
                 size = dims.evaluate(d, env)
             except (DidymaError, ArithmeticError, TypeError):  # no integer, or a division by zero
                 size = -1
             if size < 0:
-                at = ", ".join(f"{k} = {v}" for k, v in env.items())
-                raise DidymaError(
-                    "D-size", where, got=f"{dims.text(d)} at {at}", want="an integer of at least 0"
-                )
+                got = f"{dims.text(d)} at {binding_text(env)}"
+                raise DidymaError("D-size", where, got=got, want="an integer of at least 0")
+
+    def ends(self, names: Sequence[str]) -> Iterable[dict[str, int]]:
+        """Return the bindings of dims to ends of their ranges; of many dims to like ends alone."""
+        ends: Iterable[Sequence[int]] = itertools.product(*(self.ranges[n] for n in names))
+        if len(names) > _CORNERS:
+            ends = zip(*(self.ranges[n] for n in names), strict=True)
+        return (dict(zip(names, values, strict=True)) for values in ends)
+
+
+def binding_text(env: Mapping[str, int]) -> str:
+    """Return a binding as errors show it: ``m = 0, n = 8``."""
+    return ", ".join(f"{k} = {v}" for k, v in env.items())

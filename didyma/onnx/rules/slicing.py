@@ -111,7 +111,7 @@ def _bounds(c: Context, size: Dim, start: Dim, stop: Dim, step: int) -> tuple[Di
 
 def _end(c: Context, size: Dim, at: Dim, step: int, floor: int) -> Dim:
     if not isinstance(at, int):
-        return at
+        return at if c.bounds(at)[0] >= 0 else dims.maximum(at, 0)  # at sizes that nobody means
     least, most = c.bounds(size)
     if at >= most:
         return size if step > 0 else dims.sub(size, 1)

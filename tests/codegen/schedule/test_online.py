@@ -217,6 +217,31 @@ def test_variances_of_whole_numbers_have_the_roundings_of_corrections(
     assert outside[0] > outside[1] == 0
 
 
+@pytest.mark.parametrize("f", [variance, normalised])
+def test_the_reference_takes_one_pass_over_whole_numbers_for_correct(f: Callable[..., Any]) -> None:
+    p = program(f, rows=256)
+    exe = dd.compile(p, engine="host", options=pinned(p, 1, wide=1))
+    twice = dd.compile(p, engine="host", options=pinned(p, 0, wide=1))
+    differ = False
+    for seed in range(4):
+        x = np.random.default_rng(seed).integers(-9, 10, (256, LENGTH)).astype(np.float32)
+        x[:, 0] -= x.sum(1) % LENGTH
+        truth, y = dd.interpret(p, x), exe(x)
+        assert isinstance(y, np.ndarray)
+        assert truth.contains(y)
+        assert not truth.contains(y * np.float32(1 + 2.0**-9))
+        differ |= not np.array_equal(y, twice(x))
+    assert differ, "two folds of one pass round otherwise"
+
+
+def test_a_sum_that_nothing_corrects_is_exact_of_whole_numbers() -> None:
+    def sums(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+        return dd.sum(x, axis=1), dd.sum(x - dd.sum(x, axis=0), axis=1)
+
+    for bar in dd.interpret(program(sums), np.ones((4, LENGTH), np.float32)).bars:
+        assert not bar.e.any()
+
+
 @pytest.mark.parametrize("f", [nearest, scaled, weighted, apart, product])
 def test_other_folds_of_one_row_are_not_taken_for_such(f: Callable[..., Any]) -> None:
     (loop,) = compile(program(f).module, Options(), until="lower").loops.values()
