@@ -227,7 +227,8 @@ class _Campaign:
                 tally.cases += 1
                 domain, (origin,) = self.domains[name], cases
                 case = worker.drawn(domain, self.plan.seed, origin.index, origin.wishes)
-                yield from self.shrink(name, origin, case, _death(domain, case, answer))
+                domain, o = yield from self.explained(domain, case, answer)
+                yield from self.shrink(origin, domain, case, o)
             return None
         batch: Batch = answer
         tally.add(batch)
@@ -235,15 +236,27 @@ class _Campaign:
             self.meters[name].see(batch.covered)
         self.result.reached |= batch.reached
         if batch.found is not None:
-            yield from self.shrink(name, cases[batch.cases - 1], *batch.found)
+            found, o = batch.found
+            yield from self.shrink(cases[batch.cases - 1], self.domains[name], found, o)
         return batch
 
-    def shrink(self, name: str, origin: Origin, case: Any, o: Outcome) -> Work:
+    def explained(
+        self, domain: Domain[Any], case: Any, e: WorkerDiedError
+    ) -> Generator[Call, Any, tuple[Domain[Any], Outcome]]:
+        """Judge what ended a process without its engines; return what found something, and what."""
+        death, safe = _death(domain, case, e), domain.without_engines()
+        if safe is not None:
+            answer = yield partial(worker.judge_one, worker.packed(safe), case)
+            if not isinstance(answer, WorkerDiedError) and answer.findings:
+                return safe, replace(answer, findings=(*answer.findings, *death.findings))
+        return domain, death
+
+    def shrink(self, origin: Origin, domain: Domain[Any], case: Any, o: Outcome) -> Work:
         """Make a case smaller for a while, and keep the smallest that shows the same cause.
 
         An unexpected error costs the shrinking alone, and is recorded with the finding.
         """
-        domain, packed = self.domains[name], self.packed[name]
+        packed = worker.packed(domain)
         if isinstance(case, Undrawn):
             self.keep(domain, _example(domain, origin, case, o))
             return
@@ -257,7 +270,9 @@ class _Campaign:
                 answer = yield partial(worker.judge_one, packed, smaller)
                 self.result.tried += 1
                 dead = isinstance(answer, WorkerDiedError)
-                o = _death(domain, smaller, answer) if dead else answer
+                o = answer
+                if dead:
+                    _, o = yield from self.explained(domain, smaller, answer)
                 shows = bool(o.findings) and cause(o.findings[0]) == sought
                 if shows:
                     found = replace(_example(domain, origin, smaller, o), unshrunk=best.unshrunk)

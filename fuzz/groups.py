@@ -14,6 +14,7 @@ from didyma.refimpl.ops import OPS
 
 KEPT = 3  # examples kept of a group, the smallest
 
+_LOOPS = ("loop", "kernel")  # levels that tell a fault of the lowered loops from a schedule's
 _ERROR = re.compile(r"DidymaError: ([\w-]+) at|\w*Fault: ([\w-]+)|(\w+):")
 
 
@@ -58,10 +59,15 @@ def reason(f: Finding) -> str:
 def cause(f: Finding) -> tuple[str, str, str]:
     """Return what a smaller case must have in common with a finding to show the same fault.
 
-    A broken plan is one, whether the laws of programs refuse it or the replay of the plan does.
+    A broken plan is one, whether the laws of programs refuse it or the replay of the plan does.  So
+    is what a kernel must not do, wherever it runs, and the error of a wrapper, whatever it calls.
     """
     if f.level == "plan":
         return f.level, "plan", ""
+    if f.level not in _LOOPS and f.message.startswith("LoopFault: "):
+        return "kernel", "fault", reason(f)
+    if f.kind == "wrapper" and (raised := _ERROR.match(f.message)):
+        return "program", "error", next(filter(None, raised.groups()), "")
     return f.level, f.kind, reason(f)
 
 

@@ -80,6 +80,13 @@ class Domain(Protocol[C]):
         del case
         return Finding(self.name, "process", kind, message)
 
+    def without_engines(self) -> Domain[C] | None:
+        """Return the domain without what may end a process by itself; None if nothing is left.
+
+        What it finds of a case at which a process died is the cause of that.
+        """
+        return None
+
     def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[C]]]:
         """Return what makes a case smaller, in turn: each ends at a share of the time."""
         del finding

@@ -124,7 +124,11 @@ class Graphs(Domain[Case]):
     def failure(self, case: Case, kind: str, message: str) -> Finding:
         """Return a finding at the last engine, which is the likeliest to end a process."""
         del case
-        return Finding(self.engine_names[-1], "process", kind, message)
+        return Finding((self.name, *self.engine_names)[-1], "process", kind, message)
+
+    def without_engines(self) -> Graphs | None:
+        """Return the domain whose kernels and programs run in interpreters alone."""
+        return replace(self, engines=()) if self.engines else None
 
     def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:
         """Return what leaves out passes and options, then makes graphs, types and values smaller.

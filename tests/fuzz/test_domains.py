@@ -113,6 +113,19 @@ def test_crashes_are_shrunk_too() -> None:
     assert r.all.cases == 3
 
 
+@dataclass(frozen=True)
+class Explained(Deadly):
+    """Numbers that end their process, of which a judge without engines says what is wrong."""
+
+    def without_engines(self) -> Numbers:
+        return Numbers()
+
+
+def test_what_ends_a_process_is_grouped_by_what_explains_it() -> None:
+    r = run(Plan((Explained(),), count=2, seed=3, shrink_seconds=200.0))
+    assert [(g.kind, g.count, g.smallest.case) for g in r.groups] == [("value", 1, 40)]
+
+
 class Slip(Numbers):
     """Numbers whose shrinker fails behind its first step."""
 

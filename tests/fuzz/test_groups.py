@@ -110,6 +110,24 @@ def test_a_wrong_value_and_an_access_out_of_bounds_may_have_one_cause() -> None:
     assert len(grouped(*(found(n, f"op {n}", kind="fault", message=guard) for n in (1, 2)))) == 1
 
 
+def test_what_a_kernel_must_not_do_is_one_cause_wherever_it_runs() -> None:
+    access = "LoopFault: out-of-bounds at `y[i] = x[i]`: y, axis 0: index 2 outside [0, 2)"
+    kernel = found(1, kind="fault", level="kernel", message=access)
+    program = found(2, kind="error", level="programs", message=access)
+    (g,) = grouped(program, kernel, program)
+    assert (g.level, g.kind, g.reason, g.count) == ("kernel", "fault", "out-of-bounds", 3)
+    loop = found(3, kind="fault", level="loop", message=access)
+    assert len(grouped(kernel, loop)) == 2, "what is lowered is not what is scheduled"
+
+
+def test_errors_of_wrappers_are_one_cause_in_every_domain() -> None:
+    planned = found(1, kind="wrapper", level="wrappers", where="best_fit", message="KeyError: 'm'")
+    program = found(2, kind="error", level="program", where="wrapper", message="KeyError: 'n'")
+    assert [(g.reason, g.count) for g in grouped(planned, program)] == [("KeyError", 2)]
+    differs = found(3, kind="wrapper", level="wrappers", where="best_fit", message="%y differs")
+    assert len(grouped(planned, differs)) == 2
+
+
 def test_a_fault_and_a_wrong_value_of_one_op_are_one_group() -> None:
     """A tile read along the wrong axis is a wrong value, or an uninitialised read at its edge."""
     value = found(1, "permute_dims", "f16", level="kernel")
