@@ -325,19 +325,17 @@ class Statements:
         """Unroll a vectorised loop lane by lane, between its wide loads and wide stores."""
         x = self.expressions
         n = wide.lanes
-        outer = x.wide, x.lane, x.lane_var, x.lanes
-        x.wide, x.lane_var, x.lanes = {}, s.var.name, n
+        outer = x.wide, x.lane, x.lane_var, x.lanes, x.quotients
+        x.wide, x.lane_var, x.lanes, x.quotients = {}, s.var.name, n, {}
         loaded = {key: self._wide_load(key, n, c_type(d)) for key, d in wide.loads.items()}
         stored = {key: self._wide_temporary(key, n, c_type(d)) for key, d in wide.stores.items()}
         x.wide = loaded | stored
-        x.quotients = {}
         for e in wide.quotients:
             x.quotients[e] = self._quotients(e, s.var, n)
         for x.lane in range(n):
             x.variables[s.var.name] = index_literal(x.lane)
             self.write(s.body)
-        x.quotients = {}
-        x.wide, x.lane, x.lane_var, x.lanes = outer
+        x.wide, x.lane, x.lane_var, x.lanes, x.quotients = outer
         for key, name in stored.items():
             store = f"store{n}_{c_type(wide.stores[key])}"
             self.lines.add(f"{store}({self._address(key, n)}, {name});")

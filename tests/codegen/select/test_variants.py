@@ -10,6 +10,7 @@ from didyma.codegen.emit import wrapper
 from didyma.codegen.options import KernelOptions, Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.host import Host
+from didyma.codegen.schedule import dispatch
 from didyma.fuzz import levels
 from didyma.oracle import plan_check
 from didyma.refimpl.errors import DidymaError
@@ -53,6 +54,26 @@ def test_variants_are_recipes_that_differ_in_kind(made: Compiled) -> None:
     assert [name for name, _ in line.variants] == [
         "fused_subtract_sum_0", "fused_subtract_sum_0_serial", "fused_subtract_sum_0_column"
     ]  # fmt: skip
+
+
+def test_a_variant_of_one_nest_leaves_the_others_as_they_are() -> None:
+    @dd.trace(dd.u64[5, 6, 16], dd.i64[5, 4, 16], dd.u64[5, 4, 16])
+    def met(x: dd.Tensor, at: dd.Tensor, y: dd.Tensor) -> dd.Tensor:
+        return dd.scatter(x, at, y, axis=2, reduction="min")
+
+    options = OPTIONS.changed({"kernels.short": 2})
+    c = compile(met.module, options)
+    varied = set[int]()
+    for v in (v for row in c.variants.values() for v in row):
+        loop = c.loops[v.function]
+        usual = dispatch.by_nest(loop, options)
+        chosen = dispatch.by_nest(loop, options, v.choice.points)
+        assert len(v.choice.points) == len(usual) == 2
+        assert [k for k in range(2) if chosen[k] != usual[k]] in ([], [v.nest])
+        (kernel,) = chosen[v.nest]
+        assert replace(v.kernel, name=kernel.name) == kernel
+        varied.add(v.nest)
+    assert varied == {0, 1}
 
 
 def test_a_program_with_dispatches_reads_back(made: Compiled) -> None:
