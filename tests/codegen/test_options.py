@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -13,6 +14,7 @@ import didyma as dd
 from didyma.codegen import options
 from didyma.codegen.memory.planners import Planner
 from didyma.codegen.options import DOCS, USUAL, VERSION, Options
+from didyma.refimpl.errors import DidymaError
 from tests.errors.test_codes import says
 
 LOW = {"graph.fuse": False, "kernels.block": 64, "memory.planner": "none", "verify": False}
@@ -77,6 +79,25 @@ def test_a_later_record_and_unknown_choices_are_refused() -> None:
 def test_a_value_that_a_choice_cannot_have_is_refused_by_its_path(path: str, value: object) -> None:
     with says("bad-option", f"{path} = {value}"):
         Options().changed({path: value})
+
+
+def test_a_number_may_be_what_its_description_says() -> None:
+    """Each end that is named is allowed, and the next number beyond it is not."""
+    checked = 0
+    for group in (Options().graph, Options().kernels, Options().memory):
+        for f in fields(group):
+            want: str = f.metadata["rule"].want
+            path = f"{group.path}{f.name}"
+            power = "power of two" in want
+            for n, beyond in zip(map(int, re.findall(r"\d+", want)), (-1, 1), strict=False):
+                assert Options().changed({path: n}).choices()[path] == n
+                with pytest.raises(DidymaError, match=re.escape(want)):
+                    Options().changed({path: n + (n // 2 if power else 1) * beyond})
+                checked += 1
+            if power:
+                with pytest.raises(DidymaError, match=re.escape(want)):
+                    Options().changed({path: 96})
+    assert checked > 20
 
 
 def test_a_group_is_no_dict() -> None:

@@ -1,8 +1,10 @@
-"""Paths between kernels that merge, against a search of all paths in drawn graphs."""
+"""Which kernels may merge, and paths between them against a search of all paths in drawn graphs."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -63,3 +65,46 @@ def test_paths_are_found_after_any_merges(seed: int) -> None:
         assert all(graph.place[k] < graph.place[x] for x in near for k in near[x])
     assert merged > 10
     assert refused
+
+
+def pair(
+    a: dict[str, Any], b: dict[str, Any], options: Options, shape: tuple[int, ...]
+) -> GroupGraph:
+    """Return two additions to one parameter, the results of the second of a shape."""
+    types = {"p": TYPE, "a": TYPE, "c": TYPE, "b": TensorType(DType.F32, shape)}
+    graph = GroupGraph(types, options)
+    for i, (name, changes) in enumerate((("a", a), ("b", b))):
+        node = Node((name,), "add", ("p", "p"), (types[name],))
+        graph.add(replace(FusionGroup((i,), (node,), ("p",), (name,), pointwise=True), **changes))
+    return graph
+
+
+NEXT = Node(("c",), "exp", ("p",), (TYPE,))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "options", "fits"),
+    [
+        ({}, {}, {}, True),
+        ({"pointwise": False}, {}, {}, False),
+        ({}, {"pointwise": False}, {}, False),
+        ({}, {"shape": (5,)}, {}, False),
+        ({}, {}, {"outputs": 2}, True),
+        ({}, {}, {"outputs": 1}, False),
+        ({"writes": ("a", "c")}, {}, {"outputs": 2}, False),
+        ({}, {"writes": ("b", "c")}, {"outputs": 2}, False),
+        ({}, {}, {"kernel_cost": 2}, True),
+        ({}, {}, {"kernel_cost": 1}, False),
+        ({"nodes": (NEXT, NEXT)}, {"nodes": (NEXT,)}, {"kernel_cost": 24}, True),
+        ({"nodes": (NEXT, NEXT)}, {"nodes": (NEXT,)}, {"kernel_cost": 23}, False),
+        ({}, {"reads": ("a", "p"), "aligned": frozenset("a")}, {}, True),
+        ({}, {"reads": ("a", "p"), "aligned": frozenset("p")}, {}, False),
+    ],
+)
+def test_kernels_fit_into_one(
+    a: dict[str, Any], b: dict[str, Any], options: dict[str, int], fits: bool
+) -> None:
+    b = dict(b)
+    shape = b.pop("shape", TYPE.shape)
+    chosen = Options().changed({f"graph.{name}": n for name, n in options.items()})
+    assert pair(a, b, chosen, shape).fits(0, 1) is fits

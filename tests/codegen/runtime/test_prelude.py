@@ -7,13 +7,32 @@ import re
 import pytest
 
 from didyma.codegen.emit import prelude
-from didyma.codegen.emit.intrinsics import TABLE, VECTORS
+from didyma.codegen.emit.intrinsics import NBYTES, TABLE, VECTORS, WIDTHS, c_type
+from didyma.refimpl.ir.types import NUMBERS, DType
 
 
 @pytest.mark.parametrize("target", ["host", "cuda"])
 def test_every_intrinsic_is_defined(target: prelude.Target) -> None:
     held = prelude.load(target).definitions
     assert [n for n in (*TABLE, *VECTORS) if n not in held] == []
+
+
+WORDS = {"u16": 2, "u32": 4, "uint2": 8, "uint4": 16}
+
+
+@pytest.mark.parametrize("dtype", [d for d in NUMBERS if c_type(d) in NBYTES])
+@pytest.mark.parametrize("lanes", WIDTHS)
+def test_words_on_a_gpu_are_a_whole_vector(dtype: DType, lanes: int) -> None:
+    held, name = prelude.load("cuda").definitions, c_type(dtype)
+    nbytes = lanes * dtype.nbytes
+    for op in ("load", "store"):
+        text = held[f"{op}{lanes}_{name}"]
+        (found,) = re.findall(r"(\w+) words\[(\d+)\]", text)
+        turns = re.findall(r"i < (\d+)", text)
+        assert WORDS[found[0]] * int(found[1]) == nbytes
+        assert turns == [found[1]]
+        assert set(re.findall(r"\(\(?(?:const )?(\w+) \*\)", text)) == {found[0]}
+    assert f"aligned({min(16, nbytes)})" in held[f"{name}x{lanes}"]
 
 
 def test_what_is_not_used_is_not_there() -> None:
