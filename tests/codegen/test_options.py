@@ -73,7 +73,9 @@ def test_a_later_record_and_unknown_choices_are_refused() -> None:
     [
         ("graph.fuse", 1), ("kernels.vectorise", "no"), ("kernels.streams", 9),
         ("kernels.block", 48), ("kernels.unroll", 2.0), ("memory.plan_seconds", float("nan")),
-        ("memory.embedded", -1), ("verify", None),
+        ("memory.embedded", -1), ("verify", None), ("kernels.block", 64.0),
+        ("memory.plan_seconds", float("inf")), ("memory.plan_seconds", "1"),
+        ("graph.disabled", "fold"), ("graph.disabled", (1,)),
     ],
 )  # fmt: skip
 def test_a_value_that_a_choice_cannot_have_is_refused_by_its_path(path: str, value: object) -> None:
