@@ -72,7 +72,7 @@ class Graphs(Domain[Case]):
     @property
     def floor(self) -> float:
         """They alone are judged at every level and as a whole."""
-        return 0.4
+        return 0.35
 
     def draw(self, seed: int, index: int) -> Case:
         """Return the graph of a campaign's seed and an index.

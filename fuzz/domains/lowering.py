@@ -25,6 +25,8 @@ from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, EXAMINED, MATTERED
 from didyma.fuzz.mattered import Examiner
+from didyma.fuzz.steering.draw import SCHEDULES
+from didyma.fuzz.steering.draw import draw as around
 from didyma.fuzz.steering.primitives import cut
 from didyma.fuzz.steering.wishes import INTERPRETED
 from didyma.oracle import lanes
@@ -58,22 +60,30 @@ class Lowering(Domain[Case]):
 
     @property
     def floor(self) -> float:
-        """Loops are judged with whole graphs, too, but more slowly."""
-        return 0.1
+        """Loops are judged with whole graphs, too, but a third as many in a second."""
+        return 0.2
 
     def draw(self, seed: int, index: int) -> Case:
-        """Return a graph of a campaign's seed and an index; fusion divides every other one.
+        """Return the graph of a campaign's seed and an index.
 
-        One in ``SOUGHT`` has a piece that asks for one of the schedules that are rare otherwise.
-        Half of the others are scheduled in any way that recipes allow, and not as a compile does.
+        Half of all are a piece whose kernels may be scheduled in many ways, and scheduled in any
+        that recipes allow.  One in ``SOUGHT`` has a piece that asks for a schedule that is rare
+        otherwise, and takes that or any.  Of the others fusion divides one, and leaves one whole.
+        Half of those with symbols have sizes that are nearly the least.
         """
         salted = seed + SALT
-        if index % SOUGHT == 2:
-            wish = INTERPRETED[index // SOUGHT % len(INTERPRETED)]
-            return self._graphs.draw_wished(salted, index, (wish,))
-        case, c = self._graphs.draw(salted, index), Dice((salted << 64) + index)
-        case = cut(case, c) if index % 2 else case
-        return _pointed(case, self.options, c) if index // SOUGHT % 2 else case
+        c, turn = Dice((salted << 64) + index), index // SOUGHT
+        match index % SOUGHT:
+            case 0:
+                case, pointed = self._graphs.draw(salted, index), False
+                case = cut(case, c) if turn % 2 else case
+            case 2:
+                wish, lap = INTERPRETED[turn % len(INTERPRETED)], turn // len(INTERPRETED)
+                case, pointed = self._graphs.draw_wished(salted, index, (wish,)), lap % 2 == 1
+            case _:
+                case, pointed = around(salted, index, SCHEDULES), True
+        case = _small(case, c) if c.chance(2) else case
+        return _pointed(case, self.options, c) if pointed else case
 
     @property
     def _graphs(self) -> Graphs:
@@ -140,6 +150,13 @@ class Lowering(Domain[Case]):
         """Return how many kernels of each schedule there were."""
         kinds = {k: n for k, n in covered.items() if k[0] not in (DECISION, EXAMINED, MATTERED)}
         return {"schedules": dict(_counted(kinds)), "keys": len(kinds)}
+
+
+def _small(case: Case, c: Chooser) -> Case:
+    """Return a case whose sizes are the least or next to it: there is less of all than usual."""
+    least = {v.name: (v.lo, min(v.lo + 1, v.hi)) for v in case.module.dims}
+    env = tuple((name, min(value, c.pick(least[name]))) for name, value in case.env)
+    return replace(case, env=env)
 
 
 def _pointed(case: Case, options: Options, c: Chooser) -> Case:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -59,24 +59,43 @@ def _joined(s: Sketch, a: str, b: str) -> None:
             s.apply(op, (a, b))
 
 
-CASTS = tuple(f"{a} {b}" for a in PLAIN for b in PLAIN if a != b)
-SMALL_CASTS = tuple(
-    f"{a} {b}" for a in ALL for b in ALL if a != b and not (a in PLAIN and b in PLAIN)
-)
+TOGETHER = 3  # dtypes to which one value is converted: what it takes grows less than what it shows
 
 
-def casts(s: Sketch, pair: str) -> None:
-    """Convert from one dtype to another, and on to several: back, to wider ones, to any."""
-    source, via = map(DType, pair.split())
+def _chains(among: Sequence[DType], suits: Callable[[DType, DType], bool]) -> Iterator[str]:
+    """Yield each dtype with some of those to convert it to, so that every pair is in one."""
+    for a in among:
+        others = [str(b) for b in among if a != b and suits(a, b)]
+        for k in range(0, len(others), TOGETHER):
+            yield " ".join((str(a), *others[k : k + TOGETHER]))
+
+
+def _is_any(a: DType, b: DType) -> bool:
+    del a, b
+    return True
+
+
+def _is_small(a: DType, b: DType) -> bool:
+    return not (a in PLAIN and b in PLAIN)
+
+
+CASTS = tuple(_chains(PLAIN, _is_any))
+SMALL_CASTS = tuple(_chains(ALL, _is_small))
+
+
+def casts(s: Sketch, chain: str) -> None:
+    """Convert from one dtype to others, and on from each: back, to a wider one, to any."""
+    source, *between = map(DType, chain.split())
     x = s.param(TensorType(source, s.shape(1, 2)))
-    first = None if x is None else _cast(s, x, via)
-    if first is None:
-        return
-    last = None
-    for target in dict.fromkeys((source, s.c.pick(_WIDE), s.c.pick(PLAIN))):
-        last = _cast(s, first, target) if target != via else last
-    if last is not None and s.c.chance(2):
-        _cast(s, last, s.c.pick(ALL))
+    for via in between if x is not None else ():
+        first = None if x is None else _cast(s, x, via)
+        if first is None:
+            return
+        last = None
+        for target in dict.fromkeys((source, s.c.pick(_WIDE), s.c.pick(PLAIN))):
+            last = _cast(s, first, target) if target != via else last
+        if last is not None and s.c.chance(2):
+            _cast(s, last, s.c.pick(ALL))
 
 
 _WIDE = (DType.F64, DType.F32, DType.I64, DType.U64)

@@ -24,7 +24,7 @@ from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.graphs import Case, drawn_planner, finished
 from didyma.fuzz.steering.meter import Wish
-from didyma.fuzz.steering.motifs import MOTIFS, RULES, Motif
+from didyma.fuzz.steering.motifs import MOTIFS, POINTED, RULES, Motif
 from didyma.fuzz.steering.names import renamed
 from didyma.fuzz.steering.rows import OPTION
 from didyma.fuzz.steering.sketch import Sketch
@@ -47,6 +47,7 @@ class Repertoire:
 
 WHOLE = Repertoire(MOTIFS, 3)  # for every level and engine
 REWRITES = Repertoire(RULES, 3)  # for graph passes alone
+SCHEDULES = Repertoire(POINTED, 1)  # for kernels that are scheduled in any way
 RENAMED = 16  # one graph in so many has awkward names
 ENTERED = 24  # and one in so many an entry with an attribute
 _RANGES = ((1, 8), (2, 13), (0, 5), (3, 24), (1, 40), (2, 3), (6, 6))
@@ -132,7 +133,7 @@ _LOW: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "kernels.wide_product": (1, 2), "kernels.gathered": (2, 4), "memory.embedded": (0, 64),
     }
 )  # fmt: skip
-RESULTS = 12  # of a graph, at most
+RESULTS = 16  # of a graph, at most
 
 
 def symbols(c: Chooser) -> Sequence[tuple[DimVar, int]]:

@@ -15,6 +15,7 @@ from didyma.codegen.options import USUAL
 from didyma.fuzz import values
 from didyma.fuzz.steering.opsets import PAIRED, UNARY
 from didyma.fuzz.steering.sketch import Sketch
+from didyma.fuzz.steering.sums import let_repeat
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import attrs as freeze
@@ -40,6 +41,8 @@ _ODD: tuple[tuple[Dim, ...], ...] = (
 _MANY: tuple[tuple[Dim, ...], ...] = (
     (40, 7), (13, 16), (33, 9), (4, 5, 12), (70, 4), (25, 67), (16, 64), (8, 130), (2, 12, 2, 6),
 )  # fmt: skip
+# Rows that some threads share evenly, and not so many times over.
+_EVEN: tuple[tuple[Dim, ...], ...] = ((3, 96), (5, 48), (2, 160), (1, 768), (2, 640), (3, 384))
 # Rows of 8 KiB or more, as the blocks of a cluster share.
 _LONG: tuple[tuple[Dim, ...], ...] = ((1, 1031), (1, 1040), (1, 1290), (1, 1536))
 _WHOLE = {name: USUAL[name] for name in ("graph.fuse", "graph.kernel_cost", "graph.outputs")}
@@ -63,6 +66,8 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
         return
     if s.c.chance(SPECIAL):
         _make_special(s, x)
+    elif s.c.chance(2) and (first.startswith("arg") or second.startswith("arg")):
+        let_repeat(s, x)
     axes = _axes(s, t.rank)
     if kind == "odd":  # and neighbours in them lie together
         s.changes |= {**_WHOLE, "kernels.edges": 1, "kernels.vectorise": True}
@@ -106,7 +111,7 @@ def _type(s: Sketch, first: str, second: str, kind: str) -> TensorType:
     if kind == CLUSTERED:
         return TensorType(s.c.pick((DType.F64, DType.I64)), s.c.pick(_LONG))
     shared = [d for d in OPS[first].dtypes if d in OPS[second].dtypes]
-    shape = _of(s, _ODD if kind == "odd" else _SHAPES)
+    shape = _of(s, _ODD if kind == "odd" else (*_SHAPES, *_EVEN[:3]))
     return TensorType(s.dtype(shared or OPS[first].dtypes), shape)
 
 
@@ -116,7 +121,7 @@ def _once(s: Sketch) -> None:
     if s.c.below(4):  # no one pass does for rows with edges
         s.changes |= {"kernels.edges": USUAL["kernels.edges"]}
     first, step, second = s.c.pick(_PAIRS)
-    t = TensorType(s.dtype(FLOATS), _of(s, _SHAPES))
+    t = TensorType(s.dtype(FLOATS), _of(s, s.c.pick((_SHAPES, _EVEN))))
     x = s.param(t)
     if x is None:
         return

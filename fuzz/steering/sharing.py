@@ -190,6 +190,25 @@ def _packed(s: Sketch) -> None:
             s.apply("cast", (made,), freeze({"dtype": c.pick((DType.I32, DType.F32))}))
 
 
+def _turned(s: Sketch) -> None:
+    """Let one kernel read a value at its own places, and a view of the value from behind."""
+    c = s.c
+    t = TensorType(s.dtype(_SUMMED), (c.pick((4, 6, 3, 8)), *c.pick(_ROWS)))
+    x = s.value(t)
+    x = _kernel(s, x) if x is not None else None
+    flat = _flat(s, x) if x is not None else None
+    turned = s.apply("flip", (flat,), freeze({"axes": (0,)})) if flat is not None else None
+    if x is None or turned is None:
+        return
+    y = s.apply("reshape", (turned,), freeze({"shape": t.shape}))
+    fitting = [op for op in PAIRED if OPS[op].arity == (2, 2) and t.dtype in OPS[op].dtypes]
+    if y is not None and fitting:
+        s.apply(c.pick(fitting), c.pick(((x, y), (y, x))))
+
+
 KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
-    {"parts": _parts, "views": _views, "cuts": _cuts, "results": _results, "packed": _packed}
-)
+    {
+        "parts": _parts, "views": _views, "cuts": _cuts, "results": _results, "packed": _packed,
+        "turned": _turned,
+    }
+)  # fmt: skip

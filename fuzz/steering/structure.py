@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from didyma.fuzz.control import BOOL, Body
 from didyma.fuzz.steering.sketch import Sketch
+from didyma.fuzz.steering.twins import exchanged
 from didyma.refimpl.ir.graph import CALL, IF, SCAN, Attr, Function
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import ALL, DType, TensorType
@@ -184,6 +185,8 @@ KINDS: Mapping[str, tuple[Callable[[Sketch, str], None], str]] = MappingProxyTyp
 
 
 def structure(s: Sketch, kind: str) -> None:
-    """Draw a structure of a kind."""
+    """Draw a structure of a kind; mostly what it runs once more, its operands exchanged."""
     draw, word = KINDS[kind]
     draw(s, word)
+    if not s.c.chance(4):
+        exchanged(s)

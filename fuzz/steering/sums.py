@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from didyma.fuzz.steering.opsets import UNARY
 from didyma.fuzz.steering.sketch import Sketch
+from didyma.fuzz.values import core
 from didyma.refimpl.ir.graph import attrs as freeze
-from didyma.refimpl.ir.types import PLAIN, TensorType
+from didyma.refimpl.ir.types import PLAIN, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
 AXES = ("first", "last", "middle", "all", "some")
+# The last are whole for some threads, and not for as many in several parts or turns.
 _SHAPES = (
     (12, 5), (6, 20), (24, 3), (10, 16), (5, 12, 4), (3, 6, 7), (15, 8), (4, 35), (3, 67),
-    (2, 261),
+    (2, 261), (3, 96), (160, 3), (2, 5, 64),
 )  # fmt: skip
 _LOW = {
     "kernels.full": (4, 16, 256), "kernels.short": (0, 2, 4), "kernels.chain": (2, 4),
     "kernels.few": (4, 16), "kernels.split": (1, 2, 8), "kernels.edges": (1, 2),
 }  # fmt: skip
+SOME = 0.1  # of the places of an array
 
 
 def sums(s: Sketch, op: str, where: str) -> None:
@@ -26,6 +31,8 @@ def sums(s: Sketch, op: str, where: str) -> None:
     x = s.param(TensorType(dtype, s.c.pick(_SHAPES)))
     if x is None:
         return
+    if s.c.chance(2 if op.startswith("arg") else 8):
+        let_repeat(s, x)
     if s.c.chance(3):
         x = s.on(s.c.pick(UNARY), x) or x
     t = s.types()[x]
@@ -37,3 +44,17 @@ def sums(s: Sketch, op: str, where: str) -> None:
     total = s.apply(op, (x,), freeze({**how, "keepdims": s.c.chance(2)}))
     if total is not None and s.c.chance(3):
         s.on(s.c.pick(UNARY), total)
+
+
+def let_repeat(s: Sketch, x: str) -> None:
+    """Give a static array one corner at most places, and another at some, in no order.
+
+    Whichever of the two a fold prefers, several of its threads find it.
+    """
+    t = s.types()[x]
+    shape = tuple(d for d in t.shape if isinstance(d, int))
+    some = core(t.dtype)
+    if len(shape) == t.rank:
+        usual, other = (some[min(s.c.below(some.size), s.c.below(some.size))] for _ in range(2))
+        places = np.random.default_rng(s.c.below(2**16)).random(shape) < SOME
+        s.given[x] = Tensor.of(np.where(places, other, usual).astype(t.dtype.numpy))

@@ -12,7 +12,7 @@ from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.values import corners
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.graph import Attr
+from didyma.refimpl.ir.graph import CALL, IF, SCAN, Attr
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
@@ -20,6 +20,7 @@ from didyma.refimpl.ops import OPS
 # Which operands of an op are the same value; an op of two operands reads the first two.
 PATTERNS = ("xyx", "xxy", "yxx", "xyy", "xxx", "yxy")
 SPOILED = ("padded", "joined", "chosen", "but one")
+_RUN_AGAIN = (CALL, IF, SCAN)  # a loop with other bounds might not end
 NO_ATTRS: Mapping[str, Attr] = MappingProxyType({})
 
 
@@ -43,6 +44,28 @@ def twins(s: Sketch, op: str, pattern: str) -> None:
     for k in range(record.arity[0]):
         if s.c.chance(2):  # the op again on its own result and one of its operands
             s.apply(op, [made if i == k else a for i, a in enumerate(args)])
+
+
+def exchanged(s: Sketch) -> None:
+    """Run the last branch, call or scan again, two operands of one type in each other's places.
+
+    What binds a size is not run again: a size is bound once.
+    """
+    last = next((n for n in reversed(s.b.nodes) if n.op in _RUN_AGAIN), None)
+    if last is None or last.attr.get("binds") or last.attr.get("index"):
+        return
+    have = s.types()
+    places = [
+        (i, j)
+        for j, b in enumerate(last.args)
+        for i, a in enumerate(last.args[:j])
+        if a != b and have[a] == have[b]
+    ]
+    if places:
+        i, j = s.c.pick(places)
+        args = list(last.args)
+        args[i], args[j] = args[j], args[i]
+        s.b.emit(last.op, args, last.types, last.attr)
 
 
 def beside(s: Sketch, x: str, op: str = "") -> str | None:
