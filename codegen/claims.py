@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from didyma.codegen import intrinsics
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.text_kernel import Head, Reader
+from didyma.codegen.options import Options
+from didyma.codegen.schedule import schedule
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.graph import Module, structural_hash
-from didyma.refimpl.ir.kernel import ClaimedKernel, TextKernel
-from didyma.refimpl.ir.loop import Buffer, PrimFunc
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, TextKernel
+from didyma.refimpl.ir.loop import Buffer, Const, For, LoopKind, PrimFunc, Stmt, Store, Var
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.verify import kernel as laws
 
@@ -67,13 +71,31 @@ def claim(text: TextKernel, loop: PrimFunc, where: str, target: Target = PORTABL
     return made
 
 
+def launched(k: ClaimedKernel, options: Options) -> tuple[Kernel, ...]:
+    """Return the kernels that a launch of a kernel of text takes: those that clear come first."""
+    zeros = [b for b in k.text.workspace if b.name in k.text.zeroed]
+    return (*(x for b in zeros for x in schedule(_cleared(b, k.meaning), options)), k)
+
+
+def _cleared(b: Buffer, loop: PrimFunc) -> PrimFunc:
+    """Return a function that stores zeros to a buffer; its name begins with that of another."""
+    index = tuple(Var(f"i{n}") for n in range(len(b.shape)))
+    body: Stmt = Store(b.name, index, Const(b.dtype.numpy.type(0).item(), b.dtype))
+    for i, size in reversed([*zip(index, b.shape, strict=True)]):
+        body = For(i, ix.of_dim(size), body, LoopKind.PARALLEL)
+    free = dims.free(b.shape)
+    used = tuple(v for v in loop.dims if v.name in free)
+    return PrimFunc(f"{loop.name}_clears_{b.name}", (b,), (b.name,), body, used)
+
+
 def _apart(text: TextKernel, loop: PrimFunc) -> TextKernel:
     """Return the text with names for its workspace that no buffer of the function has."""
     taken = {b.name for b in loop.params}
+    names = {b.name: _free(b.name, taken) for b in text.workspace}
     return TextKernel(
         text.source, text.reads, text.writes, text.grid, text.block,
-        tuple(Buffer(_free(b.name, taken), b.dtype, b.shape) for b in text.workspace), text.chain,
-        intrinsics.given(text.intrinsics),
+        tuple(Buffer(names[b.name], b.dtype, b.shape) for b in text.workspace), text.chain,
+        intrinsics.given(text.intrinsics), tuple(names.get(z, z) for z in text.zeroed),
     )  # fmt: skip
 
 
@@ -101,6 +123,9 @@ def _match(reader: Reader, head: Head, text: TextKernel, k: ClaimedKernel) -> No
             raise reader.error(line, f"{kind} *{name}", want)
         if const and b.name in k.outputs:
             raise reader.error(line, f"const {kind} *{name}", f"{kind} *{name}, which is written")
+    if head.idle:
+        want = f"a store to {head.idle[0]}, which is a result or workspace"
+        raise reader.error(line, f"no statement that writes {head.idle[0]}", want)
     known = {v.name for v in k.meaning.dims}
     for s in head.symbols:
         if s not in known:

@@ -50,6 +50,19 @@ class Codegen(Protocol):
         ...
 
 
+@runtime_checkable
+class Offers(Codegen, Protocol):
+    """A codegen that offers several kernels for a function, each at a point."""
+
+    def points(self, asked: Asked) -> Iterator[Point]:
+        """Yield what it offers, the best first; nothing for a function that it leaves to others."""
+        ...
+
+    def at(self, asked: Asked, point: Point) -> TextKernel:
+        """Return the kernel of a point; DidymaError ``bad-choice``, ``target-lacks``."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """A kernel as text with parameters.
@@ -160,8 +173,8 @@ def first(asked: Asked, options: Options) -> Point | None:
 
 
 def points(c: Codegen, asked: Asked) -> Iterator[Point]:
-    """Yield what a codegen offers for a function: a template's points, or its one kernel."""
-    if isinstance(c, Template):
+    """Yield what a codegen offers for a function: its points, or its one kernel."""
+    if isinstance(c, Offers):
         yield from c.points(asked)
     elif c.kernel(asked) is not None:
         yield Point.of(c.name)
@@ -179,7 +192,7 @@ def at(point: Point, asked: Asked, options: Options) -> TextKernel | None:
     c = next((c for c in known if c.name == point.recipe), None)
     if c is None:
         return None
-    if isinstance(c, Template):
+    if isinstance(c, Offers):
         return c.at(asked, point)
     found = None if point.values else c.kernel(asked)
     if found is None:

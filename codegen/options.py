@@ -6,7 +6,7 @@ finding, a case of a campaign) a choice is named by its path, such as ``kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar, cast
@@ -364,6 +364,11 @@ class Options(_Group):
             kernels=_with(self.kernels, choices),
             memory=_with(self.memory, choices),
         )
+
+    def with_codegens(self, first: Sequence[Codegen]) -> Options:
+        """Return the options with codegens that are asked before the others."""
+        every = (*first, *self.kernels.codegens)
+        return self.changed({"kernels.codegens": every}) if first else self
 
     def record(self) -> dict[str, Any]:
         """Return the choices as plain data, with the version of its form.

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any, Literal, TypeAlias, overload
 
 from didyma.codegen import codegens
-from didyma.codegen.claims import claim, claimed
+from didyma.codegen.claims import claim, claimed, launched
 from didyma.codegen.codegens import Asked
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.devices import require_one_device
@@ -187,18 +187,18 @@ def _schedule(made: Lowered, context: Context) -> Scheduled:
 
     def of(name: str, loop: PrimFunc) -> tuple[Kernel, ...]:
         if name in claims:
-            return (claims[name],)
+            return launched(claims[name], options)
         if name in steps:
             return divided.kernels(stepped(steps[name], loop, options.device))
         points = given.get(name)
         asked = Asked(functions[name], loop, options.device)
         if (text := _text(asked, options, points)) is not None:
-            return (claim(text, loop, f"the kernel for {name}", options.device),)
+            return launched(claim(text, loop, f"the kernel for {name}", options.device), options)
         return schedule(loop, options, points)
 
     kernels = {name: of(name, loop) for name, loop in made.loops.items()}
     variants: Mapping[str, tuple[Variant, ...]] = {}
-    texts = [name for name, (k, *_) in kernels.items() if not isinstance(k, PrimFunc)]
+    texts = [name for name, ks in kernels.items() if not isinstance(ks[-1], PrimFunc)]
     if options.kernels.variants > 1:
         fixed = {*texts, *steps, *given, *movers(made.fused, made.loops, kernels, options.device)}
         variants = several(made.loops, kernels, options, fixed)

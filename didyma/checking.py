@@ -84,7 +84,8 @@ def check(
                 program, chosen, sizes or {}, seed, steps.text, wanted.device, externs
             )
         return Checked(alone.levels, setting=alone.setting)
-    m = require(program, "dd.check").module
+    required = require(program, "dd.check")
+    m, wanted = required.module, wanted.with_codegens(required.kernels)
     others = _made(peers, peer)
     given = frozenset(sizes or {})
     env = fitting.default_sizes(m, sizes or {})

@@ -202,6 +202,9 @@ _CHOICES = _table(
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), planner=3)"),
     ("bad-planner-option", "An option of a memory planner is out of range.",
      "a planner of symbolic sizes that may try no order"),
+    ("bad-reference", "The reference of a kernel of one's own has other operands or results than "
+     "the kernel, or computes more than one kernel can.",
+     "a reference of one parameter, for a kernel of two operands"),
     ("bad-template", "The text of a template cannot be rendered, or calls a hook wrongly, twice or "
      "never.",
      "a template that calls `store_output` on two lines"),

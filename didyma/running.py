@@ -171,7 +171,8 @@ def compile(
                 program, chosen, given.text, wanted.device, externs,
                 contract=wanted.kernels.contract,
             )  # fmt: skip
-    m = require(program, "dd.compile").module
+    required = require(program, "dd.compile")
+    m, wanted = required.module, wanted.with_codegens(required.kernels)
     if given.text:
         wanted = wanted.changed({"kernels.schedules": given.text})
     wanted = tuning.chosen(m, wanted, chosen, choose)

@@ -87,8 +87,10 @@ def longest(kernels: Sequence[Kernel], env: Mapping[str, int]) -> int | None:
         return None
     most = max(state[WORST].values(), default=0)
     stated = [k.text.chain for k in kernels if isinstance(k, ClaimedKernel)]
-    if len(stated) == 1 == len(kernels) and stated[0] is not None:
-        return min(most, dims.evaluate(stated[0], env))
+    if len(stated) == 1 and stated[0] is not None:
+        rest = [k for k in kernels if not isinstance(k, ClaimedKernel)]  # that clear its workspace
+        if longest(rest, env) == 0:
+            return min(most, dims.evaluate(stated[0], env))
     return most
 
 

@@ -86,8 +86,8 @@ def reads_before_it_writes(k: Kernel) -> frozenset[str]:
 
     A load of another element, or under a condition, may be one of what the kernel itself stored.
     """
-    if isinstance(k, ClaimedKernel):  # its results are new, and its workspace holds nothing
-        return frozenset()
+    if isinstance(k, ClaimedKernel):  # its results are new, and other workspace holds nothing
+        return frozenset(k.text.zeroed)
     stored: set[str] = set()
     found: set[str] = set()
     outputs = set(k.outputs)

@@ -18,16 +18,20 @@ from didyma.codegen.emit.subset import place, strip, to_c99
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import TARGETS, Target
 
-_HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?([A-Za-z_]\w*)\s*\(")
+HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?([A-Za-z_]\w*)\s*\(")
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a kernel: its name, its pointers as (name, C type, const), and its symbols."""
+    """The head of a kernel: its name, its pointers as (name, C type, const), and its symbols.
+
+    ``idle`` are pointers that are not const, and that the text neither stores to nor hands on.
+    """
 
     name: str
     pointers: tuple[tuple[str, str, bool], ...]
     symbols: tuple[str, ...]
+    idle: tuple[str, ...] = ()
 
 
 class Reader:
@@ -54,7 +58,7 @@ class Reader:
 
         DidymaError ``bad-kernel``; ``target-lacks`` for an intrinsic that the target has not.
         """
-        names = _HEAD.findall(self.source)
+        names = HEAD.findall(self.source)
         if len(names) != 1 or 'extern "C"' not in self.source:
             got = f"{len(names)} of them"
             raise self.error(0, got, 'one function `extern "C" __global__ void`')
@@ -87,7 +91,9 @@ class Reader:
             else:
                 want = "pointers to dtypes such as `const f32 *x`, then symbols as `i64 n`"
                 raise self.error(_line(p), f"the argument {p.name}", want)
-        return Head(f.decl.name, tuple(pointers), tuple(symbols))
+        stored = set(_stored(f.body))
+        idle = tuple(n for n, _, const in pointers if not const and n not in stored)
+        return Head(f.decl.name, tuple(pointers), tuple(symbols), idle)
 
     def _words(self, f: c.FuncDef, head: Head) -> None:
         """Refuse words that the text does not declare and the preludes do not implement."""
@@ -140,6 +146,29 @@ class Reader:
                 raise self.error(_line(n), f"another address in {n.name.name}(...)", want)
 
 
+def _stored(body: Any) -> Iterator[str]:
+    """Yield the arrays that statements store to, or hand on: to a call, or to another pointer."""
+    for n in _nodes(body):
+        match n:
+            case c.Assignment(lvalue=to):
+                yield _root(to)
+            case c.UnaryOp(op="++" | "--" | "p++" | "p--", expr=to):
+                yield _root(to)
+            case c.FuncCall(args=c.ExprList(exprs=args)):
+                yield from (found[0] for a in args if (found := place(a)) is not None)
+            case c.Decl(init=init) if init is not None and (found := place(init)) is not None:
+                yield found[0]
+            case _:
+                pass
+
+
+def _root(n: Any) -> str:
+    """Return the name of the variable of which an expression names a part."""
+    while isinstance(n, c.ArrayRef | c.StructRef):
+        n = n.name
+    return str(n.name) if isinstance(n, c.ID) else ""
+
+
 def _is_array(n: Any) -> bool:
     return isinstance(n, c.Decl) and isinstance(n.type, c.ArrayDecl)
 
@@ -152,7 +181,7 @@ def renamed(source: str, old: str, new: str) -> str:
     """
     if old == new:
         return source
-    return _HEAD.sub(lambda m: m[0].replace(f"{old}(", f"{new}(") if m[1] == old else m[0], source)
+    return HEAD.sub(lambda m: m[0].replace(f"{old}(", f"{new}(") if m[1] == old else m[0], source)
 
 
 def _failing(source: str) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from didyma.codegen import codegens
-from didyma.codegen.claims import claim
+from didyma.codegen.claims import claim, launched
 from didyma.codegen.codegens import Asked
 from didyma.codegen.emit import cuda
 from didyma.codegen.options import Options
@@ -17,7 +17,7 @@ from didyma.codegen.runtime.engine import KernelText
 from didyma.codegen.schedule import dispatch
 from didyma.codegen.schedule.recipes.point import Point, parse, show
 from didyma.refimpl.ir.graph import Function
-from didyma.refimpl.ir.kernel import Kernel
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.verify import kernel as kernel_laws
 
@@ -52,8 +52,12 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """A hash of the kernels' text: equal candidates run equal kernels."""
-        return digest(self.text.source if self.routine is None else f"routine {self.routine.name}")
+        """A hash of the kernels' text and launches: equal candidates run equal kernels."""
+        if self.routine is not None:
+            return digest(f"routine {self.routine.name}")
+        texts = [k.text for k in self.kernels if isinstance(k, ClaimedKernel)]
+        rows = [f"{t.grid} {t.block}" for t in texts]  # generated texts tell theirs
+        return digest("\n".join((self.text.source, *rows)))
 
 
 def digest(text: str) -> str:
@@ -132,7 +136,7 @@ def build(
             return Candidate(choice, (), KernelText("", ()), routine)
     kernels: tuple[Kernel, ...]
     if text is not None:
-        kernels = (claim(text, loop, str(choice), options.device),)
+        kernels = launched(claim(text, loop, str(choice), options.device), options)
     else:
         kernels = dispatch.schedule(loop, options, choice.points)
     for k in kernels:

@@ -60,11 +60,13 @@ class Text:
             raise self.error(0, f"{', '.join(double)} for two things", "a name for each")
         hooks = Hooks(problem, self.name, self.error, _line)
         try:
-            rendered = _compiled(self.source).render(**hooks.table(), **values, **launch.names)
+            rendered = compiled(self.source).render(**hooks.table(), **values, **launch.names)
         except DidymaError:
             raise
         except Exception as e:
-            raise self.error(_failed(e), f"{type(e).__name__}: {e}", "jinja2 that renders") from e
+            raise self.error(
+                failed_line(e), f"{type(e).__name__}: {e}", "jinja2 that renders"
+            ) from e
         text, writer = hooks.finished(rendered)
         loop, array = problem.loop, writer.arrays
         return TextKernel(
@@ -80,7 +82,8 @@ class Text:
 
 
 @lru_cache(maxsize=64)
-def _compiled(source: str) -> Jinja:
+def compiled(source: str) -> Jinja:
+    """Return a text as jinja2, in which a name that nobody gave is an error."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -99,7 +102,7 @@ def _line() -> int:
     return 0
 
 
-def _failed(e: Exception) -> int:
+def failed_line(e: Exception) -> int:
     """Return the line of the template at which an exception was raised."""
     lines = [f.lineno or 0 for f in traceback.extract_tb(e.__traceback__) if f.filename == FILE]
     return int(getattr(e, "lineno", 0)) or (lines[-1] if lines else 0)

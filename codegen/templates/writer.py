@@ -42,6 +42,11 @@ def size(e: Expr, loop: PrimFunc) -> int | str:
     return found.at(PRIMARY) if found.value is None else found.value
 
 
+def unmarked(text: str) -> str:
+    """Return a text in which the symbols of the function are no longer marked."""
+    return _SYMBOL.sub(r"\1", text)
+
+
 def _term(d: DimVar, text: str) -> Term:
     return Term(text, PRIMARY, d.lo, d.hi, True)
 
@@ -74,7 +79,7 @@ class Writer:
         """Return a part of the template's text with the names that its words have in the end."""
         for word, name in self.renamed.items():
             text = re.sub(rf"(?<![\w.\ue002]){word}(?!\w)", name, text)
-        return _SYMBOL.sub(r"\1", text)
+        return unmarked(text)
 
     def value(self, sub: Subgraph, into: str, given: Sequence[str], mask: str = "") -> list[str]:
         """Declare ``into`` as the value of a subgraph, or as 0 where the mask does not hold."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import sympy
@@ -35,6 +36,7 @@ class _Shared:
 
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     traced: dict[object, Function] = field(default_factory=dict[object, Function])
+    kernels: dict[str, Any] = field(default_factory=dict[str, Any])
     dims: dict[str, DimVar] = field(default_factory=dict[str, DimVar])
     open: list[Builder] = field(default_factory=list["Builder"])  # under construction
 
@@ -72,6 +74,11 @@ class Builder:
     def traced(self) -> dict[object, Function]:
         """Functions of the module, by the Python functions that they were traced from."""
         return self._shared.traced
+
+    @property
+    def kernels(self) -> dict[str, Any]:
+        """What makes the kernels that a user wrote for functions of the module, by their names."""
+        return self._shared.kernels
 
     @contextmanager
     def filling(self) -> Generator[None]:

@@ -52,7 +52,7 @@ def _tensors(b: Builder, values: Sequence[Value]) -> tuple[Tensor, ...]:
     return tuple(Tensor(b, v) for v in values)
 
 
-def _traced(
+def traced_body(
     b: Builder, f: Traced, types: Sequence[TensorType]
 ) -> tuple[Builder, list[Value], bool]:
     """Trace a branch or body; also return whether it returns a tensor rather than a sequence."""
@@ -112,8 +112,8 @@ def cond(
     b = _home(pred, *args)
     operands = [_value(b, a) for a in args]
     types = [v.type for v in operands]
-    first, yes, single = _traced(b, then, types)
-    second, no, _ = _traced(b, otherwise, types)
+    first, yes, single = traced_body(b, then, types)
+    second, no, _ = traced_body(b, otherwise, types)
     captures = _captures(first, second)
     branches = [
         b.add(inner.function(name, values, captures))
@@ -148,18 +148,18 @@ def while_loop(
     start = [_value(b, c) for c in carried]
     types = [v.type for v in start]
     new: dict[tuple[Dim, Dim], sympy.Symbol] = {}
-    inner, results, _ = _traced(b, body, types)
+    inner, results, _ = traced_body(b, body, types)
     for _ in range(MOST_TRACES):
         returned = [r.type for r in results]
         wider = _wider(b, types, returned, new, most)
         if wider == types:
             break
         types = wider
-        inner, results, _ = _traced(b, body, types)
+        inner, results, _ = traced_body(b, body, types)
     else:
         want = f"sizes that settle within {MOST_TRACES} traces"
         raise _changes(types, [r.type for r in results], want)
-    asked, answer, _ = _traced(b, test, types)
+    asked, answer, _ = traced_body(b, test, types)
     captures = _captures(asked, inner)
     functions = (
         b.add(asked.function("test", answer, captures)),
@@ -238,7 +238,7 @@ def scan(
         )
     count = scanned[0].type.shape[0] if length is None else size(length).value
     rows = [v.type.with_shape(*v.type.shape[1:]) for v in scanned]
-    inner, results, _ = _traced(b, f, [*(v.type for v in carried), *rows])
+    inner, results, _ = traced_body(b, f, [*(v.type for v in carried), *rows])
     captures = _captures(inner)
     body = b.add(inner.function("step", results, captures))
     values = b.scan(body, carried, scanned, captures, count)
@@ -275,7 +275,7 @@ def noinline(f: F) -> F:
         key = call, tuple(v.type for v in values)
         callee = b.traced.get(key)
         if callee is None:
-            inner, results, _ = _traced(b, f, key[1])
+            inner, results, _ = traced_body(b, f, key[1])
             made = inner.function(getattr(f, "__name__", "function"), results)
             callee = b.add(replace(made, attrs=((NO_INLINE, 1),)))
             values += _captures(inner)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 from didyma.composites.builder import Builder
 from didyma.files import read_loops, read_module
@@ -29,6 +29,9 @@ from didyma.tracer.signatures import (
 from didyma.tracer.tensor import Tensor, constant, is_scalar, number, within
 from didyma.tracer.types import Element, Spec, merge_ranges
 
+if TYPE_CHECKING:
+    from didyma.codegen.codegens import Codegen
+
 Traceable: TypeAlias = Callable[..., Tensor | Sequence[Tensor]]
 _SHOWN = 6  # inputs or outputs in the short form of a program
 
@@ -42,6 +45,7 @@ class Program:
 
     module: Module
     source: Traceable | None = None
+    kernels: tuple[Codegen, ...] = ()  # that ``dd.kernel`` gave functions of the module
 
     def __str__(self) -> str:
         return show(self.module).rstrip()
@@ -179,7 +183,7 @@ def _trace(f: Traceable, hints: Mapping[str, object]) -> Program:
     check_results(name, hints.get("return"), [v.type for v in values], builder.ranges())
     m = builder.module(name, values)
     verify.verify(m)
-    return Program(m, f)
+    return Program(m, f, tuple(builder.kernels.values()))
 
 
 def _called(f: Traceable, by_name: Mapping[str, Any]) -> Tensor | Sequence[Tensor]:

@@ -28,6 +28,7 @@ CONTROL = (IF, WHILE, SCAN, BIND)
 PRIMITIVE = "Primitive"  # attr of a function that becomes one kernel
 RESHAPE_ONLY = "reshape_only"  # attr of a Primitive whose result is its operand's bytes
 NO_INLINE = "NoInline"  # attr of a function whose calls stay, down to the program
+KERNEL = "Kernel"  # attr naming the kernel that a user wrote for a Primitive function
 COMPILER = "Compiler"  # attr naming the external compiler or library that a function goes to
 
 

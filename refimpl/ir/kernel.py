@@ -65,7 +65,7 @@ class TextKernel:
     symbols.  ``chain`` is the longest chain of additions that a term of a sum goes through, of
     which the judge makes error bars; without, it is that of adding the terms up one by one, and no
     longer one is believed.  ``intrinsics`` are those that the text calls beside Didyma's own, as
-    objects or by registered names.
+    objects or by registered names.  The buffers ``zeroed`` of the workspace hold zeros instead.
     """
 
     source: str
@@ -76,6 +76,7 @@ class TextKernel:
     workspace: tuple[Buffer, ...] = ()
     chain: ChainRule | None = None
     intrinsics: tuple[str | Intrinsic, ...] = ()
+    zeroed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

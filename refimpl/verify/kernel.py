@@ -27,6 +27,9 @@ def verify(k: Kernel, target: Target = PORTABLE) -> None:
     for some in (names, params):
         if len(set(some)) < len(some):
             raise _broken(k, f"buffers {', '.join(some)}", "one buffer of a name")
+    if strange := [z for z in t.zeroed if z not in {b.name for b in t.workspace}]:
+        want = ", ".join(b.name for b in t.workspace) or "nothing: it has no workspace"
+        raise _broken(k, f"{', '.join(strange)} to be zeros", want)
     if not target.has_room(t.block):
         got = f"a block of {' x '.join(map(str, t.block))} threads"
         most = " x ".join(map(str, target.block))

@@ -72,6 +72,10 @@ class ProgramReader(LoopReader):
         if self.accept("workspace"):
             self.expect("(")
             workspace = self.items(self._buffer, ")")
+        zeroed: tuple[str, ...] = ()
+        if self.accept("zeroed"):
+            self.expect("(")
+            zeroed = self.items(self._buffer_name, ")")
         self.expect("grid")
         self.expect("(")
         x, y, z = self._three(self.dim)
@@ -85,7 +89,9 @@ class ProgramReader(LoopReader):
         while not self.accept("}"):
             lines.append(self.string())
         self.expect("for")
-        text = TextKernel("\n".join(lines), reads, writes, (x, y, z), block, workspace, chain)
+        text = TextKernel(
+            "\n".join(lines), reads, writes, (x, y, z), block, workspace, chain, zeroed=zeroed
+        )
         return ClaimedKernel(text, self.primfunc(), declared)
 
     def _three(self, one: Callable[[], T]) -> tuple[T, T, T]:

@@ -32,6 +32,8 @@ def show_kernel(printer: LoopPrinter, k: Kernel, pad: str = "") -> None:
     if t.workspace:
         buffers = ", ".join(printer.buffer(b, False) for b in t.workspace)
         parts.append(f"workspace ({buffers})")
+    if t.zeroed:
+        parts.append(f"zeroed ({_names(t.zeroed)})")
     parts.append(f"grid ({', '.join(map(dim_text, t.grid))})")
     parts.append(f"block ({', '.join(map(str, t.block))})")
     if t.chain is not None:
