@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from didyma import __version__, cli_bench, cli_cases, cli_choices
+from didyma import __version__, cli_artifacts, cli_bench, cli_cases, cli_choices
 from didyma.cli_options import Dim, Engine, File, Json, Option, Planner, complete, engines, stdin
 from didyma.refimpl.errors import DidymaError
 
@@ -299,6 +299,14 @@ def plan(
     raise typer.Exit(command.plan(file, planner, capacity, dim or [], seconds, plot, json))
 
 
+app.command(short_help="Write a program that runs without Didyma.")(cli_artifacts.build)
+app.command(short_help="Run a program that was built.")(cli_artifacts.run)
+app.add_typer(
+    cli_artifacts.artifact,
+    name="artifact",
+    help="Folders that `didyma build` writes.",
+    short_help="Check programs that were built.",
+)
 app.command(short_help="Measure the schedules of a program's functions.")(cli_choices.tune)
 app.command(short_help="Apply a schedule to a loop function, step by step.")(cli_choices.schedule)
 

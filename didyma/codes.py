@@ -171,11 +171,26 @@ _RUNS = _table(
     ("unknown-kernel", "A kernel is launched that the loaded text does not have.",
      "a launch of `exp_1` of a text with the one kernel `exp_0`"),
     ("unknown-routine", "A program calls a library routine that its caller did not pass.",
-     "a generated wrapper with a line `calls.routine(externs, ...)`, called without `externs`"),
-    ("weights-mismatch", "The file of weights beside a generated wrapper is not the program's.",
-     "a wrapper.py beside the weights of an older explain"),
-    ("weights-missing", "The file of weights is not beside the generated wrapper.",
-     "a wrapper.py that was moved without its .weights"),
+     "a generated module with a line `rt.routine(externs, ...)`, called without `externs`"),
+    ("hash-mismatch", "A file beside a generated module is not the one that it was built with.",
+     "a module.py beside the kernels of an older build"),
+    ("file-missing", "A file that a generated module needs is not beside it.",
+     "a module.py that was moved without its kernels"),
+    ("kernel-fault", "A check in a kernel of a generated module failed: a bug in its text.",
+     "a kernel given as text that writes beyond its shared memory"),
+    ("dtype-missing", "A generated module reads or returns elements of less than a byte, which "
+     "NumPy has only once ml_dtypes has been imported.",
+     "module.call([x]) of a module that returns an array of i4"),
+    ("artifact-damaged", "A file of a built program is not as it was written.",
+     "didyma artifact check DIR of a folder in which one byte of one file was changed"),
+    ("artifact-elsewhere", "A built program has no machine code for this kind of machine.",
+     "didyma run DIR on an ARM processor, of a folder that was built on another"),
+    ("artifact-extern", "A program that is to stand alone calls routines, which stay the caller's.",
+     "didyma build of a graph with a function marked `Compiler`"),
+    ("artifact-newer", "A built program has a format that this version of Didyma does not know.",
+     "didyma artifact check DIR of a folder that a later version built"),
+    ("not-an-artifact", "A folder has no manifest of a built program.",
+     "$ didyma artifact check ."),
 )  # fmt: skip
 
 _CHOICES = _table(
@@ -258,8 +273,8 @@ _CACHE = _table(
      "a file `choices.sqlite` that was cut off; it is never deleted unless the user asks for that"),
     ("newer-cache", "The cache of measured choices was written by a later version of Didyma.",
      "a file `choices.sqlite` whose tables have a later version"),
-    ("not-finite", "A kernel that a run chose wrote a NaN or an infinity, and the option "
-     "kernels.finite makes that an error.",
+    ("not-finite", "A kernel wrote a NaN or an infinity, and the option kernels.finite, or of "
+     "a built program the argument finite, makes that an error.",
      ">>> o = dd.Options(kernels=dd.KernelOptions(variants=2, force=\"0\", finite=True))\n"
      ">>> log = dd.compile(dd.trace(dd.f32[64])(dd.log), options=o)\n"
      ">>> log(np.zeros(64, np.float32))"),

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-from didyma.codegen.emit import wrapper
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
-from didyma.codegen.runtime import driver
+from didyma.codegen.runtime import driver, modules
 from didyma.codegen.runtime.cuda import Cuda, CudaLoaded
 from didyma.codegen.runtime.device_array import DeviceArray, as_given, on_gpu
 from didyma.codegen.runtime.driver import DEFAULT
@@ -142,7 +141,7 @@ class Calls:
         found = self._others.get(c.wrapper)
         if found is None:
             given = {**self.run.keywords, "kernels": self.engine.load(c.text)}
-            run = partial(wrapper.load(c.wrapper), **given)
+            run = partial(modules.load(c.wrapper), **given)
             wrapped = partial(_on_cuda, run, self.engine, c.source.entry)
             found = Calls(run, self.engine, c, wrapped, Strides(c, self.strides.options))
             self._others[c.wrapper] = found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 
 from didyma.codegen.intrinsics import named
@@ -15,6 +17,8 @@ from didyma.refimpl.ir.text.graph import GraphReader
 from didyma.refimpl.verify import graph, loop, program
 
 _WIDE = 100  # characters of a line shown
+_INLINE = 1024  # characters of base64 that stand in a text; longer constants have files
+_BYTES = re.compile(rf'base64 "([A-Za-z0-9+/=]{{{_INLINE + 1},}})"')
 
 
 def read(
@@ -82,3 +86,18 @@ def _node_lines(text: str, files: Files | None) -> dict[str, int]:
                 name = f"@{function}: {show_node(what)}"
         numbers.setdefault(name, text.count("\n", 0, reader.starts[at]) + 1)
     return numbers
+
+
+def with_files(text: str, files: dict[str, bytes]) -> str:
+    """Return a text whose large constants are ``file "NAME"``, and add their bytes to ``files``.
+
+    The name is the start of the SHA-256 of the bytes, so that equal constants share a file.
+    """
+
+    def apart(found: re.Match[str]) -> str:
+        data = base64.b64decode(found[1])
+        name = f"{hashlib.sha256(data).hexdigest()[:32]}.bin"
+        files[name] = data
+        return f'file "{name}"'
+
+    return _BYTES.sub(apart, text)

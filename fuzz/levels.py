@@ -15,8 +15,16 @@ from didyma.codegen.emit import wrapper
 from didyma.codegen.memory import planner
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
-from didyma.codegen.runtime.calls import Dispatcher, Routine, numbered, unload
-from didyma.codegen.runtime.engine import Engine, Fault, KernelFault, Loaded
+from didyma.codegen.runtime import modules
+from didyma.codegen.runtime.didyma_runtime import numbered, unload
+from didyma.codegen.runtime.engine import (
+    Dispatcher,
+    Engine,
+    Fault,
+    KernelFault,
+    Loaded,
+    Routine,
+)
 from didyma.codegen.runtime.externs import Bound, Implementation, bound, routines
 from didyma.codegen.runtime.simt import Simt
 from didyma.fuzz import at_run
@@ -101,19 +109,21 @@ class EngineBackend:
         constants loads its own, if they stand in it.
         """
         c = self.compiled
-        p, made = c.program, wrapper.module(c.wrapper)
+        p, made = c.program, modules.module(c.wrapper)
         watched = WatchedEngine(self.engine, use, c.wrapper, streams=_several_streams(p))
         constants = [t for _, t in p.constants]
-        own = bool(constants) and len(constants) % 2 == 0 and "calls.read_weights" not in c.wrapper
+        own = (
+            bool(constants) and len(constants) % 2 == 0 and "rt.beside(__file__, " not in c.wrapper
+        )
         weights: list[Any] = []
         if constants and not own:
-            weights = made["load"](self.engine, wrapper.weights(p))
+            weights = made["upload"](self.engine, wrapper.weights(p))
         lent = [watched.lent(b, len(t.data)) for b, t in zip(weights, constants, strict=False)]
         externs = {k: watched.routine(_unknown(r)) for k, r in routines(self.externs).items()}
         kernels = watched.loaded(self._text(), _named(c))
         try:
             given = (watched, list(inputs), kernels, None if own else lent, externs)
-            out = made["call"](*given, *([partial(numbered, variant)] if dispatches(c) else []))
+            out = made["run"](*given, *([partial(numbered, variant)] if dispatches(c) else []))
         except DidymaError as e:
             e.__traceback__ = None  # which holds the wrapper's variables
             watched.demand_let_go()
@@ -176,7 +186,7 @@ def runner(
     """
     weights = _weights(c, e)
     run = partial(
-        wrapper.load(c.wrapper),
+        modules.load(c.wrapper),
         kernels=e.load(c.text),
         weights=weights,
         externs=routines(bound(c.fused, externs)),

@@ -127,7 +127,7 @@ class WatchedEngine:
         made = self.engine.view(buffer.buffer, offset, nbytes)
         return WatchedBuffer(made, buffer.of, start, stop, whole=False)
 
-    def download(self, buffer: WatchedBuffer, dtype: DType, shape: Sequence[int]) -> Array:
+    def download(self, buffer: WatchedBuffer, dtype: str, shape: Sequence[int]) -> Array:
         """Download an array, for which the host waits."""
         self.touch(((buffer, False),), 0, "downloaded")
         _advance(self._host, self._clocks.get(0, {}))

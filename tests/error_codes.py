@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ERRORS = (
-    "DidymaError", "EngineMissing", "NotConstant", "ShapeMismatch", "UnknownName",
+    "DidymaError", "EngineMissing", "NotConstant", "Refused", "ShapeMismatch", "UnknownName",
     "WorkerStartError",
 )  # fmt: skip
 

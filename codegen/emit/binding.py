@@ -32,7 +32,7 @@ def bind(p: Program, python: Mapping[str, str], sizes: Mapping[str, str]) -> Ite
     yield ""
     yield "def bind(inputs):"
     yield '    """Return the inputs in row-major order and the sizes, all checked."""'
-    yield "    arrays = calls.arrays(inputs, INPUTS)"
+    yield "    arrays = rt.arrays(inputs, INPUTS)"
     for v in p.inputs:
         if types[v].rank:
             yield f"    {python[v]} = arrays[{p.inputs.index(v)}].shape"
@@ -43,7 +43,7 @@ def bind(p: Program, python: Mapping[str, str], sizes: Mapping[str, str]) -> Ite
             if (v, axis) not in read:
                 want = f"{code(d, sizes)}, {quoted(dims.text(d))}"
                 got = f"{python[v]}[{axis}]"
-                yield f"    calls.size({quoted(sanitise(v))}, {axis}, {got}, {want})"
+                yield f"    rt.size({quoted(sanitise(v))}, {axis}, {got}, {want})"
     items = ", ".join(f"{quoted(d.name)}: {sizes[d.name]}" for d in given_dims(p))
     yield f"    return arrays, {{{items}}}"
 
@@ -88,7 +88,7 @@ def _sizes(
                 "unbound-dim", var.name, got="no input whose shape tells it",
                 want=f"an input with an axis of size {var.name}",
             )  # fmt: skip
-        yield f"    calls.in_range({quoted(var.name)}, {sizes[var.name]}, {var.lo}, {var.hi})"
+        yield f"    rt.in_range({quoted(var.name)}, {sizes[var.name]}, {var.lo}, {var.hi})"
 
 
 def _next(
@@ -111,13 +111,13 @@ def _next(
         where = quoted(f"{sanitise(v)}, axis {axis}")
         read = f"{python[v]}[{axis}], {code(slope, sizes)}, {code(offset, sizes)}"
         if isinstance(slope, int):
-            return name, f"    {sizes[name]} = calls.solve({where}, {read})"
+            return name, f"    {sizes[name]} = rt.solve({where}, {read})"
         found.setdefault(name, []).append((where, read))
     if not found:
         return None
     name, ((where, read), *others) = next(iter(found.items()))
     more = "".join(f", ({other})" for _, other in others)
-    return name, f"    {sizes[name]} = calls.solve({where}, {read}{more})"
+    return name, f"    {sizes[name]} = rt.solve({where}, {read}{more})"
 
 
 def _solved(d: Any, name: str) -> tuple[Dim, Dim] | None:

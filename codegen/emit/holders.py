@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from didyma.refimpl.ir.lines import operands, walk
+from didyma.refimpl.ir.program import Program, View
+
 
 @dataclass(slots=True)
 class Holders:
@@ -78,3 +81,22 @@ class Holders:
     def hand_over(self, v: str) -> None:
         """Forget a value whose allocation a carried value takes."""
         self.values.pop(self._holder.pop(v), None)
+
+
+def last_uses(p: Program) -> dict[int, list[str]]:
+    """Return the inputs that no line after one reads, views of them included, by its index.
+
+    Those that the last line returns are left out.
+    """
+    of = {v: v for v in p.inputs}  # the input that a value shows
+    last = dict.fromkeys(p.inputs, 0)
+    for i, line in enumerate(p.lines):
+        for s in walk((line,)):
+            last.update((of[v], i) for v in operands(s) if v in of)
+            if isinstance(s, View) and s.of in of:
+                of[s.value] = of[s.of]
+    found: dict[int, list[str]] = {}
+    for v, i in last.items():
+        if i < len(p.lines) - 1:
+            found.setdefault(i, []).append(v)
+    return found

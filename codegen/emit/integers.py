@@ -15,15 +15,6 @@ _OPERATORS: dict[BinaryOp, tuple[str, int]] = {
     "floordiv": ("//", 2),
     "floormod": ("%", 2),
 }
-_CONSTRUCTORS: dict[BinaryOp, str] = {
-    "add": "add",
-    "sub": "sub",
-    "mul": "mul",
-    "floordiv": "floordiv",
-    "floormod": "mod",
-    "min": "minimum",
-    "max": "maximum",
-}
 
 
 def quoted(name: str) -> str:
@@ -70,18 +61,17 @@ def _code(e: Expr, names: Mapping[str, str]) -> tuple[str, int]:
             raise TypeError(f"no size: {e}")
 
 
-def constructor(e: Expr) -> str:
-    """Return the call that builds an expression of sizes with ``didyma.refimpl.ir.expr``.
+def of_sizes(e: Expr) -> str:
+    """Return an expression of sizes as Python that reads them from the mapping ``s``.
 
-    >>> constructor(of_dim(7))
-    'index(7)'
+    >>> of_sizes(of_dim(7))
+    '7'
     """
-    match e:
-        case Const(value):
-            return f"index({value})"
-        case Var(name):
-            return f"Var({quoted(name)})"
-        case Binary(op, lhs, rhs) if op in _CONSTRUCTORS:
-            return f"{_CONSTRUCTORS[op]}({constructor(lhs)}, {constructor(rhs)})"
-        case _:
-            raise TypeError(f"no size: {e}")
+    return _code(e, _Read())[0]
+
+
+class _Read(dict[str, str]):
+    """Names each size as what reads it."""
+
+    def __missing__(self, name: str) -> str:
+        return f"s[{quoted(name)}]"

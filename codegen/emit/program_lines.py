@@ -10,7 +10,7 @@ from typing import assert_never
 import sympy
 
 from didyma.codegen.emit.binding import given_dims, shape
-from didyma.codegen.emit.holders import Holders
+from didyma.codegen.emit.holders import Holders, last_uses
 from didyma.codegen.emit.integers import code, quoted, tuple_of
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Attr
@@ -44,9 +44,10 @@ from didyma.refimpl.verify.symbols import caller_symbols
 _CALL = """\
 Run on an engine and return the results.
 
-    `kernels` are TEXT and `weights` the constants as the engine loaded them, for many calls to
-    share; this call loads its own where they are not given.  `externs` are the library routines
-    by name, each a function of the engine, output buffers, input buffers and attributes.
+    `kernels` and `weights` are the kernels and the constants as the engine loaded them, for many
+    calls to share; constants that are not given are loaded for this call.  `externs` are the
+    library routines by name, each a function of the engine, output buffers, input buffers and
+    attributes.
     """
 _DISPATCH = """\
 `dispatch` launches one of several kernels that compute the same; where it is not given,
@@ -56,7 +57,7 @@ _DISPATCH = """\
 
 @dataclass(slots=True)
 class LineWriter:
-    """Writes the function ``call``, or one that it calls.
+    """Writes the function ``call``, or one that it rt.
 
     ``python``, ``sizes``, ``functions`` and ``kernels`` map values, symbols, functions and kernels
     to their names in the text.  ``streams`` is true if work runs on several, ``called`` for a
@@ -80,26 +81,30 @@ class LineWriter:
 
     def call(self) -> Iterator[str]:
         """Yield the lines of the function."""
-        p = self.program
-        more, text = (", dispatch=calls.first", _DISPATCH) if self.dispatches else ("", "")
-        yield f"def call(engine, inputs, kernels=None, weights=None, externs=None{more}):"
+        p, py = self.program, self.python
+        more, text = (", dispatch=rt.first", _DISPATCH) if self.dispatches else ("", "")
+        yield f"def run(engine, inputs, kernels, weights=None, externs=None{more}):"
         yield f'    """{_CALL}{text}"""'
         yield "    arrays, sizes = bind(inputs)"
         for d in given_dims(p):
             yield f"    {self.sizes[d.name]} = sizes[{quoted(d.name)}]"
-        yield "    if kernels is None:"
-        yield "        kernels = engine.load(TEXT)"
         for i, v in enumerate(p.inputs):
             yield f"    {self._own(v)} = engine.upload(arrays[{i}]){self._remark(v)}"
+        yield "    del inputs, arrays"
         if p.constants:
-            yield "    loaded = load(engine) if weights is None else weights"
+            yield "    loaded = upload(engine) if weights is None else weights"
         for i, (v, _) in enumerate(p.constants):
             self._holders.place(v)
             yield f"    {self.python[v]} = loaded[{i}]{self._remark(v)}"
-        yield from self._lines(p.lines)
+        last = {} if self.streams else last_uses(p)
+        for i, line in enumerate(p.lines):
+            yield from self._lines((line,))
+            for v in last.get(i, ()):
+                if self._holders.values.get(py[v]) == {v}:
+                    yield f"    engine.free({self._holders.free(v)})"
 
     def function(self) -> Iterator[str]:
-        """Yield the lines of a function that ``call`` calls."""
+        """Yield the lines of a function that ``call`` rt."""
         p, py = self.program, self.python
         sizes = [d.name for d in caller_symbols(p)]
         values = (*p.inputs, *p.outputs)
@@ -139,7 +144,7 @@ class LineWriter:
         self._holders.arenas = outer
 
     def _if(self, s: If) -> Iterator[str]:
-        yield f"if calls.truth(engine, {self.python[s.cond]}):"
+        yield f"if rt.truth(engine, {self.python[s.cond]}):"
         before = self._holders.copy()
         yield from self._block(s.then)
         self._holders, after = before, self._holders
@@ -151,7 +156,7 @@ class LineWriter:
         yield "while True:"
         if s.test or self.streams:
             yield from self._block(s.test)
-        yield f"    if not calls.truth(engine, {self.python[s.cond]}):"
+        yield f"    if not rt.truth(engine, {self.python[s.cond]}):"
         yield "        break"
         if s.body:
             yield from self._block(s.body)
@@ -249,7 +254,7 @@ class LineWriter:
 
     def _within(self, name: str, value: str) -> str:
         (d,) = (d for d in self.program.dims if d.name == name)
-        return f"calls.within({quoted(name)}, {value}, {d.lo}, {d.hi})"
+        return f"rt.within({quoted(name)}, {value}, {d.lo}, {d.hi})"
 
     # ---- work
 
@@ -270,9 +275,9 @@ class LineWriter:
                 yield f"engine.wait({stream}, {on})"
             case Assert(lhs, rhs, message):
                 both = f"{code(lhs, self.sizes)}, {code(rhs, self.sizes)}"
-                yield f"calls.equal({both}, {quoted(message)})"
+                yield f"rt.equal({both}, {quoted(message)})"
             case Bind(dim, v):
-                yield f"{self.sizes[dim]} = {self._within(dim, f'calls.number(engine, {py[v]})')}"
+                yield f"{self.sizes[dim]} = {self._within(dim, f'rt.number(engine, {py[v]})')}"
                 yield from self._set_size(dim)
             case Carry():
                 yield from self._carry(line)
@@ -328,7 +333,7 @@ class LineWriter:
         for v in s.allocates:
             self._own(v)
         made = f"{', '.join(py[v] for v in s.allocates)} = " if s.allocates else ""
-        routine = f"{made}calls.routine(externs, {quoted(s.name)})"
+        routine = f"{made}rt.routine(externs, {quoted(s.name)})"
         given_outputs = (v for v in s.outputs if v not in s.allocates)
         outs, ins = (", ".join(py[v] for v in vs) for vs in (given_outputs, s.inputs))
         given = ", ".join(f"{quoted(k)}: {self._attr(a)}" for k, a in s.attrs)
@@ -343,7 +348,7 @@ class LineWriter:
             for v in values:
                 t = types[v]
                 at = shape(t.shape, self.sizes)
-                yield f"    engine.download({self.python[v]}, DType.{t.dtype.name}, {at}),"
+                yield f"    engine.download({self.python[v]}, {quoted(t.dtype)}, {at}),"
             yield "]"
         arenas = [a for a, back in self._holders.arenas.items() if back == "free"]
         if buffers := [*self._holders.values, *arenas]:
@@ -356,13 +361,13 @@ class LineWriter:
             return
         if self.program.constants:
             yield "if weights is None:"
-            yield "    calls.unload(engine, loaded)"
+            yield "    rt.unload(engine, loaded)"
         yield "return results"
 
     def _attr(self, a: Attr) -> str:
         match a:
             case DType():
-                return f"DType.{a.name}"
+                return quoted(a)
             case Tensor():
                 return constant(a)
             case sympy.Expr():
@@ -380,4 +385,4 @@ class LineWriter:
 def constant(t: Tensor) -> str:
     """Return the call that makes a constant's array."""
     data = base64.b64encode(t.data).decode()
-    return f"calls.constant(DType.{t.dtype.name}, {t.shape}, {quoted(data)})"
+    return f"rt.constant({quoted(t.dtype)}, {t.shape}, {quoted(data)})"

@@ -1,24 +1,27 @@
 """Programs as Python modules that stand alone: the text of the kernels, and each line as a line.
 
-A module has ``TEXT`` (what ``Engine.load`` wants), ``load(engine)``, which uploads the constants
-where there are any, ``call(engine, inputs)`` and, run as a script,
-``python MODULE [ENGINE] [dim=size …]``: calls on random inputs, the results' shapes and the times.
+A module imports NumPy and ``didyma_runtime``, a package that is copied beside it.  It has
+``call(args)``, which runs the program and empties the list of its arguments, and ``load()``, which
+loads kernels and constants once.  Both stand on ``run(engine, inputs, kernels)``, whose lines are
+those of the program, and ``upload(engine)`` for the constants, by which Didyma runs the module on
+any engine.  ``python MODULE [--benchmark] [--finite] [dim=size …]`` calls it on random inputs.
 
-Constants of at most ``embedded`` bytes in all stand in the module as base64.  Beyond that they are
-in a file beside the module, ``<program>.weights``: their bytes in the program's order, each at a
-multiple of 64, as ``weights`` returns them.  The module knows their hash.
+Kernels are in ``OBJECTS``, files of machine code beside the module.  Constants of at most
+``embedded`` bytes in all stand in the module as base64.  Beyond that they are in a file beside the
+module, ``<program>.safetensors``, as ``weights`` returns it.  The module knows the hash of each.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import keyword
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit.binding import bind, given_dims
-from didyma.codegen.emit.integers import constructor, quoted, tuple_of
+from didyma.codegen.emit.integers import of_sizes, quoted, tuple_of
 from didyma.codegen.emit.names import c_names, sanitise
 from didyma.codegen.emit.program_lines import LineWriter, constant
 from didyma.codegen.options import EMBEDDED
@@ -28,25 +31,56 @@ from didyma.refimpl.ir.program import Arena, Program
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify.streams import several
 
-_APART = 64  # a constant starts at a multiple of it in the file of weights
+_APART = 64  # the data of the weights starts at a multiple of it, after the length
+RUNTIME = "didyma_runtime"  # the package beside a module
 _OWN = (
-    "Signature KernelText DType Var add floordiv index maximum minimum mod mul sub calls call bind"
-    " constants load loaded shapes engine inputs arrays kernels weights externs sizes results"
-    " buffer min max TEXT DIMS INPUTS KERNELS SOURCE"
+    "rt partial cache bind call constants load loaded run shapes upload engine inputs arrays"
+    " kernels weights externs sizes results buffer finite args min max"
+    " DIMS INPUTS KERNELS OBJECTS SOURCE"
 )
-_IMPORTS = """\
-from didyma.codegen.runtime import calls
-from didyma.codegen.runtime.engine import KernelText, Signature
-from didyma.refimpl.ir.expr import add, floordiv, index, maximum, minimum, mod, mul, sub
-from didyma.refimpl.ir.loop import Var
-from didyma.refimpl.ir.types import DType"""
+_CALL = '''\
+@cache
+def load(finite=False):
+    """Load the kernels and the constants, once.
 
-Call = Callable[..., list[Any]]
+    Where `finite` is true, each kernel must compute finite numbers.
+    """
+    read = partial(rt.beside, __file__)
+    return rt.load(read, OBJECTS, KERNELS, {constants}, finite=finite)
 
 
-def emit(p: Program, text: KernelText, embedded: int = EMBEDDED) -> str:
+def call(args, finite=False, externs=None):
+    """Return the results of the program for a list of arrays, which is emptied.
+
+    No input is kept after its last use.  Where `finite` is true, inputs and what each kernel
+    computes must be finite numbers.  `externs` are library routines, as of `run`.
+    """
+    engine, kernels, weights = load(finite)
+    if finite:
+        rt.finite(args, INPUTS)
+    return run(engine, rt.taken(args), kernels, weights, externs)
+
+
+if __name__ == "__main__":
+    rt.main(call, INPUTS, shapes, DIMS)
+'''
+_SAFETENSORS = {
+    DType.F64: "F64", DType.F32: "F32", DType.F16: "F16", DType.BF16: "BF16", DType.BOOL: "BOOL",
+    DType.I8: "I8", DType.I16: "I16", DType.I32: "I32", DType.I64: "I64",
+    DType.U8: "U8", DType.U16: "U16", DType.U32: "U32", DType.U64: "U64",
+    DType.F8E4M3: "F8_E4M3", DType.F8E5M2: "F8_E5M2",
+}  # fmt: skip
+
+
+def emit(
+    p: Program,
+    text: KernelText,
+    embedded: int = EMBEDDED,
+    objects: Mapping[str, tuple[str, str]] | None = None,
+) -> str:
     """Return the source of a module that runs a program, whose kernels are ``text``.
 
+    ``objects`` are file and SHA-256 of the kernels' machine code, by the kind of machine.
     Errors: ``unbound-dim`` if no input tells a size, ``device-unsupported``.
     """
     require_one_device(p)
@@ -66,37 +100,48 @@ def emit(p: Program, text: KernelText, embedded: int = EMBEDDED) -> str:
         return LineWriter(f, python, sizes, called, functions, streams, f is not p, dispatches)
 
     entry = writer(p)
+    imports = f"from functools import cache, partial\n\nimport {RUNTIME} as rt"
     sections = [
-        f'"""{_title(p)}"""\n\n{_IMPORTS}\n\nSOURCE = r"""{text.source}"""',
-        "\n".join(_tables(p, text)),
+        f'"""{_title(p)}"""\n\n{imports}\n\nSOURCE = r"""{text.source}"""',
+        "\n".join(_tables(p, text, objects or {})),
         "\n".join(_constants(p, embedded)),
         "\n".join(bind(p, entry.python, entry.sizes)),
         *("\n".join(writer(f).function()) for f in p.function.values()),
         "\n".join(entry.call()),
-        'if __name__ == "__main__":\n    calls.main(call, INPUTS, shapes, DIMS)\n',
+        _CALL.format(constants="constants()" if p.constants else "[]"),
     ]
     return "\n\n\n".join(s for s in sections if s)
 
 
-def module(source: str) -> Mapping[str, Any]:
-    """Return the names that a wrapper's source defines, in this process."""
-    space: dict[str, Any] = {"__name__": "wrapper", "__file__": "wrapper"}
-    exec(compile(source, "<wrapper>", "exec"), space)
-    return space
-
-
-def load(source: str) -> Call:
-    """Return the ``call`` of a wrapper's source, in this process."""
-    call: Call = module(source)["call"]
-    return call
-
-
 def weights(p: Program) -> bytes:
-    """Return the contents of the file of weights."""
-    out = bytearray()
-    for _, tensor in p.constants:
-        out += bytes(-len(out) % _APART) + tensor.data
-    return bytes(out)
+    """Return the contents of the file of weights: constants in the format of safetensors.
+
+    Those of dtypes that it has not are bytes there.
+    """
+    offsets, data = _laid_out(p)
+    entries: dict[str, Any] = {}
+    for name, t in p.constants:
+        kind = _SAFETENSORS.get(t.dtype)
+        shape = [len(t.data)] if kind is None else list(t.shape)
+        at = offsets[name]
+        ends = [at, at + len(t.data)]
+        entries[name] = {"dtype": kind or "U8", "shape": shape, "data_offsets": ends}
+    head = json.dumps(entries, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % _APART)
+    return len(head).to_bytes(8, "little") + head + data
+
+
+def _laid_out(p: Program) -> tuple[dict[str, int], bytes]:
+    """Return where each constant starts in the data of the weights, and the data.
+
+    The format has no gaps; wider elements come first, so that each is aligned.
+    """
+    offsets: dict[str, int] = {}
+    data = bytearray()
+    for name, t in sorted(p.constants, key=lambda pair: -pair[1].dtype.bits):
+        offsets[name] = len(data)
+        data += t.data
+    return offsets, bytes(data)
 
 
 def _title(p: Program) -> str:
@@ -107,37 +152,32 @@ def _title(p: Program) -> str:
     return "\n".join([*lines, ""])
 
 
-def _dtype(d: DType) -> str:
-    return f"DType.{d.name}"
-
-
-def _tables(p: Program, text: KernelText) -> Iterator[str]:
+def _tables(p: Program, text: KernelText, objects: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     types = p.type
-    yield "KERNELS = ("
+    yield "KERNELS = {"
     for s in text.kernels:
-        yield from _signature(s)
-    yield ")"
-    apart = "" if text.contract else ", contract=False"
-    yield f"TEXT = KernelText(SOURCE, KERNELS{apart})"
+        yield from _kernel(s)
+    yield "}"
+    yield "OBJECTS = {"
+    for machine, (file, digest) in objects.items():
+        yield f"    {quoted(machine)}: ({quoted(file)}, {quoted(digest)}),"
+    yield "}"
     yield "INPUTS = ("
     for v in p.inputs:
-        yield f"    ({quoted(sanitise(v))}, {_dtype(types[v].dtype)}, {types[v].rank}),"
+        yield f"    ({quoted(sanitise(v))}, {quoted(types[v].dtype)}, {types[v].rank}),"
     yield ")"
     yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in given_dims(p))}}}"
 
 
-def _signature(s: Signature) -> Iterator[str]:
-    yield "    Signature("
-    yield f"        name={quoted(s.name)},"
-    buffers = (f"({quoted(b)}, {_dtype(d)})" for b, d in s.buffers)
+def _kernel(s: Signature) -> Iterator[str]:
+    yield f"    {quoted(s.name)}: rt.Kernel("
+    buffers = (f"({quoted(b)}, {quoted(d)})" for b, d in s.buffers)
     yield f"        buffers={tuple_of(buffers)},"
-    yield f"        sizes={tuple_of(map(constructor, s.sizes))},"
     yield f"        outputs={tuple_of(map(quoted, s.outputs))},"
     yield f"        dims={tuple_of(map(quoted, s.dims))},"
-    yield f"        grid={tuple_of(map(constructor, s.grid))},"
+    yield f"        grid=lambda s: {tuple_of(map(of_sizes, s.grid))},"
+    yield f"        sizes=lambda s: {tuple_of(map(of_sizes, s.sizes))},"
     yield f"        block={s.block},"
-    if s.cluster > 1:
-        yield f"        cluster={s.cluster},"
     yield "    ),"
 
 
@@ -147,26 +187,32 @@ def _constants(p: Program, embedded: int) -> Iterator[str]:
     yield "def constants(weights=None):"
     yield '    """Return the program\'s constants, in order."""'
     beside = sum(len(t.data) for _, t in p.constants) > embedded
+    offsets: Mapping[str, int] = {}
     if beside:
         data = weights(p)
         digest = hashlib.sha256(data).hexdigest()
-        file = f"{sanitise(p.name)}.weights"
+        offsets, tail = _laid_out(p)
+        start = len(data) - len(tail)
+        file = quoted(weights_file(p))
         yield "    if weights is None:"
-        yield f"        weights = calls.read_weights(__file__, {quoted(file)})"
-        yield f"    weights = calls.checked(weights, {quoted(digest)})"
+        yield f'        weights = rt.beside(__file__, {file}, "the program\'s weights")'
+        yield f"    weights = rt.checked(weights, {quoted(digest)}, {file})"
+        offsets = {name: start + at for name, at in offsets.items()}
     yield "    return ["
-    at = 0
     for name, t in p.constants:
-        at += -at % _APART
         if beside:
-            found = f"calls.part(weights, {_dtype(t.dtype)}, {t.shape}, {at})"
+            found = f"rt.part(weights, {quoted(t.dtype)}, {t.shape}, {offsets[name]})"
         else:
             found = constant(t)
         yield f"        {found},  # {sanitise(name)}"
-        at += len(t.data)
     yield "    ]"
     yield ""
     yield ""
-    yield "def load(engine, weights=None):"
-    yield '    """Return the constants as buffers of an engine, which `calls.unload` frees."""'
+    yield "def upload(engine, weights=None):"
+    yield '    """Return the constants as buffers of an engine, which `rt.unload` frees."""'
     yield "    return [engine.upload(a) for a in constants(weights)]"
+
+
+def weights_file(p: Program) -> str:
+    """Return the name of the file of weights."""
+    return f"{sanitise(p.name)}.safetensors"

@@ -196,13 +196,13 @@ class Cuda:
             self._do("memcpy_htod", buffer.address, data)
         return buffer
 
-    def download(self, buffer: CudaBuffer, dtype: DType, shape: Sequence[int]) -> Any:
+    def download(self, buffer: CudaBuffer, dtype: str, shape: Sequence[int]) -> Any:
         """Copy a buffer's first bytes out as an array, once every launch before has ended.
 
         A ``resident`` engine returns a ``DeviceArray`` at once.
         """
         if self._resident:
-            return self._kept(buffer, dtype, tuple(shape))
+            return self._kept(buffer, DType(dtype), tuple(shape))
         out = np.empty(nbytes_of(dtype, shape), np.uint8)
         assert out.nbytes <= buffer.nbytes, "a download of more than there is"
         if out.nbytes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from didyma.refimpl.ir.kernel import KernelText as KernelText
 from didyma.refimpl.ir.kernel import Signature as Signature
-from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,13 @@ class KernelFault(Exception):
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
         super().__init__("; ".join(f"{f.kind} in {f.kernel}: {f.detail}" for f in faults))
+
+
+# A library routine: of the engine, output buffers, input buffers and attributes.  It returns the
+# buffers that it allocates itself, if it does: one, or a sequence of several.
+Routine: TypeAlias = Callable[["Engine", Sequence[Any], Sequence[Any], Mapping[str, Any]], Any]
+# Launches one of several kernels: as ``didyma_runtime.numbered``, from its second parameter on.
+Dispatcher: TypeAlias = Callable[..., None]
 
 
 class Loaded(Protocol):
@@ -79,8 +86,11 @@ class Engine(Protocol):
         """Return a new buffer with the array's bytes, packed where its dtype is (``to_memory``)."""
         ...
 
-    def download(self, buffer: Any, dtype: DType, shape: Sequence[int]) -> Array:
-        """Copy a buffer's first bytes out as an array, unpacked where its dtype is packed."""
+    def download(self, buffer: Any, dtype: str, shape: Sequence[int]) -> Array:
+        """Copy a buffer's first bytes out as an array, unpacked where its dtype is packed.
+
+        The dtype is a ``DType`` or its name.
+        """
         ...
 
     def copy(self, target: Any, source: Any) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from didyma.codegen import plugins
 from didyma.codegen.routines import Routine
-from didyma.codegen.runtime.calls import Routine as Call
 from didyma.codegen.runtime.engine import Engine, reader
+from didyma.codegen.runtime.engine import Routine as Call
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.interp.scalar_ring import value_of

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import mmap
-import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
@@ -21,10 +19,10 @@ import numpy as np
 
 from didyma.codegen.emit import prelude
 from didyma.codegen.runtime.compiler import CCompiler
+from didyma.codegen.runtime.didyma_runtime.host import ENTRY, Stage
 from didyma.codegen.runtime.engine import Fault, KernelFault, Loaded
 from didyma.codegen.runtime.geometry import (
     Geometries,
-    Geometry,
     check_buffers,
     located,
     signature,
@@ -37,19 +35,13 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.program import ALIGNMENT
 from didyma.refimpl.ir.target import CPU, PORTABLE, SM_80, SM_90A, Target
-from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
+from didyma.refimpl.ir.types import Array, from_memory, nbytes_of, to_memory
 
 Order: TypeAlias = Literal["forward", "reverse"] | int
 
 GUARD = 64  # bytes on each side of a buffer
 POISON = 0xFF  # fills fresh and freed memory: a NaN in every float type
 _PATTERN = bytes(0x5B ^ i for i in range(GUARD))
-_MAX_ARGS = 4096
-_STACK = (1 << 16) + 320  # bytes of a thread's stack; odd, so that tops fall in all cache sets
-_LAUNCH = struct.Struct("<6Q14I")  # Launch__ of driver.c
-_FAULT = struct.Struct("<8I")
-_FAULT_AT = 72  # its offset there
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class HostBuffer:
@@ -148,7 +140,7 @@ class Host:
         buffer.array.view(array.dtype).reshape(array.shape)[...] = array  # whatever its strides
         return buffer
 
-    def download(self, buffer: HostBuffer, dtype: DType, shape: Sequence[int]) -> Array:
+    def download(self, buffer: HostBuffer, dtype: str, shape: Sequence[int]) -> Array:
         """Copy a buffer's first bytes out as an array."""
         nbytes = nbytes_of(dtype, shape)
         assert nbytes <= buffer.nbytes, "a download of more than there is"
@@ -200,7 +192,7 @@ class HostLoaded:
         self._stage = stage
         self._native = native
         self._kernels = {
-            s.name: _HostKernel(s, parts[s.name], _ENTRY(native.addresses[f"launch_{s.name}__"]))
+            s.name: _HostKernel(s, parts[s.name], ENTRY(native.addresses[f"launch_{s.name}__"]))
             for s in text.kernels
         }
 
@@ -222,7 +214,9 @@ class HostLoaded:
         assert all(b.root.live for b in buffers), "a buffer was freed"
         if g.empty:
             return
-        found = self._stage.run(k, g, [b.address for b in buffers], words(k.signature, scalars))
+        args = [b.address for b in buffers] + [d % 2**64 for d in g.dims]
+        args += words(k.signature, scalars)
+        found = self._stage.run(k.entry, g.grid, k.signature.block, args)
         faults = [located(_describe(found, k), self.text)] if found[0] else []
         faults += written(k.signature, buffers)
         if faults:
@@ -248,49 +242,17 @@ class _HostKernel:
         self.geometry = Geometries(s)
 
 
-class _Stage:
-    """Where kernels of one engine run, one at a time: launch record, stacks, orders."""
+class _Stage(Stage):
+    """Launches with the threads of a block, and the blocks of a grid, in an order."""
 
     def __init__(self, order: Order) -> None:
+        super().__init__()
         self._order: Order = order
-        self._lock = threading.Lock()
-        self._args = (ctypes.c_uint64 * _MAX_ARGS)()
-        self._args_address = ctypes.addressof(self._args)
-        self._record = ctypes.create_string_buffer(_LAUNCH.size)
-        self._address = ctypes.addressof(self._record)
-        self._stacks: mmap.mmap | None = None
-        self._stacks_address = 0
         self._thread_orders: dict[int, Array] = {}
         self._block_orders: dict[int, tuple[int, int]] = {}
 
-    def run(
-        self, k: _HostKernel, g: Geometry, addresses: Sequence[int], scalars: Sequence[int]
-    ) -> tuple[int, ...]:
-        """Run a grid and return the fault fields of its record."""
-        block = k.signature.block
-        with self._lock:
-            if k.part.barriers and self._stacks is None:
-                self._stacks = mmap.mmap(-1, PORTABLE.threads * _STACK)
-                self._stacks_address = ctypes.addressof(ctypes.c_char.from_buffer(self._stacks))
-            args: list[ctypes.c_uint64 | int] = [*addresses, *(d % 2**64 for d in g.dims), *scalars]
-            self._args[: len(args)] = args
-            _LAUNCH.pack_into(
-                self._record,
-                0,
-                self._args_address,
-                self._stacks_address,
-                self._threads(math.prod(block)),
-                _STACK,
-                *self._blocks(math.prod(g.grid)),
-                *g.grid,
-                *block,
-                *(0,) * 8,
-            )
-            k.entry(self._address)
-            return _FAULT.unpack_from(self._record, _FAULT_AT)
-
-    def _threads(self, count: int) -> int:
-        """Address of the order of a block's threads; 0 is by index."""
+    def threads(self, count: int) -> int:
+        """Return the address of the order of a block's threads; 0 is by index."""
         assert count <= PORTABLE.threads, f"a block of {count} threads"
         if self._order == "forward":
             return 0
@@ -301,8 +263,8 @@ class _Stage:
             self._thread_orders[count] = order
         return int(self._thread_orders[count].ctypes.data)
 
-    def _blocks(self, count: int) -> tuple[int, int]:
-        """Stride and offset of the order of blocks."""
+    def blocks(self, count: int) -> tuple[int, int]:
+        """Return stride and offset of the order of blocks."""
         if self._order == "forward":
             return 1, 0
         if self._order == "reverse":

@@ -19,7 +19,7 @@ from didyma.codegen.intrinsics import extended
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.target import of_architecture
-from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array
 
 ARCHITECTURE = "sm_90a"
 MEND = "python3 -m pip install nvidia-cuda-nvrtc"
@@ -141,7 +141,7 @@ class Nvrtc:
         """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 
-    def download(self, buffer: Any, dtype: DType, shape: Sequence[int]) -> Array:
+    def download(self, buffer: Any, dtype: str, shape: Sequence[int]) -> Array:
         """Raise EngineMissing: NVRTC compiles, and runs nothing."""
         raise _only_compiles()
 

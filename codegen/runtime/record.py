@@ -217,10 +217,10 @@ class _Recorder:
         assert 0 <= offset <= offset + nbytes <= of.nbytes, "a view outside its buffer"
         return Part(of.block, of.offset + offset, nbytes)
 
-    def download(self, buffer: Any, dtype: DType, shape: Sequence[int]) -> Result:
+    def download(self, buffer: Any, dtype: str, shape: Sequence[int]) -> Result:
         of, nbytes = part_of(buffer), nbytes_of(dtype, shape)
         assert nbytes <= of.nbytes, "a download of more than there is"
-        return Result(replace(of, nbytes=nbytes), dtype, tuple(shape))
+        return Result(replace(of, nbytes=nbytes), DType(dtype), tuple(shape))
 
     def copy(self, target: Any, source: Any) -> None:
         of = part_of(source)

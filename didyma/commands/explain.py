@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json as json_
 import os
-import re
 import sys
 from difflib import get_close_matches
 from pathlib import Path
 
 from didyma import codes, on_gpu, tuning
 from didyma.codegen.emit import wrapper
-from didyma.codegen.emit.names import sanitise
 from didyma.codegen.options import EMBEDDED, Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.registry import engine as engine_by_name
@@ -25,11 +21,9 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import show
 from didyma.show import choices
 from didyma.show.console import console, line, paragraph
-from didyma.texts import read
+from didyma.texts import read, with_files
 
 HEURISTIC = "heuristic"  # the chooser that reads nothing
-_INLINE = 1024  # characters of base64 that stand in a text; longer constants have files
-_BYTES = re.compile(rf'base64 "([A-Za-z0-9+/=]{{{_INLINE + 1},}})"')
 
 
 def explain(
@@ -100,23 +94,8 @@ def texts(c: Compiled) -> dict[str, str | bytes]:
     files["kernels.cu"] = c.text.source
     files["wrapper.py"] = c.wrapper
     if sum(len(t.data) for _, t in c.program.constants) > EMBEDDED:
-        files[f"{sanitise(c.program.name)}.weights"] = wrapper.weights(c.program)
+        files[wrapper.weights_file(c.program)] = wrapper.weights(c.program)
     return files | constants
-
-
-def with_files(text: str, files: dict[str, bytes]) -> str:
-    """Return a text whose large constants are ``file "NAME"``, and add their bytes to ``files``.
-
-    The name is the start of the SHA-256 of the bytes, so that equal constants share a file.
-    """
-
-    def apart(found: re.Match[str]) -> str:
-        data = base64.b64decode(found[1])
-        name = f"{hashlib.sha256(data).hexdigest()[:32]}.bin"
-        files[name] = data
-        return f'file "{name}"'
-
-    return _BYTES.sub(apart, text)
 
 
 def _functions(fs: tuple[PrimFunc, ...]) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from didyma.codegen.emit import wrapper
-from didyma.codegen.runtime.calls import Routine, numbered
-from didyma.codegen.runtime.engine import KernelText, Signature
+from didyma.codegen.runtime import modules
+from didyma.codegen.runtime.didyma_runtime import numbered
+from didyma.codegen.runtime.engine import KernelText, Routine, Signature
 from didyma.fuzz.allocator.kernels import ROUTINES
 from didyma.oracle import in_place
 from didyma.oracle.watched_engine import WatchedEngine
@@ -26,7 +27,7 @@ from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.lines import most_variants, walk
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Extern, Program
-from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
+from didyma.refimpl.ir.types import Array, from_memory, nbytes_of, to_memory
 from didyma.refimpl.verify.streams import several
 
 FRESH = 0xA5  # what bytes hold before they are written, and after they are freed
@@ -56,7 +57,7 @@ class LoopEngine:
         """Return a copy of an array's bytes."""
         return np.frombuffer(np.ascontiguousarray(to_memory(array)).tobytes(), np.uint8).copy()
 
-    def download(self, buffer: Array, dtype: DType, shape: Sequence[int]) -> Array:
+    def download(self, buffer: Array, dtype: str, shape: Sequence[int]) -> Array:
         """Return a copy of bytes as an array."""
         return from_memory(buffer[: nbytes_of(dtype, shape)], dtype, shape).copy()
 
@@ -140,7 +141,7 @@ def run(
     kernels raise.
     """
     source = wrapper.emit(p, text_of(p))
-    made: dict[str, Any] = dict(wrapper.module(source))
+    made: dict[str, Any] = dict(modules.module(source))
     streams = any(several(f.lines) for f in (p, *p.functions))
     watched = WatchedEngine(LoopEngine(), use, source, streams=streams)
     names = {k.name: (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels}
@@ -148,6 +149,6 @@ def run(
     routines = {"mix": _routine(p)} if externs is None else externs
     watching = {name: watched.routine(x) for name, x in routines.items()}
     means = [partial(numbered, variant)] if most_variants(p) > 1 else []
-    out: list[Array] = made["call"](watched, list(inputs), kernels, None, watching, *means)
+    out: list[Array] = made["run"](watched, list(inputs), kernels, None, watching, *means)
     watched.demand_freed()
     return out

@@ -208,9 +208,9 @@ class TensorType:
         return f"{self.dtype}[{', '.join(dims.text(d) for d in self.shape)}]{where}"
 
 
-def nbytes_of(dtype: DType, shape: Sequence[int]) -> int:
-    """Return the number of bytes that a tensor takes in memory."""
-    return -(-math.prod(shape) * dtype.bits // 8)
+def nbytes_of(dtype: str, shape: Sequence[int]) -> int:
+    """Return the number of bytes that a tensor of a dtype, or its name, takes in memory."""
+    return -(-math.prod(shape) * DType(dtype).bits // 8)
 
 
 def to_memory(array: Array) -> Array:
@@ -219,8 +219,12 @@ def to_memory(array: Array) -> Array:
     return packing.pack(array, dtype.bits) if dtype is not None and dtype.is_packed else array
 
 
-def from_memory(raw: Array, dtype: DType, shape: Sequence[int]) -> Array:
-    """Return the array that bytes in memory, or elements as kernels see them, stand for."""
+def from_memory(raw: Array, dtype: str, shape: Sequence[int]) -> Array:
+    """Return the array that bytes in memory, or elements as kernels see them, stand for.
+
+    The dtype may be given by its name.
+    """
+    dtype = DType(dtype)
     if dtype.is_packed:
         return packing.unpack(raw.view(np.uint8), dtype.numpy, dtype.bits, shape)
     return raw.view(dtype.numpy).reshape(tuple(shape))

@@ -25,6 +25,7 @@ from didyma.codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan, plan
 from didyma.codegen.memory.values import values_of
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime import modules
 from didyma.codegen.runtime.registry import engine
 from didyma.oracle.placement_check import most_alive
 from didyma.oracle.plan_check import check
@@ -121,7 +122,9 @@ def agree(c: Compiled, env: Mapping[str, int], seed: int = 0) -> bool:
         for p in c.source.entry.params
     ]
     texts = (c.wrapper, wrapper.emit(c.unplanned, c.text))
-    ours, plain = (wrapper.load(t)(engine("host"), inputs) for t in texts)
+    host = engine("host")
+    kernels = host.load(c.text)
+    ours, plain = (modules.load(t)(host, inputs, kernels) for t in texts)
     same = all(a.tobytes() == b.tobytes() for a, b in zip(ours, plain, strict=True))
     return same and check(c.program, env) == []
 

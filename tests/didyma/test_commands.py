@@ -16,13 +16,14 @@ import didyma as dd
 from didyma import words
 from didyma.codegen.pipeline import compile
 from didyma.commands.doctor import EXTRAS
-from didyma.commands.explain import texts, with_files
+from didyma.commands.explain import texts
 from didyma.files import beside
 from didyma.functions import composed
 from didyma.refimpl.ir.graph import Function, Module, Node, Param, attrs
 from didyma.refimpl.ir.text import parse, show
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
+from didyma.texts import with_files
 from tests.didyma.cli import EXP, Said, didyma
 from tests.test_house import ROOT, setup
 

@@ -14,7 +14,7 @@ import sympy
 from onnx import TensorProto, helper
 
 import didyma as dd
-from didyma.codegen.runtime import calls
+from didyma.codegen.runtime import didyma_runtime
 from didyma.codegen.runtime.device_array import borrow
 from didyma.composites.builder import Builder
 from didyma.files import read_module
@@ -61,9 +61,9 @@ def test_a_name_of_two_parameters() -> None:
 
 
 def test_an_assertion_of_a_program() -> None:
-    calls.equal(3, 3, "n == m")
-    with says("assertion", "n == m", "3 and 4"):
-        calls.equal(3, 4, "n == m")
+    didyma_runtime.equal(3, 3, "n == m")
+    with pytest.raises(didyma_runtime.Refused, match="assertion at `n == m`\n  got:  3 and 4"):
+        didyma_runtime.equal(3, 4, "n == m")
 
 
 def test_a_level_that_is_none() -> None:

@@ -19,7 +19,7 @@ from didyma.fuzz.result import Tally
 from didyma.fuzz.worker import Batch
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.text import parse_module
-from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops import ring
 
 SUM = parse_module("""module {
@@ -39,7 +39,7 @@ class Lossy(Simt):
     def in_ring(self) -> Lossy:
         return Lossy(self.name, ring=True)
 
-    def download(self, buffer: SimtBuffer, dtype: DType, shape: Sequence[int]) -> Array:
+    def download(self, buffer: SimtBuffer, dtype: str, shape: Sequence[int]) -> Array:
         got = Simt.download(self, buffer, dtype, shape)
         if got.dtype.names:
             got["payload"] = ring.add(got["payload"], ring.UNIT)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from didyma.codegen.emit import cuda, wrapper
+from didyma.codegen.runtime import modules
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import NAMES, engine
 from didyma.refimpl.interp import graph
@@ -23,6 +24,7 @@ from didyma.refimpl.ir.text import parse_program
 from didyma.refimpl.verify import program as laws
 from tests.codegen.control.random_modules import Draw
 from tests.codegen.control.test_random import compiled, inputs, same
+from tests.codegen.once import ran_compiled
 
 SIZE = 1 << 20
 STREAMS = f"""
@@ -76,7 +78,7 @@ def controlled(chosen: Engine, count: int) -> list[str]:
         m = Draw(seed).module()
         given = inputs(m, seed)
         try:
-            got = wrapper.load(compiled(m, seed).wrapper)(chosen, given)
+            got = ran_compiled(compiled(m, seed), chosen, given)
         except Exception as e:
             wrong.append(f"module {seed}: {type(e).__name__}: {e}")
             continue
@@ -90,7 +92,7 @@ def streamed(chosen: Engine, count: int) -> list[str]:
     p = parse_program(STREAMS)
     laws.verify(p)
     text = cuda.emit(p.kernels, cuda.in_place(p))
-    call, kernels = wrapper.load(wrapper.emit(p, text)), chosen.load(text)
+    call, kernels = modules.load(wrapper.emit(p, text)), chosen.load(text)
     x = np.arange(SIZE, dtype=np.float32) % 1000
     total = 2 * (2 + x)  # after 2,000 turns what is halved is 2
     wrong: list[str] = []

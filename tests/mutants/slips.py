@@ -363,8 +363,9 @@ _RUNTIME = (
         "if isinstance(s.offset, int) and s.offset == 0:", "host",
     ),
     _slip(
-        "weights beside the module packed without gaps", "emit/wrapper.py",
-        "out += bytes(-len(out) % _APART) + tensor.data", "out += tensor.data", "host",
+        "each constant read from the start of the weights", "emit/wrapper.py",
+        "{name: start + at for name, at in offsets.items()}", "dict.fromkeys(offsets, start)",
+        "host",
     ),
     _slip(
         "carried values moved one after another", "emit/program_lines.py",

@@ -135,7 +135,7 @@ def at(c: Compiled, start: str) -> str:
 def test_own_constants_that_stay_are_found() -> None:
     c = made(planner="didyma")
     assert len(c.program.constants) == 2  # an even number: the wrapper loads them
-    ((_, broken),) = without(c, r"\s*calls\.unload")
+    ((_, broken),) = without(c, r"\s*rt\.unload")
     (message,) = found(broken)
     assert "8 bytes are never freed, and 1 more, 40 bytes in all" in message
 

@@ -252,12 +252,13 @@ class Simt:
                 buffer.payloads[:: dtype.nbytes] = payloads.reshape(-1)
         return buffer
 
-    def download(self, buffer: SimtBuffer, dtype: DType, shape: Sequence[int]) -> Array:
+    def download(self, buffer: SimtBuffer, dtype: str, shape: Sequence[int]) -> Array:
         """Copy a buffer's first bytes out as an array."""
-        values = from_memory(buffer.data[: nbytes_of(dtype, shape)], dtype, shape).copy()
-        if buffer.payloads is None or not dtype.is_float or dtype.is_packed:
+        kind = DType(dtype)
+        values = from_memory(buffer.data[: nbytes_of(kind, shape)], kind, shape).copy()
+        if buffer.payloads is None or not kind.is_float or kind.is_packed:
             return values
-        payloads = buffer.payloads[: values.nbytes : dtype.nbytes].reshape(values.shape)
+        payloads = buffer.payloads[: values.nbytes : kind.nbytes].reshape(values.shape)
         return np.asarray(scalar_ring.joined(values, payloads))
 
     def copy(self, target: SimtBuffer, source: SimtBuffer) -> None:

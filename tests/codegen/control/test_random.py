@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from didyma.codegen.emit import wrapper
 from didyma.codegen.options import GraphOptions, MemoryOptions, Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.registry import engine
@@ -16,6 +15,7 @@ from didyma.refimpl.interp import graph, program
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array
 from tests.codegen.control.random_modules import Draw
+from tests.codegen.once import ran_compiled
 
 PLANNERS = ("none", "linear_scan", "didyma", "greedy_by_size")
 
@@ -45,13 +45,12 @@ def test_levels_agree(seed: int) -> None:
     m = Draw(seed).module()
     c = compiled(m, seed)
     assert plan_check.check(c.program, {}) == []
-    call = wrapper.load(c.wrapper)
     for k in range(2):
         given = inputs(m, 10 * seed + k)
         want = graph.run(m, given)
         assert same(program.run(c.program, given, lanes.run), want)
         assert same(program.run(c.program, given, lanes.run, late="lower first"), want)
         assert same(program.run(c.unplanned, given, lanes.run), want)
-        assert same(call(engine("host"), given), want)
+        assert same(ran_compiled(c, engine("host"), given), want)
         if seed < 6:
-            assert same(call(engine("simt"), given), want)
+            assert same(ran_compiled(c, engine("simt"), given), want)

@@ -22,6 +22,7 @@ from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify import program as laws
 from tests.codegen.control.modules import TEXTS, module
 from tests.codegen.emit.test_wrapper import Watched
+from tests.codegen.once import ran
 from tests.codegen.order.test_control import bare, inputs
 
 
@@ -32,11 +33,10 @@ def test_engines_run_what_graphs_mean(where: str, name: str) -> None:
     unplanned = bare(m)
     for how in ("none", "linear_scan", "didyma"):
         p = plan(unplanned, planner(how))
-        call = wrapper.load(wrapper.emit(p, cuda.emit(p.kernels)))
         for n in (0, 1, 5):
             given = inputs(m, n)
             on = Watched(engine(where))
-            want, got = graph.run(m, given), call(on, given)
+            want, got = graph.run(m, given), ran(p, on, given)
             assert [a.tobytes() for a in got] == [a.tobytes() for a in want], (how, n)
             assert [a.shape for a in got] == [a.shape for a in want]
             assert on.held == []
@@ -69,9 +69,8 @@ def test_a_routine_that_allocates(where: str) -> None:
     p = parse_program(ALLOCATES)
     laws.verify(p)
     on = Watched(engine(where))
-    call = wrapper.load(wrapper.emit(p, cuda.emit(p.kernels)))
     x = np.arange(4, dtype=np.float32)
-    z, w = call(on, [x], externs={"both": both})
+    z, w = ran(p, on, [x], externs={"both": both})
     assert z.tolist() == [0, 2, 4, 6]
     assert w.tolist() == [0, 1, 2, 3]
     assert on.held == []
@@ -134,5 +133,5 @@ def test_every_stream_has_waited_around_a_call() -> None:
     (launched,) = (i for i, x in enumerate(inside) if x.endswith("[a, b], sizes, 2)"))
     assert inside[launched - 1] == inside[launched + 1] == "engine.join()"
     x = np.arange(4, dtype=np.float32)
-    (z,) = wrapper.load(text)(Watched(engine("host")), [x])
+    (z,) = ran(p, Watched(engine("host")), [x])
     assert z.tolist() == (x * 16).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from didyma.codegen.emit import cuda, wrapper
+from didyma.codegen.emit import cuda
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine
@@ -18,6 +18,7 @@ from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify import program as laws
 from didyma.refimpl.verify.sharing import may_share
 from tests.codegen.emit import programs
+from tests.codegen.once import ran
 
 TEXT = """
 program @main {
@@ -67,8 +68,7 @@ def test_engines_agree_with_the_interpreter(name: str) -> None:
     x = np.linspace(-5, 5, 300, dtype=np.float32)
     want = program.run(p, [x], lanes.run)
     np.testing.assert_array_equal(want[0], (x * 2 + 1) * 2 + 1 - 1)
-    call = wrapper.load(wrapper.emit(p, cuda.emit(p.kernels, cuda.in_place(p))))
-    got = call(engine(name), [x])
+    got = ran(p, engine(name), [x])
     assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import sympy
 
-from didyma.codegen.emit.wrapper import load
 from didyma.codegen.memory import peak, planner
 from didyma.codegen.memory.liveness import Range
 from didyma.codegen.memory.oriented import Layout, layout
@@ -34,6 +33,7 @@ from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.verify import program as laws
 from tests.codegen.make import Graph
 from tests.codegen.memory.replay import bare_program, replay
+from tests.codegen.once import ran_compiled
 
 N, M = symbol("n"), symbol("m")
 DIMS = (DimVar("n", 0, 300), DimVar("m", 1, 40))
@@ -132,7 +132,6 @@ def test_a_compiled_program_runs_at_every_size() -> None:
     laws.verify(c.program)
     assert any(isinstance(x, Carry) for x in c.program.lines)
     assert isinstance(next(x for x in c.program.lines if isinstance(x, Arena)).nbytes, sympy.Expr)
-    call = load(c.wrapper)
     host = engine("host")
     r = np.random.default_rng(0)
     for n, k in ((1, 1), (60, 9), (7, 9), (33, 2)):
@@ -141,7 +140,7 @@ def test_a_compiled_program_runs_at_every_size() -> None:
         want = program_interp.run(c.unplanned, inputs, lanes.run)
         got = program_interp.run(c.program, inputs, lanes.run)
         assert [a.tobytes() for a in want] == [a.tobytes() for a in got]
-        ran = call(host, inputs)
+        ran = ran_compiled(c, host, inputs)
         np.testing.assert_allclose(ran[0], want[0], rtol=1e-3, atol=1e-3)
         env = {"n": n, "m": k}
         assert peak(c.program, env) <= peak(c.unplanned, env)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from didyma.codegen.emit.wrapper import load
 from didyma.codegen.memory import peak
 from didyma.codegen.options import GraphOptions, MemoryOptions, Options
 from didyma.codegen.pipeline import Compiled, compile
@@ -19,6 +18,7 @@ from didyma.refimpl.ir.program import Launch, View
 from didyma.refimpl.verify import program as laws
 from tests.codegen.make import Graph
 from tests.codegen.memory.here import HERE
+from tests.codegen.once import ran_compiled
 
 
 def judged(m: Module, planner: str = "didyma") -> Compiled:
@@ -31,7 +31,7 @@ def judged(m: Module, planner: str = "didyma") -> Compiled:
     inputs = [r.normal(size=[int(str(d)) for d in t.shape]).astype(np.float32) for t in types]
     want = program_interp.run(c.unplanned, inputs, lanes.run)
     got = program_interp.run(c.program, inputs, lanes.run)
-    ran = load(c.wrapper)(engine("simt"), inputs)
+    ran = ran_compiled(c, engine("simt"), inputs)
     assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
     assert [a.shape for a in ran] == [a.shape for a in want]
     assert peak(c.program, {}) <= peak(
@@ -139,7 +139,7 @@ def judged_symbolic(m: Module, views: int) -> None:
             ]
             want = program_interp.run(c.unplanned, inputs, lanes.run)
             got = program_interp.run(c.program, inputs, lanes.run)
-            ran = load(c.wrapper)(engine("simt"), inputs)
+            ran = ran_compiled(c, engine("simt"), inputs)
             assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
             assert [a.shape for a in ran] == [a.shape for a in want]
             assert peak(c.program, env) <= peak(c.unplanned, env)

@@ -1,0 +1,87 @@
+"""A module as a script: calls on random inputs, and how long they take."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .checks import Wanted
+from .dtypes import OWN, Array, dtype_of
+from .refused import Refused
+
+
+def random_inputs(
+    wanted: Sequence[Wanted], shapes: Sequence[Sequence[int]], seed: int = 0
+) -> list[Array]:
+    """Return small numbers of the wanted dtypes and shapes."""
+    rng = np.random.default_rng(seed)
+    return [_random(rng, dtype, shape) for (_, dtype, _), shape in zip(wanted, shapes, strict=True)]
+
+
+def _random(rng: np.random.Generator, dtype: str, shape: Sequence[int]) -> Array:
+    signed = dtype[0] != "u" and dtype not in ("bool", "f8e8m0")
+    values = rng.random(tuple(shape)) * 4 - 2 * signed
+    if dtype in OWN:
+        return values.astype(OWN[dtype])
+    bits = np.zeros(values.shape, np.uint16 if dtype == "bf16" else np.uint8)
+    if dtype == "bf16":
+        bits[...] = values.astype(np.float32).view(np.uint32) >> 16
+    return bits.view(dtype_of(dtype))  # zeros of rarer dtypes
+
+
+def main(
+    call: Callable[..., list[Array]],
+    wanted: Sequence[Wanted],
+    shapes: Callable[..., Sequence[Sequence[int]]],
+    ranges: Mapping[str, tuple[int, int]],
+) -> None:
+    """Run a module on random inputs: ``python MODULE [--benchmark] [--finite] [dim=size …]``."""
+    words = sys.argv[1:]
+    flags = {w for w in words if w.startswith("-")}
+    if strange := flags - {"--benchmark", "--finite"}:
+        raise SystemExit(f"{min(strange)}: want --benchmark, --finite or dim=size")
+    sizes = {k: min(max(lo, 2), hi) for k, (lo, hi) in ranges.items()}
+    for k, _, v in (w.partition("=") for w in words if w not in flags):
+        if k not in ranges or not v.isdecimal():
+            raise SystemExit(f"{k}={v}: want one of {', '.join(ranges) or 'no dims'} = a number")
+        sizes[k] = int(v)
+    inputs = random_inputs(wanted, shapes(*sizes.values()))  # names may have been mended
+    run = partial(call, finite="--finite" in flags)
+    try:
+        results = run(list(inputs))
+        if "--benchmark" in flags:
+            print(json.dumps({"sizes": sizes} | benchmark(lambda: run(list(inputs))), indent=2))
+            return
+    except Refused as e:
+        raise SystemExit(str(e)) from None
+    for (name, dtype, _), a in zip(wanted, inputs, strict=True):
+        print(f"in   {name}: {dtype}{list(a.shape)}")
+    for i, r in enumerate(results):
+        print(f"out  {i}: {r.dtype}{list(r.shape)}")
+
+
+def benchmark(run: Callable[[], object], seconds: float = 1.0) -> dict[str, Any]:
+    """Return times of calls in seconds: quantiles of at least 5 calls and about so many seconds.
+
+    A tenth as many calls run before, and do not count.
+    """
+    start = time.perf_counter()
+    run()
+    calls = max(5, min(10_000, int(seconds / max(1e-7, time.perf_counter() - start))))
+    for _ in range(calls // 10):
+        run()
+    times: list[float] = []
+    for _ in range(calls):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    tenths = statistics.quantiles(times, n=10)
+    found = {"min": min(times), "p10": tenths[0], "median": tenths[4], "p90": tenths[8]}
+    return {"calls": calls, "seconds": found | {"max": max(times)}}

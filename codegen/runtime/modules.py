@@ -1,0 +1,52 @@
+"""Generated modules in this process, as ``codegen.emit.wrapper`` writes them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from didyma.codegen.runtime import didyma_runtime
+from didyma.refimpl.errors import DidymaError
+
+Call = Callable[..., list[Any]]
+
+
+def module(source: str) -> Mapping[str, Any]:
+    """Return the names that a module's source defines.
+
+    What its functions refuse is a DidymaError.
+    """
+    space: dict[str, Any] = {
+        "__name__": "wrapper",
+        "__file__": "wrapper",
+        "__builtins__": {**vars(builtins), "__import__": _import},
+    }
+    exec(compile(source, "<wrapper>", "exec"), space)
+    return space | {k: _coded(space[k]) for k in ("run", "upload", "call", "load") if k in space}
+
+
+def load(source: str) -> Call:
+    """Return the ``run`` of a module's source."""
+    run: Call = module(source)["run"]
+    return run
+
+
+def _import(name: str, *more: Any) -> Any:
+    """Import for a module, which finds Didyma's own copy of the package beside it."""
+    return didyma_runtime if name == "didyma_runtime" else builtins.__import__(name, *more)
+
+
+def _coded(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a module, of which an error is a DidymaError."""
+
+    @wraps(f)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            return f(*args, **named)
+        except didyma_runtime.Refused as e:
+            told = e.code, e.where, e.got, e.want, e.help
+        raise DidymaError(*told)  # here, where it does not hold the variables of the module
+
+    return call

@@ -1,0 +1,44 @@
+"""Kernels as machine code in a file: what a module beside it loads without a compiler."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from importlib.resources import files
+
+from didyma.codegen.emit import prelude
+from didyma.codegen.runtime.host import refuse_clusters
+from didyma.codegen.runtime.hosttext import assemble
+from didyma.codegen.runtime.tinycc import TinyCC
+from didyma.refimpl.ir.kernel import KernelText
+
+_HEADERS = struct.Struct("<32xQ14xHH")  # of an ELF file: where, size of one, how many
+_FRAMES, _STACK, _READ_WRITE = 0x6474E550, 0x6474E551, 6
+
+
+def shared_object(text: KernelText, only: Sequence[str] | None = None) -> bytes:
+    """Return a shared object for this kind of machine with an entry for each kernel.
+
+    DidymaError ``kernel-text`` where the text is not C, ``target-lacks`` for kernels of clusters;
+    EngineMissing without TinyCC.
+    """
+    refuse_clusters(text)
+    driver = (files(prelude) / "driver.c").read_text(encoding="utf-8")
+    unit, _ = assemble(text, prelude.load("host"), driver, only)
+    where = ", ".join(s.name for s in text.kernels)
+    return _plain_stack(TinyCC().library(unit, where))
+
+
+def _plain_stack(data: bytes) -> bytes:
+    """Return an ELF file that says that its code needs no executable stack.
+
+    TinyCC says nothing, for which a loader assumes the worst; what the file tells of frames, which
+    nothing reads, gives way.
+    """
+    out = bytearray(data)
+    start, size, count = _HEADERS.unpack_from(data)
+    for at in range(start, start + size * count, size):
+        if struct.unpack_from("<I", data, at)[0] == _FRAMES:
+            struct.pack_into("<II", out, at, _STACK, _READ_WRITE)
+            return bytes(out)
+    return data

@@ -1,0 +1,133 @@
+"""Build an artifact: a folder with the module of a program and all that it needs to run."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from didyma.artifacts import manifest
+from didyma.codegen.emit import wrapper
+from didyma.codegen.emit.binding import given_dims
+from didyma.codegen.emit.names import sanitise
+from didyma.codegen.options import EMBEDDED
+from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime import didyma_runtime
+from didyma.codegen.runtime.objects import shared_object
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.lines import walk
+from didyma.refimpl.ir.program import Extern
+from didyma.refimpl.ir.text import show
+from didyma.refimpl.version import VERSION
+from didyma.texts import with_files
+
+MODULE = "module.py"
+
+
+def contents(c: Compiled, verdict: bytes) -> dict[str, bytes]:
+    """Return the files of an artifact by name, its manifest among them.
+
+    DidymaError ``artifact-extern`` where the program calls routines, which stay the caller's;
+    ``target-lacks``, ``kernel-text`` and EngineMissing as of ``shared_object``.
+    """
+    p = c.program
+    _refuse_externs(c)
+    found: dict[str, tuple[str, bytes]] = {}
+    objects: dict[str, tuple[str, str]] = {}
+    if c.text.kernels:
+        code = shared_object(c.text)
+        digest = manifest.sha256(code)
+        name = f"kernels-{digest[:16]}.so"
+        objects[manifest.machine()] = name, digest
+        found[name] = "kernels", code
+    found[MODULE] = "module", wrapper.emit(p, c.text, objects=objects).encode()
+    if sum(len(t.data) for _, t in p.constants) > EMBEDDED:
+        found[wrapper.weights_file(p)] = "constants", wrapper.weights(p)
+    for name, data in runtime().items():
+        found[name] = "runtime", data
+    constants: dict[str, bytes] = {}
+    texts = {"graph.dym": show(c.source), "program.dym": show(p), "kernels.cu": c.text.source}
+    for name, text in texts.items():
+        found[name] = "text", with_files(text, constants).encode()
+    found |= {name: ("text", data) for name, data in constants.items()}
+    found["verdict.json"] = "verdict", verdict
+    about = {**_described(c), "machines": list(objects)}
+    return {name: data for name, (_, data) in found.items()} | {
+        manifest.NAME: manifest.sealed(about, found)
+    }
+
+
+def runtime() -> dict[str, bytes]:
+    """Return the files of the package that stands beside a module."""
+    folder = files(didyma_runtime)
+    return {
+        f"{wrapper.RUNTIME}/{f.name}": f.read_bytes()
+        for f in sorted(folder.iterdir(), key=lambda f: f.name)
+        if f.name.endswith(".py")
+    }
+
+
+def write(folder: Path, found: Mapping[str, bytes]) -> None:
+    """Write an artifact, in the place of one that is there: all of it, or nothing.
+
+    DidymaError ``unwritable`` where something else is there, or the folder cannot be written.
+    """
+    if folder.exists() and not (folder / manifest.NAME).is_file() and any(_inside(folder)):
+        raise DidymaError(
+            "unwritable", str(folder), got="a file, or a folder of something else",
+            want="a new folder, an empty one, or an artifact to replace",
+        )  # fmt: skip
+    try:
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".building-") as staged:
+            made = Path(staged) / "new"
+            for name, data in found.items():
+                path = made / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            if folder.exists():
+                os.rename(folder, Path(staged) / "old")
+            os.rename(made, folder)
+    except OSError as e:
+        raise DidymaError(
+            "unwritable", str(folder), got=e.strerror or str(e), want="a folder that takes files",
+            help="name another folder, or mend its permissions",
+        ) from e  # fmt: skip
+
+
+def _inside(folder: Path) -> list[Any]:
+    return list(folder.iterdir()) if folder.is_dir() else [folder]
+
+
+def _refuse_externs(c: Compiled) -> None:
+    lines = (s for q in (c.program, *c.program.functions) for s in walk(q.lines))
+    names = sorted({s.name for s in lines if isinstance(s, Extern)})
+    if names:
+        raise DidymaError(
+            "artifact-extern", c.program.name, got=f"calls of {', '.join(names)}",
+            want="a program that calls no library routine",
+            help="leave out the options that hand functions over, or functions marked Compiler",
+        )  # fmt: skip
+
+
+def _described(c: Compiled) -> dict[str, Any]:
+    p = c.program
+    types = p.type
+
+    def values(names: tuple[str, ...]) -> list[dict[str, Any]]:
+        shapes = ([dims.text(d) for d in types[v].shape] for v in names)
+        return [
+            {"name": sanitise(v), "dtype": str(types[v].dtype), "shape": shape}
+            for v, shape in zip(names, shapes, strict=True)
+        ]
+
+    return {
+        "didyma": VERSION,
+        "program": p.name,
+        "inputs": values(p.inputs),
+        "outputs": values(p.results),
+        "sizes": {d.name: [str(d.lo), str(d.hi)] for d in given_dims(p)},
+    }

@@ -1,0 +1,102 @@
+"""Load an artifact into this process: what runs are the bytes that were checked."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.abc import InspectLoader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from didyma.artifacts import manifest
+from didyma.artifacts.manifest import Artifact, check
+from didyma.refimpl.errors import DidymaError
+
+_RUNTIME = "didyma_runtime"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An artifact that runs: ``module`` has the names of its module, ``runtime`` of its package."""
+
+    artifact: Artifact
+    module: Mapping[str, Any]
+    runtime: Any
+
+    def __call__(self, args: list[Any], *, finite: bool = False) -> list[Any]:
+        """Return the results for a list of arrays, which is emptied.
+
+        What the module refuses is a DidymaError.
+        """
+        try:
+            results: list[Any] = self.module["call"](args, finite=finite)
+        except self.runtime.Refused as e:
+            told = e.code, e.where, e.got, e.want, e.help
+        else:
+            return results
+        raise DidymaError(*told)
+
+
+def load(folder: Path) -> Loaded:
+    """Check an artifact and load it; errors as of ``check``.
+
+    Nothing is run but the module and its package, as the manifest names them.
+    """
+    artifact = check(folder)
+    runtime = _package(artifact)
+    (name,) = artifact.named("module")
+    path = str(folder.resolve() / name)
+
+    def imported(wanted: str, *more: Any) -> Any:
+        return runtime if wanted == _RUNTIME else builtins.__import__(wanted, *more)
+
+    space: dict[str, Any] = {
+        "__name__": name,
+        "__file__": path,
+        "__builtins__": {**vars(builtins), "__import__": imported},
+    }
+    exec(compile(artifact.files[name], path, "exec"), space)
+    return Loaded(artifact, space, runtime)
+
+
+class _Checked(MetaPathFinder, InspectLoader):
+    """Finds modules among texts that were checked, by their full names."""
+
+    def __init__(self, package: str, texts: Mapping[str, str]) -> None:
+        self._package, self._texts = package, texts
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        whole = fullname == self._package
+        known = fullname in self._texts
+        return spec_from_loader(fullname, self, is_package=whole) if known else None
+
+    def get_source(self, fullname: str) -> str:
+        return self._texts[fullname]
+
+    def is_package(self, fullname: str) -> bool:
+        return fullname == self._package
+
+
+def _package(artifact: Artifact) -> ModuleType:
+    """Import the package of an artifact under a name of its own: that of its bytes."""
+    files = {name: artifact.files[name] for name in artifact.named("runtime")}
+    package = "didyma_runtime_" + manifest.sha256(b"\0".join(files[n] for n in sorted(files)))[:16]
+    texts = {
+        f"{package}.{Path(name).stem}".removesuffix(".__init__"): data.decode()
+        for name, data in files.items()
+    }
+    finder = _Checked(package, texts)
+    sys.meta_path.insert(0, finder)
+    try:
+        return import_module(package)
+    finally:
+        sys.meta_path.remove(finder)

@@ -1,0 +1,67 @@
+"""The command line of artifacts: ``didyma build``, ``didyma run``, ``didyma artifact check``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from didyma.cli_options import Dim, File, Json, Option, Planner
+
+artifact = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+Folder = Annotated[Path, typer.Argument(help="A folder that `didyma build` wrote.")]
+
+
+def build(
+    file: File,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("build"),
+    target: Annotated[str, typer.Option(help="What the program is to run on: host.")] = "host",
+    dim: Dim = None,
+    planner: Planner = "didyma",
+    option: Option = None,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs it is judged on.")] = 1,
+    tries: Annotated[
+        int | None, typer.Option(help="Rounds of inputs that it is judged on, 1 or more.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
+    json: Json = False,
+) -> None:
+    """Judge a program, and write a folder that runs it where there is no Didyma but NumPy."""
+    from didyma.commands import build as command
+    from didyma.commands.common import options
+
+    chosen = options(planner, option)
+    raise typer.Exit(
+        command.build(file, out, target, dim or [], chosen, seed, tries, timeout, json)
+    )
+
+
+def run(
+    folder: Folder,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", "-i", metavar="NAME=FILE.npy", help="An input; the others are random."
+        ),
+    ] = None,
+    dim: Dim = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random inputs.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the results, as .npy files.")
+    ] = None,
+    finite: Annotated[
+        bool, typer.Option("--finite", help="Refuse NaN and infinity in inputs and in results.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Check a built program and run it."""
+    from didyma.commands import artifact as command
+
+    raise typer.Exit(command.run(folder, value or (), dim or (), seed, out, finite, json))
+
+
+@artifact.command()
+def check(folder: Folder, json: Json = False) -> None:
+    """Check that each byte of a built program is as it was written; nothing of it is run."""
+    from didyma.commands import artifact as command
+
+    raise typer.Exit(command.check(folder, json))
