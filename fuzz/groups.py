@@ -15,7 +15,7 @@ from didyma.refimpl.ops import OPS
 KEPT = 3  # examples kept of a group, the smallest
 
 _LOOPS = ("loop", "kernel")  # levels that tell a fault of the lowered loops from a schedule's
-_ERROR = re.compile(r"DidymaError: ([\w-]+) at|\w*Fault: ([\w-]+)|(\w+):")
+_ERROR = re.compile(r"DidymaError: ([\w-]+) at|\w*Fault: (?:\d+ )?([\w-]+)|(\w+):")
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ class EngineBackend:
             given = (watched, list(inputs), kernels, None if own else lent, externs)
             out = made["run"](*given, *([partial(numbered, variant)] if dispatches(c) else []))
         except DidymaError as e:
-            e.__traceback__ = None  # which holds the wrapper's variables
+            _let_go(e)
             watched.demand_let_go()
             raise
         watched.demand_freed()
@@ -134,6 +134,15 @@ class EngineBackend:
                 raise KernelFault([Fault("constant", "", f"the constant %{name} was written")])
         unload(self.engine, weights)  # which checks their guard bytes
         return tuple(out)
+
+
+def _let_go(e: BaseException) -> None:
+    """Forget the frames of an error, and of what it came of: they hold what is to be freed."""
+    while True:
+        e.__traceback__ = None
+        if e.__context__ is None:
+            return
+        e = e.__context__
 
 
 def _several_streams(p: Program) -> bool:

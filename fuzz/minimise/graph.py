@@ -184,10 +184,30 @@ def _within(m: Module, f: Function) -> Iterator[Module]:
         for shift in range(2 if control.references(n) else len(n.args)):
             given = n.args[shift : shift + len(n.results)]
             if n.results and [types[a] for a in given] == list(n.types):
-                names = dict(zip(n.results, given, strict=True))
-                nodes = tuple(rename(x, names) for x in f.nodes if x is not n)
-                results = tuple(names.get(r, r) for r in f.results)
-                yield _with(m, replace(f, nodes=nodes, results=results))
+                yield _with(m, _without(f, n, given))
+        if len(n.results) == 1:
+            origins = _origins(f, n)
+            like = [a for a in types if a in origins and types[a] == n.types[0]]
+            yield from (_with(m, _without(f, n, (a,))) for a in like[:1])
+
+
+def _without(f: Function, n: Node, given: Sequence[str]) -> Function:
+    """Return a function in which other values stand in the places of a node's results."""
+    names = dict(zip(n.results, given, strict=True))
+    nodes = tuple(rename(x, names) for x in f.nodes if x is not n)
+    return replace(f, nodes=nodes, results=tuple(names.get(r, r) for r in f.results))
+
+
+def _origins(f: Function, n: Node) -> set[str]:
+    """Return what a node is computed from, by way of at least one other node."""
+    by = {r: x for x in f.nodes for r in x.results}
+    found, rest = set[str](), [a for x in n.args if x in by for a in by[x].args]
+    while rest:
+        a = rest.pop()
+        if a not in found:
+            found.add(a)
+            rest += by[a].args if a in by else ()
+    return found
 
 
 def _counts(f: Function, m: Module) -> set[str]:

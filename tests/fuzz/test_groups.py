@@ -68,6 +68,8 @@ def test_numbers_and_names_are_no_reasons() -> None:
     faults = [f"LoopFault: race at `x[{i}] = 1`: lanes 0 and {i}" for i in range(3)]
     (g,) = grouped(*(found(1, kind="fault", message=m) for m in faults))
     assert g.reason == "race"
+    leaks = [f"EngineMemoryFault: {n} bytes are never freed" for n in (96, 18)]
+    assert len(grouped(*(found(1, kind="fault", message=m) for m in leaks))) == 1
 
 
 def test_a_broken_plan_is_one_cause() -> None:

@@ -214,3 +214,10 @@ def test_what_a_run_takes_is_counted() -> None:
         ("fused_flip_cumulative_sum_add", 96),
     ]
     assert (use.allocated, use.most) == (0, 256)
+
+
+@pytest.mark.parametrize("on", [Host(), Simt()], ids=lambda e: e.name)
+def test_a_size_that_kernels_do_not_get_is_no_matter_of_memory(on: Host | Simt) -> None:
+    backend = levels.EngineBackend(on, edited(made(), 'sizes["r"] = r', "pass"))
+    with pytest.raises(DidymaError, match="unbound-dim"):
+        backend.run_program(INPUTS)

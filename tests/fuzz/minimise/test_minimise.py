@@ -116,6 +116,26 @@ def test_functions_that_stay_give_way() -> None:
     assert ops(small) == ["cumulative_sum"]
 
 
+ROUND = """module {
+  dims n in [1, 8]
+  func @kept(%x: f32[2, n], %p: f32[2, n]) -> (%m, %m) attrs(NoInline=1) {
+    %a = reshape(%x, shape=(2*n,)) : f32[2*n]
+    %b = exp(%a) : f32[2*n]
+    %c = reshape(%b, shape=(2, n)) : f32[2, n]
+    %m = maximum(%c, %p) : f32[2, n]
+  }
+  func @main(%x: f32[2, n], %p: f32[2, n]) -> (%y) {
+    %y, %z = call @kept(%x, %p) : f32[2, n], f32[2, n]
+  }
+}"""
+
+
+def test_a_way_there_and_back_gives_way_at_once() -> None:
+    case = Case(parse_module(ROUND), (("n", 3),), (1, 2))
+    small = shrunk(shrink, case, lambda c: {"call", "maximum"} <= set(ops(c)), 20)
+    assert sorted(ops(small)) == ["call", "maximum"]
+
+
 CHAIN = """module {
   func @main(%x: f32[2, 3]) -> (%d) {
     %c = constant(value=f32[1] [-4.0]) : f32[1]
