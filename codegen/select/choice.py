@@ -140,7 +140,7 @@ def build(
     else:
         kernels = dispatch.schedule(loop, options, choice.points)
     for k in kernels:
-        kernel_laws.verify(k)
+        kernel_laws.verify(k, options.device)
     return Candidate(choice, kernels, cuda.emit(kernels, contract=options.kernels.contract))
 
 

@@ -175,10 +175,17 @@ KERNELS: tuple[Faulty, ...] = (
          f"{_I}  for (i64 k = 0; k < i; ++k) {{\n    __syncthreads();\n  }}\n  y[i] = 1.0f;",
          _PART, _PART),
     _one("a wide load off its alignment",
-         f"{_I}  const f32x4 v = load4_f32(&x[1]);\n  y[i] = v.x;", "", "misaligned"),
+         f"{_I}  const f32x4 v = load4_f32(&x[1]);\n  y[i] = v.x;", "misaligned", "misaligned"),
     _one("a wide store off its alignment",
          f"{_I}  f32x4 v;\n  v.x = 1.0f;\n  v.y = 1.0f;\n  v.z = 1.0f;\n  v.w = 1.0f;\n"
-         "  if (i == 0) store4_f32(&y[2], v);", "", "misaligned"),
+         "  if (i == 0) store4_f32(&y[2], v);", "misaligned", "misaligned"),
+    _one("a wide load of shared memory that is aligned for one element",
+         f"{_SHARED}{_I}  s[i] = x[i];\n  __syncthreads();\n"
+         "  const f32x4 v = load4_f32(&s[i / 4 * 4]);\n  y[i] = v.x;", "misaligned"),
+    _one("a wide load of shared memory that is aligned for it",
+         f"  __shared__ __align__(16) f32 s[8];\n{_I}  s[i] = x[i];\n  __syncthreads();\n"
+         "  const f32x4 v = load4_f32(&s[i / 4 * 4]);\n  y[i] = v.x;",
+         expected=(0.0,) * 4 + (4.0,) * 4),
     _one("a wide load past the end",
          f"{_I}  const f32x4 v = load4_f32(&x[8]);\n  y[i] = v.x;", _OUT),
     _one("a wide copy",

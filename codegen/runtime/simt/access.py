@@ -121,6 +121,15 @@ def account(
         r.traffic.accesses[place] += int(at.size) if first else 0
 
 
+def aligned(r: Run, a: LaneArray, index: Value, nbytes: int, m: Mask, line: int) -> None:
+    """Check that accesses to neighbours begin at multiples of ``nbytes``, as GPUs ask."""
+
+    def report(kind: str, detail: str, lanes: int) -> None:
+        r.report(kind, detail, lanes, line)
+
+    Place(a, r.lanes(index)[r.who(m)].astype(np.int64)).check(nbytes, a.kind, report)
+
+
 def load(
     r: Run, a: LaneArray, index: Value, m: Mask, line: int, first: bool = True,
     rank: Value | None = None,

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 from pycparser import c_ast as c
 
-from didyma.codegen.emit.intrinsics import TABLE, VECTORS, components
+from didyma.codegen.emit.intrinsics import NBYTES, TABLE, VECTORS, components
 from didyma.codegen.runtime.simt import access, chain, matrices
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.values import Arithmetic
@@ -89,23 +89,34 @@ def _atomic(t: Compiles, op: AtomicOp, args: Sequence[c.Node], line: int) -> Eva
     return lambda r, m: access.atomic(r, op, r.arrays[array], index(r, m), value(r, m), m, line)
 
 
+def _alignment(type_name: str, count: int) -> int:
+    """Return the bytes to a multiple of which a wide access must begin."""
+    return min(16, NBYTES[type_name] * count)
+
+
 def _load(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:
     array, index = t.address(args[0])
-    parts = components(VECTORS[TABLE[name].result][1])
-    return lambda r, m: {
-        part: access.load(r, r.arrays[array], index(r, m) + i, m, line, i == 0)
-        for i, part in enumerate(parts)
-    }
+    dtype, count = VECTORS[TABLE[name].result]
+    nbytes, parts = _alignment(dtype, count), components(count)
+
+    def read_lanes(r: Run, m: Mask) -> Value:
+        a, at = r.arrays[array], index(r, m)
+        access.aligned(r, a, at, nbytes, m, line)
+        return {p: access.load(r, a, at + i, m, line, i == 0) for i, p in enumerate(parts)}
+
+    return read_lanes
 
 
 def _store(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:
     array, index = t.address(args[0])
-    value, lanes = t.expr(args[1]), components(VECTORS[TABLE[name].args[1]][1])
+    dtype, count = VECTORS[TABLE[name].args[1]]
+    value, nbytes, lanes = t.expr(args[1]), _alignment(dtype, count), components(count)
 
     def write_lanes(r: Run, m: Mask) -> None:
-        struct, at = value(r, m), index(r, m)
+        a, struct, at = r.arrays[array], value(r, m), index(r, m)
+        access.aligned(r, a, at, nbytes, m, line)
         for i, part in enumerate(lanes):
-            access.store(r, r.arrays[array], at + i, struct[part], m, line, i == 0)
+            access.store(r, a, at + i, struct[part], m, line, i == 0)
 
     return write_lanes
 

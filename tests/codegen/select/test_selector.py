@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from didyma.codegen.lower import lower
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
@@ -23,6 +24,8 @@ from didyma.codegen.select.selector import Limits, Lost, Trial, select
 from didyma.codegen.select.worker import Say
 from didyma.refimpl.errors import DidymaError
 from didyma.tuning import isolated
+from tests.codegen.lower.judged import primitive
+from tests.codegen.make import Graph
 from tests.codegen.select.make import inline, loop, task
 
 FEW = Limits(seconds=1.0, timeout=20.0, candidates=6)
@@ -171,6 +174,17 @@ def test_a_choice_of_another_function_is_refused() -> None:
     with pytest.raises(DidymaError) as caught:
         build(loop(), Options(), Choice.parse("matmul(tile=16)"))
     assert caught.value.code == "bad-choice"
+
+
+def test_kernels_of_a_choice_may_do_what_their_target_lets_them() -> None:
+    g = Graph()
+    x = g.param("x", 2, 300)
+    m = primitive(g.module(g("cumulative_sum", x, axis=1, exclusive=False, reverse=False), dims=()))
+    given = {"target": "sm_90a", "kernels.waits": True, "graph.long_run": 8}
+    made = build(
+        lower(m.entry, m), Options().changed(given), Choice.parse("chain(lanes=32, turns=1)")
+    )
+    assert "chain_" in made.text.source
 
 
 def test_a_digest_is_of_the_text() -> None:
