@@ -17,7 +17,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Scheduled, compile
 from didyma.codegen.rules import schedules
 from didyma.codegen.schedule.dispatch import points
-from didyma.codegen.schedule.recipes.point import show_all
+from didyma.codegen.schedule.recipes.point import Point, show_all
 from didyma.fuzz import traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
@@ -44,6 +44,8 @@ from didyma.refimpl.ops.bars import Contract
 IN_RING = 2  # one graph in so many is compared in the ring, too
 SOUGHT = 4  # one in so many is drawn for a schedule
 MOST_POINTS = 512  # of a function, among which one is drawn
+# Recipes of pieces.
+_OF = {"once": "looped", "swept": "sweep", "odd": "rows", "chained": "chain"}
 SALT = 1 << 32  # of seeds, so that other graphs are drawn than those that are judged whole
 
 
@@ -68,11 +70,11 @@ class Lowering(Domain[Case]):
 
         Half of all are a piece whose kernels may be scheduled in many ways, and scheduled in any
         that recipes allow.  One in ``SOUGHT`` has a piece that asks for a schedule that is rare
-        otherwise, and takes that or any.  Of the others fusion divides one, and leaves one whole.
+        otherwise, and takes that, or that by any numbers.  Of the others fusion divides one, and leaves one whole.
         Half of those with symbols have sizes that are nearly the least.
         """
         salted = seed + SALT
-        c, turn = Dice((salted << 64) + index), index // SOUGHT
+        c, turn, recipe = Dice((salted << 64) + index), index // SOUGHT, ""
         match index % SOUGHT:
             case 0:
                 case, pointed = self._graphs.draw(salted, index), False
@@ -80,10 +82,11 @@ class Lowering(Domain[Case]):
             case 2:
                 wish, lap = INTERPRETED[turn % len(INTERPRETED)], turn // len(INTERPRETED)
                 case, pointed = self._graphs.draw_wished(salted, index, (wish,)), lap % 2 == 1
+                recipe = _OF.get(wish[-1], "")
             case _:
                 case, pointed = around(salted, index, SCHEDULES), True
         case = _small(case, c) if c.chance(2) else case
-        return _pointed(case, self.options, c) if pointed else case
+        return _pointed(case, self.options, c, recipe) if pointed else case
 
     @property
     def _graphs(self) -> Graphs:
@@ -159,17 +162,27 @@ def _small(case: Case, c: Chooser) -> Case:
     return replace(case, env=env)
 
 
-def _pointed(case: Case, options: Options, c: Chooser) -> Case:
-    """Return a case whose functions are scheduled in one of the ways that their recipes allow."""
+def _pointed(case: Case, options: Options, c: Chooser, recipe: str = "") -> Case:
+    """Return a case whose functions are scheduled in one of the ways that their recipes allow.
+
+    Only those by ``recipe``, if one is named: others stay as a compile schedules them.
+    """
     chosen = case.options(options)
     try:
         made = compile(case.module, chosen, until="lower")
-        ways = {name: points(loop, chosen) for name, loop in made.loops.items()}
-        found = {name: c.pick([*islice(some, MOST_POINTS)]) for name, some in ways.items()}
+        ways = {name: _ways(points(loop, chosen), recipe) for name, loop in made.loops.items()}
+        found = {name: c.pick(some) for name, some in ways.items() if some}
     except Exception:
         return case  # judged as it is, it shows what is wrong
     text = ("kernels.choices", show_all(found))
     return replace(case, changes=(*case.changes, text)) if found else case
+
+
+def _ways(every: Iterator[tuple[Point, ...]], recipe: str) -> list[tuple[Point, ...]]:
+    """Return the ways by a recipe, in one pass where that is a choice; or the first of all."""
+    if not recipe:
+        return [*islice(every, MOST_POINTS)]
+    return [w for w in every if any(p.recipe == recipe and p.table.get("online", 1) for p in w)]
 
 
 def _judged(made: Scheduled, case: Case, name: str) -> Recorder:

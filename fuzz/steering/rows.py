@@ -146,6 +146,7 @@ def _swept(s: Sketch) -> None:
     Gradients of norms are such: of the input, and of a weight and a bias.
     """
     s.changes |= {**_WHOLE, "kernels.split": 1, "kernels.held": USUAL["kernels.held"]}
+    s.changes["kernels.block"] = s.c.pick((32, 32, 256))  # of few threads there are several
     t = TensorType(s.dtype((*FLOATS, DType.I32)), _of(s, _MANY))
     x = s.param(t)
     g = s.param(t) if s.c.below(3) else x

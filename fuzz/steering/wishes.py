@@ -20,6 +20,7 @@ from didyma.fuzz.steering.motifs import pair, use
 from didyma.fuzz.steering.opsets import EVERY
 from didyma.fuzz.steering.places import places
 from didyma.fuzz.steering.rows import CLUSTERED, KINDS, rows
+from didyma.fuzz.steering.runs import chained
 from didyma.fuzz.steering.sketch import TRIES, Sketch
 from didyma.refimpl.ir.graph import IF, Attr
 from didyma.refimpl.ir.types import PLAIN, Array, DType, Tensor
@@ -27,7 +28,7 @@ from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
 
 PAIR, READ, USE, VALUE, RULE, FOLD = "pair", "read", "use", "value", "rule", "fold"
-CHOSEN, JOINED, PLACED = "branch", "rows", "places"
+CHOSEN, JOINED, PLACED, CHAINED = "branch", "rows", "places", "chained"
 # What kernels of some schedules are drawn by.
 SCHEDULED: Mapping[Wish, str] = MappingProxyType(
     {
@@ -39,8 +40,8 @@ SCHEDULED: Mapping[Wish, str] = MappingProxyType(
         (PLACED, "scattered rows"): "seek_wide",
     }
 )
-# Likewise where kernels are not run on the CPU, which has no clusters.
-INTERPRETED: Sequence[Wish] = (*SCHEDULED, (JOINED, "max", "sum", CLUSTERED))
+# Likewise where kernels are not run on the CPU, where there are no clusters and no block waits.
+INTERPRETED: Sequence[Wish] = (*SCHEDULED, (JOINED, "max", "sum", CLUSTERED), (CHAINED,))
 
 
 def operand(s: Sketch, producer: str, consumer: str, place: str) -> None:
@@ -110,7 +111,7 @@ def _number(kind: str, dtype: DType) -> Array | None:
 DRAWERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         PAIR: pair, READ: operand, USE: use, VALUE: valued, RULE: matched, FOLD: folded,
-        CHOSEN: chosen, JOINED: rows, PLACED: places,
+        CHOSEN: chosen, JOINED: rows, PLACED: places, CHAINED: chained,
     }
 )  # fmt: skip
 _VALUED = tuple(

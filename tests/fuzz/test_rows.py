@@ -111,7 +111,7 @@ def test_rows_have_every_length_dtype_and_kind_of_values() -> None:
 def test_cases_of_lowering_have_kernels_of_rare_schedules_that_matter() -> None:
     domain, fired, mattered = Lowering(), set[str](), set[str]()
     judge = domain.judge()
-    for index in range(2, 114, 4):
+    for index in range(2, 130, 4):
         outcome = judge(domain.draw(9, index))
         assert not outcome.findings, [str(f) for f in outcome.findings]
         fired |= {k[1] for k in outcome.covered if k[0] == DECISION}
@@ -121,6 +121,7 @@ def test_cases_of_lowering_have_kernels_of_rare_schedules_that_matter() -> None:
         "rows_cluster",
         "rows_once",
         "rows_sweep",
+        "scan_chain",
         "seek_wide",
         "segments_wide",
     }

@@ -272,6 +272,19 @@ _SCHEDULES = (
         "kernel",
     ),
     _slip(
+        "a block of a chain that counts itself among those before it", "schedule/scan.py",
+        "rest = then([carry])", "rest = then([self._joined(carry, value)])", "kernel",
+    ),
+    _slip(
+        "lines of a chain that share what their blocks leave", "schedule/recipes/chain.py",
+        "count = _lines(work) * _blocks(work, values)", "count = _blocks(work, values)", "kernel",
+        "schedule",
+    ),
+    _slip(
+        "what blocks of a chain come to, thought there from the start", "schedule/recipes/chain.py",
+        "Const(0, DType.I32)", "Const(1, DType.I32)", "kernel",
+    ),
+    _slip(
         "rows of a transposed tile written beyond the result", "schedule/transpose.py",
         "body = guarded(inside, body)", "body = guarded(inside[:1], body)", "kernel",
     ),

@@ -18,9 +18,8 @@ from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.rows import RowNest
 from didyma.refimpl.ir.loop import Fold, Load, PrimFunc
 
-THREADS = 256  # of a block
 ELEMENTS = 16  # of a row that a thread takes, where a block's threads are enough for that
-ROWS = 4  # of a block, at least
+ROWS = 4  # of a block, at least, or ``kernels.split`` if that is less
 RESIDENT = 1024  # threads of a multiprocessor, where each keeps a sum of its elements
 MORE = 768  # likewise, where each keeps several, and a block has several rows
 MANY, ALONE, WORDS = 32, 128, 80  # elements of a thread, of at least ALONE, if so many words do
@@ -91,18 +90,20 @@ def _default(work: Work) -> Values:
     length, count, target = _length(work), _count(work), work.facts.target
     several, processors = len(work.sweep.sums) > 1, target.processors or PROCESSORS
     wide = next((n for n in _widths(work) if n <= NEAR or not several), 1)
-    most, threads, resident = ELEMENTS, THREADS, MORE if several else RESIDENT
-    if several and length > SEVERAL * THREADS:
+    threads = work.facts.options.block
+    most, resident = ELEMENTS, MORE if several else RESIDENT
+    if several and length > SEVERAL * threads:
         most, resident = SEVERAL, RESIDENT
     lanes = _lanes(work, max(MANY, wide))
     room = lanes >= ALONE and _words(work, MANY) <= WORDS
     if room and count >= ROWS * processors * RESIDENT // (2 * lanes):
         most, threads, resident = MANY, lanes, RESIDENT // 2
     lanes = _lanes(work, max(most, wide))
-    groups = max(1, min(threads // lanes, at_least(count // ROWS)))
+    split = work.facts.options.kernels.split
+    least = min(ROWS, split)
+    groups = max(1, min(threads // lanes, at_least(count // least)))
     wanted = max(1, resident // (lanes * groups)) * processors
-    elements = count * length // work.facts.options.kernels.split
-    blocks = max(1, min(wanted, count // (ROWS * groups), elements))
+    blocks = max(1, min(wanted, count // (least * groups), count * length // split))
     found = {"groups": groups, "lanes": lanes, "wide": wide, "blocks": blocks}
     return found | {"keep": 1} if work.swept.row_values.shared else found
 
