@@ -70,8 +70,8 @@ class Lowering(Domain[Case]):
 
         Half of all are a piece whose kernels may be scheduled in many ways, and scheduled in any
         that recipes allow.  One in ``SOUGHT`` has a piece that asks for a schedule that is rare
-        otherwise, and takes that, or that by any numbers.  Of the others fusion divides one, and leaves one whole.
-        Half of those with symbols have sizes that are nearly the least.
+        otherwise, and takes that, or one by the same recipe.  Of the others fusion divides one, and
+        leaves one whole.  Half of those with symbols have sizes that are nearly the least.
         """
         salted = seed + SALT
         c, turn, recipe = Dice((salted << 64) + index), index // SOUGHT, ""
