@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from didyma import __version__, cli_artifacts, cli_bench, cli_cases, cli_choices
+from didyma import __version__, cli_artifacts, cli_bench, cli_cases, cli_choices, cli_kernels
 from didyma.cli_options import Dim, Engine, File, Json, Option, Planner, complete, engines, stdin
 from didyma.refimpl.errors import DidymaError
 
@@ -217,6 +217,9 @@ def replay(
     raise typer.Exit(command.replay(files, engines(engine), timeout, json))
 
 
+app.command(short_help="Find a CUDA kernel's faults of memory and synchronisation.")(
+    cli_kernels.sanitize
+)
 app.command(short_help="Make a disagreement as small as still disagrees.")(cli_cases.minimise)
 app.command(short_help="Group the findings of campaigns by cause.")(cli_cases.findings)
 app.add_typer(

@@ -9,9 +9,11 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from didyma.codegen.emit import prelude
@@ -24,8 +26,24 @@ from didyma.refimpl.ir.types import Array
 ARCHITECTURE = "sm_90a"
 MEND = "python3 -m pip install nvidia-cuda-nvrtc"
 SOUND = (13, 5)  # the first version seen without the faults of ``docs/measurements.md``
+# Headers of the host that files of kernels include, as far as NVRTC does not know what they have.
+_INTEGERS = "".join(
+    f"typedef {sign} {kind} {'u' * (sign == 'unsigned')}int{bits}_t;\n"
+    for sign in ("signed", "unsigned")
+    for kind, bits in (("char", 8), ("short", 16), ("int", 32), ("long long", 64))
+)
+_EMPTY = (
+    "cuda_runtime.h", "cuda.h", "cuda_runtime_api.h", "device_launch_parameters.h", "stdio.h",
+    "stdlib.h", "math.h", "assert.h", "string.h", "cmath", "cstdio", "cstdlib", "cstring",
+    "cassert", "iostream", "vector",
+)  # fmt: skip
+HOST_HEADERS: dict[str, str] = {
+    **dict.fromkeys(_EMPTY, ""),
+    **dict.fromkeys(("stdint.h", "cstdint"), f"#pragma once\n{_INTEGERS}"),
+}
 _FILE = "kernel text"  # its name in messages
 _ERROR = re.compile(rf"^{_FILE}\((\d+)\): (?:catastrophic )?error: *(.*)$", re.MULTILINE)
+_ANY_ERROR = re.compile(r"^(?:(.+?)\((\d+)\): )?(?:catastrophic )?error: *(.*)$", re.MULTILINE)
 _FUNCTION = re.compile(
     r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", re.S
 )
@@ -81,23 +99,67 @@ class NvrtcCompiler:
 
     def compile(self, text: KernelText) -> Cubin:
         """Compile; DidymaError ``kernel-text`` with the line at fault."""
-        source, flags = self.source(text), self.options(text)
-        lib, program = self._lib, ctypes.c_void_p()
-        self._check(
-            lib.nvrtcCreateProgram(
-                ctypes.byref(program), source.encode(), b"prelude", 0, None, None
-            )
-        )
-        try:
-            options = (ctypes.c_char_p * len(flags))(*(o.encode() for o in flags))
-            failed = lib.nvrtcCompileProgram(program, len(flags), options)
-            log = self._bytes(program, "ProgramLog").decode(errors="replace").rstrip("\0")
+        source = self.source(text)
+        with self._program(source, "prelude") as program:
+            failed, log = self._run(program, self.options(text))
             if failed:
                 raise _error(source, log)
-            ptx = self._bytes(program, "PTX").decode(errors="replace").rstrip("\0")
-            return Cubin(self._bytes(program, "CUBIN"), tuple(_resources(log)), ptx)
+            code, ptx = self._bytes(program, "CUBIN"), self._bytes(program, "PTX")
+            return Cubin(code, tuple(_resources(log)), _text(ptx))
+
+    def virtual(self, text: KernelText) -> str:
+        """Compile to PTX with line numbers; DidymaError ``kernel-text`` with the line at fault."""
+        source = self.source(text)
+        with self._program(source, "prelude") as program:
+            usual = (o for o in self.options(text) if "ptxas" not in o)
+            failed, log = self._run(program, ("-lineinfo", *usual))
+            if failed:
+                raise _error(source, log)
+            return _text(self._bytes(program, "PTX"))
+
+    def ptx(
+        self, source: str, name: str, flags: Sequence[str] = (), kernel: str = ""
+    ) -> tuple[str, str]:
+        """Compile CUDA C++ of a file to PTX; return that and the name of ``kernel`` in it.
+
+        ``kernel`` may be an instance of a template, such as ``f<float, 4>``.  Headers of the host
+        have nothing but types.  DidymaError ``kernel-text`` with NVRTC's first message
+        and its line.
+        """
+        given = [f"--gpu-architecture={self._architecture}", "-lineinfo", *flags]
+        template = "<" in kernel
+        with self._program(source, name, HOST_HEADERS) as program:
+            if template:
+                self._check(self._lib.nvrtcAddNameExpression(program, kernel.encode()))
+            failed, log = self._run(program, given)
+            if failed:
+                raise _message(source, name, log)
+            lowered = ctypes.c_char_p(kernel.encode())
+            if template:
+                self._check(self._lib.nvrtcGetLoweredName(
+                    program, kernel.encode(), ctypes.byref(lowered)
+                ))  # fmt: skip
+            return _text(self._bytes(program, "PTX")), (lowered.value or b"").decode()
+
+    @contextmanager
+    def _program(
+        self, source: str, name: str, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> Generator[ctypes.c_void_p]:
+        program, count = ctypes.c_void_p(), len(headers)
+        texts = (ctypes.c_char_p * count)(*(t.encode() for t in headers.values()))
+        names = (ctypes.c_char_p * count)(*(h.encode() for h in headers))
+        self._check(self._lib.nvrtcCreateProgram(
+            ctypes.byref(program), source.encode(), name.encode(), count, texts, names
+        ))  # fmt: skip
+        try:
+            yield program
         finally:
-            lib.nvrtcDestroyProgram(ctypes.byref(program))
+            self._lib.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def _run(self, program: ctypes.c_void_p, flags: Sequence[str]) -> tuple[bool, str]:
+        options = (ctypes.c_char_p * len(flags))(*(o.encode() for o in flags))
+        failed = self._lib.nvrtcCompileProgram(program, len(flags), options)
+        return bool(failed), _text(self._bytes(program, "ProgramLog"))
 
     def _bytes(self, program: ctypes.c_void_p, what: str) -> bytes:
         size = ctypes.c_size_t()
@@ -194,6 +256,24 @@ def _only_compiles() -> EngineMissing:
     )
 
 
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace").rstrip("\0")
+
+
+def _message(source: str, name: str, log: str) -> DidymaError:
+    """Return the error for the first message about a file of a user."""
+    found = _ANY_ERROR.search(log)
+    if found is None:
+        return DidymaError(
+            "kernel-text", name, got=log.strip(), want="CUDA C++ that NVRTC compiles"
+        )
+    line, lines = int(found[2] or 0), source.splitlines()
+    shown = lines[line - 1].strip() if found[1] == name and 0 < line <= len(lines) else ""
+    where = f"{found[1]}:{line}" if line else name
+    e = DidymaError("kernel-text", where, got=found[3], want="CUDA C++ that NVRTC compiles")
+    return e.at(name, line, shown) if shown else e
+
+
 def _error(source: str, log: str) -> DidymaError:
     found = _ERROR.search(log)
     if found is None:
@@ -255,8 +335,11 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
     lib.nvrtcGetErrorString.restype = text
     lib.nvrtcGetErrorString.argtypes = [ctypes.c_int]
     lib.nvrtcCreateProgram.argtypes = [
-        ctypes.POINTER(handle), text, text, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
+        ctypes.POINTER(handle), text, text, ctypes.c_int, ctypes.POINTER(text),
+        ctypes.POINTER(text),
     ]  # fmt: skip
+    lib.nvrtcAddNameExpression.argtypes = [handle, text]
+    lib.nvrtcGetLoweredName.argtypes = [handle, text, ctypes.POINTER(text)]
     lib.nvrtcCompileProgram.argtypes = [handle, ctypes.c_int, ctypes.POINTER(text)]
     lib.nvrtcDestroyProgram.argtypes = [ctypes.POINTER(handle)]
     for what in ("ProgramLog", "PTX", "CUBIN"):

@@ -10,7 +10,7 @@ from didyma.codegen.runtime.engine import Engine
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.target import PORTABLE, Target
 
-NAMES = ("simt", "host", "host-fast", "nvrtc", "cuda")
+NAMES = ("simt", "host", "host-fast", "ptx", "nvrtc", "cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,10 @@ def _made(name: str, checked: bool) -> Engine:
             from didyma.codegen.runtime.fast.engine import HostFast
 
             return HostFast(checked=checked)
+        case "ptx":
+            from didyma.codegen.runtime.ptx.engine import Ptx
+
+            return Ptx()
         case "nvrtc":
             from didyma.codegen.runtime.nvrtc import Nvrtc
 
@@ -125,6 +129,7 @@ def _from(name: str) -> str:
 _WHAT = {
     "simt": "runs kernels in NumPy, with every check",
     "host": "runs kernels on this CPU, compiled by TinyCC",
+    "ptx": "runs NVIDIA's instructions, with every check",
     "nvrtc": "compiles kernels for the GPU, runs none",
     "cuda": "runs kernels on the GPU",
 }

@@ -113,7 +113,14 @@ def completed(line: str) -> list[str]:
 
 
 def test_completion() -> None:
-    assert completed("didyma check --engine ") == ["cuda", "host", "host-fast", "nvrtc", "simt"]
+    assert completed("didyma check --engine ") == [
+        "cuda",
+        "host",
+        "host-fast",
+        "nvrtc",
+        "ptx",
+        "simt",
+    ]
     assert completed("didyma fuzz --planner lin") == ["linear_scan"]
     assert completed("didyma ops soft") == ["softmax", "softplus", "softsign"]
     assert completed("didyma explain shape-m") == ["shape-mismatch"]

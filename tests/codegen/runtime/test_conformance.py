@@ -21,7 +21,7 @@ def suite() -> list[LaunchCase]:
     return list(emitting.suite())
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("nvrtc", "host-fast")])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("nvrtc", "host-fast", "ptx")])
 def test_engine_passes_every_case(name: str, suite: list[LaunchCase]) -> None:
     state = probe(name)
     if not state.runs:
@@ -31,6 +31,18 @@ def test_engine_passes_every_case(name: str, suite: list[LaunchCase]) -> None:
     suited = [c for c in suite if c.name in of_its_targets]
     wrong = [o for o in conform(suited, Runner(e)) if o.wrong]
     assert not wrong
+
+
+def test_ptx_passes_a_sample(suite: list[LaunchCase]) -> None:
+    """One in twenty-five of each group; all take minutes, most of them for chains of blocks."""
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    groups: dict[str, list[LaunchCase]] = {}
+    for c in suite:
+        groups.setdefault(c.group, []).append(c)
+    sample = [c for g in groups.values() for c in g[::25] if not c.name.startswith("chains")]
+    assert not [o for o in conform(sample, Runner(engine("ptx"))) if o.wrong]
 
 
 def test_an_engine_is_asked_for_what_its_targets_have(suite: list[LaunchCase]) -> None:

@@ -1,0 +1,251 @@
+"""Loads, stores, atomics and fences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx.code import SIZES, KernelParam, Place, Slot, unknown
+from didyma.codegen.runtime.ptx.kinds import BITS, PACKED, TYPES, halves, packed
+from didyma.codegen.runtime.ptx.meeting import warps_of
+from didyma.codegen.runtime.ptx.memory import (
+    ANYWHERE,
+    GLOBAL,
+    LOCAL,
+    READ,
+    SHARED,
+    SPACES,
+    VOLATILE,
+    WRITE,
+)
+from didyma.codegen.runtime.ptx.operands import Action, Operands
+from didyma.refimpl.ir.types import Array
+
+if TYPE_CHECKING:
+    from didyma.codegen.runtime.ptx.machine import Machine
+
+_ORDERS = ("acquire", "release", "acq_rel", "relaxed", "volatile", "sc", "mmio")
+_UPDATES = {
+    n: k
+    for k, n in enumerate(("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"))
+}
+_TYPES = {"u32": 0, "b32": 0, "s32": 1, "u64": 2, "b64": 2, "s64": 3, "f32": 4, "f64": 5, "b16": 6}
+
+
+def compile_access(ops: Operands) -> Action | None:
+    """Compile an instruction on memory; None where it is none."""
+    match ops.ins.op:
+        case "ld" | "ldu":
+            return _load(ops)
+        case "st":
+            return _store(ops)
+        case "atom" | "red" if "async" not in ops.ins.mods:
+            return _atomic(ops)
+        case "membar" | "fence":
+            return _fence(ops)
+        case "isspacep":
+            return _is_space(ops)
+        case "activemask":
+            put = ops.target(0, "b32")
+            return lambda m: put(m, m.widened(warps_of(m, m.ids)[m.ids >> 5]))
+        case _:
+            return None
+
+
+def space_of(mods: tuple[str, ...]) -> str | None:
+    """Return the space that an instruction names."""
+    heads = (x.split("::")[0] for x in mods)
+    return next((h for h in heads if h in SPACES or h == "param"), None)
+
+
+def width(ops: Operands) -> tuple[int, str]:
+    """Return how many elements an access has, and their type."""
+    mods = ops.ins.mods
+    kind = mods[-1]
+    count = next((int(x[1:]) for x in mods if x in ("v2", "v4", "v8")), 1)
+    if kind not in TYPES or count * SIZES[kind] > 32:
+        raise unknown(ops.ins)
+    return count, kind
+
+
+def _order(mods: tuple[str, ...]) -> tuple[str, bool, int]:
+    """Return an access's order, whether its scope is more than a block, and its strength."""
+    order = next((x for x in mods if x in _ORDERS), "")
+    wide = "cta" not in mods
+    strength = 0 if not order else VOLATILE if order == "volatile" else 2 if wide else 1
+    return order, wide, strength
+
+
+def _load(ops: Operands) -> Action:
+    mods = ops.ins.mods
+    count, kind = width(ops)
+    space, place = space_of(mods), ops.at(1)
+    parts = ops.parts(0) if count > 1 else (ops.at(0),)
+    puts = [ops.write(p, kind) for p in parts]
+    size, d = SIZES[kind], TYPES[kind]
+    if isinstance(place, Place) and isinstance(place.base, Slot):
+        number, first = place.base.number, place.base.offset + place.offset
+
+        def from_slot(m: Machine) -> None:
+            rows = m.slots[number]
+            for k, put in enumerate(puts):
+                a = rows[:, first + k * size : first + (k + 1) * size]
+                v = np.ascontiguousarray(a).view(d)[:, 0]
+                put(m, v if m.index is None else v[m.index])
+
+        return from_slot
+    if isinstance(place, Place) and isinstance(place.base, KernelParam):
+        name, start = place.base.name, place.base.offset + place.offset
+
+        def from_params(m: Machine) -> None:
+            at = m.kernel.param_at[name] + start
+            for k, put in enumerate(puts):
+                put(m, np.frombuffer(m.params, d, 1, at + k * size)[0])
+
+        return from_params
+    f = ops.address(1)
+    where = ANYWHERE if space in (None, "param") else SPACES[space]
+    order, wide, strength = _order(mods)
+    total = count * size
+
+    def load(m: Machine) -> None:
+        ids, addresses = m.ids, m.active(f(m)).astype(np.int64, copy=False)
+        raw = np.empty((ids.size, total), np.uint8)
+        syncs = bool(order) and m.kernel.synchronises
+        places = np.empty(ids.size, np.int64) if syncs else None
+        m.tell(m.memory.access(ids, addresses, total, where, READ, strength, raw, m.at, places))
+        if places is not None:
+            at = _global(places, addresses)
+            m.knowledge.strong(at, ids, (True, False), wide, order, False)
+        values = raw.view(d)
+        for k, put in enumerate(puts):
+            put(m, m.widened(np.ascontiguousarray(values[:, k])))
+
+    return load
+
+
+def _global(places: Array, addresses: Array) -> Array:
+    """Return one name for each address of the batch: places, tagged with their space."""
+    shared = (addresses >= 0) & (addresses < SHARED + (1 << 32))
+    return np.where(places < 0, -1, places * 4 + shared)
+
+
+def _store(ops: Operands) -> Action:
+    mods = ops.ins.mods
+    count, kind = width(ops)
+    space, place = space_of(mods), ops.at(0)
+    parts = ops.parts(1) if count > 1 else (ops.at(1),)
+    gets = [ops.read(p, kind) for p in parts]
+    size, d = SIZES[kind], TYPES[kind]
+    if isinstance(place, Place) and isinstance(place.base, Slot):
+        number, first = place.base.number, place.base.offset + place.offset
+
+        def to_slot(m: Machine) -> None:
+            for k, get in enumerate(gets):
+                raw = m.active(np.asarray(get(m), d)).view(np.uint8).reshape(-1, size)
+                m.slots[number][m.ids, first + k * size : first + (k + 1) * size] = raw
+
+        return to_slot
+    f = ops.address(0)
+    where = ANYWHERE if space in (None, "param") else SPACES[space]
+    order, wide, strength = _order(mods)
+    total = count * size
+
+    def store(m: Machine) -> None:
+        ids, addresses = m.ids, m.active(f(m)).astype(np.int64, copy=False)
+        values = [m.active(np.asarray(g(m), d)) for g in gets]
+        raw = values[0] if count == 1 else np.stack(values, 1)
+        syncs = m.kernel.synchronises
+        places = np.empty(ids.size, np.int64) if syncs else None
+        m.tell(m.memory.access(ids, addresses, total, where, WRITE, strength, raw, m.at, places))
+        if places is not None and (order or m.knowledge.left):
+            at = _global(places, addresses)
+            m.knowledge.strong(at, ids, (False, bool(order)), wide, order, False)
+
+    return store
+
+
+def _atomic(ops: Operands) -> Action:
+    ins = ops.ins
+    mods = ins.mods
+    kind = mods[-1]
+    how = next((x for x in mods if x in _UPDATES), "")
+    halved = kind in PACKED or kind in ("f16", "bf16")
+    if not how or not (kind in _TYPES or (halved and how == "add")) or {"v2", "v4", "v8"} & {*mods}:
+        raise unknown(ins)
+    returns = ins.op == "atom"
+    shift = 0 if returns else -1
+    f = ops.address(1 + shift)
+    gets = [ops.source(k, kind) for k in range(2 + shift, len(ops))]
+    put = ops.target(0, kind) if returns else None
+    space = space_of(mods)
+    where = ANYWHERE if space is None else SPACES[space]
+    order, wide, _ = _order(mods)
+    d, strength = TYPES[kind], 2 if wide else 1
+    op = (-1, 0) if halved else (_UPDATES[how], _TYPES[kind])
+
+    def atomic(m: Machine) -> None:
+        turned = m.schedule & 1
+        ids = m.ids[::-1].copy() if turned else m.ids
+        given = [m.active(np.asarray(g(m), d)) for g in gets]
+        addresses = m.active(f(m)).astype(np.int64, copy=False)
+        if turned:
+            given = [np.ascontiguousarray(v[::-1]) for v in given]
+            addresses = np.ascontiguousarray(addresses[::-1])
+        old, places = np.zeros(ids.size, d), np.empty(ids.size, np.int64)
+        second = given[1] if len(given) > 1 else None
+        m.tell(m.memory.atomic(
+            ids, addresses, d.itemsize, where, strength, op, given[0], second, old, places, m.at
+        ))  # fmt: skip
+        if halved:
+            _add_halves(m, places, given[0], old, kind)
+        if m.kernel.synchronises:
+            m.knowledge.strong(
+                _name(places), ids, (True, True), wide, order or "atomic", how == "cas"
+            )
+        if put is not None:
+            put(m, m.widened(old[::-1] if turned else old))
+
+    return atomic
+
+
+def _name(places: Array) -> Array:
+    """Return for places of atomics the names that ``_global`` gives."""
+    return np.where(places < 0, -1, (places >> 2) * 4 + ((places & 3) == 1))
+
+
+def _add_halves(m: Machine, places: Array, given: Array, old: Array, kind: str) -> None:
+    """Add 16-bit floats, one lane after the other."""
+    half = PACKED.get(kind, kind)
+    raw = BITS[old.dtype.itemsize]
+    for k, place in enumerate(map(int, places)):
+        if place < 0:
+            continue
+        data: Array = m.memory.spaces[place & 3].data[place >> 2 :][: raw.itemsize].view(raw)
+        old[k : k + 1] = data.view(old.dtype)
+        if kind in PACKED:
+            a, b = halves(data, half), halves(given[k : k + 1].view(raw), half)
+            data[:] = packed(a[0] + b[0], a[1] + b[1])
+        else:
+            data.view(TYPES[half])[:] += given[k : k + 1]
+
+
+def _fence(ops: Operands) -> Action:
+    mods = ops.ins.mods
+    if any("proxy" in x or "mbarrier_init" in x for x in mods):
+        return lambda m: None
+    wide = "cta" not in mods
+    return lambda m: m.knowledge.fence(m.ids, wide)
+
+
+def _is_space(ops: Operands) -> Action:
+    get, put = ops.source(1, "u64"), ops.target(0, "pred")
+    base = {"shared": SHARED, "local": LOCAL}.get(space_of(ops.ins.mods) or "")
+
+    def test(m: Machine) -> None:
+        a = np.asarray(get(m)).view(np.int64)
+        inside = a >= GLOBAL if base is None else (a >= base) & (a < base + (1 << 32))
+        put(m, np.broadcast_to(inside, (m.n,)).copy())
+
+    return test

@@ -1,0 +1,223 @@
+"""PTX as data: operands, instructions, variables, functions, modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from didyma.refimpl.errors import DidymaError
+
+# Bytes of each type of registers and memory.
+SIZES: Mapping[str, int] = {
+    "pred": 1,
+    "b8": 1,
+    "u8": 1,
+    "s8": 1,
+    "b16": 2,
+    "u16": 2,
+    "s16": 2,
+    "f16": 2,
+    "bf16": 2,
+    "b32": 4,
+    "u32": 4,
+    "s32": 4,
+    "f32": 4,
+    "f16x2": 4,
+    "bf16x2": 4,
+    "tf32": 4,
+    "b64": 8,
+    "u64": 8,
+    "s64": 8,
+    "f64": 8,
+    "b128": 16,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A register, by its number."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Imm:
+    """A number, as it is written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A special register such as ``tid.x``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The address of a variable, or a label or a function."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A parameter of a call: bytes that every lane has of its own."""
+
+    number: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelParam:
+    """A parameter of the kernel."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Memory at an address: ``[base + offset]``."""
+
+    base: Operand
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Operands in braces or parentheses."""
+
+    parts: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor map and coordinates: ``[map, {x, y}]``."""
+
+    parts: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two destinations: ``a|b``."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """A predicate that is negated."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A destination that nothing reads: ``_``."""
+
+
+Operand: TypeAlias = (
+    Reg | Imm | Special | Symbol | Slot | KernelParam | Place | Vector | Tensor | Pair | Not | Sink
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """A line of the source, and where the function that it belongs to was inlined."""
+
+    file: str
+    line: int
+    outer: Loc | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Instr:
+    """An instruction: its name in parts, operands, guard, and where it is from.
+
+    ``at`` is its line in the PTX.  ``guard`` is a register and whether it is negated.
+    """
+
+    op: str
+    mods: tuple[str, ...]
+    args: tuple[Operand, ...]
+    guard: tuple[Reg, bool] | None
+    loc: Loc | None
+    at: int
+
+    @property
+    def name(self) -> str:
+        """The whole name, such as ``ld.global.f32``."""
+        return ".".join((self.op, *self.mods))
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable in a space of memory; one of size 0 gets its size with the launch."""
+
+    space: str
+    name: str
+    align: int
+    size: int
+    init: bytes = b""
+
+
+@dataclass(slots=True)
+class Function:
+    """A kernel (``entry``) or a function; ``regs`` are the types of its registers."""
+
+    name: str
+    entry: bool
+    params: list[Variable] = field(default_factory=list[Variable])
+    returns: list[Variable] = field(default_factory=list[Variable])
+    regs: list[str] = field(default_factory=list[str])
+    variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    instrs: list[Instr] = field(default_factory=list[Instr])
+    labels: dict[str, int] = field(default_factory=dict[str, int])
+    targets: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    defined: bool = False
+
+
+@dataclass(slots=True)
+class Module:
+    """Functions and variables by name."""
+
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of what can be launched."""
+        return tuple(f.name for f in self.functions.values() if f.entry)
+
+
+def unknown(ins: Instr, why: str = "") -> DidymaError:
+    """Return the error for an instruction that the engine does not run, with its lines."""
+    source = f", of {ins.loc.file}:{ins.loc.line}" if ins.loc else ""
+    return DidymaError(
+        "unknown-instruction", f"line {ins.at} of the PTX{source}",
+        got=f"{ins.name}{': ' if why else ''}{why}", want="an instruction that engine ptx runs",
+        help="compile for an older architecture, or leave the instruction out",
+    )  # fmt: skip
+
+
+def registers(operands: tuple[Operand, ...]) -> frozenset[int]:
+    """Return the numbers of all registers that operands name."""
+    found: set[int] = set()
+    for o in operands:
+        match o:
+            case Reg(i):
+                found.add(i)
+            case Vector(parts) | Tensor(parts):
+                found |= registers(parts)
+            case Pair(a, b):
+                found |= registers((a, b))
+            case Place(base) | Not(base):
+                found |= registers((base,))
+            case _:
+                pass
+    return frozenset(found)

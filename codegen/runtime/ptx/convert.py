@@ -1,0 +1,120 @@
+"""Conversions: ``cvt`` between integers and floats, with rounding and saturation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx.code import Instr, unknown
+from didyma.codegen.runtime.ptx.floats import DIRECTED, directed, flushed, narrow
+from didyma.codegen.runtime.ptx.kinds import FLOATS, TYPES, packed
+from didyma.codegen.runtime.ptx.operands import Action, Operands
+from didyma.refimpl.ir.types import Array
+
+Fn: TypeAlias = Callable[[Any], Array]
+
+_INTEGRAL: Mapping[str, Callable[..., Any]] = {
+    "rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil,
+}  # fmt: skip
+_ROUNDING = re.compile(r"r[nzmp]i?$|rna$")
+
+
+def compile_convert(ops: Operands) -> Action:
+    """Compile a ``cvt``; DidymaError ``unknown-instruction`` for types that are not here."""
+    ins = ops.ins
+    mods = ins.mods
+    if mods[-1] == "f32" and mods[-2] in ("f16x2", "bf16x2"):
+        return _pair(ops)
+    kinds = [x for x in mods if x in TYPES]
+    if len(kinds) != 2 or any("x" in k for k in kinds):
+        raise unknown(ins)
+    to, source = kinds
+    f = conversion(ins, to, source)
+    get, put = ops.source(1, source), ops.target(0, to)
+    return lambda m: put(m, f(np.asarray(get(m))))
+
+
+def _pair(ops: Operands) -> Action:
+    """Two f32 to one register of halves; the first operand is the upper one."""
+    mods = ops.ins.mods
+    f = conversion(ops.ins, "bf16" if "bf16x2" in mods else "f16", "f32")
+    high, low, put = ops.source(1, "f32"), ops.source(2, "f32"), ops.target(0, "u32")
+    return lambda m: put(m, packed(f(np.asarray(low(m))), f(np.asarray(high(m)))))
+
+
+def conversion(ins: Instr, to: str, source: str) -> Fn:
+    """Return the function of a conversion between two types."""
+    mods = ins.mods
+    how = next((x for x in mods if _ROUNDING.match(x)), "")
+    if source in FLOATS and to not in FLOATS:
+        f = _to_integer(to, source, how)
+    elif to in FLOATS:
+        f = _to_float(to, source, how)
+        if to == "bf16" and source in ("s64", "u64"):
+            raise unknown(ins)
+        if "relu" in mods:
+            f = _after(f, lambda v: np.where(v > 0, v, np.where(np.isnan(v), v, v.dtype.type(0))))
+        if "sat" in mods:
+            f = _after(f, lambda v: np.clip(np.where(np.isnan(v), v.dtype.type(0), v), 0, 1))
+        if "satfinite" in mods:
+            top = TYPES[to].type(np.finfo(np.float16).max if to == "f16" else 3.3895314e38)
+            f = _after(f, lambda v: np.clip(v, -top, top).astype(v.dtype))
+    else:
+        f = _between_integers(to, source, "sat" in mods)
+    if "ftz" in mods and source == "f32":
+        f = _after(flushed, f)
+    if "ftz" in mods and to == "f32":
+        f = _after(f, flushed)
+    return f
+
+
+def _after(f: Fn, g: Callable[[Array], Array]) -> Fn:
+    return lambda v: g(f(v))
+
+
+def _to_integer(to: str, source: str, how: str) -> Fn:
+    d = TYPES[to]
+    info = np.iinfo(d)
+    top, bottom = float(info.max) + (info.bits < 64), float(info.min)
+    wide = source == "f64" or info.bits == 64
+    nan = d.type(info.min if d.kind == "i" else 1 << (info.bits - 1)) if wide else d.type(0)
+    integral = _INTEGRAL.get(how, np.trunc)
+
+    def run(v: Any) -> Array:
+        w = integral(np.asarray(v).astype(np.float64))
+        inside = (w >= bottom) & (w < top)
+        r = np.where(inside, w, 0).astype(d)
+        r = np.where(w >= top, d.type(info.max), np.where(w < bottom, d.type(info.min), r))
+        return np.asarray(np.where(np.isnan(w), nan, r))
+
+    return run
+
+
+def _to_float(to: str, source: str, how: str) -> Fn:
+    d, integral = TYPES[to], _INTEGRAL.get(how)
+
+    def run(v: Any) -> Array:
+        v = np.asarray(v)
+        if integral is not None:
+            v = integral(v.astype(np.float64)).astype(v.dtype)
+        if to == "tf32":
+            u = v.astype(np.float32).view(np.uint32)
+            return np.asarray((u + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+        exact = v.astype(np.float64)
+        if to == "f32" and source not in FLOATS:
+            return directed(v.astype(d), exact, np.float64(0), how)
+        return directed(narrow(exact, d), exact, np.float64(0), how if how in DIRECTED else "")
+
+    return run
+
+
+def _between_integers(to: str, source: str, saturate: bool) -> Fn:
+    d, s = TYPES[to], TYPES[source]
+    if not saturate:
+        return lambda v: np.asarray(v).astype(d)
+    low = max(np.iinfo(d).min, np.iinfo(s).min)
+    top = min(np.iinfo(d).max, np.iinfo(s).max)
+    return lambda v: np.clip(v, s.type(low), s.type(top)).astype(d)

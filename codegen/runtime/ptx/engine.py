@@ -1,0 +1,190 @@
+"""The engine: kernel text to PTX by NVRTC, whose instructions are then run and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from didyma.codegen.runtime.engine import Fault, KernelFault
+from didyma.codegen.runtime.geometry import (
+    check_buffers,
+    geometry,
+    located,
+    signature,
+    words,
+)
+from didyma.codegen.runtime.host import refuse_clusters
+from didyma.codegen.runtime.nvrtc import NvrtcCompiler
+from didyma.codegen.runtime.ptx.code import Module
+from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, launch
+from didyma.codegen.runtime.ptx.machine import Shape
+from didyma.codegen.runtime.ptx.text import parse
+from didyma.refimpl.ir.kernel import KernelText, Signature
+from didyma.refimpl.ir.target import PORTABLE, SM_80, Target
+from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
+
+_ARCHITECTURE = "compute_80"
+_POISON = 0xFF
+_ALONE = frozenset(("same-value",))  # what is worth a note, and no fault
+
+
+@dataclass(slots=True)
+class PtxBuffer:
+    """Bytes, and which of them were written; a view shares those of ``root``."""
+
+    data: Array
+    written: Array
+    root: int
+    offset: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the buffer has."""
+        return int(self.data.size)
+
+
+class Ptx:
+    """Engine ``ptx``.  EngineMissing where there is no NVRTC.
+
+    ``schedule`` chooses which warps go first.
+    """
+
+    name = "ptx"
+    targets: tuple[Target, ...] = (PORTABLE, SM_80)
+
+    def __init__(self, schedule: int = 0) -> None:
+        self._compiler = NvrtcCompiler(_ARCHITECTURE)
+        self._schedule = schedule
+        self._roots = 0
+
+    def load(self, text: KernelText) -> PtxLoaded:
+        """Compile kernel text to PTX; DidymaError ``kernel-text`` with the line at fault."""
+        refuse_clusters(text)
+        return PtxLoaded(text, parse(self._compiler.virtual(text)), self._schedule)
+
+    def _buffer(self, data: Array, written: bool) -> PtxBuffer:
+        self._roots += 1
+        return PtxBuffer(data, np.full(data.size, written, np.bool_), self._roots)
+
+    def allocate(self, nbytes: int) -> PtxBuffer:
+        """Return uninitialised bytes."""
+        return self._buffer(np.full(nbytes, _POISON, np.uint8), False)
+
+    def free(self, buffer: PtxBuffer) -> None:
+        """Mark the bytes as uninitialised."""
+        buffer.written[:] = False
+
+    def view(self, buffer: PtxBuffer, offset: int, nbytes: int) -> PtxBuffer:
+        """Return a part of a buffer, sharing its bytes."""
+        part = slice(offset, offset + nbytes)
+        return PtxBuffer(
+            buffer.data[part], buffer.written[part], buffer.root, buffer.offset + offset
+        )
+
+    def upload(self, array: Array) -> PtxBuffer:
+        """Return a buffer with the array's bytes, packed where its dtype is."""
+        raw = np.ascontiguousarray(to_memory(array)).tobytes()
+        return self._buffer(np.frombuffer(raw, np.uint8).copy(), True)
+
+    def download(self, buffer: PtxBuffer, dtype: str, shape: Sequence[int]) -> Array:
+        """Copy a buffer's first bytes out as an array."""
+        kind = DType(dtype)
+        return from_memory(buffer.data[: nbytes_of(kind, shape)], kind, shape).copy()
+
+    def copy(self, target: PtxBuffer, source: PtxBuffer) -> None:
+        """Copy all bytes of ``source`` over the start of ``target``."""
+        target.data[: source.nbytes] = source.data
+        target.written[: source.nbytes] = source.written
+
+    def stack(self, nbytes: int) -> PtxBuffer:
+        """Allocate."""
+        return self.allocate(nbytes)
+
+    def unstack(self, buffer: PtxBuffer) -> None:
+        """Free."""
+        self.free(buffer)
+
+    def wait(self, stream: int, on: int) -> None:
+        """Return at once: every launch has ended when it returns."""
+
+    def join(self) -> None:
+        """Return at once: every launch has ended when it returns."""
+
+
+@dataclass(slots=True)
+class PtxLoaded:
+    """Kernels as PTX; each is compiled to functions of the machine at its first launch."""
+
+    text: KernelText
+    module: Module
+    schedule: int = 0
+    kernels: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
+
+    def launch(
+        self,
+        kernel: str,
+        buffers: Sequence[PtxBuffer],
+        dims: Mapping[str, int],
+        stream: int = 0,
+        scalars: Sequence[float] = (),
+    ) -> None:
+        """Run every block of a kernel; raises KernelFault with all that its checks saw."""
+        del stream  # work is done when it is given
+        s = signature(self.text, kernel)
+        g = geometry(s, dims)
+        check_buffers(s, g, [b.nbytes for b in buffers])
+        if g.empty:
+            return
+        if kernel not in self.kernels:
+            self.kernels[kernel] = Kernel(self.module, kernel)
+        regions, places = _regions(s, buffers, g.nbytes)
+        numbers = (*(d & 0xFFFF_FFFF_FFFF_FFFF for d in g.dims), *words(s, scalars))
+        args: list[Pointer | bytes] = [*places, *(n.to_bytes(8, "little") for n in numbers)]
+        done = launch(
+            self.kernels[kernel], Shape(g.grid, s.block), regions, args, schedule=self.schedule
+        )
+        for b, size, at in zip(buffers, g.nbytes, places, strict=True):
+            part, r = slice(at.offset, at.offset + size), regions[at.region]
+            b.data[:size], b.written[:size] = r.data[part], r.written[part]
+        if faults := list(self._faults(kernel, done)):
+            raise KernelFault(faults)
+
+    def _faults(self, kernel: str, done: Launch) -> list[Fault]:
+        k = done.kernel
+        found: list[Fault] = []
+        for r in done.reports.values():
+            loc = k.program.instrs[r.pc].loc
+            other = f" at {k.line(r.other)}" if r.other >= 0 else ""
+            fault = Fault(
+                r.kind, kernel, f"{r.detail}{other} ({r.lanes} threads)", loc.line if loc else 0
+            )
+            if r.kind not in _ALONE:
+                found.append(located(fault, self.text) if loc else replace(fault, line=0))
+        return found
+
+
+def _regions(
+    s: Signature, buffers: Sequence[PtxBuffer], nbytes: Sequence[int]
+) -> tuple[list[Region], list[Pointer]]:
+    """Return the bytes that a launch uses: a region for each buffer, or for those that overlap."""
+    order = sorted(range(len(buffers)), key=lambda k: (buffers[k].root, buffers[k].offset))
+    regions: list[Region] = []
+    places = [Pointer(0)] * len(buffers)
+    last, begin, end = -1, 0, 0
+    for k in order:
+        b, size, name = buffers[k], nbytes[k], f"buffer {s.buffers[k][0]}"
+        if b.root == last and b.offset < end:
+            more = max(0, b.offset + size - end)
+            r = regions[-1]
+            if more:
+                r.data = np.concatenate([r.data, b.data[size - more : size]])
+                r.written = np.concatenate([r.written, b.written[size - more : size]])
+            end += more
+        else:
+            regions.append(Region(name, b.data[:size].copy(), b.written[:size].copy()))
+            last, begin, end = b.root, b.offset, b.offset + size
+        places[k] = Pointer(len(regions) - 1, b.offset - begin)
+    return regions, places

@@ -1,0 +1,244 @@
+"""What PTX's instructions on integers mean, as the ISA's manual defines them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx.kinds import BITS, bits, choose
+from didyma.refimpl.ir.types import Array
+
+Fn: TypeAlias = Callable[..., Any]
+
+
+def divide(a: Any, b: Any) -> Any:
+    """Divide, rounding towards zero; all ones where the divisor is 0."""
+    t = np.result_type(a, b)
+    zero = np.equal(b, 0)
+    by = choose(zero, t.type(1), b)
+    q = np.floor_divide(a, by)
+    if t.kind == "i":
+        q = q + ((q < 0) & (q * by != a)).astype(t)
+    return choose(zero, ~t.type(0), q)
+
+
+def remainder(a: Any, b: Any) -> Any:
+    """Return what ``divide`` leaves; the dividend where the divisor is 0."""
+    t = np.result_type(a, b)
+    zero = np.equal(b, 0)
+    return choose(zero, a, np.fmod(a, choose(zero, t.type(1), b)))
+
+
+def high(a: Any, b: Any) -> Any:
+    """Return the upper half of a product of twice the width."""
+    t = np.result_type(a, b)
+    if t.itemsize < 8:
+        w = np.dtype(f"{t.kind}{t.itemsize * 2}")
+        return ((np.asarray(a, w) * np.asarray(b, w)) >> w.type(8 * t.itemsize)).astype(t)
+    ua, ub = bits(np.asarray(a, t)), bits(np.asarray(b, t))
+    low, by = np.uint64(0xFFFFFFFF), np.uint64(32)
+    mid = (ua & low) * (ub & low) >> by
+    one, two = (ua >> by) * (ub & low), (ua & low) * (ub >> by)
+    mid = mid + (one & low) + (two & low)
+    h = (ua >> by) * (ub >> by) + (one >> by) + (two >> by) + (mid >> by)
+    if t.kind == "i":
+        h = h - choose(np.less(a, 0), ub, np.uint64(0)) - choose(np.less(b, 0), ua, np.uint64(0))
+    return np.asarray(h).view(t)
+
+
+def shift_left(a: Any, n: Any) -> Any:
+    """Shift; 0 where the amount is the width or more."""
+    w = 8 * a.dtype.itemsize
+    by = np.minimum(n, w - 1).astype(BITS[a.dtype.itemsize]).view(a.dtype)
+    return choose(n >= w, a.dtype.type(0), np.left_shift(a, by))
+
+
+def shift_right(a: Any, n: Any) -> Any:
+    """Shift; signed numbers keep their sign."""
+    w = 8 * a.dtype.itemsize
+    by = np.minimum(n, w - 1).astype(BITS[a.dtype.itemsize]).view(a.dtype)
+    shifted = np.right_shift(a, by)
+    return shifted if a.dtype.kind == "i" else choose(n >= w, a.dtype.type(0), shifted)
+
+
+def ones(a: Any) -> Any:
+    """Count the bits that are set."""
+    return np.bitwise_count(a).astype(np.uint32)
+
+
+def leading_zeros(a: Any) -> Any:
+    """Count the zeros above the highest bit that is set."""
+    w = 8 * a.dtype.itemsize
+    upper = a >> a.dtype.type(32) if w == 64 else a
+    lower = a & a.dtype.type(0xFFFFFFFF) if w == 64 else a
+    top: Any = np.frexp(upper.astype(np.float64))[1]
+    if w == 64:
+        top = choose(upper != 0, top + 32, np.frexp(lower.astype(np.float64))[1])
+    return (w - top).astype(np.uint32)
+
+
+def reversed_bits(a: Any) -> Any:
+    """Turn the order of bits around."""
+    w = 8 * a.dtype.itemsize
+    wide = a.astype(np.uint64)
+    step = 1
+    for mask in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x00FF00FF00FF00FF,
+                 0x0000FFFF0000FFFF, 0x00000000FFFFFFFF):  # fmt: skip
+        m, by = np.uint64(mask), np.uint64(step)
+        wide = ((wide >> by) & m) | ((wide & m) << by)
+        step *= 2
+    return (wide >> np.uint64(64 - w)).astype(a.dtype)
+
+
+def highest(a: Any) -> Any:
+    """Find the highest bit unlike the sign; -1 for none."""
+    far = distance(a)
+    return choose(far < 0, far, np.int32(8 * a.dtype.itemsize - 1) - far)
+
+
+def distance(a: Any) -> Any:
+    """Find how far the highest bit unlike the sign is from the top; -1 for none."""
+    u = bits(choose(a < 0, ~a, a)) if a.dtype.kind == "i" else a
+    lead = leading_zeros(u).astype(np.int32)
+    return choose(lead == 8 * a.dtype.itemsize, np.int32(-1), lead)
+
+
+def _mask(n: Any, d: Any) -> Any:
+    """Return the lowest ``n`` bits, which may be all."""
+    w = 8 * d.itemsize
+    some = np.minimum(n, w - 1).astype(d)
+    return choose(n >= w, ~d.type(0), (d.type(1) << some) - d.type(1))
+
+
+def extract(a: Any, start: Any, length: Any) -> Any:
+    """Extract bits; of a signed number, the highest of them is the sign."""
+    u = bits(np.asarray(a))
+    d, w = u.dtype, 8 * a.dtype.itemsize
+    pos, n = np.asarray(start & 0xFF, np.int64), np.asarray(length & 0xFF, np.int64)
+    mask = _mask(n, d)
+    x = choose(pos >= w, d.type(0), u >> np.minimum(pos, w - 1).astype(d)) & mask
+    if a.dtype.kind == "i":
+        at = np.clip(np.minimum(pos + n - 1, w - 1), 0, w - 1).astype(d)
+        negative = ((u >> at) & d.type(1)) == 1
+        x = choose(negative & (n > 0), x | ~mask, x)
+    return choose(n == 0, d.type(0), x).view(a.dtype)
+
+
+def insert(a: Any, b: Any, start: Any, length: Any) -> Any:
+    """Put the lowest bits of ``a`` into ``b``."""
+    d, w = b.dtype, 8 * b.dtype.itemsize
+    pos, n = np.asarray(start & 0xFF, np.int64), np.asarray(length & 0xFF, np.int64)
+    mask = _mask(np.clip(np.minimum(n, w - pos), 0, w), d)
+    by = np.minimum(pos, w - 1).astype(d)
+    return (b & ~(mask << by)) | ((a & mask) << by)
+
+
+def permute(a: Any, b: Any, selector: Any) -> Any:
+    """Choose four bytes of the eight in two registers."""
+    both = np.asarray(a, np.uint64) | (np.asarray(b, np.uint64) << np.uint64(32))
+    out: Any = np.uint32(0)
+    for k in range(4):
+        s = (selector >> np.uint32(4 * k)) & np.uint32(15)
+        byte = (both >> ((s & 7).astype(np.uint64) << np.uint64(3))).astype(np.uint32) & np.uint32(
+            255
+        )
+        sign = choose(byte & 128, np.uint32(255), np.uint32(0))
+        out = out | (choose(s & 8, sign, byte) << np.uint32(8 * k))
+    return out
+
+
+def by_table(table: int) -> Fn:
+    """Return what combines three registers bit by bit: bit 4a + 2b + c of the table."""
+
+    def run(a: Any, b: Any, c: Any) -> Any:
+        out: Any = np.uint32(0)
+        for k in range(8):
+            if table >> k & 1:
+                out = out | ((a if k & 4 else ~a) & (b if k & 2 else ~b) & (c if k & 1 else ~c))
+        return out
+
+    return run
+
+
+def funnel(left: bool, clamp: bool) -> Fn:
+    """Return the shift of two registers as one of 64 bits."""
+
+    def run(a: Any, b: Any, c: Any) -> Any:
+        n = (np.minimum(c, 32) if clamp else c & 31).astype(np.uint64)
+        both = np.asarray(a, np.uint64) | (np.asarray(b, np.uint64) << np.uint64(32))
+        return ((both << n) >> np.uint64(32) if left else both >> n).astype(np.uint32)
+
+    return run
+
+
+def dot(parts: int, kinds: tuple[str, str]) -> Fn:
+    """Return the sum of products of four bytes (``parts`` 4) and a number."""
+    wide = {"s32": np.int8, "u32": np.uint8}
+
+    def run(a: Any, b: Any, c: Any) -> Any:
+        out = c
+        for k in range(parts):
+            x = (a >> np.uint32(8 * k)).astype(wide[kinds[0]]).astype(np.int32)
+            y = (b >> np.uint32(8 * k)).astype(wide[kinds[1]]).astype(np.int32)
+            out = out + x * y
+        return out
+
+    return run
+
+
+def add_carry(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
+    """Return a + b + carry and what is carried out."""
+    s = a + b
+    r = s + carry
+    return r, (s < a) | (r < s)
+
+
+def subtract_borrow(a: Array, b: Array, borrow: Array) -> tuple[Array, Array]:
+    """Return a - b - borrow and what is borrowed."""
+    return a - b - borrow, (a < b) | ((a == b) & (borrow != 0))
+
+
+def multiply_add(a: Any, b: Any, c: Any) -> Any:
+    """Return a * b + c, which wraps."""
+    return a * b + c
+
+
+def multiply_add_high(a: Any, b: Any, c: Any) -> Any:
+    """Return the upper half of a * b, and c."""
+    return high(a, b) + c
+
+
+def wide(d: Any) -> tuple[Fn, Fn]:
+    """Return the product, and the product and sum, of operands that are made wider first."""
+
+    def product(a: Any, b: Any) -> Any:
+        return a.astype(d) * b.astype(d)
+
+    def and_sum(a: Any, b: Any, c: Any) -> Any:
+        return a.astype(d) * b.astype(d) + c
+
+    return product, and_sum
+
+
+def mask(start: Any, length: Any) -> Any:
+    """Return a mask of some bits from a start."""
+    return shift_left(_mask(np.asarray(length), np.dtype(np.uint32)), start)
+
+
+def _is_zero(a: Any) -> Any:
+    return (a == 0).astype(a.dtype)
+
+
+def _difference(a: Any, b: Any, c: Any) -> Any:
+    return c + choose(a > b, a - b, b - a).astype(c.dtype)
+
+
+# Functions of operands of the instruction's own type.
+SAME: Mapping[str, Fn] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": divide, "rem": remainder,
+    "min": np.minimum, "max": np.maximum, "abs": np.abs, "neg": np.negative,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
+    "brev": reversed_bits, "mad": multiply_add, "cnot": _is_zero, "sad": _difference,
+}  # fmt: skip

@@ -1,0 +1,257 @@
+"""A kernel of PTX compiled to functions of the machine: stretches of straight code, and jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx import barriers
+from didyma.codegen.runtime.ptx.access import compile_access, space_of
+from didyma.codegen.runtime.ptx.alu import compile_alu
+from didyma.codegen.runtime.ptx.code import SIZES, Instr, Module, Symbol, unknown
+from didyma.codegen.runtime.ptx.copies import compile_copy
+from didyma.codegen.runtime.ptx.flat import flatten
+from didyma.codegen.runtime.ptx.matrices import compile_matrices
+from didyma.codegen.runtime.ptx.mbarriers import compile_mbarrier
+from didyma.codegen.runtime.ptx.meeting import compile_meeting, compile_warp, meets
+from didyma.codegen.runtime.ptx.memory import Allocation
+from didyma.codegen.runtime.ptx.operands import Action, Operands
+from didyma.refimpl.ir.types import Array
+
+if TYPE_CHECKING:
+    from didyma.codegen.runtime.ptx.machine import Machine
+
+_JUMPS = frozenset(("bra", "brx", "exit", "ret", "trap", "brkpt"))
+_BARRIERS = frozenset(("bar", "barrier"))
+_PLAIN = frozenset(("param", "local", "const"))  # spaces in which nothing races
+_FIRST = 1024  # bytes of shared memory below the first variable
+_GAP = 256  # bytes between variables of shared and local memory
+
+
+class Kernel:
+    """A kernel: its code, and where its variables and parameters lie.
+
+    DidymaError ``unknown-kernel``; ``unknown-instruction``, with its line.
+    """
+
+    def __init__(self, module: Module, name: str) -> None:
+        self.program = flatten(module, name)
+        self.name = name
+        self._place()
+        instrs = self.program.instrs
+        self.cell = _cell(instrs)
+        self.synchronises = any(map(_synchronises, instrs))
+        self.reductions: dict[int, barriers.Reduction] = {}
+        self.ends: dict[int, Callable[[Machine], Any]] = {}
+        starts = {0, *self.program.labels.values()}
+        for at, i in enumerate(instrs):
+            if _ends(i):
+                starts |= {at, at + 1}
+        code = [self._compile(i, at) for at, i in enumerate(instrs)]
+        self.stretches: dict[int, tuple[list[tuple[int, Action]], int | None, int]] = {}
+        ordered = sorted(s for s in starts if s < len(instrs))
+        for a, b in zip(ordered, [*ordered[1:], len(instrs)], strict=True):
+            last = b - 1 if b - 1 in self.ends else None
+            body = [(k, f) for k in range(a, b if last is None else last) if (f := code[k])]
+            self.stretches[a] = body, last, b
+
+    def line(self, pc: int) -> str:
+        """Return the source line of an instruction, such as ``k.cu:3``."""
+        loc = self.program.instrs[pc].loc
+        return f"{loc.file}:{loc.line}" if loc else f"line {self.program.instrs[pc].at} of the PTX"
+
+    def complete(self, m: Machine) -> None:
+        """Release the barriers that all have reached."""
+        barriers.complete(m)
+
+    def _place(self) -> None:
+        shared, local = _FIRST, 0
+        self.shared: list[Allocation] = []
+        self.local: list[Allocation] = []
+        self.offsets: dict[str, int] = {}
+        dynamic: list[str] = []
+        for v in self.program.variables.values():
+            if v.space == "shared" and v.size:
+                shared = -(-shared // max(v.align, 16)) * max(v.align, 16)
+                self.offsets[v.name] = shared
+                self.shared.append(Allocation(f"shared {_short(v.name)}", shared, v.size))
+                shared += v.size + _GAP
+            elif v.space == "shared":
+                dynamic.append(v.name)
+            elif v.space == "local":
+                local = -(-local // 16) * 16
+                self.offsets[v.name] = local
+                self.local.append(Allocation("local memory", local, v.size))
+                local += v.size + 64
+        self.shared_end = -(-shared // 1024) * 1024
+        self.local_end = local
+        self.shared_bytes = sum(a.size for a in self.shared)
+        self.offsets |= dict.fromkeys(dynamic, self.shared_end)
+        self.param_at: dict[str, int] = {}
+        self.param_bytes = 0
+        for v in self.program.kernel.params:
+            self.param_bytes = -(-self.param_bytes // v.align) * v.align
+            self.param_at[v.name] = self.param_bytes
+            self.param_bytes += v.size
+
+    def _compile(self, ins: Instr, at: int) -> Action | None:
+        """Compile an instruction: the function for a straight one; the end of a stretch is kept."""
+        ops = Operands(ins, self.program.regs)
+        try:
+            if ins.op in _JUMPS or _stops(ins):
+                self.ends[at] = self._jump(ops, at)
+                return None
+            if _ends(ins):
+                end = self._meeting(ops, at)
+                self.ends[at] = end if ins.guard is None else _guarded_end(end, ins, at)
+                return None
+            f = (
+                compile_alu(ops) or compile_access(ops) or compile_copy(ops)
+                or compile_mbarrier(ops) or _extern(ins)
+            )  # fmt: skip
+        except (KeyError, IndexError, StopIteration, ValueError) as e:
+            raise unknown(ins) from e
+        if f is None:
+            raise unknown(ins)
+        return f if ins.guard is None else _guarded(f, ins)
+
+    def _meeting(self, ops: Operands, at: int) -> Callable[[Machine], Any]:
+        ins = ops.ins
+        if not meets(ins.op, ins.mods):
+            end, reduction = barriers.compile_barrier(ops, at)
+            if reduction:
+                self.reductions[at] = reduction
+            return end
+        if ins.op in ("mma", "ldmatrix", "stmatrix"):
+            return compile_meeting(compile_matrices(ops), lambda m: np.uint32(0xFFFFFFFF), at)
+        return compile_meeting(*compile_warp(ops), at)
+
+    def _jump(self, ops: Operands, at: int) -> Callable[[Machine], Any]:
+        ins, p = ops.ins, self.program
+        guard = ins.guard and (ins.guard[0].index, ins.guard[1])
+        match ins.op:
+            case "bra":
+                goal = self._label(ops, 0)
+                return (lambda m: goal) if guard is None else _branch(guard, goal, at + 1)
+            case "brx":
+                table = ops.at(1)
+                if not isinstance(table, Symbol) or guard:
+                    raise unknown(ins)
+                goals = np.array([p.labels[t] for t in p.targets[table.name]])
+                index = ops.source(0, "u32")
+                return lambda m: _together(goals[m.active(index(m))])
+            case _:
+                return _leave(ins, guard, at)
+
+    def _label(self, ops: Operands, k: int) -> int:
+        o = ops.at(k)
+        if not isinstance(o, Symbol) or o.name not in self.program.labels:
+            raise unknown(ops.ins, "no such label")
+        return self.program.labels[o.name]
+
+
+def _short(name: str) -> str:
+    """Return a variable's name without what a compiler made of its function's.
+
+    >>> _short("_ZZ4scanE4sums"), _short("buffer")
+    ('sums', 'buffer')
+    """
+    tail = name[name.rindex("E") + 1 :] if name.startswith("_ZZ") and "E" in name else name
+    return tail.lstrip("0123456789") if tail[:1].isdigit() else tail
+
+
+def _ends(ins: Instr) -> bool:
+    return ins.op in _JUMPS or ins.op in _BARRIERS or meets(ins.op, ins.mods) or _stops(ins)
+
+
+def _stops(ins: Instr) -> bool:
+    """Whether an instruction calls what ends a thread by an assertion."""
+    return ins.op == "extern" and ins.mods[0].startswith("__assert")
+
+
+def _synchronises(ins: Instr) -> bool:
+    return ins.op in ("fence", "membar") or bool({"acquire", "release", "acq_rel"} & {*ins.mods})
+
+
+def _cell(instrs: list[Instr]) -> int:
+    """Return the bytes of the narrowest access to memory that lanes share, at most 4."""
+    best = 4
+    for i in instrs:
+        if i.op in ("ld", "st", "atom", "red", "ldu") and space_of(i.mods) not in _PLAIN:
+            best = min(best, SIZES.get(i.mods[-1], 4))
+    return best
+
+
+def _together(to: Array) -> Any:
+    return int(to[0]) if (to == to[0]).all() else to
+
+
+def _branch(guard: tuple[int, bool], goal: int, other: int) -> Callable[[Machine], Any]:
+    def branch(m: Machine) -> Any:
+        taken = m.holds(guard)
+        count = np.count_nonzero(taken)
+        if count in (0, taken.size):
+            return goal if count else other
+        return np.where(taken, goal, other)
+
+    return branch
+
+
+def _guarded(f: Action, ins: Instr) -> Action:
+    assert ins.guard is not None
+    guard = ins.guard[0].index, ins.guard[1]
+
+    def run(m: Machine) -> None:
+        holds = m.holds(guard)
+        if holds.all():
+            f(m)
+        elif holds.any():
+            keep = m.ids
+            m.select(keep[holds])
+            f(m)
+            m.select(keep)
+
+    return run
+
+
+def _guarded_end(f: Callable[[Machine], Any], ins: Instr, at: int) -> Callable[[Machine], Any]:
+    assert ins.guard is not None
+    guard = ins.guard[0].index, ins.guard[1]
+
+    def run(m: Machine) -> Any:
+        holds = m.holds(guard)
+        if holds.all():
+            return f(m)
+        if holds.any():
+            keep = m.ids
+            m.pc[keep[~holds]] = at + 1
+            m.select(keep[holds])
+            to = f(m)
+            if to is not None:
+                m.pc[m.ids] = to
+            return None
+        return at + 1
+
+    return run
+
+
+def _leave(ins: Instr, guard: tuple[int, bool] | None, at: int) -> Callable[[Machine], Any]:
+    def leave(m: Machine) -> None:
+        ids = m.ids
+        if guard is not None:
+            m.pc[ids] = at + 1
+            ids = ids[m.holds(guard)]
+        if ids.size and ins.op in ("trap", "brkpt"):
+            m.report("trap", "a trap is reached", ids)
+        if ids.size and ins.op == "extern":
+            m.report("assert", "an assertion fails", ids)
+        m.leave(ids)
+
+    return leave
+
+
+def _extern(ins: Instr) -> Action | None:
+    """A call of a function without a body: printing does nothing."""
+    return (lambda m: None) if ins.op == "extern" and ins.mods[0] == "vprintf" else None

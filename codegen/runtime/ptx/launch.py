@@ -1,0 +1,161 @@
+"""Launches of a kernel: memory for its arguments, batches of blocks, and what the checks found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.machine import Ended, Machine, Report, Shape
+from didyma.codegen.runtime.ptx.memory import (
+    CONSTANT,
+    GLOBAL,
+    GUARD,
+    INIT,
+    Allocation,
+    Memory,
+    Space,
+)
+from didyma.refimpl.ir.types import Array
+
+_BATCH, _TOGETHER = 1 << 14, 1 << 16  # lanes that run together; where blocks wait for each other
+
+
+@dataclass(slots=True)
+class Region:
+    """Bytes of global memory that a launch may use; it changes them, and what is written."""
+
+    name: str
+    data: Array
+    written: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An argument: the address of a byte of a region, by its number."""
+
+    region: int
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class Launch:
+    """What a launch did; ``ended`` is false where it could not go on."""
+
+    kernel: Kernel
+    reports: dict[tuple[str, int], Report] = field(default_factory=dict[tuple[str, int], Report])
+    ended: bool = True
+    steps: int = 0
+    lane_steps: int = 0
+
+
+def launch(
+    kernel: Kernel,
+    shape: Shape,
+    regions: Sequence[Region],
+    args: Sequence[Pointer | bytes],
+    shared: int = 0,
+    schedule: int = 0,
+    seconds: float = 60.0,
+) -> Launch:
+    """Run all blocks of a kernel.
+
+    ``shared``: bytes of dynamic shared memory.  ``schedule`` chooses which warps go first, where
+    there is a choice.  A launch that takes ``seconds`` of processor time counts as a hang.
+    """
+    out = Launch(kernel)
+    room = sum(r.data.size + 2 * GUARD for r in regions) + kernel.param_bytes + 4 * GUARD
+    room += sum(v.size + 2 * GUARD for v in kernel.program.variables.values() if v.space in _DEVICE)
+    space = Space("global", room, 0, 1, kernel.cell)
+    places, symbols, params = _fill(space, kernel, regions, args)
+    deadline = time.process_time() + seconds
+    most = _TOGETHER if kernel.synchronises else _BATCH
+    step = max(1, most // shape.padded)
+    memory = None
+    with np.errstate(all="ignore"):
+        for first in range(0, shape.blocks, step):
+            count = min(step, shape.blocks - first)
+            memory = _memory(space, kernel, shape, first, count, shared, memory)
+            m = Machine(kernel, shape, first, memory, symbols, params, schedule, deadline)
+            m.specials["dynamic_smem_size"] = np.uint32(shared)
+            m.specials["total_smem_size"] = np.uint32(kernel.shared_end + shared)
+            m.reports = out.reports
+            try:
+                m.run()
+            except Ended:
+                out.ended = False
+            out.steps += m.steps
+            out.lane_steps += m.lane_steps
+            if not out.ended:
+                break
+    for region, a in zip(regions, places, strict=True):
+        region.data[:] = space.data[a.start : a.start + a.size]
+        region.written[:] = (space.flags[a.start : a.start + a.size] & INIT) != 0
+    return out
+
+
+_DEVICE = ("global", "const")
+
+
+def _fill(
+    space: Space, kernel: Kernel, regions: Sequence[Region], args: Sequence[Pointer | bytes]
+) -> tuple[list[Allocation], dict[str, int], bytes]:
+    """Put regions, variables and parameters into global memory."""
+    end = GUARD
+
+    def put(name: str, data: Array, flags: int) -> Allocation:
+        nonlocal end
+        a = Allocation(name, end, data.size)
+        end += -(-data.size // 256) * 256 + GUARD
+        space.allow(a, flags)
+        space.data[a.start : a.start + a.size] = data
+        return a
+
+    places = [put(r.name, r.data, 0) for r in regions]
+    for r, a in zip(regions, places, strict=True):
+        space.flags[a.start : a.start + a.size] |= np.where(r.written, INIT, 0).astype(np.uint8)
+    symbols = dict(kernel.offsets)
+    for v in kernel.program.variables.values():
+        if v.space in _DEVICE:
+            raw = np.frombuffer(v.init.ljust(v.size, b"\0")[: v.size], np.uint8)
+            flags = INIT | (CONSTANT if v.space == "const" else 0)
+            symbols[v.name] = GLOBAL + put(v.name, raw, flags).start
+    params = bytearray(kernel.param_bytes)
+    for v, given in zip(kernel.program.kernel.params, args, strict=True):
+        at, value = kernel.param_at[v.name], given
+        if isinstance(value, Pointer):
+            value = (GLOBAL + places[value.region].start + value.offset).to_bytes(8, "little")
+        params[at : at + v.size] = value[: v.size].ljust(v.size, b"\0")
+    whole = np.frombuffer(bytes(params) or b"\0", np.uint8)
+    name = "parameters of the kernel"
+    symbols[name] = GLOBAL + put(name, whole, INIT | CONSTANT).start
+    return places, symbols, bytes(params)
+
+
+def _memory(
+    space: Space,
+    kernel: Kernel,
+    shape: Shape,
+    first: int,
+    count: int,
+    dynamic: int,
+    before: Memory | None,
+) -> Memory:
+    """Return the memory of a batch of blocks, whose global part is that of all."""
+    n = count * shape.padded
+    shared = Space("shared", kernel.shared_end + dynamic + 256, 1, count, kernel.cell)
+    for a in kernel.shared:
+        shared.allow(a)
+    if dynamic:
+        shared.allow(Allocation("dynamic shared memory", kernel.shared_end, dynamic))
+    local = Space("local", max(16, kernel.local_end), 2, n if kernel.local_end else 1, 0)
+    for a in kernel.local:
+        local.allow(a)
+    block = (np.arange(n) // shape.padded).astype(np.int32)
+    memory = Memory((space, shared, local), block, first * shape.padded)
+    if before is not None:
+        memory.follow(before)
+    return memory

@@ -1,0 +1,271 @@
+"""Address spaces with shadow state, whose accesses ``shadow.c`` checks, remembers and does.
+
+Every byte has flags; every cell of global and shared memory remembers who wrote and read it, and
+when.  Time is one counter for the whole launch: an access races with one that its lane does not
+know of, whatever the order in which the two ran.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didyma.codegen.runtime.native import Native
+from didyma.codegen.runtime.tinycc import TinyCC
+from didyma.refimpl.ir.types import Array
+
+GLOBAL, SHARED, LOCAL = 0x7000_0000_0000, 0x0100_0000_0000, 0x0200_0000_0000
+GUARD = 4096  # bytes between allocations that belong to none
+VALID, INIT, CONSTANT = 1, 2, 4
+READ, WRITE, UPDATE, ISSUE, LAND = range(5)
+ANYWHERE = 3  # the space is that in whose window the address lies
+VOLATILE = 3  # strength: as a read, or after a fence, strong; else plain
+_POISON = 0xFF
+_NODE, _CELL = 20, 32  # bytes
+_KINDS = (
+    "out-of-bounds", "misaligned", "uninitialised", "race", "same-value", "constant", "unwaited",
+)  # fmt: skip
+SPACES = {"global": 0, "const": 0, "shared": 1, "local": 2}
+
+
+class Allocation(NamedTuple):
+    """Named bytes of a space; every copy of the space has them."""
+
+    name: str
+    start: int
+    size: int
+
+
+class _Space(ctypes.Structure):
+    _fields_ = [
+        *((n, ctypes.c_void_p) for n in ("data", "flags", "cells")),
+        *((n, ctypes.c_int64) for n in ("base", "size", "copies", "shift")),
+    ]
+
+
+class _Found(ctypes.Structure):
+    _fields_ = [
+        (n, ctypes.c_int64) for n in ("count", "lane", "other", "pc", "verb", "address", "space")
+    ]
+
+
+class _State(ctypes.Structure):
+    _fields_ = [
+        ("space", _Space * 3),
+        *(
+            (n, ctypes.c_int64)
+            for n in ("now", "pc", "first", "lanes", "nodes", "spare", "changed")
+        ),
+        *(
+            (n, ctypes.c_void_p)
+            for n in ("block", "bar", "warp", "mates", "fenced", "rows", "pool")
+        ),
+        ("found", _Found * len(_KINDS)),
+    ]
+
+
+class Space:
+    """Bytes in one copy, in one for each block (``copies`` 1) or one for each lane (2).
+
+    ``cell``: bytes of a cell, 0 where races are not looked for.
+    """
+
+    def __init__(self, kind: str, size: int, copies: int, number: int, cell: int) -> None:
+        self.kind, self.size, self.copies, self.cell = kind, -(-size // 256) * 256, copies, cell
+        n = self.size * number
+        self.data: Array = np.full(n, _POISON, np.uint8)
+        self.flags: Array = np.zeros(n, np.uint8)
+        self.cells: Array = np.zeros(n // cell * _CELL if cell else 0, np.uint8)
+        self.allocations: list[Allocation] = []
+
+    def allow(self, a: Allocation, flags: int = 0) -> None:
+        """Make the bytes of an allocation valid in every copy."""
+        self.allocations.append(a)
+        self.flags.reshape(-1, self.size)[:, a.start : a.start + a.size] = VALID | flags
+
+    def describe(self, at: int) -> str:
+        """Name the allocation that an offset lies in, or else the nearest."""
+
+        def far(a: Allocation) -> int:
+            return max(a.start - at, at - a.start - a.size + 1, 0)
+
+        best = min(self.allocations, default=None, key=far)
+        if best is None or far(best) >= 2 * GUARD:
+            return f"no {self.kind} memory, at address {at:#x}"
+        return f"{best.name} at byte {at - best.start} of {best.size}"
+
+
+class Found(NamedTuple):
+    """What an access found: a lane (of the batch), and another (of the grid) that it races with.
+
+    ``size`` is the bytes of the access, or the other instruction of a race.
+    """
+
+    kind: str
+    times: int
+    lane: int
+    other: int
+    size: int
+    verb: int
+    address: int
+    space: int
+
+
+@cache
+def _native() -> tuple[Native, Callable[..., None], Callable[..., None]]:
+    source = (files("didyma.codegen.runtime.ptx") / "shadow.c").read_text(encoding="utf-8")
+    native = TinyCC().compile(source, "the checks of engine ptx", ("access_", "atomic_"))
+    p, i = ctypes.c_void_p, ctypes.c_int64
+    access = ctypes.CFUNCTYPE(None, p, i, p, p, i, i, i, i, p, p)(native.addresses["access_"])
+    atomic = ctypes.CFUNCTYPE(None, p, i, p, p, i, i, i, i, i, p, p, p, p)(
+        native.addresses["atomic_"]
+    )
+    return native, access, atomic
+
+
+@dataclass(slots=True)
+class Memory:
+    """The spaces of a batch of blocks, and what its lanes know of each other's accesses.
+
+    ``bar``: until when a block knows all of itself; ``warp``: until when a lane knows all of its
+    warp; ``mates``: until when it knows each lane of its warp; ``fenced``: the scope of its last
+    fence.  ``rows`` have until when a lane knows every lane of the batch; a row never changes.
+    """
+
+    spaces: tuple[Space, Space, Space]
+    block: Array
+    first: int
+    now: int = 0
+    bar: Array = field(init=False)
+    warp: Array = field(init=False)
+    mates: Array | None = None
+    fenced: Array = field(init=False)
+    rows: dict[int, Array] = field(default_factory=dict[int, Array])
+    _rows: Array = field(init=False)
+    _pool: Array = field(init=False)
+    _state: Any = field(init=False)
+    _calls: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        n = self.block.size
+        self.bar = np.zeros(int(self.block[-1]) + 1, np.int32)
+        self.warp, self.fenced = np.zeros(n, np.int32), np.zeros(n, np.int32)
+        self._rows = np.zeros(n, np.int64)
+        self._pool = np.zeros(1 << 12, f"V{_NODE}")
+        self._calls = _native()
+        st = self._state = _State()
+        for to, s in zip(st.space, self.spaces, strict=True):
+            to.data, to.flags = _at(s.data), _at(s.flags)
+            to.cells = _at(s.cells) if s.cell else None
+            to.size, to.copies = s.size, s.copies
+            to.shift = max(s.cell.bit_length() - 1, 0)
+        for k, base in enumerate((GLOBAL, SHARED, LOCAL)):
+            st.space[k].base = base
+        st.first, st.lanes, st.nodes = self.first, n, 1
+        st.block, st.bar, st.warp = _at(self.block), _at(self.bar), _at(self.warp)
+        st.fenced, st.rows, st.pool = _at(self.fenced), _at(self._rows), _at(self._pool)
+
+    def follow(self, before: Memory) -> None:
+        """Go on with the time and the records of the batch before."""
+        self.now, self._pool = before.now, before._pool
+        st, last = self._state, before._state
+        st.nodes, st.spare, st.pool = last.nodes, last.spare, _at(self._pool)
+
+    @property
+    def changed(self) -> bool:
+        """Whether a store or an atomic changed a byte since ``unchanged``."""
+        return bool(self._state.changed)
+
+    def unchanged(self) -> None:
+        """Forget that bytes have changed."""
+        self._state.changed = 0
+
+    def learn(self, lane: int, row: Array) -> None:
+        """Let a lane know what a row says, and nothing else."""
+        self.rows[lane] = row
+        self._rows[lane] = row.ctypes.data
+
+    def with_mates(self) -> Array:
+        """Return the times until which lanes know each lane of their warps; fresh ones are 0."""
+        if self.mates is None:
+            self.mates = np.zeros((self.block.size, 32), np.int32)
+            self._state.mates = _at(self.mates)
+        return self.mates
+
+    def access(
+        self,
+        lanes: Array,
+        addresses: Array,
+        nbytes: int,
+        where: int,
+        how: int,
+        strength: int,
+        values: Array | None,
+        pc: int,
+        places: Array | None = None,
+    ) -> Iterator[Found]:
+        """Load into ``values`` or store them, a row for each lane; yield what the checks found."""
+        st = self._begin(lanes.size * max(1, nbytes), pc)
+        self._calls[1](
+            ctypes.addressof(st), lanes.size, _at(lanes), _at(addresses), nbytes, where, how,
+            strength, None if values is None else _at(values),
+            None if places is None else _at(places),
+        )  # fmt: skip
+        return self._found()
+
+    def atomic(
+        self,
+        lanes: Array,
+        addresses: Array,
+        nbytes: int,
+        where: int,
+        strength: int,
+        op: tuple[int, int],
+        a: Array,
+        b: Array | None,
+        out: Array,
+        places: Array,
+        pc: int,
+    ) -> Iterator[Found]:
+        """Update memory lane by lane; ``out`` gets what was there.
+
+        ``places`` get 4 times the offset, and the space.
+        """
+        st = self._begin(lanes.size * nbytes, pc)
+        self._calls[2](
+            ctypes.addressof(st), lanes.size, _at(lanes), _at(addresses), nbytes, where, strength,
+            *op, _at(a), None if b is None else _at(b), _at(out), _at(places),
+        )  # fmt: skip
+        return self._found()
+
+    def _begin(self, most: int, pc: int) -> Any:
+        """Count time on; make room for as many nodes as an access of that many cells can need."""
+        st = self._state
+        self.now += 1
+        st.now, st.pc = self.now, pc
+        if st.nodes + most >= self._pool.size:
+            more = np.zeros(2 * self._pool.size + most, self._pool.dtype)
+            more[: st.nodes] = self._pool[: st.nodes]
+            self._pool = more
+            st.pool = _at(more)
+        return st
+
+    def _found(self) -> Iterator[Found]:
+        found = self._state.found
+        return (self._take(k) for k in range(len(_KINDS)) if found[k].count)
+
+    def _take(self, k: int) -> Found:
+        f = self._state.found[k]
+        out = Found(_KINDS[k], f.count, f.lane, f.other, f.pc, f.verb, f.address, f.space)
+        f.count = 0
+        return out
+
+
+def _at(a: Array) -> int:
+    return int(a.ctypes.data)

@@ -1,0 +1,247 @@
+"""A kernel's launch judged for faults of memory and synchronisation, in several orders of warps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from didyma.codegen.runtime.nvrtc import NvrtcCompiler
+from didyma.codegen.runtime.ptx.code import Loc, Module
+from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, launch
+from didyma.codegen.runtime.ptx.machine import Report, Shape
+from didyma.codegen.runtime.ptx.text import parse
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.target import PORTABLE
+from didyma.refimpl.ir.types import Array
+
+ARCHITECTURE = "compute_90a"
+NOTES = frozenset(("same-value",))  # kinds that are worth a note, and no fault
+_SHARED = 227 << 10  # bytes of shared memory that a block may have
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument: an array, or a scalar of no axes.  An ``output`` counts as unwritten."""
+
+    name: str
+    value: Array
+    output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fault, or a note, where it is in the source.
+
+    ``line`` is 0 where no line is known.  ``inlined`` are the lines into which its function was
+    inlined, ``other`` the line of the access that it races with.  ``schedule`` is the order of
+    warps in which it was seen first.
+    """
+
+    kind: str
+    detail: str
+    file: str
+    line: int
+    source: str
+    inlined: tuple[str, ...]
+    other: str
+    threads: int
+    schedule: int
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is no fault."""
+        return self.kind in NOTES
+
+
+@dataclass(frozen=True, slots=True)
+class Sanitized:
+    """What the launches of a kernel found; ``outputs`` are the arguments after the last one."""
+
+    findings: tuple[Finding, ...]
+    schedules: int
+    instructions: int
+    outputs: tuple[Array, ...]
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """The findings that are no notes."""
+        return tuple(f for f in self.findings if not f.is_note)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text of CUDA C++ or of PTX, and the name of its file."""
+
+    text: str
+    file: str
+
+    @classmethod
+    def read(cls, path: Path) -> Source:
+        """Read a file; DidymaError ``unreadable-file``."""
+        try:
+            return cls(path.read_text(encoding="utf-8", errors="replace"), path.name)
+        except OSError as e:
+            raise DidymaError(
+                "unreadable-file", str(path), got=e.strerror or str(e), want="a .cu or .ptx file"
+            ) from e
+
+    def line(self, file: str, line: int) -> str:
+        """Return the text of a line of this file; empty for another file."""
+        lines = self.text.splitlines()
+        return lines[line - 1].strip() if file == self.file and 0 < line <= len(lines) else ""
+
+
+def compiled(source: Source, kernel: str, flags: Sequence[str] = ()) -> Kernel:
+    """Compile a kernel of a source.
+
+    ``kernel`` may be the name in C++ of a function that is no template, or an instance of one.
+    Empty, it is the only kernel.  EngineMissing without NVRTC; DidymaError ``kernel-text``,
+    ``bad-ptx``, ``unknown-instruction``, ``unknown-kernel``.
+    """
+    if source.file.endswith(".ptx"):
+        return _chosen(parse(source.text), kernel)
+    ptx, name = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel)
+    return _chosen(parse(ptx), name)
+
+
+def _chosen(module: Module, kernel: str) -> Kernel:
+    names = module.kernels
+    if kernel not in names:
+        mangled = f"_Z{len(kernel)}{kernel}"
+        near = [n for n in names if (n.startswith(mangled) if kernel else True)]
+        if len(near) == 1:
+            return Kernel(module, near[0])
+    if not names and kernel:
+        raise DidymaError(
+            "unknown-kernel", kernel, got="a text without kernels", want="a kernel",
+            help="of a template, name an instance: --kernel 'f<float, 128>'",
+        )  # fmt: skip
+    return Kernel(module, kernel)
+
+
+def sanitize(
+    source: Source,
+    kernel: Kernel,
+    shape: Shape,
+    args: Sequence[Argument],
+    shared: int = 0,
+    schedules: int = 3,
+    seconds: float = 60.0,
+) -> Sanitized:
+    """Run a launch in several orders of warps; return what the checks found.
+
+    Errors: ``launch-failed`` for a launch that no device runs, ``input-count``, ``bad-option`` for
+    an argument that does not fit the parameter.
+    """
+    _demand_room(kernel, shape, shared)
+    _demand_fit(kernel, args)
+    found: dict[tuple[str, str, int, str], Finding] = {}
+    steps, after = 0, list[Array]()
+    for schedule in range(schedules):
+        regions = [
+            Region(f"argument {a.name}", _bytes(a.value), np.full(a.value.nbytes, not a.output))
+            for a in args
+            if a.value.ndim
+        ]
+        numbers = iter(range(len(regions)))
+        given = [Pointer(next(numbers)) if a.value.ndim else a.value.tobytes() for a in args]
+        done = launch(kernel, shape, regions, given, shared, schedule, seconds)
+        steps += done.lane_steps
+        for f in (
+            *_findings(source, done, schedule),
+            *_unwritten(source, done, args, regions, schedule),
+        ):
+            found.setdefault((f.kind, f.file, f.line, f.detail if f.kind == "unwritten" else ""), f)
+        arrays = [a.value for a in args if a.value.ndim]
+        after = [
+            r.data.view(a.dtype).reshape(a.shape) for r, a in zip(regions, arrays, strict=True)
+        ]
+    ordered = sorted(found.values(), key=lambda f: (f.is_note, f.schedule))
+    return Sanitized(tuple(ordered), schedules, steps, tuple(after))
+
+
+def _bytes(a: Array) -> Array:
+    return np.frombuffer(np.ascontiguousarray(a).tobytes(), np.uint8).copy()
+
+
+def _demand_room(kernel: Kernel, shape: Shape, shared: int) -> None:
+    total = kernel.shared_bytes + shared
+    fits = all(n <= most for n, most in zip(shape.grid, PORTABLE.grid, strict=True))
+    if fits and PORTABLE.has_room(shape.block) and total <= _SHARED:
+        return
+    raise DidymaError(
+        "launch-failed", f"kernel {kernel.name}",
+        got=f"{' x '.join(map(str, shape.grid))} blocks of {' x '.join(map(str, shape.block))} "
+        f"threads with {total} bytes of shared memory",
+        want=f"at most {PORTABLE.threads} threads and {_SHARED} bytes in a block, and "
+        f"{' x '.join(map(str, PORTABLE.grid))} blocks",
+    )  # fmt: skip
+
+
+def _demand_fit(kernel: Kernel, args: Sequence[Argument]) -> None:
+    params = kernel.program.kernel.params
+    if len(params) != len(args):
+        raise DidymaError(
+            "input-count", f"kernel {kernel.name}", got=f"{len(args)} arguments",
+            want=f"{len(params)}, of {', '.join(str(p.size) for p in params)} bytes",
+        )  # fmt: skip
+    for k, (p, a) in enumerate(zip(params, args, strict=True)):
+        size = a.value.nbytes if a.value.ndim == 0 else 8
+        if size != p.size:
+            what = f"a scalar of {size} bytes" if a.value.ndim == 0 else "an array"
+            raise DidymaError(
+                "bad-option", f"argument {a.name}", got=what,
+                want=f"what fits parameter {k} of {kernel.name}, which has {p.size} bytes",
+            )  # fmt: skip
+
+
+def _findings(source: Source, done: Launch, schedule: int) -> Iterator[Finding]:
+    for r in done.reports.values():
+        yield _finding(source, done.kernel, r, schedule)
+
+
+def _finding(source: Source, kernel: Kernel, r: Report, schedule: int) -> Finding:
+    ins = kernel.program.instrs[r.pc]
+    loc, file, line = ins.loc, "", 0
+    if loc:
+        file, line = loc.file, loc.line
+    elif source.file.endswith(".ptx"):
+        file, line = source.file, ins.at
+    outer = tuple(f"{o.file}:{o.line}" for o in _outer(loc))
+    other = kernel.line(r.other) if r.other >= 0 else ""
+    text = source.line(file, line)
+    return Finding(r.kind, r.detail, file, line, text, outer, other, r.lanes, schedule)
+
+
+def _outer(loc: Loc | None) -> Iterator[Loc]:
+    while loc and (loc := loc.outer):
+        yield loc
+
+
+def _unwritten(
+    source: Source,
+    done: Launch,
+    args: Sequence[Argument],
+    regions: Sequence[Region],
+    schedule: int,
+) -> Iterator[Finding]:
+    """Yield a finding for each output with elements that nothing has written."""
+    if not done.ended:
+        return
+    arrays = [a for a in args if a.value.ndim]
+    for a, r in zip(arrays, regions, strict=True):
+        lost = np.flatnonzero(~r.written.reshape(-1, a.value.itemsize).all(1))
+        if a.output and lost.size:
+            place: list[int] = [int(i) for i in np.unravel_index(int(lost[0]), a.value.shape)]
+            at = ", ".join(map(str, place))
+            detail = f"argument {a.name}[{at}] is never written; {lost.size} elements are not"
+            ins = done.kernel.program.instrs[0]
+            file, line = (ins.loc.file, ins.loc.line) if ins.loc else (source.file, ins.at)
+            yield Finding(
+                "unwritten", detail, file, line, source.line(file, line), (), "",
+                int(lost.size), schedule,
+            )  # fmt: skip

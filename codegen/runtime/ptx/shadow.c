@@ -1,0 +1,293 @@
+/* Accesses of lanes to memory: each is checked, remembered and done, lane by lane.
+
+   A byte has flags.  A cell of a few bytes has its last plain write, and a list of the reads and of
+   the strong writes since: one node for each warp and kind.  An access races with another one that
+   its lane does not know of, unless both are strong and their scopes include each other. */
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+enum { VALID = 1, INIT = 2, CONSTANT = 4, FLIGHT = 8 };
+enum { READ, WRITE, UPDATE, ISSUE, LAND };
+enum { STRENGTH = 3, WRITES = 4, MANY = 8, EVERYONE = 16, STRONG = 32 };
+enum { BOUNDS, SKEWED, FRESH, RACE, SAME, CONST, UNWAITED, KINDS };
+enum { FEW = 64, LOTS = 2048 };
+
+typedef struct { int lane, time, pc, what, next; } Node;
+typedef struct { int lane, time, pc; Node first; } Cell;
+typedef struct { u8 *data, *flags; Cell *cells; i64 base, size, copies, shift; } Space;
+typedef struct { i64 count, lane, other, pc, verb, address, space; } Found;
+typedef struct {
+  Space space[3]; /* global, shared, local */
+  i64 now, pc, first, lanes, nodes, spare, changed;
+  int *block, *bar, *warp, *mates, *fenced;
+  int **rows;
+  Node *pool;
+  Found found[KINDS];
+} State;
+
+static void tell(State *s, int kind, int lane, i64 at, int space, int other, int pc, int verb) {
+  Found *f = &s->found[kind];
+  if (f->count++) return;
+  f->lane = lane; f->other = other; f->pc = pc; f->verb = verb; f->address = at; f->space = space;
+}
+
+/* Whether a lane knows of an access by `who`, or by its warp, or by every lane. */
+static int knows(State *s, int me, int who, int time, int what) {
+  int w = who - (int)s->first, k, *row = s->rows[me];
+  if (w == me && !(what & (MANY | EVERYONE))) return 1;
+  if (w < 0 || w >= s->lanes) return 0;
+  if (what & EVERYONE) {
+    for (k = 0; k < s->lanes; ++k)
+      if (s->block[k] != s->block[me] || time > s->bar[s->block[me]])
+        if (!row || row[k] < time) return 0;
+    return 1;
+  }
+  if (s->block[w] == s->block[me] && time <= s->bar[s->block[me]]) return 1;
+  if (w >> 5 == me >> 5) {
+    if (time <= s->warp[me]) return 1;
+    if (s->mates) {
+      int *m = s->mates + me * 32;
+      if (!(what & MANY)) { if (time <= m[w & 31]) return 1; }
+      else {
+        for (k = 0; k < 32 && time <= m[k]; ++k) ;
+        if (k == 32) return 1;
+      }
+    }
+  }
+  if (!row) return 0;
+  if (!(what & MANY)) return row[w] >= time;
+  for (k = w & ~31; k <= (w | 31); ++k)
+    if (row[k] < time) return 0;
+  return 1;
+}
+
+static int fresh_node(State *s) {
+  int at = (int)s->spare;
+  if (at) s->spare = s->pool[at].next;
+  else at = (int)s->nodes++;
+  return at;
+}
+
+static void drop(State *s, int at) { s->pool[at].next = (int)s->spare; s->spare = at; }
+
+static void forget(State *s, Cell *c) {
+  int at = c->first.next, next;
+  for (; at; at = next) { next = s->pool[at].next; drop(s, at); }
+  c->first.time = c->first.next = 0;
+}
+
+/* Whether the access `what` of a lane meets a node; the node goes where the access replaces it. */
+static int meets(State *s, Node *n, int me, int what, int same, int *gone, i64 at, int space) {
+  int w = n->lane - (int)s->first;
+  int both = (what & STRENGTH) && (n->what & STRENGTH);
+  int near = w >= 0 && w < s->lanes && s->block[w] == s->block[me] && !(n->what & EVERYONE);
+  int wide = (what & STRENGTH) == 2 && (n->what & STRENGTH) == 2;
+  int conflict = ((what | n->what) & WRITES) && !(both && (near || wide));
+  int known = (conflict || !(n->what & EVERYONE)) && knows(s, me, n->lane, n->time, n->what);
+  if (conflict && !known)
+    tell(s, same && n->what & WRITES ? SAME : RACE, me, at, space, n->lane, n->pc,
+         (what & WRITES ? 1 : 0) | (n->what & WRITES ? 2 : 0));
+  *gone = known && (!(n->what & WRITES) || (what & WRITES)) &&
+          (n->what & STRENGTH) >= (what & STRENGTH);
+  return n->lane >> 5 == (me + (int)s->first) >> 5 && !((n->what ^ what) & (STRENGTH | WRITES)) &&
+         !(n->what & EVERYONE);
+}
+
+static void note(State *s, Cell *c, int me, int what, int same, i64 at, int space) {
+  Node mine, *n;
+  int gone, many = 0, kept = 0, reads = 0, strong = (what & STRENGTH) == 2, to = 0, next, mate;
+  if (c->time && !knows(s, me, c->lane, c->time, 0))
+    tell(s, same ? SAME : RACE, me, at, space, c->lane, c->pc, (what & WRITES ? 1 : 0) | 2);
+  n = &c->first;
+  if (n->time == s->now && n->lane >> 5 == (me + (int)s->first) >> 5 &&
+      (n->what == (what | MANY) && !(what & WRITES) || n->what == (what | MANY | STRONG)))
+    return; /* its warp is there; what conflicts with it was found, or cannot be in the list */
+  if ((n->what & ~STRONG) == (what | EVERYONE) && !n->next && (what == 0 || what == (WRITES | 2))) {
+    n->time = (int)s->now; n->lane = me + (int)s->first; n->pc = (int)s->pc;
+    return;
+  }
+  mine.lane = me + (int)s->first; mine.time = (int)s->now; mine.pc = (int)s->pc;
+  mine.what = what; mine.next = 0;
+  if (n->time) {
+    /* The list is walked once; what stays is linked again behind the new node. */
+    Node head = *n;
+    int at_ = head.next, last = 0;
+    mate = meets(s, &head, me, what, same, &gone, at, space);
+    if (mate && !gone) { many |= head.lane != mine.lane || (head.what & MANY); }
+    else if (!gone) {
+      to = fresh_node(s); s->pool[to] = head; s->pool[to].next = 0;
+      last = to; ++kept; reads += !(head.what & WRITES); strong &= (head.what & STRENGTH) == 2;
+    }
+    for (; at_; at_ = next) {
+      n = &s->pool[at_];
+      next = n->next;
+      mate = meets(s, n, me, what, same, &gone, at, space);
+      if (mate && !gone) many |= n->lane != mine.lane || (n->what & MANY);
+      if (mate || gone) { drop(s, at_); continue; }
+      ++kept; reads += !(n->what & WRITES); strong &= (n->what & STRENGTH) == 2;
+      n->next = 0;
+      if (last) s->pool[last].next = at_; else to = at_;
+      last = at_;
+    }
+    mine.next = to;
+  }
+  if (many) mine.what |= MANY;
+  if (strong) mine.what |= STRONG; /* and so is all that is behind it */
+  if (what == WRITES) { /* a plain write replaces all */
+    c->first = mine;
+    forget(s, c);
+    c->lane = mine.lane; c->time = mine.time; c->pc = mine.pc;
+    return;
+  }
+  c->first = mine;
+  if (reads > FEW || kept > LOTS) {
+    int least = what & STRENGTH, writes = what & WRITES;
+    for (next = mine.next; next; next = s->pool[next].next) {
+      int t = s->pool[next].what;
+      if ((t & STRENGTH) < least) least = t & STRENGTH;
+      writes |= t & WRITES;
+    }
+    forget(s, c);
+    mine.next = 0; mine.what = least | writes | EVERYONE;
+    c->first = mine;
+  }
+}
+
+/* Find the bytes of an access and check them; -1 where there are none. */
+static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where, i64 *offset) {
+  int i = *where, k;
+  Space *m;
+  i64 at;
+  u8 *f, all = 0xFF;
+  if (i == 3) i = address >= s->space[1].base && address < s->space[1].base + (1ll << 32) ? 1
+                : address >= s->space[2].base && address < s->space[2].base + (1ll << 32) ? 2 : 0;
+  *where = i;
+  m = &s->space[i];
+  at = address >= m->base || !i ? address - m->base : address;
+  *offset = at;
+  if (at < 0 || at + nbytes > m->size) { tell(s, BOUNDS, me, at, i, 0, nbytes, how); return -1; }
+  if (at & (nbytes - 1)) { tell(s, SKEWED, me, at, i, 0, nbytes, how); return -1; }
+  if (m->copies) at += m->size * (m->copies == 1 ? s->block[me] : me);
+  f = m->flags + at;
+  for (k = 0; k < nbytes; ++k) all &= f[k];
+  if (!(all & VALID)) { tell(s, BOUNDS, me, *offset, i, 0, nbytes, how); return -1; }
+  if (!(all & INIT) && (how == READ || how == UPDATE)) {
+    for (k = 0; k < nbytes && f[k] & (INIT | FLIGHT); ++k) ;
+    if (k < nbytes) tell(s, FRESH, me, *offset, i, 0, nbytes, how);
+  }
+  if (how != READ) {
+    if (f[0] & CONSTANT) { tell(s, CONST, me, *offset, i, 0, nbytes, how); return -1; }
+    for (k = 0; k < nbytes; ++k) f[k] |= INIT;
+  }
+  if (how == LAND) { for (k = 0; k < nbytes; ++k) f[k] &= ~FLIGHT; }
+  else if (i == 1)
+    for (k = 0; k < nbytes; ++k)
+      if (f[k] & FLIGHT) { tell(s, UNWAITED, me, *offset, i, 0, nbytes, how); break; }
+  if (how == ISSUE) for (k = 0; k < nbytes; ++k) f[k] |= FLIGHT;
+  return at;
+}
+
+static void move(u8 *to, u8 *from, int nbytes) {
+  switch (nbytes) {
+    case 4: *(u32 *)to = *(u32 *)from; return;
+    case 8: *(u64 *)to = *(u64 *)from; return;
+    case 2: *(u16 *)to = *(u16 *)from; return;
+    case 1: *to = *from; return;
+    default: for (; nbytes > 0; nbytes -= 8, to += 8, from += 8) *(u64 *)to = *(u64 *)from;
+  }
+}
+
+static int equal(u8 *a, u8 *b, int n) { while (n && *a == *b) { ++a; ++b; --n; } return !n; }
+
+static void race(State *s, Space *m, i64 at, int nbytes, int me, int what, u8 *value, i64 offset,
+                 int where) {
+  int wide = 1 << m->shift, k;
+  for (k = 0; k < nbytes; k += wide) {
+    int same = value && (what & WRITES) && equal(m->data + at + k, value + k, wide < nbytes ? wide : nbytes);
+    note(s, &m->cells[(at + k) >> m->shift], me, what, same, offset + k, where);
+  }
+}
+
+/* Load, store, or mark what asynchronous copies do, for each of `n` lanes. */
+void access_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where, i64 how,
+             i64 strength, u8 *values, i64 *places) {
+  i64 i, offset;
+  for (i = 0; i < n; ++i) {
+    int me = lanes[i], w = (int)where, what = (int)strength;
+    i64 at = reach(s, me, addresses[i], (int)nbytes, (int)how, &w, &offset);
+    u8 *v = values + i * nbytes;
+    Space *m = &s->space[w];
+    if (places) places[i] = at;
+    if (at < 0) {
+      if (how == READ && values) { int k; for (k = 0; k < nbytes; ++k) v[k] = 0; }
+      continue;
+    }
+    if (what == 3) what = how == READ ? 2 : s->fenced[me]; /* volatile */
+    if (how == LAND) {
+      if (m->cells) {
+        int k, wide = 1 << m->shift;
+        for (k = 0; k < nbytes; k += wide) {
+          Cell *c = &m->cells[(at + k) >> m->shift];
+          c->lane = me + (int)s->first; c->time = (int)s->now; c->pc = (int)s->pc;
+        }
+      }
+    } else if (m->cells)
+      race(s, m, at, (int)nbytes, me, what | (how == READ ? 0 : WRITES),
+           how == WRITE ? v : 0, offset, w);
+    if (!values || how == ISSUE) continue;
+    if (how == READ) move(v, m->data + at, (int)nbytes);
+    else if (how != UPDATE) {
+      if (!s->changed && !equal(m->data + at, v, (int)nbytes)) s->changed = 1;
+      move(m->data + at, v, (int)nbytes);
+    }
+  }
+}
+
+enum { ADD, MIN, MAX, AND, OR, XOR, EXCH, CAS, INC, DEC };
+
+#define INTEGER(T) { T o = *(T *)p, x = *(T *)a, y = b ? *(T *)b : 0, r = o; \
+  switch (op) { \
+    case ADD: r = o + x; break; case MIN: r = x < o ? x : o; break; \
+    case MAX: r = x > o ? x : o; break; case AND: r = o & x; break; \
+    case OR: r = o | x; break; case XOR: r = o ^ x; break; case EXCH: r = x; break; \
+    case CAS: r = o == x ? y : o; break; case INC: r = o >= x ? 0 : o + 1; break; \
+    case DEC: r = o == 0 || o > x ? x : o - 1; break; } \
+  *(T *)out = o; *(T *)p = r; return o != r; }
+#define FLOATING(T) { T o = *(T *)p, x = *(T *)a, r = o; \
+  switch (op) { case ADD: r = o + x; break; case MIN: r = x < o || o != o ? x : o; break; \
+    case MAX: r = x > o || o != o ? x : o; break; case EXCH: r = x; break; } \
+  *(T *)out = o; *(T *)p = r; return !equal(p, out, sizeof(T)); }
+
+static int update(u8 *p, int op, int type, u8 *a, u8 *b, u8 *out) {
+  switch (type) {
+    case 0: INTEGER(u32)
+    case 1: INTEGER(int)
+    case 2: INTEGER(u64)
+    case 3: INTEGER(i64)
+    case 4: FLOATING(float)
+    case 5: FLOATING(double)
+    default: INTEGER(u16)
+  }
+}
+
+/* Atomic operations, one lane after the other; `places` gets where each was, or -1. */
+void atomic_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where, i64 strength,
+             i64 op, i64 type, u8 *a, u8 *b, u8 *out, i64 *places) {
+  i64 i, offset;
+  for (i = 0; i < n; ++i) {
+    int w = (int)where;
+    i64 at = reach(s, lanes[i], addresses[i], (int)nbytes, UPDATE, &w, &offset);
+    Space *m = &s->space[w];
+    places[i] = at;
+    if (at < 0) continue;
+    places[i] = at * 4 + w;
+    if (m->cells) race(s, m, at, (int)nbytes, lanes[i], (int)strength | WRITES, 0, offset, w);
+    if (op < 0) continue;
+    if (update(m->data + at, (int)op, (int)type, a + i * nbytes, b ? b + i * nbytes : 0, out + i * nbytes))
+      s->changed = 1;
+  }
+}

@@ -1,0 +1,168 @@
+"""``didyma sanitize``: a CUDA kernel's faults of memory and synchronisation, without a GPU."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx import sanitize as engine
+from didyma.codegen.runtime.ptx.machine import Shape
+from didyma.commands import common
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.types import Array, DType
+from didyma.show import sanitize as show
+
+_ARRAY = re.compile(r"(?:(out|zero):)?(\w+)\[([\d,\s]*)\](?::(-?\d+)\.\.(-?\d+))?$")
+_SCALAR = re.compile(r"(\w+):(-?[\w.+-]+)$")
+_FILE = re.compile(r"(?:(out):)?(.+\.npy)$")
+_WANT = "NAME=f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=i32:VALUE or NAME=FILE.npy"
+_POISON = 0xFF
+_MOST = 64  # drawn integers are below this, and below the size of every array
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for."""
+
+    file: Path
+    kernel: str
+    grid: str
+    block: str
+    args: tuple[str, ...]
+    shared: int
+    defines: tuple[str, ...]
+    includes: tuple[Path, ...]
+    schedules: int
+    seed: int
+    seconds: float
+
+
+def sanitize(asked: Request, json: bool) -> int:
+    """Run a kernel in several orders of warps and print what its checks found."""
+    shape = Shape(extents(asked.grid, "--grid"), extents(asked.block, "--block"))
+    args = arguments(asked.args, asked.seed)
+    source = engine.Source.read(asked.file)
+    flags = [f"-D{d}" for d in asked.defines]
+    flags += [f"-I{folder}" for folder in (asked.file.resolve().parent, *asked.includes)]
+    kernel = engine.compiled(source, asked.kernel, flags)
+    if not shape.blocks or not shape.threads or not asked.schedules:
+        done = engine.Sanitized((), 0, 0, ())
+    else:
+        done = engine.sanitize(
+            source, kernel, shape, args, asked.shared, asked.schedules, asked.seconds
+        )
+    record = show.record(done, str(asked.file), asked.kernel or kernel.name)
+    if json:
+        common.print_json(record)
+    else:
+        show.text(record)
+    if not done.schedules:
+        return common.NOTHING_RAN
+    return common.DISAGREE if done.faults else common.AGREE
+
+
+def extents(text: str, option: str) -> tuple[int, int, int]:
+    """Return one to three extents; DidymaError ``bad-option``.
+
+    >>> extents("4,2", "--grid")
+    (4, 2, 1)
+    """
+    parts = text.split(",")
+    if not 1 <= len(parts) <= 3 or not all(p.isascii() and p.isdecimal() for p in parts):
+        raise DidymaError("bad-option", f"{option} {text}", got=text, want="X[,Y[,Z]]")
+    x, y, z = (*map(int, parts), 1, 1)[:3]
+    return x, y, z
+
+
+def arguments(items: Sequence[str], seed: int) -> list[engine.Argument]:
+    """Return the arguments of a launch, in order; arrays without values are drawn.
+
+    Integers are drawn so that they are valid as indices of each array, unless the item has a range.
+    Errors: ``bad-option``, ``unknown-dtype``, ``unreadable-file``.
+
+    >>> [(a.name, a.value.shape, a.output) for a in arguments(["x=f32[2,3]", "n=i32:7"], 0)]
+    [('x', (2, 3), False), ('n', (), False)]
+    """
+    rng = np.random.default_rng(seed)
+    sizes = [math.prod(_shape(m[3])) for i in items if (m := _ARRAY.match(i.partition("=")[2]))]
+    most = max(1, min((_MOST, *(s for s in sizes if s))))
+    return [_argument(item, rng, most) for item in items]
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in text.replace(" ", "").split(",") if n)
+
+
+def _argument(item: str, rng: np.random.Generator, most: int) -> engine.Argument:
+    name, equals, spec = item.partition("=")
+    if equals and name:
+        if m := _ARRAY.match(spec):
+            dtype, shape = _dtype(m[2], item), _shape(m[3])
+            bounds = (int(m[4]), int(m[5]) + 1) if m[4] else (0, most)
+            return engine.Argument(
+                name, _drawn(m[1] or "", dtype, shape or (1,), rng, bounds), m[1] == "out"
+            )
+        if m := _FILE.match(spec):
+            return engine.Argument(name, _loaded(Path(m[2])), m[1] == "out")
+        if m := _SCALAR.match(spec):
+            return engine.Argument(name, _number(m[2], _dtype(m[1], item), item))
+    raise DidymaError("bad-option", f"--arg {item}", got=item, want=_WANT)
+
+
+def _dtype(name: str, item: str) -> DType:
+    try:
+        found = DType(name)
+    except ValueError:
+        found = None
+    if found is None or found.is_packed:
+        known = ", ".join(d.value for d in DType if not d.is_packed)
+        raise DidymaError("unknown-dtype", f"--arg {item}", got=name, want=f"one of {known}")
+    return found
+
+
+def _drawn(
+    how: str,
+    dtype: DType,
+    shape: tuple[int, ...],
+    rng: np.random.Generator,
+    bounds: tuple[int, int],
+) -> Array:
+    d = dtype.numpy
+    if how == "out":
+        return np.full(math.prod(shape) * d.itemsize, _POISON, np.uint8).view(d).reshape(shape)
+    if how == "zero":
+        return np.zeros(shape, d)
+    if dtype.is_float:
+        return rng.standard_normal(shape).astype(d)
+    if dtype is DType.BOOL:
+        return rng.integers(0, 2, shape).astype(d)
+    info = np.iinfo(d)
+    low, high = max(bounds[0], int(info.min)), min(bounds[1], int(info.max) + 1)
+    return rng.integers(low, max(high, low + 1), shape).astype(d)
+
+
+def _number(text: str, dtype: DType, item: str) -> Array:
+    try:
+        value: Any = float(text) if dtype.is_float else int(text, 0)
+        return np.array(value, dtype.numpy)
+    except (ValueError, OverflowError) as e:
+        want = f"a number that {dtype.value} has"
+        raise DidymaError("bad-option", f"--arg {item}", got=text, want=want) from e
+
+
+def _loaded(path: Path) -> Array:
+    try:
+        found: Array = np.load(path, allow_pickle=False)
+    except OSError as e:
+        raise DidymaError("unreadable-file", str(path), got=str(e), want="a .npy file") from e
+    except ValueError as e:
+        raise DidymaError(
+            "bad-option", str(path), got=str(e), want="an array in a .npy file"
+        ) from e
+    return found

@@ -1,0 +1,56 @@
+"""What ``didyma sanitize`` found: as a record of JSON types, and as lines made from that record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from didyma.codegen.runtime.ptx.sanitize import Sanitized
+from didyma.refimpl.errors import counted
+from didyma.show.console import console, line
+
+
+def record(done: Sanitized, file: str, kernel: str) -> dict[str, Any]:
+    """Return findings, and how much ran."""
+    rows = [(f.is_note, {**asdict(f), "inlined": list(f.inlined)}) for f in done.findings]
+    return {
+        "file": file,
+        "kernel": kernel,
+        "verdict": "faulty" if done.faults else "clean" if done.schedules else "nothing ran",
+        "schedules": done.schedules,
+        "instructions": done.instructions,
+        "findings": [row for note, row in rows if not note],
+        "notes": [row for note, row in rows if note],
+    }
+
+
+def text(found: Mapping[str, Any]) -> None:
+    """Print findings with their lines, then a summary."""
+    to = console()
+    for row in found["findings"]:
+        line(to, f"{_where(row)}: {row['kind']}: {_what(row)}")
+        _more(row)
+    for row in found["notes"]:
+        line(to, f"{_where(row)}: note: {row['kind']}: {_what(row)}")
+        _more(row)
+    count = len(found["findings"])
+    line(to, f"{found['kernel']}: {counted(count, 'finding')} in {found['schedules']} schedules, "
+             f"{found['instructions']} instructions of threads")  # fmt: skip
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    return f"{row['file']}:{row['line']}" if row["line"] else row["file"] or "no line"
+
+
+def _what(row: Mapping[str, Any]) -> str:
+    other = f" at {row['other']}" if row["other"] else ""
+    return f"{row['detail']}{other} ({counted(row['threads'], 'thread')})"
+
+
+def _more(row: Mapping[str, Any]) -> None:
+    to = console()
+    if row["source"]:
+        line(to, f"    {row['source']}")
+    if row["inlined"]:
+        line(to, f"    inlined at {', '.join(row['inlined'])}")

@@ -1,0 +1,277 @@
+"""Instructions by themselves, on corner values, against what the ISA's manual defines."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from didyma.codegen.runtime.ptx.code import SIZES
+from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.launch import Pointer, Region, launch
+from didyma.codegen.runtime.ptx.machine import Shape
+from didyma.codegen.runtime.ptx.text import parse
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.types import Array
+
+_NUMPY = {"u": "u", "s": "i", "f": "f", "b": "u"}
+
+
+def dtype(kind: str) -> Any:
+    return np.dtype(f"{_NUMPY[kind[0]]}{SIZES[kind]}")
+
+
+def run(op: str, kinds: str, *operands: Array, more: str = "") -> Array:
+    """Run an instruction in a lane for each row; ``kinds``: its result's type and its operands'."""
+    result, *given = kinds.split()
+    letters = {1: "b16", 2: "b16", 4: "b32", 8: "b64"}
+    size = operands[0].size
+    loads, names = "", ""
+    for k, kind in enumerate(given):
+        loads += (
+            f"ld.param.u64 %a, [p{k + 1}]; mad.lo.u64 %a, %i, {SIZES[kind]}, %a;"
+            f".reg .{letters[SIZES[kind]]} %v{k}; ld.global.{kind} %v{k}, [%a];\n"
+        )
+        names += f", %v{k}"
+    params = ", ".join(f".param .u64 p{k}" for k in range(len(given) + 1))
+    text = f"""
+.visible .entry k({params}) {{
+  .reg .b64 %a, %i; .reg .b32 %t; .reg .{letters[SIZES[result]]} %out;
+  mov.u32 %t, %tid.x; cvt.u64.u32 %i, %t;
+  {loads}
+  {op} %out{names}{more};
+  ld.param.u64 %a, [p0]; mad.lo.u64 %a, %i, {SIZES[result]}, %a; st.global.{result} [%a], %out;
+  ret;
+}}"""
+    arrays = [np.zeros(size, dtype(result)), *operands]
+    regions = [
+        Region(f"r{k}", np.frombuffer(a.tobytes(), np.uint8).copy(), np.full(a.nbytes, k > 0))
+        for k, a in enumerate(arrays)
+    ]
+    done = launch(
+        Kernel(parse(text), "k"), Shape((1, 1, 1), (size, 1, 1)), regions,
+        [Pointer(k) for k in range(len(regions))],
+    )  # fmt: skip
+    assert not done.reports
+    return np.asarray(regions[0].data.view(arrays[0].dtype))
+
+
+def pairs(kind: str) -> tuple[list[int], list[int]]:
+    """Return corner values of integers against each other."""
+    info = np.iinfo(dtype(kind))
+    corners = sorted({0, 1, 2, 3, 7, 31, 32, 33, int(info.max), int(info.max) - 1, int(info.min),
+                      int(info.min) + 1, *((-1, -2, -7) if info.min else ())})  # fmt: skip
+    return [a for a in corners for _ in corners], [b for _ in corners for b in corners]
+
+
+def wrapped(value: int, kind: str) -> int:
+    bits = 8 * SIZES[kind]
+    value %= 1 << bits
+    return value - (1 << bits) if kind[0] == "s" and value >> (bits - 1) else value
+
+
+def _truncated(a: int, b: int) -> int:
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+INTEGERS: dict[str, Callable[[int, int], int]] = {
+    "add.s32": lambda a, b: a + b,
+    "sub.u16": lambda a, b: a - b,
+    "mul.lo.s64": lambda a, b: a * b,
+    "mul.hi.s32": lambda a, b: (a * b) >> 32,
+    "mul.hi.u64": lambda a, b: (a * b) >> 64,
+    "mul.hi.s64": lambda a, b: (a * b) >> 64,
+    "div.s32": lambda a, b: _truncated(a, b) if b else -1,
+    "rem.s64": lambda a, b: a - b * _truncated(a, b) if b else a,
+    "div.u64": lambda a, b: a // b if b else -1,
+    "min.s16": min,
+    "max.u32": max,
+    "and.b32": lambda a, b: a & b,
+    "xor.b64": lambda a, b: a ^ b,
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_wrap_as_integers_do(name: str) -> None:
+    kind = name.rpartition(".")[2]
+    a, b = pairs(kind)
+    got = run(name, f"{kind} {kind} {kind}", np.array(a, dtype(kind)), np.array(b, dtype(kind)))
+    assert got.tolist() == [wrapped(INTEGERS[name](x, y), kind) for x, y in zip(a, b, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64"])
+def test_shifts_clamp_their_amount(kind: str) -> None:
+    a, n = pairs(kind)
+    amounts = [abs(k) % 70 for k in n]
+    given = np.array(a, dtype(kind)), np.array(amounts, np.uint32)
+    right = run(f"shr.{kind}", f"{kind} {kind} u32", *given)
+    assert right.tolist() == [x >> k for x, k in zip(a, amounts, strict=True)]
+    left = run(f"shl.b{8 * SIZES[kind]}", f"{kind} {kind} u32", *given)
+    assert left.tolist() == [wrapped(x << k, kind) for x, k in zip(a, amounts, strict=True)]
+
+
+def test_bits_are_counted_reversed_and_permuted() -> None:
+    x = np.array([0, 1, 2, 0x80000000, 0xFFFFFFFF, 0x12345678, 0x00F0], np.uint32)
+    text = [f"{v:032b}" for v in x.tolist()]
+    assert run("popc.b32", "u32 u32", x).tolist() == [t.count("1") for t in text]
+    assert run("clz.b32", "u32 u32", x).tolist() == [32 - len(t.lstrip("0")) for t in text]
+    assert run("brev.b32", "u32 u32", x).tolist() == [int(t[::-1], 2) for t in text]
+    highest = [len(t.lstrip("0")) - 1 for t in text]
+    assert run("bfind.u32", "s32 u32", x).tolist() == highest
+    assert run("bfe.u32", "u32 u32", x, more=", 4, 8").tolist() == [
+        v >> 4 & 255 for v in x.tolist()
+    ]
+    signed = run("bfe.s32", "s32 s32", x.view(np.int32), more=", 4, 4").tolist()
+    assert signed == [(v >> 4 & 15) - 16 * (v >> 7 & 1) for v in x.tolist()]
+    inserted = run("bfi.b32", "u32 u32 u32", x, ~x, more=", 8, 16").tolist()
+    assert inserted == [(~v & 0xFF0000FF) | (v & 0xFFFF) << 8 for v in x.tolist()]
+    permuted = run("prmt.b32", "u32 u32 u32", x, ~x, more=", 0x8C51").tolist()
+    for v, got in zip(x.tolist(), permuted, strict=True):
+        raw = struct.pack("<II", v, ~v & 0xFFFFFFFF)
+        sign = [255 if raw[k] & 128 else 0 for k in (4, 0)]
+        assert got == int.from_bytes(bytes([raw[1], raw[5], *sign]), "little")
+    funnel = run("shf.l.wrap.b32", "u32 u32 u32", x, ~x, more=", 12").tolist()
+    assert funnel == [(~v << 12 | v >> 20) & 0xFFFFFFFF for v in x.tolist()]
+    table = run("lop3.b32", "u32 u32 u32", x, ~x, more=", 0x0F0F0F0F, 0xE8").tolist()
+    want = [(v & ~v) | (v & 0x0F0F0F0F) | (~v & 0x0F0F0F0F) for v in x.tolist()]  # majority
+    assert table == want
+
+
+FLOATS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.5,
+    3.0,
+    1 + 2**-12,
+    1e-30,
+    -7e-46,
+    3.4e38,
+    math.inf,
+    math.nan,
+    0.1,
+    1e10,
+]
+
+
+def rounded(exact: Fraction, how: str) -> float:
+    """Round to f32 by comparing neighbours exactly."""
+    near = np.float32(float(exact))
+    if math.isinf(near):
+        near = np.copysign(np.finfo(np.float32).max, near)
+    around = [np.nextafter(near, np.float32(s * math.inf)) for s in (-1, 1)]
+    finite = [v for v in (around[0], near, around[1]) if not math.isinf(v)]
+    below = [v for v in finite if Fraction(float(v)) <= exact]
+    above = [v for v in finite if Fraction(float(v)) >= exact]
+    low = max(below) if below else -math.inf
+    high = min(above) if above else math.inf
+    match how:
+        case "rm":
+            return float(low)
+        case "rp":
+            return float(high)
+        case "rz":
+            return float(high if exact < 0 else low)
+        case _:
+            ends = [float(v) for v in (low, high)]
+            away = [abs(Fraction(v) - exact) for v in ends if not math.isinf(v)]
+            if len(away) < 2 or away[0] == away[1]:
+                even = [v for v in ends if not np.float32(v).view(np.uint32) & 1]
+                return ends[0] if ends[0] == ends[1] else even[0]
+            return ends[0] if away[0] < away[1] else ends[1]
+
+
+@pytest.mark.parametrize("how", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("op", ["add", "mul", "fma", "div"])
+def test_floats_are_rounded_once_and_as_told(op: str, how: str) -> None:
+    some = [v for v in FLOATS if math.isfinite(v) and abs(v) < 1e20]
+    rows = [(a, b, c) for a in some for b in some for c in some[2:5]]
+    a, b, c = (np.array(v, np.float32) for v in zip(*rows, strict=True))
+    got = run(f"{op}.{how}.f32", "f32 f32 f32 f32"[: 15 if op == "fma" else 11], a, b,
+              *([c] if op == "fma" else []))  # fmt: skip
+    for x, y, z, r in zip(a.tolist(), b.tolist(), c.tolist(), got.tolist(), strict=True):
+        if op == "div" and y == 0:
+            continue
+        fx, fy = Fraction(x), Fraction(y)
+        exact = {"add": fx + fy, "mul": fx * fy, "fma": fx * fy + Fraction(z)}.get(op)
+        exact = fx / fy if exact is None else exact
+        if abs(exact) < 3e38:
+            assert r == rounded(exact, how), (x, y, z)
+
+
+def test_min_and_max_drop_a_nan_unless_told() -> None:
+    x = np.array([1.0, math.nan, math.nan, -0.0], np.float32)
+    y = np.array([math.nan, 2.0, math.nan, 0.0], np.float32)
+    least, most = (run(f"{op}.f32", "f32 f32 f32", x, y) for op in ("min", "max"))
+    np.testing.assert_array_equal(least, np.array([1, 2, math.nan, 0], np.float32))
+    assert np.signbit(least).tolist()[3]
+    assert not np.signbit(most).tolist()[3]
+    assert np.isnan(run("max.NaN.f32", "f32 f32 f32", x, y)).tolist() == [True, True, True, False]
+
+
+def test_conversions_round_and_clamp() -> None:
+    x = np.array([0.5, 1.5, -2.5, 3e9, -3e9, math.nan, math.inf, 300.7], np.float32)
+    nearest = run("cvt.rni.s32.f32", "s32 f32", x).tolist()
+    assert nearest == [0, 2, -2, 2**31 - 1, -(2**31), 0, 2**31 - 1, 301]
+    assert run("cvt.rzi.u32.f32", "u32 f32", x).tolist()[2:5] == [0, 3_000_000_000, 0]
+    wide = x.astype(np.float64)
+    assert run("cvt.rzi.s64.f64", "s64 f64", wide).tolist()[5:7] == [-(2**63), 2**63 - 1]
+    ints = np.array([0, -1, 16777217, 2**31 - 1, -(2**31)], np.int32)
+    assert run("cvt.rz.f32.s32", "f32 s32", ints).tolist()[2:4] == [16777216.0, 2147483520.0]
+    assert run("cvt.sat.u8.s32", "u8 s32", ints).tolist() == [0, 0, 255, 255, 0]
+    assert run("cvt.s64.s32", "s64 s32", ints).tolist() == ints.tolist()
+    ties = np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 5 * 2**-9], np.float32)  # the last is none
+    assert run("cvt.rn.bf16.f32", "b16 f32", ties).tolist() == [0x3F80, 0x3F82, 0x3F81]
+
+
+@pytest.mark.parametrize(
+    ("op", "want"), [("eq", [1, 0, 0]), ("ne", [0, 0, 0]), ("neu", [0, 1, 1]), ("num", [1, 0, 0])]
+)
+def test_comparisons_with_nan(op: str, want: list[int]) -> None:
+    x = np.array([1.0, math.nan, 2.0], np.float32)
+    y = np.array([1.0, 1.0, math.nan], np.float32)
+    chosen = f".reg .pred %p; setp.{op}.f32 %p, %v0, %v1; .reg .b32 %s; selp.u32 %s, 1, 0, %p;"
+    assert run(f"{chosen} lop3.b32", "u32 f32 f32", x, y, more=", %s, 0xAA").tolist() == want
+
+
+def test_what_is_not_known_is_named_with_its_line() -> None:
+    text = ".visible .entry k() {\n  .reg .b32 %r<2>;\n\n  tcgen05.alloc.b32 %r1, %r0;\n ret;\n}"
+    with pytest.raises(DidymaError, match=r"line 4 of the PTX.*\n.*tcgen05.alloc") as e:
+        Kernel(parse(text), "k")
+    assert e.value.code == "unknown-instruction"
+    with pytest.raises(DidymaError, match="unknown-kernel"):
+        Kernel(parse(text), "other")
+    for broken, line in (
+        (".visible .entry k() {\n  mov.u32 %r1, 0;\n}", 2),
+        (".visible .entry k() {\n  ret;", 2),
+        ("\n.global .q17 x;", 2),
+    ):
+        with pytest.raises(DidymaError, match=f"line {line} of the PTX") as e:
+            parse(broken)
+        assert e.value.code == "bad-ptx"
+
+
+def test_lines_are_those_of_the_source_through_inlining() -> None:
+    text = """
+.visible .entry k() {
+  .reg .b32 %r<2>;
+  .loc 1 9 3
+  mov.u32 %r0, 1;
+  .loc 2 4 5, function_name $s, inlined_at 1 9 3
+  mov.u32 %r1, 2;
+  ret;
+}
+.file 1 "/src/k.cu"
+.file 2 "/src/helper.cuh"
+"""
+    first, second, _ = parse(text).functions["k"].instrs
+    assert (first.loc and first.loc.file, first.loc and first.loc.line) == ("k.cu", 9)
+    assert second.loc
+    assert second.loc.outer == first.loc
+    assert (second.loc.file, second.loc.line) == ("helper.cuh", 4)

@@ -1,0 +1,83 @@
+"""Right kernels are clean and agree with NumPy; each planted fault is found, with its line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from didyma.codegen.runtime.ptx.sanitize import Sanitized, Source, compiled, sanitize
+from didyma.codegen.runtime.registry import probe
+from didyma.refimpl.errors import DidymaError
+from tests.codegen.runtime.ptx.kernels import CASES, PLANTED, Case
+
+
+@pytest.fixture(autouse=True)
+def _nvrtc() -> None:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+
+
+def judged(case: Case, text: str, schedules: int) -> Sanitized:
+    source = Source(text, "k.cu")
+    return sanitize(
+        source, compiled(source, "k"), case.shape, case.args, schedules=schedules, seconds=10
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_right_kernel_is_clean_and_right(name: str) -> None:
+    case = CASES[name]
+    done = judged(case, case.source, 3)
+    assert done.findings == ()
+    after = dict(zip((a.name for a in case.args if a.value.ndim), done.outputs, strict=True))
+    for output, want in case.want.items():
+        np.testing.assert_allclose(after[output], want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found(name: str) -> None:
+    planted = PLANTED[name]
+    done = judged(CASES[planted.case], planted.source, 2)
+    found = [f for f in done.faults if f.kind in planted.kinds.split()]
+    assert found, done.findings
+    if planted.at:
+        lines = planted.source.splitlines()
+        near = [n for n, text in enumerate(lines, 1) if planted.at in text]
+        assert any(abs(f.line - n) <= 3 for f in found for n in near), found
+
+
+def test_equal_values_written_by_several_threads_are_a_note() -> None:
+    source = 'extern "C" __global__ void k(const int* x, int* y) { y[0] = 7 + 0 * x[0]; }'
+    case = Case(source, (1,), (64,), CASES["scan"].args[:2], {})
+    done = judged(case, source, 1)
+    assert [f.kind for f in done.findings if f.is_note] == ["same-value"]
+    assert [f.kind for f in done.faults] == ["unwritten"]
+
+
+def test_what_cannot_be_launched_is_refused() -> None:
+    case = CASES["scan"]
+    source = Source(case.source, "k.cu")
+    kernel = compiled(source, "k")
+    big = Case(case.source, (1,), (2048,), (), {})
+    for shape, args, shared, code in (
+        (big.shape, case.args, 0, "launch-failed"),
+        (case.shape, case.args, 1 << 20, "launch-failed"),
+        (case.shape, case.args[:2], 0, "input-count"),
+        (case.shape, case.args[::-1], 0, "bad-option"),
+    ):
+        with pytest.raises(DidymaError) as e:
+            sanitize(source, kernel, shape, args, shared)
+        assert e.value.code == code
+
+
+def test_instances_of_templates_have_names() -> None:
+    source = Source("template <int N> __global__ void f(int* x) { x[threadIdx.x] = N; }", "f.cu")
+    assert compiled(source, "f<3>").program.kernel.params[0].size == 8
+    plain = Source("__global__ void f(int* x) { x[threadIdx.x] = 1; }", "f.cu")
+    assert compiled(plain, "f").name == compiled(plain, "").name == "_Z1fPi"
+    with pytest.raises(DidymaError, match="name an instance"):
+        compiled(source, "f")
+    with pytest.raises(DidymaError, match=r"kernel-text at `f\.cu:2`") as e:
+        compiled(Source("// a comment\n__global__ void f() { nothing(); }", "f.cu"), "f")
+    assert (e.value.file, e.value.line) == ("f.cu", 2)
