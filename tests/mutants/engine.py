@@ -233,7 +233,8 @@ class Engine:
         if t.engine:
             wanted = checking.of_levels(t.engine)
             return {k: v for k, v in found.items() if k in wanted}
-        if tests := [i for i in unit_tests.of(m.file) if not self.reached.is_wrong(UNIT_TESTS, i)]:
+        near = unit_tests.of(m.file, m.site.scope)
+        if tests := [i for i in near if not self.reached.is_wrong(UNIT_TESTS, i)]:
             known = any(q.known for q in found.values())
             found[UNIT_TESTS] = Queue(tests, late=known * TESTED_LATE * self.plan.seconds)
         return found

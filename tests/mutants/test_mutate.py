@@ -311,6 +311,8 @@ def test_the_tests_of_a_file_are_those_that_import_it_or_of_its_folder(
 
 def test_what_has_no_tests_of_codegen_has_none() -> None:
     assert unit_tests.of("codegen/emit/prelude/common.c") == ()
+    copies = unit_tests.of("codegen/emit/prelude/host_families.c", "cp_async16_T")
+    assert "test_cp_async.py" in {unit_tests.every()[i].name for i in copies[:2]}
     assert unit_tests.of("kernel text of program 3") == ()
 
 

@@ -28,13 +28,15 @@ def every() -> tuple[Path, ...]:
     return tuple(p for p in files if not _LEFT_OUT.search(p.relative_to(ROOT).as_posix()))
 
 
-def of(file: str) -> tuple[int, ...]:
+def of(file: str, scope: str = "") -> tuple[int, ...]:
     """Return the indices of a file's tests: what imports it or has its name is first.
 
     Then come those of its folder in a part of codegen, those of the part that mention its name most
     often, or the names of files that import it, and last those of these files.
     """
     path = Path(file)
+    if path.suffix == ".c":
+        return _naming(scope)
     if path.parts[0] != "codegen" or path.suffix != ".py":
         return ()
     named = f"test_{path.stem}"
@@ -53,6 +55,14 @@ def of(file: str) -> tuple[int, ...]:
         *sorted({i for p in readers for i in _own(p.relative_to(ROOT))}, key=_size),
     ]
     return tuple(dict.fromkeys(found))[:MOST]
+
+
+def _naming(scope: str) -> tuple[int, ...]:
+    stem = re.match(r"[a-z]+(_[a-z]{2,})*", scope)
+    if stem is None:
+        return ()
+    said = {i: p.read_text(encoding="utf-8").count(stem[0]) for i, p in enumerate(every())}
+    return tuple(sorted((i for i, n in said.items() if n), key=lambda i: -said[i]))[:MOST]
 
 
 def _size(index: int) -> int:
