@@ -21,6 +21,7 @@ from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.attributes import AttrSpec
 from didyma.refimpl.ops.spec import Sample
+from didyma.refimpl.verify.graph import check_ends
 
 # Sizes of the axes of one shape all differ, since equal ones hide a swap.
 _SIZES = (3, 4, 2, 5, 8, 7, 6, 1, 12, 16, 9, 20, 33, 0)
@@ -147,6 +148,7 @@ class Sketch:
         """Return the type of a result; None if the operands do not fit or it is too large."""
         try:
             t = OPS[op].infer(types, dict(attrs))
+            check_ends(OPS[op], attrs, types, self.b.sizes)
         except DidymaError:
             return None
         return t if self.b.fits(t) else None

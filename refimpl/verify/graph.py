@@ -39,7 +39,7 @@ import sympy
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import graph as ir
-from didyma.refimpl.ir.concrete import concrete_attrs, concrete_type
+from didyma.refimpl.ir.concrete import concrete_attr, concrete_type
 from didyma.refimpl.ir.control import attr_symbols
 from didyma.refimpl.ir.text import show_node
 from didyma.refimpl.ir.text.literals import attr_text
@@ -184,24 +184,7 @@ class _GraphVerifier:
         inferred = op.infer(operands, attrs)
         if inferred != n.types[0]:
             raise broken_law("G-type", str(n.types[0]), str(inferred))
-        self.positions(op, n, operands)
-
-    def positions(self, op: Op, n: ir.Node, operands: Sequence[TensorType]) -> None:
-        """Let the op refuse attributes that are negative at an end of their dims' ranges."""
-        values = [x for _, v in n.attrs if isinstance(v, tuple) for x in v]
-        doubtful = [x for x in values if isinstance(x, sympy.Expr) and not dims.never_negative(x)]
-        if not doubtful:
-            return
-        others = {s for _, v in n.attrs for s in attr_symbols(v)}
-        others.update(dims.free([d for t in operands for d in t.shape]))
-        largest = {s: self.sizes.ranges[s][1] for s in others}
-        for env in self.sizes.ends(dims.free(doubtful)):
-            whole = largest | env
-            try:
-                op.infer([concrete_type(t, whole) for t in operands], concrete_attrs(n, whole))
-            except DidymaError as e:
-                got = f"{e.got} at {binding_text(env)}"
-                raise DidymaError(e.code, e.where, got=got, want=e.want, help=e.help) from None
+        check_ends(op, n.attrs, operands, self.sizes)
 
     def call(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
         f = self.control.callee(n.attr.get("callee"))
@@ -237,6 +220,28 @@ class _GraphVerifier:
                 "a Primitive function of one operand and one result that only reshapes",
                 where=f"@{f.name}",
             )
+
+
+def check_ends(op: Op, attrs: ir.Attrs, operands: Sequence[TensorType], sizes: Sizes) -> None:
+    """Let an op refuse attributes that are negative at an end of their dims' ranges.
+
+    Errors: those of the op, such as ``bad-attr``.
+    """
+    values = [x for _, v in attrs if isinstance(v, tuple) for x in v]
+    doubtful = [x for x in values if isinstance(x, sympy.Expr) and not dims.never_negative(x)]
+    if not doubtful:
+        return
+    others = {s for _, v in attrs for s in attr_symbols(v)}
+    others.update(dims.free([d for t in operands for d in t.shape]))
+    largest = {s: sizes.ranges[s][1] for s in others}
+    for env in sizes.ends(dims.free(doubtful)):
+        whole = largest | env
+        try:
+            types = [concrete_type(t, whole) for t in operands]
+            op.infer(types, {k: concrete_attr(v, whole) for k, v in attrs})
+        except DidymaError as e:
+            got = f"{e.got} at {binding_text(env)}"
+            raise DidymaError(e.code, e.where, got=got, want=e.want, help=e.help) from None
 
 
 def _defined(types: Iterable[str]) -> str:

@@ -36,7 +36,10 @@ from didyma.fuzz.steering.structure import KINDS, structure
 from didyma.fuzz.steering.twins import PATTERNS, SPOILED, spoiled, twins
 from didyma.fuzz.values import FOCUSED, Readers, corners, focused
 from didyma.refimpl.interp import graph
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.graph import BIND, CALL, COMPILER, CONTROL, NO_INLINE, PRIMITIVE
+from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.text import parse_module, show
 from didyma.refimpl.ir.types import ALL, DType, TensorType
 from didyma.refimpl.ops import OPS
@@ -266,3 +269,14 @@ def test_entries_have_attributes_where_these_are_lawful() -> None:
     assert kinds == {COMPILER, NO_INLINE, PRIMITIVE}
     for index in range(40):
         verify(cut(entered(draw(3, index), Dice(index)), Dice(index)).module)
+
+
+def test_no_drawn_slice_begins_before_the_first_element() -> None:
+    c, m = Dice(1), dims.symbol("m")
+    s = Sketch(GraphBuilder(control.draw, [(DimVar("m", 0, 3), 2)]), c)
+    s.bind_symbols()
+    x = s.param(TensorType(DType.F32, (8, m)))
+    assert x is not None
+    for start, fits in ((m, True), (dims.sub(m, 1), False)):
+        how = freeze({"starts": (start, 0), "stops": (8, m), "steps": (1, 1)})
+        assert (s.apply("slice", (x,), how) is not None) == fits
