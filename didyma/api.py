@@ -33,6 +33,7 @@ from didyma.functions.reductions import *
 from didyma.functions.shaping import *
 from didyma.functions.windows import *
 from didyma.kernels import kernel as kernel
+from didyma.libraries import library as library
 from didyma.loops import LoopExecutable as LoopExecutable
 from didyma.loops import LoopProgram as LoopProgram
 from didyma.parts import register as register

@@ -15,11 +15,12 @@ from didyma.codegen.emit.text_kernel import HEAD, Head, Reader
 from didyma.codegen.schedule.dispatch import names as recipes
 from didyma.codegen.templates.language import compiled, failed_line
 from didyma.codegen.user_kernels import Configuration, UserKernel
+from didyma.composites.builder import Builder, Value
 from didyma.functions.control import traced_body
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
-from didyma.refimpl.ir.graph import KERNEL, PRIMITIVE, Function, Module, attrs
+from didyma.refimpl.ir.graph import KERNEL, PRIMITIVE, Attr, Function, Module, attrs
 from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.loop import Buffer
@@ -68,18 +69,33 @@ class KernelOp:
                 "bad-kernel", name, got=f"two kernels called {name} in a program",
                 want="another name for one of them", help='dd.kernel(..., name="other")',
             )  # fmt: skip
-        key = self, tuple(v.type for v in values)
-        callee = b.traced.get(key)
-        if callee is None:
-            inner, results, _ = traced_body(b, self.reference, key[1])
-            if inner.captures:
-                captured = ", ".join(inner.captures)
-                raise _misfit(name, f"one that uses {captured} from around it", "its arguments")
-            made = inner.function(name, results)
-            callee = b.add(replace(made, attrs=attrs({PRIMITIVE: 1, KERNEL: name})))
-            b.traced[key] = callee
-        tensors = tuple(Tensor(b, v) for v in b.call(callee, values))
-        return tensors[0] if len(tensors) == 1 else tensors
+        return applied(b, self, self.reference, values, name, {PRIMITIVE: 1, KERNEL: name})
+
+
+def applied(
+    b: Builder,
+    op: object,
+    reference: Callable[..., Tensor | Sequence[Tensor]],
+    values: Sequence[Value],
+    name: str,
+    marks: Mapping[str, Attr],
+) -> Tensor | tuple[Tensor, ...]:
+    """Call a function that means what a reference does, marked as an operation's.
+
+    Equal types share a function.  DidymaError ``bad-reference`` for a reference that takes tensors
+    from around it.
+    """
+    key = op, tuple(v.type for v in values)
+    callee = b.traced.get(key)
+    if callee is None:
+        inner, results, _ = traced_body(b, reference, key[1])
+        if inner.captures:
+            captured = ", ".join(inner.captures)
+            raise misfit(name, f"one that uses {captured} from around it", "its arguments")
+        callee = b.add(replace(inner.function(name, results), attrs=attrs(marks)))
+        b.traced[key] = callee
+    tensors = tuple(Tensor(b, v) for v in b.call(callee, values))
+    return tensors[0] if len(tensors) == 1 else tensors
 
 
 def kernel(
@@ -285,6 +301,14 @@ def _three(given: Any) -> tuple[Dim, Dim, Dim]:
     return x, y, z
 
 
+def function_of(name: str, reference: Reference) -> Callable[..., Tensor | Sequence[Tensor]]:
+    """Return the function of a reference; DidymaError ``bad-reference`` where it has none."""
+    f = reference.source if isinstance(reference, Program) else reference
+    if f is None:
+        raise misfit(name, "a program from a file", "a function of tensors")
+    return f
+
+
 def _judged_by(
     made: _Making,
     reference: Reference,
@@ -292,13 +316,11 @@ def _judged_by(
     results: Sequence[TensorType],
 ) -> Callable[..., Tensor | Sequence[Tensor]]:
     """Return the function of a reference that has the operands and results of a kernel."""
-    f = reference.source if isinstance(reference, Program) else reference
-    if f is None:
-        raise _misfit(made.called, "a program from a file", "a function of tensors")
+    f = function_of(made.called, reference)
     given = len(signature_of(f).parameters)
     if given != len(operands):
         want = f"{len(operands)}: {', '.join(operands)}"
-        raise _misfit(made.called, f"{name_of(f)} of {given} parameters", want)
+        raise misfit(made.called, f"{name_of(f)} of {given} parameters", want)
     types = [Spec(t, made.ranges) for t in operands.values()]
     m = trace(*types)(f).module
     ranges = {v.name: (v.lo, v.hi) for v in made.ranges}
@@ -307,7 +329,7 @@ def _judged_by(
         same_type(a, b, ranges) for a, b in zip(got, results, strict=True)
     )
     if not same:
-        raise _misfit(made.called, f"results {_listed(got)}", f"results {_listed(results)}")
+        raise misfit(made.called, f"results {_listed(got)}", f"results {_listed(results)}")
     _require_one_kernel(made.called, m)
     return f
 
@@ -323,16 +345,17 @@ def _require_one_kernel(name: str, m: Module) -> None:
         "reductions of the same rows"
     )
     if len(m.functions) > 1:
-        raise _misfit(name, "a reference with branches, loops or kernels of its own", want)
+        raise misfit(name, "a reference with branches, loops or kernels of its own", want)
     f: Function = replace(m.entry, attrs=((PRIMITIVE, 1),))
     try:
         laws.verify(replace(m, functions=(f,)))
     except DidymaError as e:
-        raise _misfit(name, e.got, want) from None
+        raise misfit(name, e.got, want) from None
 
 
-def _misfit(name: str, got: str, want: str) -> DidymaError:
+def misfit(name: str, got: str, want: str) -> DidymaError:
+    """Return the error for a reference that is not one of the operation of that name."""
     return DidymaError(
-        "bad-reference", f"the reference of the kernel {name}", got=got, want=want,
-        help="a reference is a function of tensors with the operands and results of the kernel",
+        "bad-reference", f"the reference of {name}", got=got, want=want,
+        help="a reference is a function of tensors with the operands and results of the operation",
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -26,6 +27,32 @@ Implementation: TypeAlias = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
+class InPlace:
+    """An implementation that writes its results: ``call(*inputs, out=y)``, a tuple for several.
+
+    The arrays that it gets hold bytes that mean nothing.
+    """
+
+    call: Callable[..., Any]
+
+    def __call__(
+        self, *inputs: Any, types: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
+    ) -> tuple[Array, ...]:
+        """Return results of these dtypes and shapes; what the call returns is ignored."""
+        made = tuple(_unwritten(dtype, shape) for dtype, shape in types)
+        self.call(*inputs, out=made[0] if len(made) == 1 else made)
+        return made
+
+
+def _unwritten(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    count = math.prod(shape) * dtype.itemsize
+    return np.full(count, POISON, np.uint8).view(dtype).reshape(shape)
+
+
+POISON = 0xA5  # each byte of an array that nobody has written
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """An external function of a module, with its implementation if one was given."""
 
@@ -40,6 +67,8 @@ class Bound:
             return tuple(graph.run(self.module, inputs, env))
         f = self.external.function
         want = [(t.dtype.numpy, dims.values(t.shape, sizes)) for t in f.result_types()]
+        if isinstance(self.implementation, InPlace):
+            return self.implementation(*inputs, types=want)
         return results(self.implementation(*inputs), want, f.name)
 
     def routine(
