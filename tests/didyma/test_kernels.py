@@ -244,7 +244,7 @@ def unknown(q: int) -> int:
 NO_RESULT = ROWS.replace("f32 *y, f32 *s", "const f32 *y, const f32 *s")
 ROWS_ALONE = {**SIGNATURE, "x": dd.f32[n], "w": dd.f32[3], "y": dd.f32[n]}
 WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "a parameter without a value": ("bad-kernel", "line 2", {"configs": [{"lanes": 4}]}),
+    "a parameter without a value": ("bad-kernel", "line 3", {"configs": [{"lanes": 4}]}),
     "no configuration": ("bad-kernel", "at least one", {"configs": []}),
     "a value of text": ("bad-kernel", "threads='x'", {"configs": [{"threads": "x"}]}),
     "a parameter that is a size": ("bad-kernel", "is a size", {"configs": [{"n": 4}]}),
