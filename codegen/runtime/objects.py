@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from importlib.resources import files
@@ -13,6 +14,7 @@ from didyma.codegen.runtime.tinycc import TinyCC
 from didyma.refimpl.ir.kernel import KernelText
 
 _HEADERS = struct.Struct("<32xQ14xHH")  # of an ELF file: where, size of one, how many
+_EXTERN = re.compile(r"^extern (\w+) (\w+)\(", re.MULTILINE)
 _FRAMES, _STACK, _READ_WRITE = 0x6474E550, 0x6474E551, 6
 
 
@@ -26,7 +28,19 @@ def shared_object(text: KernelText, only: Sequence[str] | None = None) -> bytes:
     driver = (files(prelude) / "driver.c").read_text(encoding="utf-8")
     unit, _ = assemble(text, prelude.load("host"), driver, only)
     where = ", ".join(s.name for s in text.kernels)
-    return _plain_stack(TinyCC().library(unit, where))
+    return _plain_stack(TinyCC().library(_bound(unit), where))
+
+
+def _bound(unit: str) -> str:
+    """Return C text that calls library functions by pointers, which a loader is to set.
+
+    The linker would bind their plain names to the oldest version that the C library keeps of each,
+    of which some have other NaNs.  ``bound__`` returns the names.
+    """
+    names = list(dict.fromkeys((name for _, name in _EXTERN.findall(unit))))
+    renamed = "".join(f"#define {name} bound_{name}__\n" for name in names)
+    told = f'const char *bound__(void) {{ return "{" ".join(names)}"; }}\n'
+    return renamed + told + _EXTERN.sub(r"\1 (*\2)(", unit)
 
 
 def _plain_stack(data: bytes) -> bytes:

@@ -238,6 +238,22 @@ def test_what_kernels_check_and_what_numpy_lacks_are_coded(
         program.runtime.dtypes.dtype_of("i4")
 
 
+def test_it_calls_the_functions_of_the_same_library(tmp_path: Path) -> None:
+    """Of some the C library keeps older versions, which give a NaN of the other sign."""
+
+    @dd.trace(dd.f32[6], dd.f32[6])
+    def functions(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return dd.pow(x, y), dd.log(x), dd.log2(x), dd.exp2(x), dd.exp(x)
+
+    c = dd.compile(functions)
+    build.write(tmp_path / "built", build.contents(c.compiled, b""))
+    x = np.array([-1, -2.5, np.inf, -np.inf, np.nan, 0], np.float32)
+    y = np.array([0.5, 1.5, -0.0, 3, 2, -1], np.float32)
+    want = c(x, y)
+    got = load(tmp_path / "built")([x, y])
+    assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
+
+
 TEXT = """module {
   func @main(%x: f32[2, 3]) -> (%y) {
     %y = exp(%x) : f32[2, 3]

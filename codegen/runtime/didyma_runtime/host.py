@@ -225,11 +225,15 @@ def library(data: bytes, name: str) -> Any:
     """
     if not hasattr(os, "memfd_create"):
         raise Refused("target-lacks", name, got=here(), want="a Linux system")
-    ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)  # which kernels call
     fd = os.memfd_create(name)  # stays open: a loader knows what it has loaded by the path
     with os.fdopen(os.dup(fd), "wb") as f:
         f.write(data)
-    return ctypes.CDLL(f"/proc/self/fd/{fd}")
+    found, math_ = ctypes.CDLL(f"/proc/self/fd/{fd}"), ctypes.CDLL("libm.so.6")
+    found.bound__.restype = ctypes.c_char_p
+    for function in found.bound__().decode().split():
+        address = ctypes.cast(getattr(math_, function), ctypes.c_void_p)
+        ctypes.c_void_p.in_dll(found, f"bound_{function}__").value = address.value
+    return found
 
 
 class Loaded(NamedTuple):
