@@ -43,6 +43,7 @@ from didyma.refimpl.ops.bars import Contract
 
 IN_RING = 2  # one graph in so many is compared in the ring, too
 SOUGHT = 4  # one in so many is drawn for a schedule
+CHOICES = "kernels.choices"  # the option that says how functions are scheduled
 MOST_POINTS = 512  # of a function, among which one is drawn
 # Recipes of pieces.
 _OF = {"once": "looped", "swept": "sweep", "odd": "rows", "chained": "chain"}
@@ -70,8 +71,9 @@ class Lowering(Domain[Case]):
 
         Half of all are a piece whose kernels may be scheduled in many ways, and scheduled in any
         that recipes allow.  One in ``SOUGHT`` has a piece that asks for a schedule that is rare
-        otherwise, and takes that, or one by the same recipe.  Of the others fusion divides one, and
-        leaves one whole.  Half of those with symbols have sizes that are nearly the least.
+        otherwise; of three such, two are scheduled in some way by the same recipe, too.  Of the
+        others fusion divides every other one.  Half of those with symbols have sizes that are
+        nearly the least.
         """
         salted = seed + SALT
         c, turn, recipe = Dice((salted << 64) + index), index // SOUGHT, ""
@@ -81,7 +83,7 @@ class Lowering(Domain[Case]):
                 case = cut(case, c) if turn % 2 else case
             case 2:
                 wish, lap = INTERPRETED[turn % len(INTERPRETED)], turn // len(INTERPRETED)
-                case, pointed = self._graphs.draw_wished(salted, index, (wish,)), lap % 2 == 1
+                case, pointed = self._graphs.draw_wished(salted, index, (wish,)), lap % 3 > 0
                 recipe = _OF.get(wish[-1], "")
             case _:
                 case, pointed = around(salted, index, SCHEDULES), True
@@ -97,8 +99,11 @@ class Lowering(Domain[Case]):
         return partial(self.outcome, examiner=Examiner())
 
     def outcome(self, case: Case, examiner: Examiner | None = None) -> Outcome:
-        """Lower and schedule a graph, and judge the loops and kernels of each Primitive."""
-        size = len(case.module.entry.nodes)
+        """Lower and schedule a graph, and judge the loops and kernels of each Primitive.
+
+        Of a graph that is scheduled in any way, loops are judged only where kernels are wrong.
+        """
+        size, pointed = len(case.module.entry.nodes), CHOICES in dict(case.changes)
         heard = dict[str, list[str]]()
 
         def hear(decision: str, value: str) -> None:
@@ -110,7 +115,9 @@ class Lowering(Domain[Case]):
             finding = Finding("schedule", "while compiling", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), traits.of_error(e), size)
         try:
-            levels = [_judged(made, case, name).level() for name in ("loop", "kernel")]
+            levels = [_judged(made, case, "kernel").level()]
+            if not pointed or levels[0].findings:
+                levels.insert(0, _judged(made, case, "loop").level())
         except DidymaError as e:
             if e.code != "dim-out-of-range":
                 raise
@@ -120,7 +127,7 @@ class Lowering(Domain[Case]):
         for name, value in schedules(made):
             hear(name, value)
         covered = [*_keys(made), *((DECISION, name) for name in heard)]
-        if examiner is not None and not findings:
+        if examiner is not None and not findings and not pointed:
             covered += examiner.keys(case, case.inputs(), made, heard)
         return Outcome(
             tuple(findings),
@@ -174,7 +181,7 @@ def _pointed(case: Case, options: Options, c: Chooser, recipe: str = "") -> Case
         found = {name: c.pick(some) for name, some in ways.items() if some}
     except Exception:
         return case  # judged as it is, it shows what is wrong
-    text = ("kernels.choices", show_all(found))
+    text = (CHOICES, show_all(found))
     return replace(case, changes=(*case.changes, text)) if found else case
 
 

@@ -338,11 +338,17 @@ def _backwards(s: Sketch, t: TensorType) -> Sample:
 
 
 def runs(s: Sketch, op: str, exclusive: str, reverse: str) -> None:
-    """Run along an axis that is long enough to go in blocks, the last of which may be short."""
+    """Run along an axis that is long enough to go in blocks, the last of which may be short.
+
+    What is run along is at times a cast, which blocks make for themselves.
+    """
     dtype = s.dtype([d for d in OPS[op].dtypes if d in PLAIN])
     length = s.c.pick((9, 12, 13, 17, 24, 29, 35))
     shape = s.c.pick(((length,), (length, 3), (2, length), (2, length, 2)))
-    x = s.param(TensorType(dtype, shape))
+    source = s.dtype(PLAIN) if s.c.chance(3) else dtype
+    x = s.param(TensorType(source, shape))
+    if x is not None and source != dtype:
+        x = _cast(s, x, dtype)
     if x is not None:
         flags = {"exclusive": exclusive == "true", "reverse": reverse == "true"}
         s.apply(op, (x,), freeze({"axis": shape.index(length), **flags}))

@@ -323,9 +323,10 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("structure", structure, 1, tuple(KINDS)),
     _motif("anything", anything, 1, ("",)),
 )
+_ROW_KINDS = (*ROW_KINDS, *["odd", "once", "swept"] * 2)
 POINTED = (
     _motif("sums", sums, 4, FOLDS, SUMMED),
-    _motif("rows", rows, 5, ("max", "mean", "argmax"), ("sum", "max", "argmin"), ROW_KINDS),
+    _motif("rows", rows, 5, ("max", "mean", "argmax"), ("sum", "max", "argmin"), _ROW_KINDS),
     _motif("places", places, 3, tuple(PLACES)),
     _motif("runs", runs, 2, *RUNS),
     _motif("heavy", heavy, 3, HEAVY, _BEFORE, _AFTER),

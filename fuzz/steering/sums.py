@@ -31,7 +31,7 @@ def sums(s: Sketch, op: str, where: str) -> None:
     x = s.param(TensorType(dtype, s.c.pick(_SHAPES)))
     if x is None:
         return
-    if s.c.chance(2 if op.startswith("arg") else 8):
+    if op.startswith("arg") and s.c.chance(2):
         let_repeat(s, x)
     if s.c.chance(3):
         x = s.on(s.c.pick(UNARY), x) or x
@@ -57,4 +57,6 @@ def let_repeat(s: Sketch, x: str) -> None:
     if len(shape) == t.rank:
         usual, other = (some[min(s.c.below(some.size), s.c.below(some.size))] for _ in range(2))
         places = np.random.default_rng(s.c.below(2**16)).random(shape) < SOME
-        s.given[x] = Tensor.of(np.where(places, other, usual).astype(t.dtype.numpy))
+        drawn = np.full(shape, usual, t.dtype.numpy)
+        drawn[places] = other
+        s.given[x] = Tensor.of(drawn)
