@@ -40,7 +40,10 @@ PROTOCOLS: tuple[tuple[str, str], ...] = (
 
 def main_page() -> str:
     """Return ``docs/api.md``: tracing, compiling, interpreting and judging."""
-    first = ("trace", "compile", "interpret", "check", "load", "dim", "as_complex", "register")
+    first = (
+        "trace", "compile", "interpret", "check", "load", "dim", "as_complex", "kernel", "library",
+        "register",
+    )  # fmt: skip
     classes = sorted(n for n in _public() if inspect.isclass(_get(api, n)))
     return _page(
         "Python interface",

@@ -313,7 +313,17 @@ def test_the_share_of_an_idle_campaign_is_whole() -> None:
 
 
 def test_a_campaign_draws_a_seed_prints_it_and_repeats_it(tmp_path: Path) -> None:
-    words = ("fuzz", "--seconds", "1", "--jobs", "1", "--engine", "host", "--findings", tmp_path)
+    words = (
+        "fuzz",
+        "--seconds",
+        "3",
+        "--jobs",
+        "1",
+        "--domain",
+        "emission",
+        "--findings",
+        tmp_path,
+    )
     seeds: list[int] = []
     for _ in range(2):
         done = subprocess.run(
