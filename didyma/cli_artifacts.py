@@ -23,6 +23,7 @@ def build(
         int | None, typer.Option(help="Rounds of inputs that it is judged on, 1 or more.")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
+    dump: Annotated[Path | None, typer.Option(help="Folder for the texts of all levels.")] = None,
     json: Json = False,
 ) -> None:
     """Judge a program, and write a folder that runs it where there is no Didyma but NumPy."""
@@ -31,7 +32,7 @@ def build(
 
     chosen = options(planner, option)
     raise typer.Exit(
-        command.build(file, out, target, dim or [], chosen, seed, tries, timeout, json)
+        command.build(file, out, target, dim or [], chosen, seed, tries, timeout, dump, json)
     )
 
 
@@ -51,12 +52,15 @@ def run(
     finite: Annotated[
         bool, typer.Option("--finite", help="Refuse NaN and infinity in inputs and in results.")
     ] = False,
+    dump: Annotated[
+        Path | None, typer.Option(help="Folder for the results of each launch, as .npy files.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check a built program and run it."""
     from didyma.commands import artifact as command
 
-    raise typer.Exit(command.run(folder, value or (), dim or (), seed, out, finite, json))
+    raise typer.Exit(command.run(folder, value or (), dim or (), seed, out, finite, dump, json))
 
 
 @artifact.command()

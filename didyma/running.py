@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, overload
 
-from didyma import tuning
+from didyma import logs, tuning
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options
 from didyma.codegen.options import choose as with_planner
@@ -159,7 +159,8 @@ def compile(
     ``bad-planner``, ``unknown-extern``, ``unknown-primitive``, ``bad-kernel``,
     ``wrong-target``, ``device-unsupported``, ``bad-choice``, ``unreadable-file``,
     ``no-valid-choices``, ``unknown-variant``, and those of the cache; EngineMissing where the
-    machine lacks what the engine needs.
+    machine lacks what the engine needs.  The levels that the variable ``DIDYMA_LOG`` names, such as
+    ``graph,kernel``, are written to stderr; ``bad-option`` where it names others.
     """
     given, chosen = read_schedules(schedules), made(engine, checked=False)
     wanted = with_planner(options, planner)
@@ -177,7 +178,7 @@ def compile(
         wanted = wanted.changed({"kernels.schedules": given.text})
     wanted = tuning.chosen(m, wanted, chosen, choose)
     with given.placed():
-        compiled = compile_module(m, wanted, kernels=kernels)
+        compiled = compile_module(m, wanted, kernels=kernels, listen=logs.listener())
     at_run = tuning.at_run(compiled, chosen, wanted, choose)
     run = levels.runner(compiled, chosen, externs, at_run)
     return Executable(compiled, chosen, caller(run, chosen, compiled, wanted), wanted, at_run)

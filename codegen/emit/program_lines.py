@@ -12,6 +12,7 @@ import sympy
 from didyma.codegen.emit.binding import given_dims, shape
 from didyma.codegen.emit.holders import Holders, last_uses
 from didyma.codegen.emit.integers import code, quoted, tuple_of
+from didyma.codegen.emit.line_map import Row
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.program import (
@@ -125,7 +126,8 @@ class LineWriter:
     def _lines(self, lines: Sequence[Line]) -> Iterator[str]:
         for line in lines:
             for text in self._line(line):
-                yield f"{self._pad}{text}"
+                origin = text.origin if isinstance(text, Row) else line
+                yield Row.of(f"{self._pad}{text}", origin)
 
     def _block(self, lines: Sequence[Line]) -> Iterator[str]:
         """Yield the lines of a block, one level deeper; its arenas are freed at its end."""

@@ -16,49 +16,62 @@ from __future__ import annotations
 import hashlib
 import json
 import keyword
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from didyma.codegen.devices import require_one_device
+from didyma.codegen.emit import line_map
 from didyma.codegen.emit.binding import bind, given_dims
 from didyma.codegen.emit.integers import of_sizes, quoted, tuple_of
 from didyma.codegen.emit.names import c_names, sanitise
 from didyma.codegen.emit.program_lines import LineWriter, constant
 from didyma.codegen.options import EMBEDDED
-from didyma.refimpl.ir.kernel import KernelText, Signature
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.expr import of_dim
+from didyma.refimpl.ir.kernel import Kernel, KernelText, Signature
 from didyma.refimpl.ir.lines import most_variants, walk
 from didyma.refimpl.ir.program import Arena, Program
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify.streams import several
 
+_BETWEEN = "\n\n\n"  # sections of a module
 _APART = 64  # the data of the weights starts at a multiple of it, after the length
 RUNTIME = "didyma_runtime"  # the package beside a module
 _OWN = (
     "rt partial cache bind call constants load loaded run shapes upload engine inputs arrays"
-    " kernels weights externs sizes results buffer finite args min max"
-    " DIMS INPUTS KERNELS OBJECTS SOURCE"
+    " kernels weights externs sizes results buffer finite args traced min max"
+    " DIMS INPUTS KERNELS LINES OBJECTS SOURCE"
 )
 _CALL = '''\
+traced = rt.traced(run, LINES)
+
+
 @cache
-def load(finite=False):
-    """Load the kernels and the constants, once.
-
-    Where `finite` is true, each kernel must compute finite numbers.
-    """
-    read = partial(rt.beside, __file__)
-    return rt.load(read, OBJECTS, KERNELS, {constants}, finite=finite)
+def load():
+    """Load the kernels and the constants, once."""
+    return rt.load(partial(rt.beside, __file__), OBJECTS, KERNELS, {constants}, SOURCE)
 
 
-def call(args, finite=False, externs=None):
+def call(args, *, finite=False, strict=False, watch=None, around=None, externs=None):
     """Return the results of the program for a list of arrays, which is emptied.
 
     No input is kept after its last use.  Where `finite` is true, inputs and what each kernel
-    computes must be finite numbers.  `externs` are library routines, as of `run`.
+    computes must be finite numbers; where `strict` is, no input may need a copy to be read.
+    `watch` is called with an `rt.Launch` after each launch, and `around` with the kernel's name
+    for a context in which it is launched.  `externs` are library routines, as of `run`.
     """
-    engine, kernels, weights = load(finite)
+    engine, kernels, weights = load()
     if finite:
         rt.finite(args, INPUTS)
-    return run(engine, rt.taken(args), kernels, weights, externs)
+    if strict:
+        rt.strict(args, INPUTS)
+    kernels = rt.watched(kernels, run, LINES, finite=finite, watch=watch, around=around)
+    try:
+        return traced(engine, rt.taken(args), kernels, weights, externs)
+    except Exception as e:
+        rt.locate(e, run, LINES)
+        raise
 
 
 if __name__ == "__main__":
@@ -100,17 +113,29 @@ def emit(
         return LineWriter(f, python, sizes, called, functions, streams, f is not p, dispatches)
 
     entry = writer(p)
+    made = "constants()" if p.constants else "[]"
     imports = f"from functools import cache, partial\n\nimport {RUNTIME} as rt"
-    sections = [
-        f'"""{_title(p)}"""\n\n{imports}\n\nSOURCE = r"""{text.source}"""',
-        "\n".join(_tables(p, text, objects or {})),
-        "\n".join(_constants(p, embedded)),
-        "\n".join(bind(p, entry.python, entry.sizes)),
-        *("\n".join(writer(f).function()) for f in p.function.values()),
-        "\n".join(entry.call()),
-        _CALL.format(constants="constants()" if p.constants else "[]"),
+    sections: list[list[str]] = [
+        [f'"""{_title(p)}"""\n\n{imports}\n\nSOURCE = r"""{text.source}"""'],
+        list(_tables(p, text, objects or {})),
+        list(_constants(p, embedded)),
+        list(bind(p, entry.python, entry.sizes)),
+        *(list(writer(f).function()) for f in p.function.values()),
+        list(entry.call()),
     ]
-    return "\n\n\n".join(s for s in sections if s)
+    placed = _placed([s for s in sections if s])
+    last = [*line_map.table(placed), "", "", _CALL.format(constants=made)]
+    return _BETWEEN.join("\n".join(rows) for rows in (*(rows for _, rows in placed), last))
+
+
+def _placed(sections: Sequence[list[str]]) -> list[tuple[int, list[str]]]:
+    """Return runs of lines, two empty lines apart, each with the number of its first."""
+    starts = accumulate((_lines(rows) + 2 for rows in sections), initial=1)
+    return list(zip(starts, sections, strict=False))
+
+
+def _lines(rows: Iterable[str]) -> int:
+    return sum(row.count("\n") + 1 for row in rows)
 
 
 def weights(p: Program) -> bytes:
@@ -155,8 +180,8 @@ def _title(p: Program) -> str:
 def _tables(p: Program, text: KernelText, objects: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     types = p.type
     yield "KERNELS = {"
-    for s in text.kernels:
-        yield from _kernel(s)
+    for k, s in zip(p.kernels, text.kernels, strict=True):
+        yield from _kernel(k, s)
     yield "}"
     yield "OBJECTS = {"
     for machine, (file, digest) in objects.items():
@@ -169,7 +194,7 @@ def _tables(p: Program, text: KernelText, objects: Mapping[str, tuple[str, str]]
     yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in given_dims(p))}}}"
 
 
-def _kernel(s: Signature) -> Iterator[str]:
+def _kernel(k: Kernel, s: Signature) -> Iterator[str]:
     yield f"    {quoted(s.name)}: rt.Kernel("
     buffers = (f"({quoted(b)}, {quoted(d)})" for b, d in s.buffers)
     yield f"        buffers={tuple_of(buffers)},"
@@ -178,7 +203,21 @@ def _kernel(s: Signature) -> Iterator[str]:
     yield f"        grid=lambda s: {tuple_of(map(of_sizes, s.grid))},"
     yield f"        sizes=lambda s: {tuple_of(map(of_sizes, s.sizes))},"
     yield f"        block={s.block},"
+    yield f"        shapes=lambda s: {tuple_of(_shape(k, s, b) for b in s.outputs)},"
+    if source := dict(k.attrs).get("source"):
+        assert isinstance(source, tuple)
+        yield f"        nodes={tuple_of(quoted(str(name)) for name in source)},"
     yield "    ),"
+
+
+def _shape(k: Kernel, s: Signature, buffer: str) -> str:
+    """Return the shape of a result in the sizes that a launch is given, or how many elements."""
+    (shape,) = (b.shape for b in k.params if b.name == buffer)
+    if {*dims.free(shape)} <= {*s.dims}:
+        return tuple_of(of_sizes(of_dim(d)) for d in shape)
+    return tuple_of(
+        of_sizes(n) for (name, _), n in zip(s.buffers, s.sizes, strict=True) if name == buffer
+    )
 
 
 def _constants(p: Program, embedded: int) -> Iterator[str]:

@@ -16,7 +16,7 @@ Call = Callable[..., list[Any]]
 def module(source: str) -> Mapping[str, Any]:
     """Return the names that a module's source defines.
 
-    What its functions refuse is a DidymaError.
+    What its functions refuse is a DidymaError.  Errors have notes of the program's lines.
     """
     space: dict[str, Any] = {
         "__name__": "wrapper",
@@ -24,7 +24,9 @@ def module(source: str) -> Mapping[str, Any]:
         "__builtins__": {**vars(builtins), "__import__": _import},
     }
     exec(compile(source, "<wrapper>", "exec"), space)
-    return space | {k: _coded(space[k]) for k in ("run", "upload", "call", "load") if k in space}
+    located = {"run": _located(space["run"], space["LINES"])}
+    plain = {k: space[k] for k in ("upload", "call", "load") if k in space}
+    return space | {k: _coded(f) for k, f in (plain | located).items()}
 
 
 def load(source: str) -> Call:
@@ -38,6 +40,26 @@ def _import(name: str, *more: Any) -> Any:
     return didyma_runtime if name == "didyma_runtime" else builtins.__import__(name, *more)
 
 
+def coded(refused: Any) -> DidymaError:
+    """Return what a module refused, with its notes, as a DidymaError."""
+    e = DidymaError(refused.code, refused.where, refused.got, refused.want, refused.help)
+    for note in getattr(refused, "__notes__", ()):
+        e.add_note(note)
+    return e
+
+
+def _located(run: Callable[..., Any], lines: Mapping[int, Any]) -> Callable[..., Any]:
+    @wraps(run)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            return run(*args, **named)
+        except Exception as e:
+            didyma_runtime.locate(e, run, lines)
+            raise
+
+    return call
+
+
 def _coded(f: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of a module, of which an error is a DidymaError."""
 
@@ -46,7 +68,7 @@ def _coded(f: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return f(*args, **named)
         except didyma_runtime.Refused as e:
-            told = e.code, e.where, e.got, e.want, e.help
-        raise DidymaError(*told)  # here, where it does not hold the variables of the module
+            refused = coded(e)
+        raise refused  # here, where it does not hold the variables of the module
 
     return call

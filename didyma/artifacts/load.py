@@ -16,7 +16,7 @@ from typing import Any
 
 from didyma.artifacts import manifest
 from didyma.artifacts.manifest import Artifact, check
-from didyma.refimpl.errors import DidymaError
+from didyma.codegen.runtime.modules import coded
 
 _RUNTIME = "didyma_runtime"
 
@@ -29,18 +29,19 @@ class Loaded:
     module: Mapping[str, Any]
     runtime: Any
 
-    def __call__(self, args: list[Any], *, finite: bool = False) -> list[Any]:
+    def __call__(self, args: list[Any], **asked: Any) -> list[Any]:
         """Return the results for a list of arrays, which is emptied.
 
-        What the module refuses is a DidymaError.
+        What is ``asked`` is as in ``call`` of the module: ``finite``, ``strict``, ``watch``,
+        ``around``.  What the module refuses is a DidymaError.
         """
         try:
-            results: list[Any] = self.module["call"](args, finite=finite)
+            results: list[Any] = self.module["call"](args, **asked)
         except self.runtime.Refused as e:
-            told = e.code, e.where, e.got, e.want, e.help
+            refused = coded(e)
         else:
             return results
-        raise DidymaError(*told)
+        raise refused  # here, where it does not hold the variables of the module
 
 
 def load(folder: Path) -> Loaded:

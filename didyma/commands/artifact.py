@@ -41,17 +41,25 @@ def run(
     seed: int,
     out: Path | None,
     finite: bool,
+    dump: Path | None,
     json: bool,
 ) -> int:
     """Run an artifact on inputs and print what comes out; the results go to a folder as ``.npy``.
 
+    The folder ``dump`` gets the results of each launch, numbered, under the names of the values.
     Inputs that are not given are random numbers.  Errors: those of ``check``; ``bad-option``,
     ``unreadable-file``, and what the module refuses; ``not-finite`` with ``finite``.
     """
     from didyma.artifacts.load import load
+    from didyma.files import must_have_folder
 
     program = load(folder)
-    results = program(_inputs(program, values, given, seed), finite=finite)
+    inputs = _inputs(program, values, given, seed)
+    if dump is not None:
+        must_have_folder(dump)
+        dump.mkdir(exist_ok=True)
+    watch = None if dump is None else program.runtime.dumped(dump)
+    results = program(inputs, finite=finite, watch=watch)
     rows = [
         {"name": v["name"], "dtype": v["dtype"], "shape": list(a.shape), "sha256": _hash(a)}
         for v, a in zip(program.artifact.manifest["outputs"], results, strict=True)

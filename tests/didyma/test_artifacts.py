@@ -113,7 +113,7 @@ def test_numbers_that_are_not_finite_are_named(folder: Path) -> None:
     assert (e.code, e.where, e.got) == ("not-finite", "x", "inf at [2, 4], and 0 more")
     x[2] = 3e38
     e = refusal(lambda: program([x, np.full_like(w, 9), b], finite=True))
-    assert (e.code, e.got) == ("not-finite", "inf at [16], and 7 more")
+    assert (e.code, e.got) == ("not-finite", "inf at [2, 0], and 7 more")
     assert e.where.startswith("kernel fused_matmul")
 
 
@@ -135,7 +135,7 @@ def test_an_input_is_gone_after_its_last_use(folder: Path) -> None:
         program(args)
     finally:
         host.Kernels.launch = launch
-    assert len(seen) == len(kernels._kernels) > 1
+    assert len(seen) == len(kernels.table) > 1
     assert seen[0] == [True, True, True]
     assert seen[-1] == [False, False, True]  # of which the last kernel reads the bias
 

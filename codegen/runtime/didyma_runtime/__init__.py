@@ -16,6 +16,7 @@ from .checks import (
     routine,
     size,
     solve,
+    strict,
     taken,
     truth,
     unload,
@@ -25,21 +26,26 @@ from .command import main, random_inputs
 from .dtypes import beside, checked, constant, part
 from .host import Kernel, load
 from .refused import Refused
+from .watch import Launch, dumped, lines, locate, traced, watched
 
 __all__ = [
     "Kernel",
+    "Launch",
     "Refused",
     "arrays",
     "beside",
     "checked",
     "constant",
+    "dumped",
     "equal",
     "finite",
     "first",
     "floordiv",
     "floormod",
     "in_range",
+    "lines",
     "load",
+    "locate",
     "main",
     "number",
     "numbered",
@@ -48,8 +54,11 @@ __all__ = [
     "routine",
     "size",
     "solve",
+    "strict",
     "taken",
+    "traced",
     "truth",
     "unload",
+    "watched",
     "within",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from .dtypes import Array, dtype_of
 from .refused import Refused
 
 Wanted = tuple[str, str, int]  # an input's name, dtype and rank
+WIDEST = 16  # bytes that kernels access at once, of which a multiple is where a buffer starts
 
 
 def arrays(given: Sequence[Any], wanted: Sequence[Wanted]) -> list[Any]:
@@ -153,6 +154,43 @@ def finite(given: Sequence[Any], wanted: Sequence[Wanted]) -> None:
     for a, (name, dtype, _) in zip(given, wanted, strict=False):
         if _is_array(a) and a.dtype == dtype_of(dtype):
             require_finite(a, dtype, name)
+
+
+def strict(given: Sequence[Any], wanted: Sequence[Wanted]) -> None:
+    """Raise where an input cannot be read as it lies in memory, so that it would be copied.
+
+    Errors: ``input-device`` for an array that is elsewhere than in the host's memory,
+    ``input-strides`` for one that is not in row-major order, ``input-alignment``.
+    """
+    for a, (name, dtype, _) in zip(given, wanted, strict=False):
+        if hasattr(a, "__cuda_array_interface__"):
+            raise Refused(
+                "input-device", name, got=f"{type(a).__name__} on a GPU",
+                want="an array in the memory of the host", help="copy it to the host first",
+            )  # fmt: skip
+        if not isinstance(a, np.ndarray):
+            continue  # of which `arrays` tells
+        array = cast("Array", a)
+        if array.dtype == dtype_of(dtype) and not array.flags.c_contiguous:
+            full = _row_major(array.shape, array.itemsize)
+            raise Refused(
+                "input-strides", name, got=f"strides {array.strides}", want=f"strides {full}",
+                help="np.ascontiguousarray makes a copy in row-major order",
+            )  # fmt: skip
+        if over := int(array.__array_interface__["data"][0]) % WIDEST:
+            raise Refused(
+                "input-alignment", name, got=f"an address {over} above a multiple of {WIDEST}",
+                want=f"a multiple of {WIDEST}", help="array.copy() is aligned",
+            )  # fmt: skip
+
+
+def _row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Return the strides, in bytes, of an array in row-major order."""
+    strides, step = list[int](), itemsize
+    for n in reversed(shape):
+        strides.insert(0, step)
+        step *= n
+    return tuple(strides)
 
 
 def require_finite(array: Array, dtype: str, where: str) -> None:

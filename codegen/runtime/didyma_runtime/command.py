@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from .checks import Wanted
 from .dtypes import OWN, Array, dtype_of
 from .refused import Refused
+from .watch import Around, Launch, Watch
 
 
 def random_inputs(
@@ -42,22 +44,28 @@ def main(
     shapes: Callable[..., Sequence[Sequence[int]]],
     ranges: Mapping[str, tuple[int, int]],
 ) -> None:
-    """Run a module on random inputs: ``python MODULE [--benchmark] [--finite] [dim=size …]``."""
+    """Run a module on random inputs: ``python MODULE [--benchmark] [--finite] [dim=size …]``.
+
+    With ``--ranges`` each launch is a range of NVTX, for profilers, by the package ``nvtx``.
+    """
     words = sys.argv[1:]
     flags = {w for w in words if w.startswith("-")}
-    if strange := flags - {"--benchmark", "--finite"}:
-        raise SystemExit(f"{min(strange)}: want --benchmark, --finite or dim=size")
+    if strange := flags - {"--benchmark", "--finite", "--ranges"}:
+        raise SystemExit(f"{min(strange)}: want --benchmark, --finite, --ranges or dim=size")
     sizes = {k: min(max(lo, 2), hi) for k, (lo, hi) in ranges.items()}
     for k, _, v in (w.partition("=") for w in words if w not in flags):
         if k not in ranges or not v.isdecimal():
             raise SystemExit(f"{k}={v}: want one of {', '.join(ranges) or 'no dims'} = a number")
         sizes[k] = int(v)
     inputs = random_inputs(wanted, shapes(*sizes.values()))  # names may have been mended
-    run = partial(call, finite="--finite" in flags)
+    around = _ranges() if "--ranges" in flags else None
+    run = partial(call, finite="--finite" in flags, around=around)
     try:
         results = run(list(inputs))
         if "--benchmark" in flags:
-            print(json.dumps({"sizes": sizes} | benchmark(lambda: run(list(inputs))), indent=2))
+            found = benchmark(lambda: run(list(inputs)))
+            rows = launches(lambda watch: run(list(inputs), watch=watch), min(found["calls"], 100))
+            print(json.dumps({"sizes": sizes, **found, "kernels": rows}, indent=2))
             return
     except Refused as e:
         raise SystemExit(str(e)) from None
@@ -85,3 +93,38 @@ def benchmark(run: Callable[[], object], seconds: float = 1.0) -> dict[str, Any]
     tenths = statistics.quantiles(times, n=10)
     found = {"min": min(times), "p10": tenths[0], "median": tenths[4], "p90": tenths[8]}
     return {"calls": calls, "seconds": found | {"max": max(times)}}
+
+
+def launches(run: Callable[[Watch], object], calls: int) -> list[dict[str, Any]]:
+    """Return for each kernel, the slowest first, what it takes in one of some calls.
+
+    ``seconds`` is the median over calls of all its launches in one, and ``bytes`` are those of the
+    buffers that they are given, each buffer counted once a launch.
+    """
+    times: dict[str, list[float]] = {}
+    counted: dict[str, tuple[int, int]] = {}
+    for _ in range(calls):
+        told: list[Launch] = []
+        run(told.append)
+        names = dict.fromkeys(x.kernel for x in told)
+        for name in names:
+            mine = [x for x in told if x.kernel == name]
+            times.setdefault(name, []).append(sum(x.seconds for x in mine))
+            counted[name] = len(mine), sum(x.nbytes for x in mine)
+    rows = [
+        {"kernel": name, "launches": count, "bytes": nbytes, "seconds": seconds}
+        | {"gb_per_second": nbytes / seconds / 1e9}
+        for name, (count, nbytes) in counted.items()
+        for seconds in [statistics.median(times[name])]
+    ]
+    return sorted(rows, key=lambda row: -row["seconds"])
+
+
+def _ranges() -> Around:
+    """Return what makes a context that is a range of NVTX, by a name."""
+    try:
+        nvtx = import_module("nvtx")
+    except ImportError:
+        raise SystemExit("--ranges: want the package nvtx: python3 -m pip install nvtx") from None
+    found: Around = nvtx.annotate
+    return found

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .checks import require_finite
+from .checks import WIDEST
 from .dtypes import Array, checked, dtype_of, from_memory, nbytes_of, to_memory
 from .refused import Refused
 
 Extents = Callable[[Mapping[str, int]], tuple[int, ...]]  # of the sizes by name
+Shapes = Callable[[Mapping[str, int]], tuple[tuple[int, ...], ...]]
 
 LAUNCH = struct.Struct("<6Q14I")  # Launch__ of the kernels' C text
 FAULT = struct.Struct("<8I")
@@ -29,7 +30,6 @@ THREADS = 1024  # of a block, at most
 STACK = (1 << 16) + 320  # bytes of a thread's stack; odd, so that tops fall in all cache sets
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 ALIGNMENT = 256  # of buffers
-_WIDEST = 16  # bytes that kernels access at once
 _FAULTS = {
     1: "a thread waits at a barrier and another has ended", 2: "threads wait at two barriers",
     3: "bytes beside shared memory were written", 4: "a wide access is misaligned",
@@ -125,7 +125,7 @@ class Host:
         array = to_memory(array)
         if array.flags.c_contiguous:
             lent = Buffer(array.reshape(-1).view(np.uint8), array)
-            if lent.address % _WIDEST == 0:
+            if lent.address % WIDEST == 0:
                 return lent
         made = self.allocate(array.nbytes)
         made.array.view(array.dtype).reshape(array.shape)[...] = array
@@ -153,8 +153,9 @@ _NOTHING = np.empty(0, np.uint8)
 class Kernel:
     """How a kernel is launched.
 
-    ``grid`` and ``sizes`` are functions of the sizes by name: its blocks, and the elements of each
-    of the ``buffers``, which are names and dtypes.
+    ``grid``, ``sizes`` and ``shapes`` are functions of the sizes by name: its blocks, the elements
+    of each of the ``buffers``, which are names and dtypes, and the shapes of the ``outputs``.
+    ``nodes`` are those of the graph that it computes.
     """
 
     buffers: tuple[tuple[str, str], ...]
@@ -163,28 +164,25 @@ class Kernel:
     grid: Extents
     sizes: Extents
     block: tuple[int, int, int]
+    shapes: Shapes
+    nodes: tuple[str, ...] = ()
 
 
 class Kernels:
-    """Kernels of a shared object.
+    """Kernels of a shared object; ``source`` is their text, whose lines faults name."""
 
-    With ``finite`` each launch raises ``not-finite`` where a result has a NaN or an infinity.
-    """
-
-    def __init__(self, library: Any, kernels: Mapping[str, Kernel], *, finite: bool) -> None:
+    def __init__(self, library: Any, kernels: Mapping[str, Kernel], source: str = "") -> None:
+        self.table, self._source = kernels, source
         self._library = library
-        self._kernels = {
-            name: (k, ENTRY((f"launch_{name}__", library))) for name, k in kernels.items()
-        }
+        self._entries = {name: ENTRY((f"launch_{name}__", library)) for name in kernels}
         self._stage = Stage()
-        self._finite = finite
 
     def launch(
         self, kernel: str, buffers: Sequence[Buffer], sizes: Mapping[str, int], stream: int = 0
     ) -> None:
         """Run a kernel; ``kernel-fault`` where its checks failed, ``buffer-too-small``."""
         del stream  # work is done when it is given
-        k, entry = self._kernels[kernel]
+        k = self.table[kernel]
         for (name, dtype), count, b in zip(k.buffers, k.sizes(sizes), buffers, strict=True):
             if b.nbytes < count * dtype_of(dtype).itemsize:
                 want = f"{count} elements of {dtype}"
@@ -194,20 +192,15 @@ class Kernels:
         if 0 in grid:
             return
         args = [b.address for b in buffers] + [sizes[d] % 2**64 for d in k.dims]
-        fault, line, *_ = self._stage.run(entry, grid, k.block, args)
+        fault, line, *_ = self._stage.run(self._entries[kernel], grid, k.block, args)
         if fault:
             where = f"kernel {kernel}, line {line} of the kernels"
-            raise Refused("kernel-fault", where, got=_FAULTS[fault], want="a kernel that does not")
-        if self._finite:
-            self._require_finite(kernel, k, buffers, sizes)
-
-    def _require_finite(
-        self, kernel: str, k: Kernel, buffers: Sequence[Buffer], sizes: Mapping[str, int]
-    ) -> None:
-        for (name, dtype), count, b in zip(k.buffers, k.sizes(sizes), buffers, strict=True):
-            if name in k.outputs:
-                raw = b.array[: count * dtype_of(dtype).itemsize]
-                require_finite(raw.view(dtype_of(dtype)), dtype, f"kernel {kernel}, result {name}")
+            e = Refused("kernel-fault", where, got=_FAULTS[fault], want="a kernel that does not")
+            if 0 < line <= len(lines := self._source.splitlines()):
+                e.add_note(f"line {line} of the kernels: {lines[line - 1].strip()}")
+            if k.nodes:
+                e.add_note(f"nodes of the graph: {', '.join(k.nodes)}")
+            raise e
 
 
 def here() -> str:
@@ -249,12 +242,12 @@ def load(
     objects: Mapping[str, tuple[str, str]],
     kernels: Mapping[str, Kernel],
     constants: Sequence[Array],
-    *,
-    finite: bool = False,
+    source: str = "",
 ) -> Loaded:
     """Load a program: ``read`` returns the bytes of a file by its name and what it is.
 
-    ``objects`` are file and SHA-256 of the machine code for each kind of machine.  Errors:
+    ``objects`` are file and SHA-256 of the machine code for each kind of machine, and ``source`` is
+    the kernels' text.  Errors:
     ``target-lacks`` for another machine, ``file-missing``, ``hash-mismatch``.
     """
     engine, found = Host(), None
@@ -266,5 +259,5 @@ def load(
             )  # fmt: skip
         name, digest = objects[here()]
         data = checked(read(name, "machine code of the kernels"), digest, name)
-        found = Kernels(library(data, name), kernels, finite=finite)
+        found = Kernels(library(data, name), kernels, source)
     return Loaded(engine, found, [engine.upload(a) for a in constants])
