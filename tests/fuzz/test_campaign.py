@@ -313,17 +313,8 @@ def test_the_share_of_an_idle_campaign_is_whole() -> None:
 
 
 def test_a_campaign_draws_a_seed_prints_it_and_repeats_it(tmp_path: Path) -> None:
-    words = (
-        "fuzz",
-        "--seconds",
-        "3",
-        "--jobs",
-        "1",
-        "--domain",
-        "emission",
-        "--findings",
-        tmp_path,
-    )
+    options = ["--seconds", "3", "--jobs", "1", "--domain", "emission"]
+    words = ("fuzz", *options, "--findings", str(tmp_path))
     seeds: list[int] = []
     for _ in range(2):
         done = subprocess.run(
