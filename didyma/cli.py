@@ -220,6 +220,7 @@ def replay(
 app.command(short_help="Find a CUDA kernel's faults of memory and synchronisation.")(
     cli_kernels.sanitize
 )
+app.command(short_help="Judge a CUDA kernel by a specification, without a GPU.")(cli_kernels.judge)
 app.command(short_help="Make a disagreement as small as still disagrees.")(cli_cases.minimise)
 app.command(short_help="Group the findings of campaigns by cause.")(cli_cases.findings)
 app.add_typer(

@@ -1,4 +1,4 @@
-"""The command line of kernels that others wrote: ``didyma sanitize``."""
+"""The command line of kernels that others wrote: ``didyma sanitize`` and ``didyma judge``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -52,3 +52,104 @@ def sanitize(
         tuple(include or ()), schedules, seed, seconds,
     )  # fmt: skip
     raise typer.Exit(command.sanitize(asked, json))
+
+
+def judge(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A .cu file of CUDA C++, a .ptx file, or a description in .toml."),
+    ] = None,
+    spec: Annotated[
+        str,
+        typer.Option(help="What it should compute: FILE.dym, FILE.onnx or FILE.py::NAME."),
+    ] = "",
+    kernel: Annotated[
+        str,
+        typer.Option(
+            help="The kernel by name, or an instance of a template (default: the only kernel)."
+        ),
+    ] = "",
+    grid: Annotated[
+        str, typer.Option(metavar="X[,Y[,Z]]", help="Blocks, as expressions of sizes.")
+    ] = "1",
+    block: Annotated[
+        str, typer.Option(metavar="X[,Y[,Z]]", help="Threads of a block, as expressions of sizes.")
+    ] = "32",
+    shared: Annotated[
+        str, typer.Option(help="Bytes of dynamic shared memory, as an expression of sizes.")
+    ] = "0",
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=WHAT",
+            help="What a parameter is (default: by name, then by order): an input, an output, "
+            "zero:OUTPUT, inplace:INPUT:OUTPUT, an expression of sizes, i32:SIZES, f32:0.5 or "
+            "scratch:f32[SIZES].",
+        ),
+    ] = None,
+    define: Annotated[
+        list[str] | None, typer.Option("--define", "-D", help="A macro, such as TILE=16.")
+    ] = None,
+    include: Annotated[
+        list[Path] | None, typer.Option("--include", "-I", help="A folder of headers.")
+    ] = None,
+    accumulate: Annotated[
+        str, typer.Option(help="The dtype in which it keeps sums: f32, bf16 or f16.")
+    ] = "f32",
+    order: Annotated[
+        str,
+        typer.Option(
+            help="The order of additions: any, sequential, tree, or the longest chain of a sum of "
+            "n terms, such as n/256+8."
+        ),
+    ] = "any",
+    fast_math: Annotated[
+        bool,
+        typer.Option("--fast-math", help="It uses fast intrinsics, and may lose subnormals."),
+    ] = False,
+    finite: Annotated[
+        bool, typer.Option("--finite", help="It promises nothing for infinities and NaN.")
+    ] = False,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=N[,N]", help="The values that a size is drawn from."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CONDITION", help="What holds of sizes, such as n % 4 == 0."),
+    ] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=LOW..HIGH", help="The range of an input's values."),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of sizes and values.")] = 16,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of sizes and values.")] = 1,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="Processor time after which a launch counts as hung.")
+    ] = 10.0,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Write a certificate to a file, in .json.")
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option(help="Judge the kernel of a certificate again.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Judge whether a CUDA kernel computes what its specification says, without a GPU.
+
+    It draws sizes and values, runs the kernel with all checks of its memory and synchronisation,
+    and compares its results with the error bars of the reference.
+    """
+    from didyma.commands import judge_kernel as command
+    from didyma.judging.request import Request
+
+    if check is not None:
+        raise typer.Exit(command.check(check, json))
+    if file is None:
+        raise typer.BadParameter("a kernel, or --check FILE")
+    asked = Request(
+        str(file), spec, kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()),
+        tuple(map(str, include or ())), accumulate, order, fast_math, finite, tuple(size or ()),
+        tuple(where or ()), tuple(values or ()), rounds, seed, seconds,
+    )  # fmt: skip
+    raise typer.Exit(command.command(asked, certificate, json))

@@ -161,6 +161,16 @@ _RUNS = _table(
      ">>> dd.interpret(dd.trace(dd.f32[2])(lambda x: -x), np.ones(2, np.float64))"),
     ("bad-ptx", "A text of PTX cannot be read.",
      "$ didyma sanitize k.ptx, where k.ptx names a register that it does not declare"),
+    ("bad-spec", "A specification of a kernel names no program, or its Python file fails.",
+     "$ didyma judge k.cu --spec specs.py::g, where specs.py has no g"),
+    ("spec-mismatch", "The parameters of a kernel and the inputs and outputs of its specification "
+     "do not fit each other.",
+     "$ didyma judge k.cu --spec add.dym, where k.cu takes one pointer and add.dym two inputs"),
+    ("bad-certificate", "A certificate of a kernel was edited, or is a file of another kind.",
+     "$ didyma judge --check k.json, where a word of k.json was changed"),
+    ("stale-certificate", "A certificate was written for another text of its kernel or "
+     "specification.",
+     "$ didyma judge --check k.json, where the kernel was changed since"),
     ("unknown-instruction", "A kernel has an instruction of PTX that engine ptx does not run.",
      "$ didyma sanitize k.cu, where k.cu calls wgmma"),
     ("kernel-text", "The text of a kernel is not accepted by the compiler of an engine.",

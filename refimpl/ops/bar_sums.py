@@ -25,6 +25,11 @@ def additions(n: int, contract: Contract) -> int:
     return max(0, min(contract.chain(n), n - 1))
 
 
+def coarser(dtype: DType, contract: Contract) -> int:
+    """Return how many roundings of the compute dtype one of the dtype that sums are kept in is."""
+    return 1 << (BITS[dtype.compute] - BITS[contract.kept(dtype)])
+
+
 def fold(
     c: Array, e: Array, mass: Array, rounds: int, tinies: int, dtype: DType, known: Array
 ) -> Bar:
@@ -66,9 +71,10 @@ def sum_bar(b: Bar, axes: tuple[int, ...], keepdims: bool, dtype: DType, contrac
     n = math.prod(b.c.shape[a] for a in axes)
     c, e, mass, whole = sums(b, axes, keepdims)
     more = contract.rescaled(n) if n > 1 else 0
-    small = whole & (mass <= 2.0 ** BITS[dtype.compute]) & (more == 0)
+    small = whole & (mass <= 2.0 ** BITS[contract.kept(dtype)]) & (more == 0)
     known = (e == 0) & (small | (n <= 1))
-    return fold(c, e, mass, additions(n, contract) + more, 0, dtype, known)
+    rounds = (additions(n, contract) + more) * coarser(dtype, contract)
+    return fold(c, e, mass, rounds, 0, dtype, known)
 
 
 def sums(b: Bar, axes: tuple[int, ...], keepdims: bool) -> tuple[Array, Array, Array, Array]:
@@ -96,5 +102,6 @@ def dot_bar(
     ``whole`` marks elements all of whose factors are whole numbers: with a small mass these sums
     are exact in any order.
     """
-    known = (e == 0) & ((whole & (mass <= 2.0 ** BITS[dtype.compute])) | (n == 0))
-    return fold(c, e, mass, additions(n, contract) + 1, n, dtype, known)
+    known = (e == 0) & ((whole & (mass <= 2.0 ** BITS[contract.kept(dtype)])) | (n == 0))
+    rounds = (additions(n, contract) + 1) * coarser(dtype, contract)
+    return fold(c, e, mass, rounds, n, dtype, known)

@@ -71,8 +71,9 @@ class Contract:
     whether a product and a sum may round once.  ``rescaled`` gives the most roundings that a part
     of a fold of n terms goes through beside its additions, where one pass takes two folds of which
     one needs the other, and corrects parts for what it learns later: a largest element and a sum of
-    exponentials, or a mean and a sum of squares.  ``+ - * /`` and ``sqrt`` are correctly rounded
-    unless ``ulp`` names ``div`` or ``sqrt``.
+    exponentials, or a mean and a sum of squares.  ``accumulate`` is the dtype in which sums are
+    kept where that is narrower than the compute dtype.  ``+ - * /`` and ``sqrt`` are correctly
+    rounded unless ``ulp`` names ``div`` or ``sqrt``.
     """
 
     chain: Callable[[int], int] = sequential
@@ -80,6 +81,12 @@ class Contract:
     default_ulp: float = ULP
     contraction: bool = True
     rescaled: Callable[[int], int] = never
+    accumulate: DType | None = None
+
+    def kept(self, dtype: DType) -> DType:
+        """Return the dtype in which a sum of numbers of a dtype is kept."""
+        kept, usual = self.accumulate, dtype.compute
+        return usual if kept is None or BITS[kept] >= BITS[usual] else kept
 
     def of(self, name: str, dtype: DType) -> float:
         """Return the ulps by which an intrinsic may be wrong in a compute dtype."""

@@ -26,7 +26,7 @@ from didyma.refimpl.ir.loop import Expr
 from didyma.refimpl.ir.types import NUMBERS, Array, DType, TensorType
 from didyma.refimpl.ops import ring
 from didyma.refimpl.ops.attributes import attributes, boolean, integer
-from didyma.refimpl.ops.bar_sums import additions, fold
+from didyma.refimpl.ops.bar_sums import additions, coarser, fold
 from didyma.refimpl.ops.bars import BITS, Bar, Contract
 from didyma.refimpl.ops.choose import flag
 from didyma.refimpl.ops.examples import example
@@ -115,9 +115,9 @@ def _sum_bar(b: Bar, a: Running, dtype: DType, contract: Contract) -> Bar:
     rough = (np.rint(b.c) != b.c) & finite
     parts = np.stack([b.c, b.e, np.where(finite, np.abs(b.c) + b.e, 0), rough])
     c, e, mass, rough = _sums(parts, replace(a, axis=a.axis + 1))
-    exact = (rough == 0) & (mass <= 2.0 ** BITS[dtype.compute])
+    exact = (rough == 0) & (mass <= 2.0 ** BITS[contract.kept(dtype)])
     known = (e == 0) & (exact | (_counts(a, c.shape) <= 1))
-    terms = additions(c.shape[a.axis], contract)
+    terms = additions(c.shape[a.axis], contract) * coarser(dtype, contract)
     return fold(c, e.astype(np.float64), mass, terms, 0, dtype, known)
 
 

@@ -131,8 +131,12 @@ def sanitize(
     shared: int = 0,
     schedules: int = 3,
     seconds: float = 60.0,
+    *,
+    first: int = 0,
 ) -> Sanitized:
     """Run a launch in several orders of warps; return what the checks found.
+
+    ``first`` is the number of the first order.
 
     Errors: ``launch-failed`` for a launch that no device runs, ``input-count``, ``bad-option`` for
     an argument that does not fit the parameter.
@@ -141,7 +145,7 @@ def sanitize(
     _demand_fit(kernel, args)
     found: dict[tuple[str, str, int, str], Finding] = {}
     steps, after = 0, list[Array]()
-    for schedule in range(schedules):
+    for schedule in range(first, first + schedules):
         regions = [
             Region(f"argument {a.name}", _bytes(a.value), np.full(a.value.nbytes, not a.output))
             for a in args

@@ -1,0 +1,103 @@
+"""``didyma judge``: whether a kernel computes what its specification says, without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from didyma.commands import common
+from didyma.files import must_have_folder
+from didyma.judging import certificate
+from didyma.judging.contracts import Declared
+from didyma.judging.judge import Judgement, Outcome, judge
+from didyma.judging.making import Launch, make_task, ranges_of, read_source, sizes_of
+from didyma.judging.request import Request, absolute, described, relative
+from didyma.judging.specs import load_spec
+from didyma.judging.task import Draw, Task
+from didyma.refimpl.errors import DidymaError
+from didyma.show import judge_kernel as show
+
+_EXITS = {
+    Outcome.CORRECT: common.AGREE,
+    Outcome.WRONG: common.DISAGREE,
+    Outcome.CANNOT_TELL: common.NOTHING_RAN,
+}
+
+
+def command(asked: Request, keep: Path | None, json: bool) -> int:
+    """Judge a kernel, print the verdict, and keep a certificate where a file is named."""
+    if keep is not None:
+        must_have_folder(keep)
+    asked = described(asked)
+    found = judged(asked, quiet=json)
+    record = show.record(found, asked.file)
+    if keep is not None:
+        made = certificate.certificate(found, relative(asked, keep.parent))
+        certificate.write(keep, made)
+    if json:
+        common.print_json(record)
+    else:
+        show.text(record)
+    return _EXITS[found.outcome]
+
+
+def check(path: Path, json: bool) -> int:
+    """Judge the kernel of a certificate again, and say whether all that it states still holds.
+
+    Errors: ``bad-certificate``, ``stale-certificate``, and those of judging.
+    """
+    old = certificate.read(path)
+    asked = absolute(old["asked"], path.parent)
+    task = task_of(asked)
+    now = {
+        "kernel": {"sha256": certificate.digest(task.source.text)},
+        "spec": {"sha256": certificate.of_spec(task.spec)},
+    }
+    certificate.require_same(path, old, now)
+    found = _watched(task, quiet=json)
+    new = certificate.certificate(found, old["asked"])
+    differ = certificate.changed(old, new)
+    record = {
+        "certificate": str(path), "verdict": new["verdict"], "holds": not differ,
+        "changed": differ, "versions": {"then": old["versions"], "now": new["versions"]},
+    }  # fmt: skip
+    if json:
+        common.print_json(record)
+    elif differ:
+        print(f"{path}: does not hold: {', '.join(differ)} came out differently")
+    else:
+        print(f"{path}: holds: {new['verdict']}")
+    return _EXITS[found.outcome] if not differ else common.DISAGREE
+
+
+def judged(asked: Request, *, quiet: bool = False) -> Judgement:
+    """Judge what was asked for; unless ``quiet``, stderr shows the round."""
+    return _watched(task_of(asked), quiet=quiet)
+
+
+def _watched(task: Task, *, quiet: bool) -> Judgement:
+    with Console(stderr=True, quiet=quiet).status("compiling") as status:
+        return judge(task, lambda words: status.update(f"judging: {words}"))
+
+
+def task_of(asked: Request) -> Task:
+    """Return the task of a request.
+
+    Errors: ``bad-option`` without a specification, those of specifications and of tasks.
+    """
+    if not asked.spec:
+        raise DidymaError(
+            "bad-option", "--spec", got="no specification",
+            want="--spec FILE.dym, FILE.onnx or FILE.py::NAME",
+        )  # fmt: skip
+    path = Path(asked.file)
+    spec = load_spec(asked.spec).module
+    folders = (path.resolve().parent, *asked.include)
+    flags = (*(f"-D{d}" for d in asked.define), *(f"-I{f}" for f in folders))
+    launch = Launch(asked.kernel, asked.grid, asked.block, asked.shared, asked.arg, flags)
+    contract = Declared(asked.accumulate, asked.order, asked.fast_math, asked.finite)
+    draw = Draw(
+        sizes_of(asked.size), asked.where, ranges_of(asked.values, spec), asked.rounds, asked.seed
+    )
+    return make_task(read_source(path), spec, launch, contract, draw, asked.seconds)

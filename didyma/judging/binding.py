@@ -1,0 +1,210 @@
+"""Which argument of a kernel is which part of its specification: as given, by name, by order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from didyma.judging.expressions import split
+from didyma.judging.heads import Parameter
+from didyma.judging.task import Operand, Result, Role, Scalar, Scratch
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import DType
+
+_ARRAY = re.compile(r"(scratch|zero):(\w+)\[(.*)\]$")
+_TYPED = re.compile(r"(\w+):(.+)$")
+_WANT = (
+    "NAME=INPUT, NAME=OUTPUT, NAME=zero:OUTPUT, NAME=inplace:INPUT:OUTPUT, NAME=SIZES, "
+    "NAME=i32:SIZES, NAME=f32:0.5 or NAME=scratch:f32[SIZES]"
+)
+
+
+def bind(params: Sequence[Parameter], spec: Module, given: Sequence[str]) -> tuple[Role, ...]:
+    """Return the role of each parameter of a kernel.
+
+    ``given`` are items ``NAME=WHAT``, or ``WHAT`` for the next parameter in order.  Others are
+    found by name, without regard to case, a prefix ``d_`` or a suffix ``_ptr``; then pointers that
+    are ``const`` are the inputs that are left, in order, other pointers the outputs, and integers
+    the sizes.  DidymaError ``spec-mismatch`` where they do not fit, ``bad-option``.
+    """
+    b = _Binding(params, spec)
+    b.as_given(given)
+    b.by_name()
+    b.by_order()
+    return b.finished()
+
+
+class _Binding:
+    """Roles while they are found."""
+
+    def __init__(self, params: Sequence[Parameter], spec: Module) -> None:
+        self.params, self.spec = params, spec
+        entry = spec.entry
+        self.inputs = {p.name: p.type for p in entry.params}
+        self.outputs = dict(zip(entry.results, entry.result_types(), strict=True))
+        self.sizes = [v.name for v in spec.dims]
+        self.roles: list[Role | None] = [None] * len(params)
+
+    def left(self, names: Sequence[str]) -> list[str]:
+        """Return names of inputs or outputs that no parameter has yet."""
+        used = {n for r in self.roles for n in _names(r)}
+        return [n for n in names if n not in used]
+
+    def as_given(self, items: Sequence[str]) -> None:
+        """Take the roles that the user names."""
+        names = [p.name for p in self.params]
+        for k, item in enumerate(items):
+            name, equals, what = item.partition("=")
+            if not equals:
+                name, what = (names[k] if k < len(names) else ""), item
+            if name not in names or self.roles[names.index(name)] is not None:
+                raise DidymaError(
+                    "spec-mismatch", f"--arg {item}", got=name or f"argument {k + 1}",
+                    want=f"each parameter of the kernel once: {', '.join(names)}",
+                )  # fmt: skip
+            at = names.index(name)
+            self.roles[at] = self._role(what.strip(), self.params[at], item)
+
+    def _role(self, what: str, p: Parameter, item: str) -> Role:
+        if m := _ARRAY.match(what):
+            return Scratch(_dtype(m[2], item), tuple(split(m[3])), m[1] == "zero")
+        kind, _, rest = what.partition(":")
+        if kind == "zero" and rest in self.outputs:
+            return Result(rest, zeroed=True)
+        if kind == "inplace":
+            over, _, out = rest.partition(":")
+            if over in self.inputs and out in self.outputs:
+                return Result(out, over=over)
+            raise DidymaError("bad-option", f"--arg {item}", got=what, want=_WANT)
+        if what in self.outputs:
+            return Result(what)
+        if what in self.inputs:
+            return Operand(what)
+        if m := _TYPED.match(what):
+            return Scalar(m[2], _dtype(m[1], item))
+        if p.pointer:
+            known = ", ".join((*self.inputs, *self.outputs))
+            raise DidymaError("spec-mismatch", f"--arg {item}", got=what, want=f"one of {known}")
+        return Scalar(what, _scalar_dtype(p))
+
+    def by_name(self) -> None:
+        """Give parameters what has their names."""
+        for table in (self.inputs, self.outputs):
+            for name in self.left(list(table)):
+                self._take(name, Operand(name) if table is self.inputs else Result(name))
+        for name in self.sizes:
+            for k, p in enumerate(self.params):
+                if self.roles[k] is None and not p.pointer and _plain(p.name) == _plain(name):
+                    self.roles[k] = Scalar(name, _scalar_dtype(p))
+
+    def _take(self, name: str, role: Role) -> None:
+        near = [k for k, p in enumerate(self.params) if _plain(p.name) == _plain(name)]
+        free = [k for k in near if self.roles[k] is None and self._suits(role, self.params[k])]
+        if len(free) == 1:
+            self.roles[free[0]] = role
+
+    def _suits(self, role: Role, p: Parameter) -> bool:
+        if isinstance(role, Operand) and p.pointer is False:
+            return not self.inputs[role.name].shape
+        return p.pointer is not False and not (p.const and isinstance(role, Result))
+
+    def by_order(self) -> None:
+        """Give pointers the inputs and outputs that are left, and integers the sizes."""
+        open_ = [k for k, r in enumerate(self.roles) if r is None]
+        pointers = [k for k in open_ if self.params[k].pointer is not False]
+        read = self.left(list(self.inputs))
+        written = self.left(list(self.outputs))
+        constant = [k for k in pointers if self.params[k].const]
+        others = [k for k in pointers if not self.params[k].const]
+        if len(constant) == len(read) and len(others) == len(written):
+            pointers = [*constant, *others]
+        row: list[Role] = [*map(Operand, read), *map(Result, written)]
+        for k, role in zip(pointers, row, strict=False):
+            self.roles[k] = role
+        numbers = [
+            k for k, r in enumerate(self.roles)
+            if r is None and not self.params[k].pointer and not _is_float(self.params[k])
+        ]  # fmt: skip
+        used = {r.expression for r in self.roles if isinstance(r, Scalar)}
+        sizes = [s for s in self.sizes if s not in used]
+        if len(numbers) == len(sizes):
+            for k, s in zip(numbers, sizes, strict=True):
+                self.roles[k] = Scalar(s, _scalar_dtype(self.params[k]))
+
+    def finished(self) -> tuple[Role, ...]:
+        """Return the roles; DidymaError ``spec-mismatch`` where something is left or differs."""
+        roles = [r for r in self.roles if r is not None]
+        lost = [p.name for p, r in zip(self.params, self.roles, strict=True) if r is None]
+        missing = self.left([*self.inputs, *self.outputs])
+        if lost or missing:
+            raise self._mismatch(
+                f"parameters without a meaning: {', '.join(lost) or 'none'}",
+                f"a parameter for each; without one: {', '.join(missing) or 'none'}",
+            )  # fmt: skip
+        for p, role in zip(self.params, roles, strict=True):
+            want = self._type_of(role)
+            if want is not None and p.dtype is not None and p.dtype is not want:
+                raise self._mismatch(
+                    f"parameter {p.name}, of {p.dtype.value}", f"{want.value} of {_names(role)[0]}"
+                )
+            if isinstance(role, Operand) and p.pointer is False and self.inputs[role.name].shape:
+                raise self._mismatch(
+                    f"parameter {p.name}, a number",
+                    f"a pointer to {role.name}: {self.inputs[role.name]}",
+                )
+        return tuple(roles)
+
+    def _type_of(self, role: Role) -> DType | None:
+        match role:
+            case Operand(name):
+                return self.inputs[name].dtype
+            case Result(name):
+                return self.outputs[name].dtype
+            case _:
+                return None
+
+    def _mismatch(self, got: str, want: str) -> DidymaError:
+        kernel = ", ".join(p.name for p in self.params) or "no parameters"
+        spec = f"{', '.join(self.inputs) or 'no inputs'} -> {', '.join(self.outputs)}"
+        return DidymaError(
+            "spec-mismatch", f"kernel ({kernel}), specification ({spec})", got=got, want=want,
+            help=f"--arg {_WANT}",
+        )  # fmt: skip
+
+
+def _names(role: Role | None) -> tuple[str, ...]:
+    match role:
+        case Operand(name):
+            return (name,)
+        case Result(name, _, over):
+            return (name, over) if over else (name,)
+        case _:
+            return ()
+
+
+def _plain(name: str) -> str:
+    """Return a name without case and the marks of pointers.
+
+    >>> _plain("d_X"), _plain("out_ptr")
+    ('x', 'out')
+    """
+    return re.sub(r"^d_|_?ptr$|_d$", "", name.lower())
+
+
+def _is_float(p: Parameter) -> bool:
+    return p.dtype is not None and p.dtype.is_float
+
+
+def _scalar_dtype(p: Parameter) -> DType:
+    return p.dtype or {1: DType.U8, 2: DType.I16, 8: DType.I64}.get(p.nbytes, DType.I32)
+
+
+def _dtype(name: str, item: str) -> DType:
+    known: Iterator[DType] = (d for d in DType if not d.is_packed)
+    table = {d.value: d for d in known}
+    if name not in table:
+        raise DidymaError(
+            "unknown-dtype", f"--arg {item}", got=name, want=f"one of {', '.join(table)}"
+        )
+    return table[name]

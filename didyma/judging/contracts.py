@@ -1,0 +1,90 @@
+"""What a kernel states about its own arithmetic: the contract that it is judged by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from didyma.judging.expressions import evaluate
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops import bars
+from didyma.refimpl.ops.bars import LEAST, Bar, Contract
+
+ACCUMULATORS = ("f32", "bf16", "f16")
+# The largest errors that the CUDA C++ Programming Guide states for -use_fast_math, in ulp: of
+# exp by its formula at the end of its range.  log, sin and cos have absolute errors of 2**-21.4.
+_FAST = {
+    "div": 2.0, "sqrt": 3.0, "rsqrt": 2.0, "exp": 128.0, "exp2": 2.0, "expm1": 128.0,
+    "pow": 1024.0, "tanh": 2.0**13, "log": 64.0, "log2": 64.0, "log10": 64.0, "log1p": 64.0,
+    "sin": 1024.0, "cos": 1024.0, "tan": 4096.0, "sinh": 256.0, "cosh": 256.0,
+}  # fmt: skip
+_NORMAL = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A contract as its author declares it.
+
+    ``accumulate`` is the dtype in which sums are kept.  ``order`` is the order of additions:
+    ``any``, ``sequential``, ``tree``, or an expression of ``n`` for the longest chain of additions
+    in a sum of n terms.  ``fast_math`` allows fast intrinsics and lets subnormal numbers be zeros.
+    ``finite`` promises nothing for infinities and NaN.
+
+    DidymaError ``bad-option`` for others.
+    """
+
+    accumulate: str = "f32"
+    order: str = "any"
+    fast_math: bool = False
+    finite: bool = False
+
+    def __post_init__(self) -> None:
+        if self.accumulate not in ACCUMULATORS:
+            want = f"one of {', '.join(ACCUMULATORS)}"
+            raise DidymaError("bad-option", "--accumulate", got=self.accumulate, want=want)
+        if self.order not in ("any", "sequential", "tree"):
+            evaluate(self.order, {"n": 1024}, "--order")
+
+    @property
+    def rules(self) -> Contract:
+        """The contract as the reference's bars take it."""
+        ulp = _FAST if self.fast_math else {}
+        kept = None if self.accumulate == "f32" else DType(self.accumulate)
+        if self.order == "any":
+            return Contract(rescaled=bars.at_each_level, ulp=ulp, accumulate=kept)
+        return Contract(chain=self._chain(), ulp=ulp, accumulate=kept)
+
+    def _chain(self) -> Callable[[int], int]:
+        if self.order == "sequential":
+            return bars.sequential
+        if self.order == "tree":
+            return lambda n: max(0, n - 1).bit_length()
+        return lambda n: math.ceil(evaluate(self.order, {"n": n}, "--order"))
+
+    def widened(self, b: Bar, dtype: DType) -> Bar:
+        """Return a bar that forgives what is no part of the contract, such as a zero's sign."""
+        if not dtype.is_float:
+            return b
+        e = np.where((b.c == 0) & (b.e == 0), LEAST, b.e)
+        if self.finite:
+            e = np.where(np.isfinite(b.c), e, np.inf)
+        if self.fast_math and dtype.compute is DType.F32:
+            small = np.abs(b.c.astype(np.float64)) - e < _NORMAL
+            e = np.where(small, np.maximum(e, _NORMAL), e)
+        return Bar(b.c, e)
+
+    def promised(self, x: Array) -> Array:
+        """Return input values for which the contract promises something."""
+        kind = DType.of(x)
+        if not kind.is_float or not (self.finite or self.fast_math):
+            return x
+        with np.errstate(all="ignore"):
+            wide = x.astype(np.float64)
+            strange = ~np.isfinite(wide)
+            if self.fast_math:
+                strange |= (wide != 0) & (np.abs(wide) < _NORMAL)
+        return np.where(strange, np.ones((), x.dtype), x)

@@ -1,0 +1,79 @@
+"""Rounds of inputs: sizes, and values of every kind that the contract allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import cycle
+
+import numpy as np
+
+from didyma.fuzz.values import Distribution
+from didyma.judging.task import Task
+from didyma.refimpl.ir.types import Array, DType
+from didyma.rounds import EVERY, PAIRS, Round, Source
+
+# Ordinary numbers, and whole ones whose sums are exact, stand beside each special kind.
+_KINDS: tuple[Distribution | str, ...] = (
+    Distribution.NORMAL, Distribution.SMALL, Distribution.SPARSE, "far below zero",
+    Distribution.UNIT, Distribution.NEUTRAL, Distribution.NORMAL, Distribution.SMALL,
+    Distribution.SCALES, "far above zero", EVERY, Distribution.NORMAL, PAIRS, Distribution.SMALL,
+    Distribution.MIXED, Distribution.BITS,
+)  # fmt: skip
+# Maxima that start from 0 and sums of squares that cancel show only far from zero.
+_SHIFTS = {"far below zero": -200.0, "far above zero": 200.0}
+ORDINARY = frozenset((Distribution.NORMAL, Distribution.SMALL, Distribution.UNIT))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A round: its number, the sizes, and the kind of the values."""
+
+    number: int
+    env: Mapping[str, int]
+    kind: Distribution | str
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether all values are ordinary numbers."""
+        return self.kind in ORDINARY
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{k}={n}" for k, n in self.env.items())
+        return f"{sizes or 'fixed sizes'}, values: {self.kind!s}"
+
+
+def cases(envs: list[Mapping[str, int]]) -> list[Case]:
+    """Return a round for each binding of sizes."""
+    return [Case(k, env, kind) for k, (env, kind) in enumerate(zip(envs, cycle(_KINDS)))]
+
+
+def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
+    """Draw the inputs of a round; ``again`` draws others of the same kind."""
+    source = Source(task.spec, case.env, task.draw.seed + 1000 * again)
+    shift = _SHIFTS.get(case.kind)
+    kind = Distribution.NORMAL if shift else case.kind
+    known = kind if isinstance(kind, Distribution) else None
+    drawn = source.values(Round(case.number, str(kind), known))
+    if shift:
+        drawn = tuple(_shifted(x, shift) for x in drawn)
+    params = task.spec.entry.params
+    return tuple(
+        task.contract.promised(_ranged(task, p.name, x, (case.number, again, i)))
+        for i, (p, x) in enumerate(zip(params, drawn, strict=True))
+    )
+
+
+def _shifted(x: Array, by: float) -> Array:
+    return np.asarray(x.astype(np.float64) + by).astype(x.dtype) if DType.of(x).is_float else x
+
+
+def _ranged(task: Task, name: str, x: Array, of: tuple[int, ...]) -> Array:
+    """Return values in the range that the user gave an input."""
+    if name not in task.draw.ranges:
+        return x
+    low, high = task.draw.ranges[name]
+    rng = np.random.default_rng((task.draw.seed, *of))
+    if DType.of(x).is_float:
+        return np.asarray(low + (high - low) * rng.random(x.shape)).astype(x.dtype)
+    return rng.integers(int(low), int(high) + 1, x.shape).astype(x.dtype)

@@ -1,0 +1,219 @@
+"""The judgement of a task: rounds of inputs, launches, bars, and what a certificate says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx.sanitize import Finding
+from didyma.judging import inputs, launching
+from didyma.judging.decoys import Decoys
+from didyma.judging.inputs import Case
+from didyma.judging.sizes import bindings, tiles
+from didyma.judging.task import Task
+from didyma.oracle.compare import compare
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph as interpreter
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import bars as bars_
+from didyma.refimpl.ops.bars import Bar
+
+SCHEDULES = 3  # orders of warps that the first rounds run in
+THOROUGH = 3  # rounds that run in all of them
+
+
+class Outcome(StrEnum):
+    """What a judgement comes to."""
+
+    CORRECT = "correct"
+    WRONG = "wrong"
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """An output outside of its bars in a round; ``faulty`` where checks found faults there."""
+
+    output: str
+    message: str
+    case: Case
+    faulty: bool = False
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What the rounds of a task have shown.
+
+    ``checked`` of ``total`` elements were decided.  ``deterministic`` says that every order of
+    warps gave the same bits; ``batch_invariant``, by size, that a result does not depend on how
+    many others are computed with it.
+    """
+
+    task: Task
+    cases: list[Case] = field(default_factory=list[Case])
+    wrong: list[Wrong] = field(default_factory=list[Wrong])
+    faults: list[tuple[Finding, Case]] = field(default_factory=list[tuple[Finding, Case]])
+    notes: list[Finding] = field(default_factory=list[Finding])
+    accepted: list[str] = field(default_factory=list[str])
+    checked: int = 0
+    total: int = 0
+    launches: int = 0
+    instructions: int = 0
+    deterministic: bool = True
+    batch_invariant: dict[str, bool] = field(default_factory=dict[str, bool])
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict."""
+        if self.wrong or self.faults:
+            return Outcome.WRONG
+        if self.accepted or not self.checked:
+            return Outcome.CANNOT_TELL
+        return Outcome.CORRECT
+
+    @property
+    def only_special(self) -> bool:
+        """Whether outputs are wrong, but not for ordinary numbers, in a contract of all numbers."""
+        if self.task.contract.finite or self.faults:
+            return False
+        return bool(self.wrong) and not any(w.case.ordinary for w in self.wrong)
+
+
+def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judgement:
+    """Judge a task.
+
+    Errors: those of a launch and of the sizes, as ``didyma.judging.launching`` and ``sizes`` say.
+    """
+    shape, _ = launching.geometry(task, *_first(task))
+    planned = inputs.cases(bindings(task.spec, tiles(task.source.text, shape.block), task.draw))
+    found = Judgement(task)
+    decoys = Decoys(task.spec, task.contract)
+    for case in planned:
+        progress(f"round {case.number + 1} of {len(planned)}: {case}")
+        arrays = inputs.values(task, case)
+        try:
+            right = truth(task, case.env, arrays)
+        except DidymaError as e:
+            if e.code == "dim-out-of-range":  # a size that depends on these values
+                continue
+            raise
+        found.cases.append(case)
+        if not _round(found, case, arrays, right):
+            break  # what hangs once would hang in every round
+        if case.ordinary or task.draw.ranges:
+            other = inputs.values(task, case, again=1)
+            stale = interpreter.run(task.spec, other)
+            decoys.meet(arrays, right, stale)
+    found.accepted = decoys.accepted
+    if found.outcome is Outcome.CORRECT:
+        found.batch_invariant = batch_invariance(task, found.cases)
+    return found
+
+
+def _first(task: Task) -> tuple[Mapping[str, int], tuple[Array, ...]]:
+    """Return sizes and inputs at which the shape of a block can be read."""
+    env = bindings(task.spec, (), task.draw)[0]
+    params = task.spec.entry.params
+    return env, tuple(np.zeros(dims.values(p.type.shape, env), p.type.dtype.numpy) for p in params)
+
+
+def truth(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> list[Bar]:
+    """Return the bars of the outputs under the contract of a task."""
+    m = task.spec
+    given = [bars_.exact(a, DType.of(a)) for a in arrays]
+    found = interpreter.bars(m.entry, m, given, dict(env), task.contract.rules, stored=True)
+    types = m.entry.result_types()
+    return [task.contract.widened(b, t.dtype) for b, t in zip(found, types, strict=True)]
+
+
+def _round(found: Judgement, case: Case, arrays: Sequence[Array], right: Sequence[Bar]) -> bool:
+    """Run a round; return whether more rounds may follow."""
+    task = found.task
+    thorough = len(found.cases) <= THOROUGH
+    orders = range(SCHEDULES) if thorough else (case.number % SCHEDULES,)
+    before: Sequence[Array] = ()
+    for schedule in orders:
+        ran = launching.run(task, case.env, arrays, schedule)
+        found.launches += 1
+        found.instructions += ran.instructions
+        known = {(f.kind, f.file, f.line) for f, _ in found.faults}
+        for f in ran.findings:
+            if f.is_note:
+                found.notes.append(f)
+            elif (f.kind, f.file, f.line) not in known:
+                found.faults.append((f, case))
+        if before and not all(map(_same_bits, before, ran.outputs)):
+            found.deterministic = False
+        before = ran.outputs
+        _compare(found, case, right, ran, count=schedule == orders[0])
+        if any(f.kind == "hang" for f in ran.faults):
+            return False
+    return True
+
+
+def _compare(
+    found: Judgement, case: Case, right: Sequence[Bar], ran: launching.Ran, *, count: bool
+) -> None:
+    entry = found.task.spec.entry
+    rows = zip(entry.results, entry.result_types(), right, ran.outputs, strict=True)
+    for name, t, bar, out in rows:
+        c = compare(name, bar, out, TensorType(t.dtype, out.shape))
+        if count:
+            found.checked += c.checked
+            found.total += c.total
+        if not c.agree and not any(w.case == case and w.output == name for w in found.wrong):
+            found.wrong.append(Wrong(name, c.message, case, bool(ran.faults)))
+
+
+def _same_bits(a: Array, b: Array) -> bool:
+    return a.tobytes() == b.tobytes()
+
+
+def batch_invariance(task: Task, done: Sequence[Case]) -> dict[str, bool]:
+    """Return, by the size that counts independent results, whether their bits depend on it.
+
+    A size counts independent results where it is the first extent of some inputs and of every
+    output and occurs nowhere else, and the reference's results for the first half of the inputs are
+    the first half of its results.
+    """
+    entry = task.spec.entry
+    shapes = [p.type.shape for p in entry.params]
+    found: dict[str, bool] = {}
+    for v in task.spec.dims:
+        leads = [bool(s) and str(s[0]) == v.name for s in shapes]
+        elsewhere = any(v.name in map(str, dims.free(s[1:] if a else s))
+                        for s, a in zip(shapes, leads, strict=True))  # fmt: skip
+        if elsewhere or not any(leads):
+            continue
+        if not all(t.shape and str(t.shape[0]) == v.name for t in entry.result_types()):
+            continue
+        same = _invariant(task, v.name, leads, done)
+        if same is not None:
+            found[v.name] = same
+    return found
+
+
+def _invariant(task: Task, size: str, leads: Sequence[bool], done: Sequence[Case]) -> bool | None:
+    case = next((c for c in done if c.ordinary and c.env[size] >= 4), None)
+    if case is None:
+        return None
+    half = case.env[size] // 2
+    fewer = {**case.env, size: half}
+    low = {v.name: v.lo for v in task.spec.dims}
+    whole = inputs.values(task, case)
+    part = tuple(np.ascontiguousarray(x[:half]) if a else x
+                 for x, a in zip(whole, leads, strict=True))  # fmt: skip
+    if half < low[size]:
+        return None
+    want = zip(interpreter.run(task.spec, whole), interpreter.run(task.spec, part), strict=True)
+    if not all(_same_bits(a[:half], b) for a, b in want):
+        return None
+    try:
+        got = launching.run(task, case.env, whole), launching.run(task, fewer, part)
+    except DidymaError:
+        return None  # the kernel cannot be launched at that size
+    return all(_same_bits(a[:half], b) for a, b in zip(got[0].outputs, got[1].outputs, strict=True))

@@ -1,0 +1,117 @@
+"""Sizes at which kernels go wrong: around tiles, warps and vectors; odd, one, zero and large."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from didyma import fitting
+from didyma.judging.expressions import evaluate
+from didyma.judging.task import Draw
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.graph import Module
+
+# A size of two warps and a rest, first; then one, zero, and both sides of warps and tiles.
+_USUAL = (
+    70, 1, 33, 0, 129, 3, 32, 257, 5, 64, 31, 2, 1000, 127, 7, 65, 128, 16, 255, 63, 4, 17, 513,
+    8, 100, 15, 256, 1025, 9, 1024, 6, 48, 96, 192, 384, 512, 768, 2048,
+)  # fmt: skip
+_NUMBER = re.compile(r"(?<![\w.])(\d{1,4})(?![\w.])")
+_TRIES = 64
+
+
+def tiles(text: str, block: Sequence[int]) -> tuple[int, ...]:
+    """Return numbers of a kernel's text that may be sizes of tiles, and its numbers of threads.
+
+    >>> tiles("float s[48]; k += 128", (32, 1, 1))
+    (32, 48, 128)
+    """
+    found = {int(n) for n in _NUMBER.findall(text)} | set(block)
+    return tuple(sorted(n for n in found if 8 <= n <= 2048))
+
+
+def candidates(v: DimVar, near: Sequence[int], draw: Draw) -> list[int]:
+    """Return values of one size, the most telling first."""
+    if v.name in draw.sizes:
+        return list(draw.sizes[v.name])
+    around = [m for t in near for m in (t + 1, t - 1, t, 2 * t + 1)]
+    mixed = [n for pair in zip(_USUAL, around, strict=False) for n in pair]
+    row = (*mixed, *_USUAL, *around, v.lo, v.lo + 1, v.hi)
+    return [n for n in dict.fromkeys(row) if v.lo <= n <= v.hi]
+
+
+def bindings(m: Module, near: Sequence[int], draw: Draw) -> list[Mapping[str, int]]:
+    """Return the sizes of each round: every symbol goes through its values, each in its own order.
+
+    Sizes that break a condition of ``draw.where``, or at which a round has too many elements, are
+    not drawn.  DidymaError ``bad-option`` where none is left.
+    """
+    inputs = control.input_symbols(m)
+    free = [v for v in m.dims if v.name in inputs]
+    if strange := [n for n in draw.sizes if n not in inputs]:
+        known = ", ".join(v.name for v in free) or "none: no input has a symbolic size"
+        raise DidymaError("bad-option", f"--size {strange[0]}", got=strange[0], want=known)
+    for v in free:
+        dims.check_ranges({v.name: min(draw.sizes.get(v.name, (v.lo,)))}, m.dims)
+        dims.check_ranges({v.name: max(draw.sizes.get(v.name, (v.lo,)))}, m.dims)
+    found = list(_drawn(m, free, near, draw))
+    if not found:
+        raise DidymaError(
+            "bad-option", f"--where {' and '.join(draw.where)}" if draw.where else "sizes",
+            got=f"no sizes of {', '.join(v.name for v in free) or 'a specification without any'}",
+            want=f"sizes at which a round has at most {draw.most} elements",
+            help="--size NAME=N,N chooses them",
+        )  # fmt: skip
+    return [found[k % len(found)] for k in range(draw.rounds)]
+
+
+def _drawn(
+    m: Module, free: Sequence[DimVar], near: Sequence[int], draw: Draw
+) -> Iterator[Mapping[str, int]]:
+    rng = np.random.default_rng(draw.seed)
+    rows = {v.name: candidates(v, near, draw) for v in free}
+    seen: set[tuple[int, ...]] = set()
+    for k in range(draw.rounds * (_TRIES if free else 1)):
+        env = {
+            name: row[(k + i * 3) % len(row) if k < len(row) else int(rng.integers(len(row)))]
+            for i, (name, row) in enumerate(rows.items())
+            if row
+        }
+        if (key := tuple(env.values())) in seen or len(env) < len(free):
+            continue
+        seen.add(key)
+        if smaller := _fitted(m, env, rows, draw):
+            yield smaller
+        if len(seen) >= 4 * draw.rounds:
+            return
+
+
+def _fitted(
+    m: Module, env: Mapping[str, int], rows: Mapping[str, Sequence[int]], draw: Draw
+) -> Mapping[str, int] | None:
+    """Return sizes at which a round is small enough: the largest give way; None where none is."""
+    env = dict(env)
+    for _ in range(_TRIES):
+        if _cost(m, env) <= draw.most:
+            if all(evaluate(w, env, "--where") for w in draw.where):
+                return env
+            return None
+        name = max(env, key=lambda n: env[n], default="")
+        below = [n for n in rows.get(name, ()) if 0 < n < env[name]]
+        if not below:
+            return None
+        env[name] = max(below)
+    return None
+
+
+def _cost(m: Module, env: Mapping[str, int]) -> int:
+    """Return the elements of a round, and the terms of products as far as sizes tell."""
+    inputs = sum(dims.evaluate(p.type.numel, env) for p in m.entry.params)
+    terms = 1
+    for n in env.values():
+        terms *= max(n, 1)
+    return max(inputs + fitting.elements(m, env), terms // 8)

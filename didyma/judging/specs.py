@@ -1,0 +1,81 @@
+"""Specifications: what a kernel should compute, as a program."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from didyma.files import read_module
+from didyma.refimpl.errors import DidymaError
+from didyma.tracer.tracing import Program, Traceable, trace
+
+_WANT = "FILE.dym, FILE.onnx or FILE.py::NAME"
+
+
+def load_spec(text: str | Path) -> Program:
+    """Return the program of ``FILE.dym``, ``FILE.onnx`` or ``FILE.py::NAME``.
+
+    The name of a Python file is a program, a function whose annotations are types, or an
+    ``nn.Module`` of PyTorch.  It may be left out where the file has one program.
+
+    Errors: ``bad-spec``, and those of reading a program.
+    """
+    file, _, name = str(text).partition("::")
+    path = Path(file)
+    if path.suffix == ".py":
+        return _of_python(path, name)
+    if path.suffix not in (".dym", ".onnx"):
+        raise DidymaError("bad-spec", str(text), got=path.suffix or "no suffix", want=_WANT)
+    return Program(read_module(path))
+
+
+def _of_python(path: Path, name: str) -> Program:
+    module = load_python(path)
+    found = vars(module)
+    programs = [k for k, v in found.items() if isinstance(v, Program)]
+    if not name and len(programs) == 1:
+        name = programs[0]
+    if name not in found:
+        raise DidymaError(
+            "bad-spec", f"{path}::{name}", got=f"no {name}" if name else "no name",
+            want=f"{path}::NAME with NAME of {', '.join(programs) or 'a traced function'}",
+        )  # fmt: skip
+    return as_program(found[name], f"{path}::{name}")
+
+
+def as_program(given: Any, where: str) -> Program:
+    """Return a program, or trace a function that has types; DidymaError ``bad-spec``."""
+    if isinstance(given, Program):
+        return given
+    if callable(given) and not isinstance(given, type):
+        return trace(cast("Traceable", given))
+    raise DidymaError(
+        "bad-spec", where, got=f"a {type(given).__name__}",
+        want="a program, or a function whose annotations are types such as dd.f32[n, 4]",
+    )  # fmt: skip
+
+
+def load_python(path: Path) -> ModuleType:
+    """Run a Python file and return its module; DidymaError ``unreadable-file``, ``bad-spec``."""
+    if not path.is_file():
+        raise DidymaError("unreadable-file", str(path), got="no such file", want="a Python file")
+    spec = importlib.util.spec_from_file_location(f"_spec_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # dataclasses and annotations look it up
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except DidymaError:
+        raise
+    except Exception as e:
+        raise DidymaError(
+            "bad-spec", str(path), got=f"{type(e).__name__}: {e}", want="a Python file that runs"
+        ) from e
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+    return module

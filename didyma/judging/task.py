@@ -1,0 +1,99 @@
+"""A task: a kernel, its specification, and how each argument follows from the specification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.judging.contracts import Declared
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An input of the specification, by its name: a pointer to it, or its number."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A pointer to an output, by its name.
+
+    Before the launch it is unwritten, or ``zeroed``, or has the values of the input ``over``.
+    """
+
+    name: str
+    zeroed: bool = False
+    over: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number: an expression of sizes."""
+
+    expression: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """A pointer to memory of the kernel's own, whose sizes are expressions."""
+
+    dtype: DType
+    shape: tuple[str, ...]
+    zeroed: bool = False
+
+
+Role: TypeAlias = Operand | Result | Scalar | Scratch
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Blocks, threads and bytes of dynamic shared memory, as expressions of sizes."""
+
+    grid: tuple[str, ...] = ("1",)
+    block: tuple[str, ...] = ("32",)
+    shared: str = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What the judge may draw: chosen sizes, conditions on sizes, and ranges of inputs' values."""
+
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    where: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(
+        default_factory=dict[str, tuple[float, float]]
+    )
+    rounds: int = 16
+    seed: int = 1
+    most: int = 1 << 16  # elements of a round
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All that a judgement depends on.
+
+    ``roles`` has an entry for each parameter of the kernel, which has the name of ``names``.
+    """
+
+    source: Source
+    kernel: Kernel
+    spec: Module
+    names: tuple[str, ...]
+    roles: tuple[Role, ...]
+    numbers: frozenset[str]  # the parameters that are no pointers
+    geometry: Geometry
+    contract: Declared
+    draw: Draw
+    seconds: float = 10.0  # of one launch, after which it counts as hung
+    label: str = ""  # the kernel's name, as the user gave it
+
+    def by_value(self, name: str) -> bool:
+        """Return whether a parameter is a number."""
+        return name in self.numbers

@@ -1,0 +1,105 @@
+"""What ``didyma judge`` found: as a record of JSON types, and as lines made from that record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from didyma.codegen.runtime.ptx.sanitize import Finding
+from didyma.judging.judge import Judgement
+from didyma.judging.lines import stores
+from didyma.refimpl.errors import counted
+from didyma.show.console import console, line
+
+
+def record(found: Judgement, file: str) -> dict[str, Any]:
+    """Return the verdict, with what speaks against the kernel or the task."""
+    task = found.task
+    return {
+        "file": file,
+        "kernel": task.label,
+        "verdict": found.outcome.value,
+        "findings": [*_faults(found), *_wrong(found)],
+        "notes": list(dict.fromkeys(f"{f.kind}: {f.detail}" for f in found.notes)),
+        "cannot_tell": found.accepted,
+        "only_special_values": found.only_special,
+        "contract": asdict(task.contract),
+        "seed": task.draw.seed,
+        "rounds": [str(c) for c in found.cases],
+        "launches": found.launches,
+        "instructions": found.instructions,
+        "checked": found.checked,
+        "total": found.total,
+        "deterministic": found.deterministic,
+        "batch_invariant": found.batch_invariant,
+    }
+
+
+def _faults(found: Judgement) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": f.kind, "detail": _detail(f), "file": f.file, "line": f.line,
+            "source": f.source, "inlined": list(f.inlined), "round": str(case),
+        }
+        for f, case in found.faults
+    ]  # fmt: skip
+
+
+def _detail(f: Finding) -> str:
+    return f"{f.detail} at {f.other}" if f.other else f.detail
+
+
+def _wrong(found: Judgement) -> list[dict[str, Any]]:
+    """Return each wrong output once, in the round with the smallest sizes.
+
+    Where a check found a fault, a wrong value is what came of it.
+    """
+    task = found.task
+    lines = stores(task)
+    at = lines[-1] if lines else 0
+    rows: list[dict[str, Any]] = []
+    for name in dict.fromkeys(w.output for w in found.wrong if not w.faulty):
+        of = [w for w in found.wrong if w.output == name and not w.faulty]
+        worst = min(of, key=lambda w: sum(w.case.env.values()))
+        rounds = f"{len({w.case.number for w in of})} of {counted(len(found.cases), 'round')}"
+        rows.append({
+            "kind": "wrong-value", "detail": f"{worst.message}; in {rounds}",
+            "file": task.source.file, "line": at,
+            "source": task.source.line(task.source.file, at), "inlined": [],
+            "round": str(worst.case),
+        })  # fmt: skip
+    return rows
+
+
+def text(found: Mapping[str, Any]) -> None:
+    """Print findings with their lines, then the verdict and what it rests on."""
+    to = console()
+    for row in found["findings"]:
+        place = f"{row['file']}:{row['line']}" if row["line"] else row["file"]
+        line(to, f"{place}: {row['kind']}: {row['detail']}")
+        line(to, f"    at {row['round']}")
+        if row["source"]:
+            line(to, f"    {row['source']}")
+        if row["inlined"]:
+            line(to, f"    inlined at {', '.join(row['inlined'])}")
+    for what in found["cannot_tell"]:
+        line(to, f"this task cannot tell the answer from {what}")
+    line(to, f"{found['kernel']}: {found['verdict']}")
+    share = f"{found['checked']} of {counted(found['total'], 'element')}"
+    line(to, f"  {counted(len(found['rounds']), 'round')}, {counted(found['launches'], 'run')}, "
+             f"{share} decided, seed {found['seed']}")  # fmt: skip
+    if found["verdict"] == "correct":
+        line(to, f"  {_traits(found)}")
+    if found["only_special_values"]:
+        line(to, "  It is right for ordinary numbers: --finite judges it without infinities "
+                 "and NaN")  # fmt: skip
+
+
+def _traits(found: Mapping[str, Any]) -> str:
+    same = "deterministic" if found["deterministic"] else "not deterministic"
+    batch = [
+        f"{'batch-invariant' if yes else 'not batch-invariant'} in {size}"
+        for size, yes in found["batch_invariant"].items()
+    ]
+    return ", ".join([same, *batch])

@@ -1,0 +1,249 @@
+"""``didyma judge``: right kernels are certified, and each planted fault is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import didyma as dd
+from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.registry import probe
+from didyma.commands import judge_kernel
+from didyma.judging.contracts import Declared
+from didyma.judging.judge import Judgement, Outcome, judge
+from didyma.judging.making import Launch, make_task
+from didyma.judging.request import Request
+from didyma.judging.task import Draw
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Module
+from tests.didyma.judging.kernels import ADD, KERNELS, SUMS, added, n, r, sums
+
+FAULTS = [(name, fault) for name, judged in KERNELS.items() for fault in judged.faults]
+
+
+@pytest.fixture(autouse=True)
+def _nvrtc() -> None:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+
+
+def verdict(
+    text: str,
+    spec: Module,
+    launch: Launch,
+    contract: Declared | None = None,
+    where: tuple[str, ...] = (),
+) -> Judgement:
+    draw = Draw(where=where, rounds=8, most=1 << 13)
+    task = make_task(Source(text, "k.cu"), spec, launch, contract, draw)
+    return judge(task)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_right_kernel_is_correct(name: str) -> None:
+    kernel = KERNELS[name]
+    found = verdict(kernel.text, kernel.spec.module, kernel.launch)
+    assert found.outcome is Outcome.CORRECT, (found.wrong, found.faults, found.accepted)
+    assert found.deterministic
+    assert found.checked > 0.9 * found.total > 100
+    assert all(found.batch_invariant.values())
+    assert ("r" in found.batch_invariant) == (name in ("softmax", "sums"))
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS)
+def test_a_planted_fault_is_found(name: str, fault: str) -> None:
+    kernel, planted = KERNELS[name], KERNELS[name].faults[fault]
+    assert kernel.text.count(planted.old) == 1
+    text = kernel.text.replace(planted.old, planted.new)
+    found = verdict(text, kernel.spec.module, kernel.launch)
+    assert found.outcome is Outcome.WRONG
+    kinds = {f.kind for f, _ in found.faults} or {"wrong-value"}
+    assert planted.kind in kinds
+
+
+ZEROS = ADD.replace("a[i] + b[i]", "0.0f")
+CHEATS = {
+    "zeros": "0.0f",
+    "a constant": "1.5f",
+    "a copy": "a[i]",
+    "the mean": "0.5f * (a[i] + b[i])",
+    "bf16": "__uint_as_float(__float_as_uint(a[i] + b[i]) & 0xffff0000u)",
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_cheat_is_wrong(cheat: str) -> None:
+    kernel = KERNELS["add"]
+    found = verdict(ADD.replace("a[i] + b[i]", CHEATS[cheat]), added.module, kernel.launch)
+    assert found.outcome is Outcome.WRONG
+
+
+@dd.trace(dd.f32[r, n])
+def nothing(x: dd.Tensor) -> dd.Tensor:
+    return dd.sum(x - x, axis=1)
+
+
+@dd.trace(dd.f32[n])
+def same(a: dd.Tensor) -> dd.Tensor:
+    return dd.abs(a)
+
+
+COPY = """
+__global__ void copy(const float* a, float* b, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) b[i] = a[i];
+}
+"""
+ZERO = "__global__ void zero(const float* x, float* y) { if (!threadIdx.x) y[blockIdx.x] = 0; }"
+
+
+def test_a_task_that_cannot_tell_the_answer_certifies_nothing() -> None:
+    found = verdict(ZERO, nothing.module, Launch(grid="r"), Declared(finite=True))
+    assert found.outcome is Outcome.CANNOT_TELL
+    assert "zeros" in found.accepted
+    assert "stale memory" in found.accepted
+    task = make_task(
+        Source(COPY, "k.cu"), same.module, Launch(), draw=Draw(ranges={"a": (0.0, 1.0)}, rounds=4)
+    )
+    found = judge(task)
+    assert found.outcome is Outcome.CANNOT_TELL
+    assert found.accepted == ["a copy of a"]
+
+
+BF16_SUMS = SUMS.replace("sum += x[blockIdx.x * n + k];", """{
+    sum += x[blockIdx.x * n + k];
+    sum = __uint_as_float(__float_as_uint(sum) & 0xffff0000u);
+  }""")  # fmt: skip
+
+
+def test_a_contract_says_how_sums_are_kept_and_ordered() -> None:
+    launch = KERNELS["sums"].launch
+    assert verdict(BF16_SUMS, sums.module, launch).outcome is Outcome.WRONG
+    # Cutting off errs by twice as much as rounding does; only 64th parts are kept in bf16.
+    half = BF16_SUMS.replace("& 0xffff0000u", "+ 0x8000u & 0xffff0000u")
+    assert verdict(half, sums.module, launch, Declared("bf16")).outcome is Outcome.CORRECT
+    one = SUMS.replace("k = threadIdx.x", "k = threadIdx.x ? n : 0").replace("k += 64", "k += 1")
+    assert verdict(one, sums.module, launch).outcome is Outcome.CORRECT
+    for order, want in (("sequential", Outcome.CORRECT), ("n/64+7", Outcome.CORRECT)):
+        assert verdict(SUMS, sums.module, launch, Declared(order=order)).outcome is want
+
+
+def test_conditions_on_sizes_hold() -> None:
+    wide = ADD.replace("if (i < n)\n", "").replace("int n", "")
+    wide = wide.replace("float* c, ", "float* c").replace("blockDim.x", "128")
+    launch = Launch(grid="n / 128", block="128")
+    assert verdict(wide, added.module, launch, where=("n % 128 == 0",)).outcome is Outcome.CORRECT
+    assert verdict(wide, added.module, launch).outcome is Outcome.WRONG
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (("x=a",), "spec-mismatch"),
+        (("a=b", "b=a", "c=add", "n=q"), "bad-option"),
+        (("n=a",), "spec-mismatch"),
+        (("c=inplace:q:add",), "bad-option"),
+        (("n=f33:1",), "unknown-dtype"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(args: tuple[str, ...], code: str) -> None:
+    with pytest.raises(DidymaError) as caught:
+        verdict(ADD, added.module, Launch(args=args))
+    assert caught.value.code == code
+
+
+def test_a_kernel_of_other_parameters_is_refused_with_both() -> None:
+    with pytest.raises(DidymaError) as caught:
+        verdict(COPY, added.module, Launch())
+    assert caught.value.code == "spec-mismatch"
+    assert "a, b, n" in str(caught.value)
+    assert "a, b -> add" in str(caught.value)
+
+
+SPEC = """
+import didyma as dd
+n = dd.dim("n", 1, 4096)
+
+@dd.trace
+def add(a: dd.f32[n], b: dd.f32[n]) -> dd.f32[n]:
+    return a + b
+"""
+
+
+def test_the_command_keeps_a_certificate_that_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "add.cu").write_text(ADD)
+    (tmp_path / "spec.py").write_text(SPEC)
+    described = tmp_path / "add.toml"
+    described.write_text(
+        'file = "add.cu"\nspec = "spec.py::add"\ngrid = "cdiv(n, 64)"\nblock = 64\nrounds = 4\n'
+    )
+    kept = tmp_path / "add.json"
+    assert judge_kernel.command(Request(str(described)), kept, json=True) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["verdict"], record["cannot_tell"]) == ("correct", [])
+    assert judge_kernel.check(kept, json=True) == 0
+    assert json.loads(capsys.readouterr().out)["holds"]
+    text = kept.read_text()
+    kept.write_text(text.replace('"deterministic": true', '"deterministic": false'))
+    with pytest.raises(DidymaError, match="bad-certificate"):
+        judge_kernel.check(kept, json=True)
+    kept.write_text(text)
+    (tmp_path / "add.cu").write_text(ZEROS)
+    with pytest.raises(DidymaError, match="stale-certificate"):
+        judge_kernel.check(kept, json=True)
+    assert judge_kernel.command(Request(str(described)), None, json=False) == 1
+    shown = capsys.readouterr().out
+    assert "add.cu:5: wrong-value: add[" in shown
+    assert "add: wrong" in shown
+
+
+def test_bad_specifications_and_descriptions_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "spec.py").write_text(SPEC + "raise ValueError('no')\n")
+    (tmp_path / "other.py").write_text(SPEC)
+    (tmp_path / "add.cu").write_text(ADD)
+    (tmp_path / "add.toml").write_text("grid = 3\n")
+    cases = [
+        (Request("add.cu", spec=""), "bad-option"),
+        (Request("add.cu", spec=f"{tmp_path}/spec.py::add"), "bad-spec"),
+        (Request("add.cu", spec=f"{tmp_path}/other.py::sub"), "bad-spec"),
+        (Request("add.cu", spec=f"{tmp_path}/other.py::np"), "bad-spec"),
+        (Request("add.cu", spec=f"{tmp_path}/no.py::add"), "unreadable-file"),
+        (Request("add.cu", spec="add.txt"), "bad-spec"),
+        (Request(f"{tmp_path}/add.cc", spec=f"{tmp_path}/other.py::add"), "unknown-format"),
+        (Request(f"{tmp_path}/add.toml"), "bad-option"),
+        (Request(f"{tmp_path}/add.cu", spec=f"{tmp_path}/other.py", size=("q=3",)), "bad-option"),
+        (Request(f"{tmp_path}/add.cu", spec=f"{tmp_path}/other.py", values=("q=3",)), "bad-option"),
+        (Request(f"{tmp_path}/add.cu", spec=f"{tmp_path}/other.py", order="k"), "bad-option"),
+        (Request(f"{tmp_path}/add.cu", spec=f"{tmp_path}/other.py", accumulate="f64"),
+         "bad-option"),
+        (Request(f"{tmp_path}/add.cu", spec=f"{tmp_path}/other.py", block="4096"),
+         "launch-failed"),
+    ]  # fmt: skip
+    for asked, code in cases:
+        with pytest.raises(DidymaError) as caught:
+            judge_kernel.command(asked, None, json=True)
+        assert caught.value.code == code, asked
+
+
+def test_bars_of_sums_that_are_kept_in_bf16_contain_them() -> None:
+    import ml_dtypes
+
+    from didyma.refimpl.ir.types import Array, DType
+    from didyma.refimpl.ops import bars
+    from didyma.refimpl.ops.bar_sums import sum_bar
+
+    x = np.random.default_rng(3).standard_normal((64, 100)).astype(np.float32)
+    total = np.zeros(64, ml_dtypes.bfloat16)
+    for column in x.T:
+        total = (total.astype(np.float32) + column).astype(ml_dtypes.bfloat16)
+    found: dict[DType | None, Array] = {}
+    for kept in (None, DType.BF16):
+        bar = sum_bar(bars.exact(x), (1,), False, DType.F32, bars.Contract(accumulate=kept))
+        found[kept] = np.abs(total.astype(np.float64) - bar.c) <= bar.e
+    assert found[DType.BF16].all()
+    assert found[None].mean() < 0.2
