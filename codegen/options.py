@@ -456,6 +456,14 @@ def _nested(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def choose(options: Options | None = None, planner: Choice | None = None) -> Options:
-    """Return options, or the usual ones, with another planner where one is given."""
-    chosen = options or Options()
+    """Return options, or the usual ones, with another planner where one is given.
+
+    DidymaError ``bad-option`` for what is no ``Options``.
+    """
+    chosen = Options() if options is None else options
+    if not isinstance(cast("object", chosen), Options):
+        raise DidymaError(
+            "bad-option", "options", got=f"{chosen!r:.60}", want="an Options",
+            help='Options().changed({"kernels.block": 64}) takes a dict',
+        )  # fmt: skip
     return chosen if planner is None else chosen.changed({"memory.planner": planner})

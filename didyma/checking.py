@@ -15,6 +15,7 @@ from didyma.fuzz import levels
 from didyma.fuzz.peers.peer import Peer
 from didyma.fuzz.peers.registry import peer
 from didyma.loops import LoopProgram
+from didyma.mappings import CALLS, mapping
 from didyma.oracle.report import Report, Setting
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import TextKernel
@@ -73,6 +74,7 @@ def check(
     ``wrong-target``; EngineMissing.
     """
     chosen, steps = _made(engines, engine), read(schedules)
+    texts, routines = mapping("kernels", kernels, "TextKernels"), mapping("externs", externs, CALLS)
     if not chosen:
         raise DidymaError("bad-option", "engines", got="none", want="at least one engine")
     wanted = choose(options, planner)
@@ -81,7 +83,7 @@ def check(
     if isinstance(program, LoopProgram):
         with steps.placed():
             alone = loop_checks.check(
-                program, chosen, sizes or {}, seed, steps.text, wanted.device, externs
+                program, chosen, sizes or {}, seed, steps.text, wanted.device, routines
             )
         return Checked(alone.levels, setting=alone.setting)
     required = require(program, "dd.check")
@@ -94,12 +96,12 @@ def check(
     if steps.text:
         wanted = wanted.changed({"kernels.schedules": steps.text})
     with steps.placed():
-        made = levels.compiled(m, wanted, kernels=kernels)
+        made = levels.compiled(m, wanted, kernels=texts)
     if not isinstance(made, levels.Failed):
         source = rounds.fitted(source, frozenset(env) - given)
     setting = Setting(source.env, given, tuple(e.name for e in chosen), seed)
     r = rounds.judged(
-        made, source, planned, chosen, setting, others, externs=externs, ring=ring
+        made, source, planned, chosen, setting, others, externs=routines, ring=ring
     ).report
     return Checked(r.levels, r.refused, r.setting, r.refusals)
 

@@ -58,7 +58,7 @@ _PYTHON = _table(
      "a `gather` whose axis is no integer"),
     ("bad-axis", "An axis is not one of the tensor's axes, or cannot be used there.",
      ">>> dd.trace(dd.f32[2, 3])(lambda x: dd.sum(x, axis=2))"),
-    ("bad-call", "A function of tensors is called with arguments that it does not take.",
+    ("bad-call", "A function is called with arguments that it does not take.",
      "dd.sum(x, axes=0), where the keyword is axis"),
     ("bad-index", "A tensor is indexed by something that its shape or tracing does not allow.",
      "x[5] of an f32[3]"),

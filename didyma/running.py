@@ -23,6 +23,7 @@ from didyma.codegen.select.metrics import table
 from didyma.fuzz import levels
 from didyma.loops import LoopExecutable, LoopProgram
 from didyma.loops import compiled as compiled_loops
+from didyma.mappings import CALLS, mapping
 from didyma.on_gpu import Run, caller, strided
 from didyma.oracle.compare import Comparison, compare, distance
 from didyma.refimpl.errors import DidymaError
@@ -144,7 +145,7 @@ def compile(
     ``kernels`` are texts that take the place of generated kernels, by the name or structural hash
     of a Primitive function.
     ``schedules`` are schedules of steps by the name or structural hash of a Primitive function: a
-    ``.dys`` file, its text, or the steps.
+    ``.dys`` file, its text, or the steps.  A function that has one has no choice besides.
 
     ``choose`` picks the schedules: ``"heuristic"`` by a model, without timing; ``"cached"`` takes
     those that were measured before; ``"tuned"`` measures the others too, for half a minute each;
@@ -157,31 +158,45 @@ def compile(
 
     Errors: ``not-a-program``, ``unknown-engine``, ``unknown-planner``, ``bad-engine``,
     ``bad-planner``, ``unknown-extern``, ``unknown-primitive``, ``bad-kernel``,
-    ``wrong-target``, ``device-unsupported``, ``bad-choice``, ``unreadable-file``,
+    ``wrong-target``, ``device-unsupported``, ``bad-choice``, ``bad-call``, ``unreadable-file``,
     ``no-valid-choices``, ``unknown-variant``, and those of the cache; EngineMissing where the
     machine lacks what the engine needs.  The levels that the variable ``DIDYMA_LOG`` names, such as
     ``graph,kernel``, are written to stderr; ``bad-option`` where it names others.
     """
     given, chosen = read_schedules(schedules), made(engine, checked=False)
+    texts, routines = mapping("kernels", kernels, "TextKernels"), mapping("externs", externs, CALLS)
     wanted = with_planner(options, planner)
     require_target(chosen, wanted.device)
     wanted = tuning.suited(wanted, chosen)
     if isinstance(program, LoopProgram):
+        _require_no_choice(program, texts, choose)
         with given.placed():
             return compiled_loops(
-                program, chosen, given.text, wanted.device, externs,
+                program, chosen, given.text, wanted.device, routines,
                 contract=wanted.kernels.contract,
             )  # fmt: skip
     required = require(program, "dd.compile")
     m, wanted = required.module, wanted.with_codegens(required.kernels)
     if given.text:
         wanted = wanted.changed({"kernels.schedules": given.text})
-    wanted = tuning.chosen(m, wanted, chosen, choose)
     with given.placed():
-        compiled = compile_module(m, wanted, kernels=kernels, listen=logs.listener())
+        wanted = tuning.chosen(m, wanted, chosen, choose)
+        compiled = compile_module(m, wanted, kernels=texts, listen=logs.listener())
     at_run = tuning.at_run(compiled, chosen, wanted, choose)
-    run = levels.runner(compiled, chosen, externs, at_run)
+    run = levels.runner(compiled, chosen, routines, at_run)
     return Executable(compiled, chosen, caller(run, chosen, compiled, wanted), wanted, at_run)
+
+
+def _require_no_choice(
+    program: LoopProgram, kernels: Mapping[str, TextKernel], choose: Any
+) -> None:
+    """Check that nothing is asked for a loop function but a schedule: DidymaError ``bad-call``."""
+    asked = "kernels" if kernels else "choose" if choose != "heuristic" else ""
+    if asked:
+        raise DidymaError(
+            "bad-call", f"@{program.func.name}", got=f"{asked}=... for a loop function",
+            want="schedules=..., which say how its loops run",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast, get_args
 
 from didyma.codegen.schedule.steps.choose import SOURCE
-from didyma.codegen.schedule.steps.records import Schedule
+from didyma.codegen.schedule.steps.records import Step
 from didyma.codegen.schedule.steps.text import ScheduleText, parse, show
 from didyma.fuzz import disk
+from didyma.mappings import mapping
 from didyma.refimpl.errors import DidymaError
 
-Given: TypeAlias = str | Path | Schedule  # a text, a file, or steps
+Given: TypeAlias = str | Path | Sequence[Step]  # a text, a file, or steps
 SUFFIX = ".dys"
 
 
@@ -44,16 +45,16 @@ class Schedules:
 def read(given: Mapping[str, Given] | None) -> Schedules:
     """Return schedules by the name of a function, or by its structural hash.
 
-    Errors: those of the parser, ``unreadable-file``, and ``unknown-function`` for a text that names
-    another function.
+    Errors: those of the parser, ``unreadable-file``, ``bad-call`` for what is no schedule, and
+    ``unknown-function`` for a text that names another function.
     """
     parts: list[str] = []
     origins: list[tuple[str, int]] = []
     lines = 0
-    for key, value in (given or {}).items():
+    for key, value in mapping("schedules", given, "schedules").items():
         source = f"schedules[{key!r}]"
-        if isinstance(value, tuple):
-            text = show(value, key)
+        if not isinstance(value, str | Path):
+            text = show(_steps(value, source), key)
         else:
             text, source = _text(value, source)
             text = _named(parse(text, source), key)
@@ -61,6 +62,19 @@ def read(given: Mapping[str, Given] | None) -> Schedules:
         parts.append(text if text.endswith("\n") else f"{text}\n")
         lines += parts[-1].count("\n")
     return Schedules("".join(parts), tuple(origins))
+
+
+def _steps(given: object, where: str) -> tuple[Step, ...]:
+    """Return steps that a list or tuple holds; DidymaError ``bad-call`` for what is none."""
+    steps = tuple(cast("Sequence[object]", given)) if isinstance(given, list | tuple) else (given,)
+    for s in steps:
+        if not isinstance(s, get_args(Step)):
+            raise DidymaError(
+                "bad-call", where, got=f"{s!r:.60}",
+                want="the name of a .dys file, the text of a schedule, or a list of steps",
+                help="didyma.codegen.schedule.steps.records has the steps, such as Split('i', 8)",
+            )  # fmt: skip
+    return cast("tuple[Step, ...]", steps)
 
 
 def _text(given: str | Path, source: str) -> tuple[str, str]:

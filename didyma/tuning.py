@@ -6,26 +6,26 @@ import json
 import pickle
 import platform
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from didyma.candidates import Bars
 from didyma.codegen import codegens, plugins
 from didyma.codegen.codegens import Codegen
 from didyma.codegen.options import Options
-from didyma.codegen.pipeline import Compiled
+from didyma.codegen.pipeline import Compiled, Lowered
 from didyma.codegen.pipeline import compile as compile_module
 from didyma.codegen.routines import registered
-from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import targets
-from didyma.codegen.runtime.simt import Simt
 from didyma.codegen.schedule.dispatch import names
 from didyma.codegen.schedule.recipes.point import parse_all, show_all
+from didyma.codegen.schedule.steps.choose import by_function
 from didyma.codegen.select.at_run import AtRun, sites
 from didyma.codegen.select.cache import Cache, Pick, Verdict, default_path
-from didyma.codegen.select.choice import Candidate, Choice, first
+from didyma.codegen.select.choice import Choice, first
 from didyma.codegen.select.choosers import (
     Chooser,
     Entry,
@@ -39,87 +39,19 @@ from didyma.codegen.select.choosers import (
     record,
     who,
 )
-from didyma.codegen.select.inputs import example
-from didyma.codegen.select.keys import arguments, hints
-from didyma.codegen.select.runs import Bench, run_once
+from didyma.codegen.select.keys import hints
 from didyma.codegen.select.selector import Isolate, Limits, Lost, Selection, Trial, select
 from didyma.codegen.select.worker import Say, Task, clock_of
 from didyma.fuzz.watchdog import Died, Raised, guarded
-from didyma.oracle.compare import compare
-from didyma.oracle.primitives import PrimitiveBars, concrete
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.graph import COMPILER, Module
+from didyma.refimpl.ir.graph import COMPILER, Module, structural_hash
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.target import PORTABLE
-from didyma.refimpl.ir.types import Array, from_memory
-from didyma.refimpl.ops.bars import Contract
 
 AT_RUN = "at-run"
+WORDS = '"heuristic", "at-run", "cached" and "tuned"'
 VARIANTS = 3  # of a kernel, where the run chooses and no option says how many
-LANES = 1 << 14  # threads that simt runs of a large grid, half of them of its last blocks
-
-
-@dataclass(frozen=True)
-class Bars:
-    """The judge of one function's candidates: ``simt``'s checks, then the bars of the reference.
-
-    ``simt`` runs the first and last blocks of a large grid; the engine runs all of it, on inputs
-    drawn by the seed, and every result is compared.
-    """
-
-    fused: Module
-    name: str
-    loop: PrimFunc
-    env: Mapping[str, int]
-    seed: int
-
-    def __call__(self, c: Candidate, engine: Engine) -> str:
-        """Return why a candidate is wrong, or nothing; errors of engines pass."""
-        seen = self._checked(c) if c.kernels else ""  # a routine has no text to check
-        return seen or self._compared(c, engine)
-
-    @cached_property
-    def _raw(self) -> list[Array]:
-        """The inputs as they lie in memory."""
-        by_name = {a.name: a for a in arguments(self.loop, self.env)}
-        return example([by_name[name] for name in self.loop.inputs], self.seed)
-
-    @cached_property
-    def _inputs(self) -> list[Array]:
-        params = self.fused.function(self.name).params
-        types = concrete((p.type for p in params), self.env)
-        return [from_memory(a, t.dtype, _sizes(t)) for a, t in zip(self._raw, types, strict=True)]
-
-    @cached_property
-    def _bars(self) -> PrimitiveBars:
-        return PrimitiveBars(self.fused, Contract())
-
-    def _checked(self, c: Candidate) -> str:
-        """Return what the checks of ``simt`` see in the blocks that it runs."""
-        threads = max(s.block[0] * s.block[1] * s.block[2] for s in c.text.kernels)
-        engine = Simt(blocks=max(2, LANES // threads))
-        bench = Bench.of(engine, self.loop, self.env, self._raw)
-        try:
-            bench.runner(c)()
-        except KernelFault as e:
-            return f"simt: {e}"
-        return ""
-
-    def _compared(self, c: Candidate, engine: Engine) -> str:
-        raw = run_once(engine, self.loop, c, self._raw, self.env)
-        f = self.fused.function(self.name)
-        bars = self._bars.bars(self.name, self._inputs, self.env, c.kernels or (self.loop,))
-        types = concrete(f.result_types(), self.env)
-        for name, bar, a, t in zip(f.results, bars, raw, types, strict=True):
-            found = compare(name, bar, from_memory(a, t.dtype, _sizes(t)), t)
-            if not found.agree:
-                return found.message
-        return ""
-
-
-def _sizes(t: Any) -> tuple[int, ...]:
-    return dims.values(t.shape, {})
 
 
 def isolated(f: Callable[..., Any], args: tuple[Any, ...], seconds: float, say: Say) -> Any:
@@ -173,7 +105,17 @@ def chooser(given: str | Path | Mapping[str, Any] | Chooser, fused: Module) -> C
         return Tuned(cache, Tuner(fused, cache).measure if given == "tuned" else None)
     if isinstance(given, (str, Path)):
         return pinned(_read(Path(given)), str(given))
-    return pinned(given) if isinstance(given, Mapping) else given
+    if isinstance(given, Mapping):
+        return pinned(given)
+    if not callable(getattr(given, "choose", None)):
+        raise DidymaError(
+            "bad-choice",
+            "choose",
+            got=f"{given!r:.60}",
+            want="a word, a JSON file of choices or a record of them",
+            help=f"the words are {WORDS}",
+        )
+    return given
 
 
 def _read(file: Path) -> Any:
@@ -182,7 +124,7 @@ def _read(file: Path) -> Any:
     except (OSError, ValueError) as e:
         raise DidymaError(
             "unreadable-file", str(file), got=str(e), want="a JSON file of choices",
-            help='"heuristic", "at-run", "cached" and "tuned" are the other ways to choose',
+            help=f"{WORDS} are the other ways to choose",
         ) from None  # fmt: skip
 
 
@@ -205,13 +147,35 @@ def chosen(
     lowered = compile_module(m, options, until="lower")
     picker = chooser(given, lowered.fused)
     functions = {f.name: f for f in lowered.fused.functions}
-    choices = choose_all(
-        lowered.loops, options, picker, engine.name, target(engine), functions=functions
-    )
+    loops = _without_steps(lowered, options, picker)
+    choices = choose_all(loops, options, picker, engine.name, target(engine), functions=functions)
     several = options.kernels.variants > 1
-    open_ = _open(picker, lowered.loops) if several else frozenset[str]()
+    open_ = _open(picker, loops) if several else frozenset[str]()
     text = show_all({name: c.points for name, c in choices.items() if name not in open_})
     return options.changed({"kernels.choices": text, "graph.routines": _routines(options, choices)})
+
+
+def _stepped(lowered: Lowered, options: Options) -> frozenset[str]:
+    """Return the functions for which the options have schedules of steps."""
+    if not options.kernels.schedules:
+        return frozenset()
+    hashes = {name: structural_hash(lowered.fused.function(name)) for name in lowered.loops}
+    return frozenset(by_function(options.kernels.schedules, hashes))
+
+
+def _without_steps(lowered: Lowered, options: Options, picker: Chooser) -> dict[str, PrimFunc]:
+    """Return the functions that need a choice: those without a schedule of steps.
+
+    DidymaError ``bad-choice`` for a record that has a choice for one that has such a schedule.
+    """
+    taken = _stepped(lowered, options)
+    if isinstance(picker, Pinned) and (both := sorted(taken & picker.entries.keys())):
+        raise DidymaError(
+            "bad-choice", f"{picker.where}: {both[0]}",
+            got=f"{picker.entries[both[0]].choice}, and a schedule of steps",
+            want="one of them for a function",
+        )  # fmt: skip
+    return {name: loop for name, loop in lowered.loops.items() if name not in taken}
 
 
 def _routines(options: Options, choices: Mapping[str, Choice]) -> tuple[str, ...]:
@@ -278,13 +242,17 @@ def at_run(
 def picked(c: Compiled, options: Options, run: AtRun | None = None) -> dict[str, Any]:
     """Return the record of the choices that a compile with these options has taken.
 
-    Of functions that have run with variants, it is what the run has picked.
+    Of functions that have run with variants, it is what the run has picked.  Those of which a
+    schedule of steps, or a text that a caller gave, made the kernels have no choice.
     """
     given = parse_all(options.kernels.choices)
+    stepped = _stepped(c, options)
     rows = {
         name: Choice(given[name]) if name in given else first(loop, options, c.fused.function(name))
         for name, loop in c.loops.items()
+        if name not in stepped
     }
+    rows = {name: choice for name, choice in rows.items() if not _is_given(c.kernels[name], choice)}
     found = run.choices() if run is not None else {}
     several = {name: at for name, at in found.items() if len({*at.values()}) > 1}
     latest = {name: [*at.values()][-1] for name, at in found.items()}
@@ -292,6 +260,12 @@ def picked(c: Compiled, options: Options, run: AtRun | None = None) -> dict[str,
     taken = (f.name for f in c.fused.functions if COMPILER in f.attr and f.name in given)
     made["choices"] |= {name: {"choice": str(Choice(given[name]))} for name in taken}
     return made
+
+
+def _is_given(kernels: Sequence[Kernel], choice: Choice) -> bool:
+    """Return whether kernels are of a text, although the choice of their function is a recipe."""
+    texts = any(isinstance(k, ClaimedKernel) for k in kernels)
+    return texts and all(p.recipe in names() for p in choice.points)
 
 
 def _called(options: Options) -> tuple[Codegen, ...]:

@@ -79,6 +79,7 @@ def test_a_text_runs_in_place_of_the_kernel_and_is_judged(program: Program) -> N
     executable = dd.compile(program, kernels={NAME: KERNEL})
     assert "part[row * 32 + t] = acc;" in executable.text
     assert f"void {NAME}(" in executable.text, "its name in the program"
+    assert executable.choices["choices"] == {}, "no recipe made the kernel"
     assert dd.interpret(program, x).contains(executable(x))
     report = dd.check(program, kernels={NAME: KERNEL}, tries=2)
     assert report.agree, report.findings

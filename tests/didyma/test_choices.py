@@ -164,3 +164,33 @@ def test_what_is_no_peer_is_refused(program: Program) -> None:
         peer(three)
     with says("unknown-peer", "nobody", "onnxruntime"):
         dd.check(program, engines="simt", peers="nobody")
+
+
+def negative(x: dd.Tensor) -> dd.Tensor:
+    return -x
+
+
+SPLIT = "schedule @fused_negative_0 {\n  split i0 by 4\n}\n"
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "options": ({"options": {"kernels.block": 64}}, "bad-option", "Options().changed"),
+    "kernels": ({"kernels": 3}, "bad-call", "a dict of names to TextKernels"),
+    "externs": ({"externs": [abs]}, "bad-call", "a dict of names to functions of arrays"),
+    "schedules": ({"schedules": SPLIT}, "bad-call", "a dict of names to schedules"),
+    "a name": ({"schedules": {3: SPLIT}}, "bad-call", "a dict of names to schedules"),
+    "a schedule": ({"schedules": {"fused_negative_0": 3}}, "bad-call", "a list of steps"),
+    "a step": ({"schedules": {"fused_negative_0": ["split i0 by 4"]}}, "bad-call", "Split("),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("call", [dd.compile, dd.check])
+def test_arguments_of_another_type_are_refused(name: str, call: Any) -> None:
+    given, code, said = WRONG[name]
+    with says(code, said):
+        call(dd.trace(dd.f32[8])(negative), **given)
+
+
+@pytest.mark.parametrize("given", [None, 3, [("fused_negative_0", "pointwise(block=64, wide=1)")]])
+def test_what_chooses_nothing_is_refused(given: Any) -> None:
+    with says("bad-choice", '"at-run"'):
+        dd.compile(dd.trace(dd.f32[8])(negative), choose=given)

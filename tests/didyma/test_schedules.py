@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,3 +165,24 @@ def test_the_command_takes_steps_for_a_target(folder: Path) -> None:
         said = didyma(*call, "--target", target)
         assert said.json["error"]["code"] == code
     assert didyma(*call).json["error"]["got"] == "the portable target"
+
+
+@pytest.mark.parametrize("asked", [{"choose": "at-run"}, {"kernels": {"total": 3}}])
+def test_a_loop_function_has_no_choices(folder: Path, asked: dict[str, Any]) -> None:
+    with pytest.raises(dd.DidymaError, match="for a loop function") as e:
+        dd.compile(loops(folder), **asked)
+    assert e.value.code == "bad-call"
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_scheduled_function_has_no_choice_besides(kind: type[Any]) -> None:
+    steps = kind([Split("i0", 2), Bind("i0_outer", "blockIdx.x")])
+    (name,) = dd.compile(shown).compiled.loops
+    made = dd.compile(shown, schedules={name: steps})
+    assert "i0_outer" in made.text
+    assert made.choices["choices"] == {}
+    again = dd.compile(shown, schedules={name: steps}, choose=made.choices)
+    assert again.text == made.text
+    with pytest.raises(dd.DidymaError, match="and a schedule of steps") as e:
+        dd.compile(shown, schedules={name: steps}, choose=dd.compile(shown).choices)
+    assert e.value.code == "bad-choice"

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import didyma as dd
+from didyma.candidates import Bars
 from didyma.codegen.emit import cuda
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Lowered
@@ -35,7 +36,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.loop import Barrier, Binary, Block, Const, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.walk import map_expr, map_stmt
-from didyma.tuning import Bars, Tuner, target
+from didyma.tuning import Tuner, target
 from tests.codegen.select.make import inline
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import didyma as dd
+from didyma.candidates import Bars
 from didyma.codegen import plugins
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
@@ -21,7 +22,7 @@ from didyma.codegen.select.choosers import Request, Tuned
 from didyma.codegen.select.selector import Limits, Lost
 from didyma.codegen.select.worker import Task, examine
 from didyma.refimpl.ir.graph import Function
-from didyma.tuning import Bars, Tuner, isolated, target
+from didyma.tuning import Tuner, isolated, target
 from tests.codegen.select.make import inline
 from tests.errors.test_codes import says
 

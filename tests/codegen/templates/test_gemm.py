@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import didyma as dd
+from didyma.candidates import Bars
 from didyma.codegen.codegens import Asked, Template
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
@@ -25,7 +26,7 @@ from didyma.oracle import chains
 from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.tracer.tracing import Program
-from didyma.tuning import Bars, Tuner, target
+from didyma.tuning import Tuner, target
 from tests.codegen.select.make import inline
 from tests.codegen.templates.draw import drawn
 from tests.errors.test_codes import says

@@ -1,0 +1,86 @@
+"""The judge of a tuner's candidates: the checks of ``simt``, and the error bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.simt import Simt
+from didyma.codegen.select.choice import Candidate
+from didyma.codegen.select.inputs import example
+from didyma.codegen.select.keys import arguments
+from didyma.codegen.select.runs import Bench, run_once
+from didyma.oracle.compare import compare
+from didyma.oracle.primitives import PrimitiveBars, concrete
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.types import Array, from_memory
+from didyma.refimpl.ops.bars import Contract
+
+LANES = 1 << 14  # threads that simt runs of a large grid, half of them of its last blocks
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The judge of one function's candidates: ``simt``'s checks, then the bars of the reference.
+
+    ``simt`` runs the first and last blocks of a large grid; the engine runs all of it, on inputs
+    drawn by the seed, and every result is compared.
+    """
+
+    fused: Module
+    name: str
+    loop: PrimFunc
+    env: Mapping[str, int]
+    seed: int
+
+    def __call__(self, c: Candidate, engine: Engine) -> str:
+        """Return why a candidate is wrong, or nothing; errors of engines pass."""
+        seen = self._checked(c) if c.kernels else ""  # a routine has no text to check
+        return seen or self._compared(c, engine)
+
+    @cached_property
+    def _raw(self) -> list[Array]:
+        """The inputs as they lie in memory."""
+        by_name = {a.name: a for a in arguments(self.loop, self.env)}
+        return example([by_name[name] for name in self.loop.inputs], self.seed)
+
+    @cached_property
+    def _inputs(self) -> list[Array]:
+        params = self.fused.function(self.name).params
+        types = concrete((p.type for p in params), self.env)
+        return [from_memory(a, t.dtype, _sizes(t)) for a, t in zip(self._raw, types, strict=True)]
+
+    @cached_property
+    def _bars(self) -> PrimitiveBars:
+        return PrimitiveBars(self.fused, Contract())
+
+    def _checked(self, c: Candidate) -> str:
+        """Return what the checks of ``simt`` see in the blocks that it runs."""
+        threads = max(s.block[0] * s.block[1] * s.block[2] for s in c.text.kernels)
+        engine = Simt(blocks=max(2, LANES // threads))
+        bench = Bench.of(engine, self.loop, self.env, self._raw)
+        try:
+            bench.runner(c)()
+        except KernelFault as e:
+            return f"simt: {e}"
+        return ""
+
+    def _compared(self, c: Candidate, engine: Engine) -> str:
+        raw = run_once(engine, self.loop, c, self._raw, self.env)
+        f = self.fused.function(self.name)
+        bars = self._bars.bars(self.name, self._inputs, self.env, c.kernels or (self.loop,))
+        types = concrete(f.result_types(), self.env)
+        for name, bar, a, t in zip(f.results, bars, raw, types, strict=True):
+            found = compare(name, bar, from_memory(a, t.dtype, _sizes(t)), t)
+            if not found.agree:
+                return found.message
+        return ""
+
+
+def _sizes(t: Any) -> tuple[int, ...]:
+    return dims.values(t.shape, {})
