@@ -71,6 +71,8 @@ class Template:
     suit it.  ``cost`` is the model: an estimate, in any unit, of the time that a kernel with such
     values takes.  ``render`` writes the kernel.  ``block`` tells the threads of a block, and the
     bytes of shared memory that it declares; without, a kernel must be written to know the threads.
+    A compile that does not tune takes the kernels of one of Didyma's own if it is ``best`` for a
+    function.
     """
 
     name: str
@@ -78,13 +80,14 @@ class Template:
     cost: Callable[[Asked, Values], float]
     render: Callable[[Asked, Values], TextKernel]
     block: Callable[[Asked, Values], tuple[int, int]] | None = None
+    best: Callable[[Asked], bool] | None = None
 
     def fits(self, asked: Asked, values: Values) -> bool:
         """Return whether the target has the threads and the shared memory of a block."""
         if self.block is None:
             return asked.target.has_room(self.render(asked, values).block)
         threads, shared = self.block(asked, values)
-        return asked.target.has_room((threads, 1, 1)) and shared <= asked.target.shared
+        return asked.target.has_room((threads, 1, 1)) and shared <= asked.target.dynamic
 
     def points(self, asked: Asked) -> Iterator[Point]:
         """Yield the values whose blocks fit in the target, the cheapest first by the model."""
@@ -134,9 +137,9 @@ class Template:
 
 def own() -> Mapping[str, Template]:
     """Return Didyma's own templates by their names."""
-    from didyma.codegen.templates import gemm
+    from didyma.codegen.templates import gemm, mma
 
-    return {gemm.TEMPLATE.name: gemm.TEMPLATE}
+    return {t.name: t for t in (gemm.TEMPLATE, mma.TEMPLATE)}
 
 
 def given(options: Options) -> tuple[Codegen, ...]:
@@ -169,7 +172,19 @@ def others(options: Options) -> Iterator[Codegen]:
 
 def first(asked: Asked, options: Options) -> Point | None:
     """Return the point of the codegen that a compile takes by itself; None if none makes one."""
-    return next((p for c in given(options) for p in islice(points(c, asked), 1)), None)
+    return next((p for c in taken(asked, options) for p in islice(points(c, asked), 1)), None)
+
+
+def taken(asked: Asked, options: Options) -> Iterator[Codegen]:
+    """Yield the codegens of options, and Didyma's templates that are the best for a function."""
+    yield from (mine := given(options))
+    if asked.target.families:  # without a look at templates, which takes milliseconds
+        known = {c.name for c in mine}
+        yield from (
+            t
+            for t in own().values()
+            if t.name not in known and t.best is not None and t.best(asked)
+        )
 
 
 def points(c: Codegen, asked: Asked) -> Iterator[Point]:
@@ -208,6 +223,6 @@ def _registered(name: str) -> Iterator[str]:
 
 
 def kernel(asked: Asked, options: Options) -> TextKernel | None:
-    """Return the kernel of the first codegen of the options that makes one."""
-    made = (c.kernel(asked) for c in given(options))
+    """Return the kernel of the first codegen that makes one, of those that a compile takes."""
+    made = (c.kernel(asked) for c in taken(asked, options))
     return next((text for text in made if text is not None), None)

@@ -184,7 +184,7 @@ class Calls:
         except TooLong:
             return None
         loaded = cast("CudaLoaded", self.run.keywords["kernels"])
-        return Prepared(recording, loaded.functions, graphs=self.engine.graphs)
+        return Prepared(recording, loaded.functions, loaded.shared, graphs=self.engine.graphs)
 
     def _exchanged(self, inputs: Sequence[AnyArray]) -> list[Any]:
         """Borrow and lend the arrays by DLPack, and work on CUDA's default stream."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.runtime import driver, strided
 from didyma.codegen.runtime.compiler import cache_folder, store
 from didyma.codegen.runtime.device_array import DeviceArray
@@ -310,7 +311,8 @@ class Cuda:
 class CudaLoaded:
     """Kernels on the device; they stay as long as this object.
 
-    ``functions`` are their handles by name.
+    ``functions`` are their handles by name, and ``shared`` the bytes of shared memory that launches
+    of some of them ask for.
     """
 
     def __init__(
@@ -326,6 +328,9 @@ class CudaLoaded:
         module = driver.load(code)
         weakref.finalize(self, driver.unload, module).atexit = False  # the context may be gone then
         self.functions = {s.name: driver.function(module, s.name) for s in text.kernels}
+        self.shared = placed(text.source)[1]
+        for name, nbytes in self.shared.items():
+            driver.allow_shared(self.functions[name], nbytes)
         self._geometries = {s.name: Geometries(s) for s in text.kernels}
         self._launch = driver.launcher()
 
@@ -351,7 +356,7 @@ class CudaLoaded:
         args = array("Q", range(first, first + 8 * len(cells), 8))
         on = self._streams(stream)
         code: int = self._launch(
-            c_void_p(self.functions[kernel]), *g.grid, *s.block, 0,
+            c_void_p(self.functions[kernel]), *g.grid, *s.block, self.shared.get(kernel, 0),
             c_void_p(0 if on is None else on.handle), c_void_p(args.buffer_info()[0]), None,
         )  # fmt: skip
         if not code and self._synchronous:

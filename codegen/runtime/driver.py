@@ -110,6 +110,12 @@ def function(module: int, name: str) -> int:
     return handle.value or 0
 
 
+def allow_shared(function: int, nbytes: int) -> None:
+    """Let launches of a kernel ask for so many bytes of shared memory."""
+    most = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    call("cuFuncSetAttribute", ctypes.c_void_p(function), most, nbytes)
+
+
 def copy(target: int, source: int, nbytes: int, stream: int) -> None:
     """Copy bytes on the device, in the order of a stream."""
     call(

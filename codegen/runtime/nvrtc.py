@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from didyma.codegen.emit import prelude
+from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.intrinsics import extended
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
@@ -88,9 +89,12 @@ class NvrtcCompiler:
         self.sound = (major.value, minor.value) >= SOUND
 
     def source(self, text: KernelText) -> str:
-        """Return the whole of what is compiled: types, intrinsics, kernels."""
+        """Return the whole of what is compiled: types, intrinsics, kernels.
+
+        Shared arrays that a kernel may not declare are in memory that its launch asks for.
+        """
         prelude_ = extended(self._prelude, text.intrinsics)
-        return f'{prelude_.select(text.source)}#line 1 "{_FILE}"\n{text.source}'
+        return f'{prelude_.select(text.source)}#line 1 "{_FILE}"\n{placed(text.source)[0]}'
 
     def options(self, text: KernelText) -> tuple[str, ...]:
         """Return the options of NVRTC for a text, which fuses products and sums where it may."""

@@ -44,13 +44,17 @@ class _OnStream:
 class Prepared:
     """A recorded call on the device; ``functions`` are the handles of its kernels by name.
 
+    ``shared`` are the bytes of shared memory that launches of some of them ask for.
     With ``graphs`` it is replayed as a graph where that pays.
     """
 
-    def __init__(self, r: Recording, functions: Mapping[str, int], *, graphs: bool) -> None:
+    def __init__(
+        self, r: Recording, functions: Mapping[str, int], shared: Mapping[str, int], *, graphs: bool
+    ) -> None:
         self.recording = r
         self._launched = [s for s in r.steps if isinstance(s, Launched)]
         self._functions = [functions[s.signature.name] for s in self._launched]
+        self._shared = [shared.get(s.signature.name, 0) for s in self._launched]
         self._table = _Table(self._launched, r.inputs + 1 + len(r.results))
         self._blocks: Blocks = (0,) * (r.inputs + 1 + len(r.results))
         self._graphs = graphs and not unreplayed(r)
@@ -82,9 +86,9 @@ class Prepared:
             _close_all(self._streams)
         handle = ctypes.c_void_p(stream)
         starts = tuple(
-            (ctypes.c_void_p(f), *s.geometry.grid, *s.signature.block, 0, handle, args, None)
-            for f, s, args in zip(
-                self._functions, self._launched, self._table.arguments, strict=True
+            (ctypes.c_void_p(f), *s.geometry.grid, *s.signature.block, n, handle, args, None)
+            for f, s, n, args in zip(
+                self._functions, self._launched, self._shared, self._table.arguments, strict=True
             )
         )
         found = self._streams[stream] = _OnStream(handle, starts)
@@ -117,8 +121,10 @@ class Prepared:
     def _graph(self, on: _OnStream, blocks: Blocks) -> Graph:
         """Return a graph for addresses that none knows: a new one, or the oldest of enough."""
         if len(on.graphs) < KEPT:
-            rows = zip(self._functions, self._launched, self._table.arguments, strict=True)
-            kernels = [Kernel(f, s.geometry.grid, s.signature.block, 0, a) for f, s, a in rows]
+            rows = zip(
+                self._functions, self._launched, self._shared, self._table.arguments, strict=True
+            )
+            kernels = [Kernel(f, s.geometry.grid, s.signature.block, n, a) for f, s, n, a in rows]
             graph = Graph(kernels, [s.after for s in self._launched])
         else:
             known = next(iter(on.graphs))

@@ -14,7 +14,8 @@ from didyma.codegen.templates.writer import Writer, size, words
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import Expr
 
-NAMES = ("def_kernel", "dtype", "size", "stride", "load", "modification", "store_output")
+NAMES = ("def_kernel", "dtype", "size", "stride", "load", "address", "modification", "store_output")
+ACCESS = 16  # bytes of the widest access, and of an asynchronous copy
 Index: TypeAlias = str | Sequence[str]  # an index for each axis, or the flat one
 S = TypeVar("S", Subgraph, Output)
 
@@ -28,6 +29,7 @@ class Hooks:
 
     problem: Problem
     name: str  # of the kernel
+    threads: int  # of a block
     fail: Fail
     line: Callable[[], int]
     _partial: Partial = field(init=False)
@@ -76,6 +78,32 @@ class Hooks:
         sub = self._operand(name)
         flat, given = self._indexed(sub, index)
         return self._value("load", name, flat, (into, mask, *given))
+
+    def address(self, name: str, index: Sequence[str]) -> str:
+        """Return the address of an element of an operand that is nothing but an array.
+
+        An asynchronous copy takes it, of 16 bytes from an index that is a multiple of those along
+        the axis on which neighbours lie together; see ``Problem.run``.
+        """
+        sub = self._operand(name)
+        run = self.problem.run(name, ACCESS)
+        if run is None:
+            want = "an operand that lies in runs of 16 bytes"
+            raise self.fail(self.line(), f"address of {name}", want)
+        _, given = self._indexed(sub, tuple(index))
+        self._calls[name] += 1
+        steps = (
+            *(size(e, self.problem.loop) for e in run.steps),
+            size(run.start, self.problem.loop),
+        )
+        parts = [_times(i, by) for i, by in zip((*given, "1"), steps, strict=True) if by != 0]
+        at = " + ".join(parts) or "0"
+        self._given.append(at)
+
+        def fill() -> Sequence[str]:
+            return self._wrote([f"&{self._writer.arrays[run.buffer]}[{self._writer.own(at)}]"])
+
+        return self._partial.hole(f"address of {name}", self.line(), fill)
 
     def modification(self, subgraph: str, into: str, **inputs: object) -> str:
         """Declare ``into`` as the value of a subgraph, whose inputs are given by their names."""
@@ -132,7 +160,7 @@ class Hooks:
         return self._partial.hole(f"{hook} of {name}", self.line(), fill)
 
     def _head(self) -> Sequence[str]:
-        return self._writer.head(self.name, "\n".join(self._body))
+        return self._writer.head(self.name, "\n".join(self._body), self.threads)
 
     def _wrote(self, lines: Sequence[str]) -> Sequence[str]:
         self._body += lines
@@ -167,6 +195,16 @@ class Hooks:
             got = f"an index of {len(index)} axes"
             raise self.fail(self.line(), got, f"{len(sub.extents)}, or a flat one")
         return sub, list(map(str, index))
+
+
+def _times(index: str, by: int | str) -> str:
+    """Return a product as C.
+
+    >>> _times("i", 1), _times("i + 1", 8)
+    ('i', '(i + 1) * 8')
+    """
+    plain = index if index.isalnum() else f"({index})"
+    return index if by == 1 else str(by) if index == "1" else f"{plain} * {by}"
 
 
 def _wanted(problem: Problem) -> Iterator[tuple[str, str]]:

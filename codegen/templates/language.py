@@ -8,6 +8,7 @@ a hole, which is filled when the whole text is known.
 from __future__ import annotations
 
 import inspect
+import math
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ class Text:
         names = [*NAMES, *problem.operands, *problem.bodies, *values, *launch.names]
         if double := sorted({n for n in names if names.count(n) > 1}):
             raise self.error(0, f"{', '.join(double)} for two things", "a name for each")
-        hooks = Hooks(problem, self.name, self.error, _line)
+        hooks = Hooks(problem, self.name, math.prod(launch.block), self.error, _line)
         try:
             rendered = compiled(self.source).render(**hooks.table(), **values, **launch.names)
         except DidymaError:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from didyma.codegen.emit.names import c_names
-from didyma.codegen.lower.affine import Affine
+from didyma.codegen.lower.affine import Affine, Poly
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import Dim, symbol
@@ -58,6 +58,19 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """How an operand lies in an array: neighbours along ``axis`` are neighbours in memory.
+
+    The element at an index is at ``start``, plus the index along each axis times its step.
+    """
+
+    buffer: str
+    axis: int
+    steps: tuple[Expr, ...]
+    start: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A Primitive function as a template sees it.
 
@@ -84,12 +97,39 @@ class Problem:
         (found,) = dims.values((self.dim(e),), sizes)
         return found
 
-    def stride(self, operand: str, axis: int) -> Expr | None:
-        """Return the elements between neighbours in memory along an axis of an operand.
+    def run(self, operand: str, nbytes: int) -> Run | None:
+        """Return where an operand lies in memory, if it is nothing but elements of an array there.
 
-        Those of the array that depends on the most axes; None where there is no such number.
+        Runs of ``nbytes`` along one axis lie together and begin at multiples of that, if their
+        index does; an offset is linear in all axes.  None for what is computed, or lies otherwise.
         """
         sub = self.operands[operand]
+        load = sub.value
+        while isinstance(load, LetExpr):
+            load = load.body
+        if not isinstance(load, Load):
+            return None
+        affine, shapes = self._affine(sub)
+        p = affine.offset(load.index, shapes[load.buffer])
+        inputs = {v.name for v in sub.inputs}
+        steps = [coefficient(p, v.name) for v in sub.inputs]
+        start = {m: c for m, c in p.items() if not inputs & {*m}}
+        known, lanes = {d.name for d in self.loop.dims}, nbytes // load.dtype.nbytes
+        names = {n for q in (*steps, start) if q is not None for m in q for n in m}
+        ones = [n for n, q in enumerate(steps) if q == {(): 1}]
+        if None in steps or not names <= known or not ones:
+            return None
+        axis = ones[-1]
+        length = affine.poly(sub.extents[axis])
+        rest = [q for n, q in enumerate(steps) if n != axis and q is not None]
+        if any(c % lanes for q in (*rest, start, length) for c in q.values()):
+            return None
+        return Run(
+            load.buffer, axis, tuple(affine.expr(q or {}) for q in steps), affine.expr(start)
+        )
+
+    def _affine(self, sub: Subgraph) -> tuple[Affine, Mapping[str, Sequence[Poly]]]:
+        """Return what knows the variables of a subgraph, and the shapes of the arrays."""
         affine = Affine(self.loop.dims)
         for var, extent in zip(sub.inputs, sub.extents, strict=True):
             affine.loop(var, extent)
@@ -97,6 +137,15 @@ class Problem:
             if isinstance(e, LetExpr) and e.var.dtype is INDEX:
                 affine.lets[e.var.name] = e.value
         shapes = {b.name: [affine.poly(ix.of_dim(d)) for d in b.shape] for b in self.loop.params}
+        return affine, shapes
+
+    def stride(self, operand: str, axis: int) -> Expr | None:
+        """Return the elements between neighbours in memory along an axis of an operand.
+
+        Those of the array that depends on the most axes; None where there is no such number.
+        """
+        sub = self.operands[operand]
+        affine, shapes = self._affine(sub)
         loads = [e for e in subexprs(sub.value) if isinstance(e, Load)]
         offsets = [affine.offset(e.index, shapes[e.buffer]) for e in loads]
         inputs = {v.name for v in sub.inputs}

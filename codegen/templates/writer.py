@@ -105,8 +105,8 @@ class Writer:
             s.write(out.body)
         return self._done(s)
 
-    def head(self, name: str, text: str) -> list[str]:
-        """Write the head of the kernel, of which ``text`` is all the rest."""
+    def head(self, name: str, text: str, threads: int) -> list[str]:
+        """Write the head of the kernel, of which ``text`` is all the rest, for so many threads."""
         loop = self.problem.loop
         self.symbols = tuple(d.name for d in loop.dims if d.name in _WORD.findall(text))
         params = [
@@ -116,7 +116,8 @@ class Writer:
         ]
         params += [f"i64 {s}" for s in self.symbols]
         rest = [f"{INDENT * 2}{p}," for p in params]
-        return [f'extern "C" __global__ void {name}(', *rest[:-1], f"{rest[-1][:-1]})"]
+        bounds = f"__launch_bounds__({threads})"
+        return [f'extern "C" __global__ void {bounds} {name}(', *rest[:-1], f"{rest[-1][:-1]})"]
 
     def _statements(self) -> Statements:
         lines, loop = TextLines(), self.problem.loop

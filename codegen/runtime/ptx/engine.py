@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import (
     check_buffers,
@@ -144,8 +145,9 @@ class PtxLoaded:
         numbers = (*(d & 0xFFFF_FFFF_FFFF_FFFF for d in g.dims), *words(s, scalars))
         args: list[Pointer | bytes] = [*places, *(n.to_bytes(8, "little") for n in numbers)]
         done = launch(
-            self.kernels[kernel], Shape(g.grid, s.block), regions, args, schedule=self.schedule
-        )
+            self.kernels[kernel], Shape(g.grid, s.block), regions, args,
+            placed(self.text.source)[1].get(kernel, 0), self.schedule,
+        )  # fmt: skip
         for b, size, at in zip(buffers, g.nbytes, places, strict=True):
             part, r = slice(at.offset, at.offset + size), regions[at.region]
             b.data[:size], b.written[:size] = r.data[part], r.written[part]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 import didyma as dd
 from didyma.refimpl.ir.types import DType
 from didyma.tracer.tracing import Program
+from didyma.tracer.types import Element
 
 SIZES = (1, 3, 5, 8, 15, 16, 17, 31, 33, 64, 70)
 DTYPES = (dd.f32, dd.f32, dd.f16, dd.bf16, dd.i8, dd.i32, dd.f64)
@@ -24,15 +25,15 @@ class Drawn:
     about: str
 
 
-def drawn(seed: int) -> Drawn:
+def drawn(seed: int, dtypes: Sequence[Element] = DTYPES, sizes: Sequence[int] = SIZES) -> Drawn:
     """Return what a seed draws: dtype, sizes, symbols, transpositions, batches, fused ops.
 
     Operands are in a batch each, or only the left one is.
     """
     r = Random(seed)
-    dtype = r.choice(DTYPES)
-    rows, terms, columns = (r.choice(SIZES) for _ in range(3))
-    sizes = (rows, max(terms, 5), columns)
+    dtype = r.choice(dtypes)
+    rows, terms, columns = (r.choice(sizes) for _ in range(3))
+    drawn_sizes = (rows, max(terms, 5), columns)
     batch = r.choice([(), (), (2,), (2, 3)])
     shared = bool(batch) and r.random() < 0.3
     left, right = r.random() < 0.4, r.random() < 0.4
@@ -41,10 +42,10 @@ def drawn(seed: int) -> Drawn:
     if r.random() < 0.4:
         m, k, n = (
             dd.dim(name, 5 if name == "k" else 1, size + 2) if r.random() < 0.7 else size
-            for name, size in zip("mkn", sizes, strict=True)
+            for name, size in zip("mkn", drawn_sizes, strict=True)
         )
     else:
-        m, k, n = sizes
+        m, k, n = drawn_sizes
     of_left = (*batch, *((k, m) if left else (m, k)))
     of_right = (*(() if shared else batch), *((n, k) if right else (k, n)))
     stored = dd.i8 if prologue == "dequantise" and dtype is not dd.i8 else dtype

@@ -10,25 +10,22 @@ import numpy as np
 import pytest
 
 import didyma as dd
-from didyma.candidates import Bars
-from didyma.codegen.codegens import Asked, Template
+from didyma.codegen.codegens import Asked
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
-from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select.cache import Cache
 from didyma.codegen.select.choice import Choice, build, ranked
 from didyma.codegen.select.choosers import Request, Tuned
 from didyma.codegen.select.selector import Limits
 from didyma.codegen.templates import gemm
 from didyma.codegen.templates.language import Text
-from didyma.codegen.templates.products import product
 from didyma.oracle import chains
 from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.target import PORTABLE
-from didyma.tracer.tracing import Program
-from didyma.tuning import Tuner, target
+from didyma.tuning import Tuner
 from tests.codegen.select.make import inline
 from tests.codegen.templates.draw import drawn
+from tests.codegen.templates.judging import judged, request
 from tests.errors.test_codes import says
 
 SEEDS = (1, 3, 4, 5, 7, 8, 12, 14, 19, 26, 28)  # each is a product, not of one row or column
@@ -44,28 +41,6 @@ def layer(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
 @dd.trace(dd.f32[40, k], dd.f32[k, 24])
 def open_terms(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
     return x @ w
-
-
-def request(program: Program, options: Options | None = None) -> Request:
-    """The function of a program that is a product, at sizes that no tile divides."""
-    options = options or Options()
-    made = compile(program.module, options, until="lower")
-    for name, loop in made.loops.items():
-        f = made.fused.function(name)
-        if product(Asked(f, loop, PORTABLE)) is not None:
-            sizes = {d.name: max(d.lo, d.hi - 2) for d in loop.dims}
-            return Request(name, loop, options, "host", target(engine("host")), sizes, f)
-    raise AssertionError("no product")
-
-
-def judged(program: Program, point: str, template: Template | None = None) -> set[str]:
-    """Return what the judge says of the kernel of a point, by ``simt`` and by ``host``."""
-    changed = {} if template is None else {"kernels.codegens": (template,)}
-    r = request(program, Options().changed(changed))
-    fused = compile(program.module, r.options, until="lower").fused
-    candidate = build(r.loop, r.options, Choice.parse(point), r.source)
-    judge = Bars(fused, r.name, r.loop, r.env, seed=3)
-    return {judge(candidate, engine(name)) for name in ("simt", "host")}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -139,7 +114,7 @@ def test_the_model_likes_large_tiles_of_large_products_only() -> None:
 
 
 def test_a_target_without_room_is_refused() -> None:
-    small = replace(PORTABLE, name="small", threads=64, shared=4096)
+    small = replace(PORTABLE, name="small", threads=64, dynamic=4096)
     r = request(open_terms, Options(target=small))
     assert r.source is not None
     asked = Asked(r.source, r.loop, small)
@@ -148,7 +123,7 @@ def test_a_target_without_room_is_refused() -> None:
     for point in points:
         threads, shared = gemm.block(asked, point.table)
         assert threads <= small.threads
-        assert shared <= small.shared
+        assert shared <= small.dynamic
     for values in ("depth=32, each=8, height=64, width=64", "depth=8, each=1, height=16, width=16"):
         with says("target-lacks", "small", f"tiled_gemm({values})"):
             build(r.loop, r.options, Choice.parse(f"tiled_gemm({values})"), r.source)

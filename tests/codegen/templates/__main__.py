@@ -1,0 +1,41 @@
+"""Judge a template on many drawn products: ``python -m tests.codegen.templates mma_gemm 500``."""
+
+from __future__ import annotations
+
+import sys
+
+from didyma.codegen.codegens import Asked, own
+from didyma.codegen.options import Options
+from tests.codegen.templates import draw, test_mma
+from tests.codegen.templates.judging import judged, request
+
+FAMILIES = {
+    "tiled_gemm": ("portable", draw.DTYPES, draw.SIZES),
+    "mma_gemm": ("sm_80", test_mma.HALVES, test_mma.SIZES),
+}
+
+
+def main(name: str, count: int) -> int:
+    """Draw seeds until so many are products that the template suits; return how many are wrong."""
+    target, dtypes, sizes = FAMILIES[name]
+    options, seed, done, wrong = Options(target=target), 0, 0, 0
+    while done < count:
+        d = draw.drawn(seed, dtypes, sizes)
+        seed += 1
+        try:
+            r = request(d.program, options)
+        except AssertionError:  # of one row or column
+            continue
+        assert r.source is not None
+        points = list(own()[name].points(Asked(r.source, r.loop, options.device)))
+        if points:
+            point, done = str(points[int(d.share * len(points))]), done + 1
+            if (said := judged(d.program, point, options=options)) != {""}:
+                print(f"seed {seed - 1}: {d.about}: {point}: {said}", flush=True)
+                wrong += 1
+    print(f"{name}: {done} products of {seed} seeds, {wrong} wrong")
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))

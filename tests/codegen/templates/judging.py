@@ -1,0 +1,38 @@
+"""What the judge says of the kernels of templates."""
+
+from __future__ import annotations
+
+from didyma.candidates import Bars
+from didyma.codegen.codegens import Asked, Template
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import engine
+from didyma.codegen.select.choice import Choice, build
+from didyma.codegen.select.choosers import Request
+from didyma.codegen.templates.products import product
+from didyma.tracer.tracing import Program
+from didyma.tuning import target
+
+
+def request(program: Program, options: Options | None = None) -> Request:
+    """The function of a program that is a product, at sizes that no tile divides."""
+    options = options or Options()
+    made = compile(program.module, options, until="lower")
+    for name, loop in made.loops.items():
+        f = made.fused.function(name)
+        if product(Asked(f, loop, options.device)) is not None:
+            sizes = {d.name: max(d.lo, d.hi - 2) for d in loop.dims}
+            return Request(name, loop, options, "host", target(engine("host")), sizes, f)
+    raise AssertionError("no product")
+
+
+def judged(
+    program: Program, point: str, template: Template | None = None, options: Options | None = None
+) -> set[str]:
+    """Return what the judge says of the kernel of a point, by ``simt`` and by ``host``."""
+    changed = {} if template is None else {"kernels.codegens": (template,)}
+    r = request(program, (options or Options()).changed(changed))
+    fused = compile(program.module, r.options, until="lower").fused
+    candidate = build(r.loop, r.options, Choice.parse(point), r.source)
+    judge = Bars(fused, r.name, r.loop, r.env, seed=3)
+    return {judge(candidate, engine(name)) for name in ("simt", "host")}

@@ -1,0 +1,142 @@
+"""The template for tensor cores: drawn problems, planted faults, and what compiles take it for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.codegens import Asked
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.select.choice import Choice, build
+from didyma.codegen.templates import mma
+from didyma.codegen.templates.language import Text
+from didyma.refimpl.ir.target import SM_80
+from didyma.tracer.tracing import Program
+from didyma.tracer.types import Element
+from tests.codegen.templates.draw import drawn
+from tests.codegen.templates.judging import judged, request
+from tests.errors.test_codes import says
+
+GPU = Options(target="sm_80")
+HALVES = (dd.f16, dd.bf16, dd.bf16, dd.i8)
+SIZES = (5, 8, 16, 17, 24, 33, 40, 64, 72, 96)
+POINT = "mma_gemm(depth=32, height=32, stages=3, tall=32, wide=32, width=64)"
+SEEDS = (1, 4, 6, 10, 11, 14, 19, 23)  # each is a product, not of one row or column
+FAULTS = {
+    "swizzle": ('{{ swizzled("line", "piece", length) }}',
+                "line * {{ length }} + piece * {{ lanes }}"),
+    "pieces": ("step * 2 + lane / 16)", "step * 2 + lane / 8 % 2)"),
+    "wait": ("cp_async_wait({{ stages - 2 }})", "cp_async_wait({{ stages - 1 }})"),
+    "refilled": ("turn + {{ stages - 1 }}", "turn + {{ stages }}"),
+    "barrier": ("      cp_async_wait({{ stages - 2 }});\n      __syncthreads();",
+                "      cp_async_wait({{ stages - 2 }});"),
+    "commit": ("    cp_async_commit();", ""),
+    "rows": ('all(below("row", rows, height), below("column", columns, width))) }}\n    }\n  }',
+             'below("column", columns, width)) }}\n    }\n  }'),
+    "columns": ('all(below("row", rows, height), below("column", columns, width))) }}\n    }\n  }',
+                'below("row", rows, height)) }}\n    }\n  }'),
+    "epilogue": ("line / 16 * {{ tall }} + i * 16", "line / 16 * {{ tall }}"),
+    "fragment": ("lane / 4 + half * 8) *", "lane / 4 + half * 4) *"),
+    "k-tail": ('below("term", terms, depth)', '""'),
+    "last tile": ("+ {{ depth - 1 }}) / {{ depth }};", ") / {{ depth }};"),
+    "sum": ("c{{ i }}_{{ j }} = mma_{{ product }}(a{{ i }}, b{{ j }}, c{{ i }}_{{ j }})",
+            "c{{ i }}_{{ j }} = mma_{{ product }}(a{{ i }}, b{{ j }}, none)"),
+    "narrow": ("store2_{{ acc }}(",
+               "pair.x = cast_bf16_f32(cast_f32_bf16(pair.x));\n        store2_{{ acc }}("),
+    "staged": ("    __syncthreads();\n    #pragma unroll {{", "    #pragma unroll {{"),
+}  # fmt: skip
+
+
+@dd.trace(dd.bf16[40, 72], dd.bf16[72, 104], dd.f32[104])
+def layer(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return dd.tanh(x @ w + b)
+
+
+def points(program: Program) -> list[str]:
+    r = request(program, GPU)
+    assert r.source is not None
+    return list(map(str, mma.TEMPLATE.points(Asked(r.source, r.loop, SM_80))))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn_products_are_right(seed: int) -> None:
+    d = drawn(seed, HALVES, SIZES)
+    every = points(d.program)
+    point = every[int(d.share * len(every))]
+    assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
+    old, new = FAULTS[fault]
+    assert old in mma.TEXT.source
+    text = Text("mma_gemm", mma.TEXT.source.replace(old, new))
+    wrong = replace(mma.TEMPLATE, render=partial(mma.render, text=text))
+    assert "" not in judged(layer, POINT, wrong, GPU)
+
+
+def test_the_kernel_without_a_fault_is_right() -> None:
+    assert judged(layer, POINT, options=GPU) == {""}
+
+
+def test_a_compile_for_tensor_cores_takes_it_without_being_told() -> None:
+    def choice(dtype: Element, target: str, rows: int = 64) -> str:
+        @dd.trace(dtype[rows, 64], dtype[64, 64])
+        def plain(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+            return x @ w
+
+        found = dd.compile(plain, options=Options(target=target)).choices["choices"]
+        return str(found["fused_matmul_0"]["choice"])
+
+    for target in ("sm_80", "sm_90a"):
+        assert choice(dd.bf16, target).startswith("mma_gemm(")
+        assert choice(dd.f16, target).startswith("mma_gemm(")
+    for other in (choice(dd.f32, "sm_80"), choice(dd.bf16, "portable"), choice(dd.f16, "sm_80", 4)):
+        assert not other.startswith("mma_gemm(")
+
+
+def test_the_model_likes_large_tiles_of_large_products_only() -> None:
+    def best(m: int, n: int, k: int) -> dict[str, int]:
+        @dd.trace(dd.bf16[m, k], dd.bf16[k, n])
+        def plain(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+            return x @ w
+
+        return dict(Choice.parse(points(plain)[0]).points[0].values)
+
+    large, small, flat = best(4096, 4096, 4096), best(256, 256, 4096), best(16, 4096, 4096)
+    assert large["height"] * large["width"] >= 128 * 128
+    assert small["height"] * small["width"] < 128 * 128
+    assert flat["height"] <= 32 <= flat["width"]
+
+
+def test_operands_that_lie_in_runs_are_copied_and_others_loaded() -> None:
+    def copies(left: tuple[int, int], right: tuple[int, int], turned: bool) -> int:
+        @dd.trace(dd.bf16[left], dd.bf16[right])
+        def plain(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+            return x @ (dd.transpose(w, (1, 0)) if turned else w)
+
+        options = GPU.changed({"kernels.choices": f"{name(plain)}: {POINT}"})
+        return dd.compile(plain, options=options).text.count("cp_async16_")
+
+    assert copies((40, 64), (64, 72), False) == 2
+    assert copies((40, 64), (72, 64), True) == 2
+    assert copies((40, 64), (64, 70), False) == 1
+    assert copies((40, 50), (50, 70), False) == 0
+
+
+def test_products_of_other_dtypes_and_targets_are_refused() -> None:
+    r = request(layer)
+    with says("bad-choice", "a function that mma_gemm suits"):
+        build(r.loop, r.options, Choice.parse(POINT), r.source)
+    r = request(layer, Options(target=replace(SM_80, name="small", dynamic=16 << 10)))
+    with says("target-lacks", "small", POINT):
+        build(r.loop, r.options, Choice.parse(POINT), r.source)
+
+
+def name(program: Program) -> str:
+    (found,) = compile(program.module, until="lower").loops
+    return found
