@@ -212,7 +212,7 @@ def _kernel(k: Kernel, s: Signature) -> Iterator[str]:
 
 def _shape(k: Kernel, s: Signature, buffer: str) -> str:
     """Return the shape of a result in the sizes that a launch is given, or how many elements."""
-    (shape,) = (b.shape for b in k.params if b.name == buffer)
+    shape = k.params[[name for name, _ in s.buffers].index(buffer)].shape
     if {*dims.free(shape)} <= {*s.dims}:
         return tuple_of(of_sizes(of_dim(d)) for d in shape)
     return tuple_of(
