@@ -83,7 +83,7 @@ def judge(
         typer.Option(
             metavar="NAME=WHAT",
             help="What a parameter is (default: by name, then by order): an input, an output, "
-            "zero:OUTPUT, inplace:INPUT:OUTPUT, an expression of sizes, i32:SIZES, f32:0.5 or "
+            "zero or zero:OUTPUT, inplace:INPUT, an expression of sizes, i32:SIZES, f32:0.5 or "
             "scratch:f32[SIZES].",
         ),
     ] = None,

@@ -1,14 +1,16 @@
 """For the tests of those who use Didyma, or who write an engine, a planner or a peer for it.
 
-``assert_agree`` judges arrays by the reference, ``assert_intrinsic`` an intrinsic of your own.
+``assert_agree`` judges arrays by the reference, ``assert_kernel_correct`` a CUDA kernel, and
+``assert_intrinsic`` an intrinsic of your own.
 ``EngineConformance``, ``PlannerConformance`` and ``PeerConformance`` are the suites that every
 engine, planner and peer must pass: pytest collects a subclass whose name starts with ``Test``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, cast
 
@@ -23,6 +25,10 @@ from didyma.fuzz import conform, conform_peers, conform_plans, intrinsics, level
 from didyma.fuzz.graphs import BYTES, decode
 from didyma.fuzz.peers.peer import Peer
 from didyma.fuzz.peers.registry import peer as peer_of
+from didyma.judging.asserting import Extent, Spec, draw_of, extent, require_correct, task_of
+from didyma.judging.contracts import Declared
+from didyma.judging.judge import Judgement
+from didyma.judging.making import Launch
 from didyma.oracle import conformance
 from didyma.oracle.compare import Comparison
 from didyma.refimpl.ir.intrinsic import Intrinsic
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EngineConformance", "PeerConformance", "PlannerConformance", "assert_agree",
-    "assert_intrinsic",
+    "assert_intrinsic", "assert_kernel_correct",
 ]  # fmt: skip
 
 
@@ -76,6 +82,48 @@ def assert_agree(
         raise AssertionError("\n".join(wrong))
     if not any(c.checked for c in compared):
         raise AssertionError("nothing was checked: no output has an element")
+
+
+def assert_kernel_correct(
+    source: str | Path,
+    spec: Spec,
+    *,
+    kernel: str = "",
+    grid: Extent = 1,
+    block: Extent = 32,
+    shared: int | str = 0,
+    args: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    accumulate: str = "f32",
+    order: str = "any",
+    fast_math: bool = False,
+    finite: bool = False,
+    sizes: Mapping[str, int | Sequence[int]] | None = None,
+    where: Sequence[str] = (),
+    values: Mapping[str, tuple[float, float]] | None = None,
+    rounds: int = 16,
+    seed: int = 1,
+    seconds: float = 0.0,
+) -> Judgement:
+    """Assert that a CUDA kernel computes what its specification says, as ``didyma judge`` does.
+
+    ``source`` is a text of CUDA C++ or of PTX, or a path to one; ``spec`` a program, a function
+    whose annotations are types, or a path.  ``kernel`` is its name, or an instance of a template.
+    ``grid``, ``block`` and ``shared`` are numbers or expressions of the sizes of the specification,
+    ``args`` items as those of ``--arg``, ``flags`` those of NVRTC.  ``accumulate``, ``order``,
+    ``fast_math`` and ``finite`` are the contract.  ``sizes`` are the values that a size is drawn
+    from, ``where`` conditions on sizes, ``values`` the range of an input's values.  New seeds are
+    tried until ``seconds`` have passed.
+
+    AssertionError names what is wrong with the lines of the kernel, or what the task cannot tell
+    from the right answer.  Errors: ``spec-mismatch``, ``bad-spec``, ``bad-option``,
+    ``kernel-text``, ``launch-failed`` and others of ``didyma judge``; EngineMissing without NVRTC.
+    """
+    __tracebackhide__ = True
+    launch = Launch(kernel, extent(grid), extent(block), str(shared), tuple(args), tuple(flags))
+    contract = Declared(accumulate, order, fast_math, finite)
+    draw = draw_of(sizes, where, values, rounds, seed)
+    return require_correct(task_of(source, spec, launch, contract, draw, 10.0), seconds)
 
 
 def assert_intrinsic(

@@ -107,6 +107,7 @@ def shell(folder: Path) -> dict[str, str]:
         **{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")},
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))),
+        "PYTEST_PLUGINS": "didyma.pytest_plugin",  # as where Didyma is installed
         "COLUMNS": "100",
         "NO_COLOR": "1",
     }

@@ -15,7 +15,7 @@ from didyma.refimpl.ir.types import DType
 _ARRAY = re.compile(r"(scratch|zero):(\w+)\[(.*)\]$")
 _TYPED = re.compile(r"(\w+):(.+)$")
 _WANT = (
-    "NAME=INPUT, NAME=OUTPUT, NAME=zero:OUTPUT, NAME=inplace:INPUT:OUTPUT, NAME=SIZES, "
+    "NAME=INPUT, NAME=OUTPUT, NAME=zero, NAME=zero:OUTPUT, NAME=inplace:INPUT, NAME=SIZES, "
     "NAME=i32:SIZES, NAME=f32:0.5 or NAME=scratch:f32[SIZES]"
 )
 
@@ -70,10 +70,14 @@ class _Binding:
         if m := _ARRAY.match(what):
             return Scratch(_dtype(m[2], item), tuple(split(m[3])), m[1] == "zero")
         kind, _, rest = what.partition(":")
-        if kind == "zero" and rest in self.outputs:
-            return Result(rest, zeroed=True)
+        if kind == "zero" and (rest in self.outputs or not rest):
+            left = self.left(list(self.outputs))
+            if not rest and not left:
+                raise DidymaError("spec-mismatch", f"--arg {item}", got=what, want="an output")
+            return Result(rest or left[0], zeroed=True)
         if kind == "inplace":
             over, _, out = rest.partition(":")
+            out = out or next(iter(self.left(list(self.outputs))), "")
             if over in self.inputs and out in self.outputs:
                 return Result(out, over=over)
             raise DidymaError("bad-option", f"--arg {item}", got=what, want=_WANT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -75,25 +75,30 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
 def text(found: Mapping[str, Any]) -> None:
     """Print findings with their lines, then the verdict and what it rests on."""
     to = console()
+    for row in lines(found):
+        line(to, row)
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that say what a record says."""
     for row in found["findings"]:
         place = f"{row['file']}:{row['line']}" if row["line"] else row["file"]
-        line(to, f"{place}: {row['kind']}: {row['detail']}")
-        line(to, f"    at {row['round']}")
+        yield f"{place}: {row['kind']}: {row['detail']}"
+        yield f"    at {row['round']}"
         if row["source"]:
-            line(to, f"    {row['source']}")
+            yield f"    {row['source']}"
         if row["inlined"]:
-            line(to, f"    inlined at {', '.join(row['inlined'])}")
+            yield f"    inlined at {', '.join(row['inlined'])}"
     for what in found["cannot_tell"]:
-        line(to, f"this task cannot tell the answer from {what}")
-    line(to, f"{found['kernel']}: {found['verdict']}")
+        yield f"this task cannot tell the answer from {what}"
+    yield f"{found['kernel']}: {found['verdict']}"
     share = f"{found['checked']} of {counted(found['total'], 'element')}"
-    line(to, f"  {counted(len(found['rounds']), 'round')}, {counted(found['launches'], 'run')}, "
-             f"{share} decided, seed {found['seed']}")  # fmt: skip
+    ran = f"{counted(len(found['rounds']), 'round')}, {counted(found['launches'], 'run')}"
+    yield f"  {ran}, {share} decided, seed {found['seed']}"
     if found["verdict"] == "correct":
-        line(to, f"  {_traits(found)}")
+        yield f"  {_traits(found)}"
     if found["only_special_values"]:
-        line(to, "  It is right for ordinary numbers: --finite judges it without infinities "
-                 "and NaN")  # fmt: skip
+        yield "  It is right for ordinary numbers: --finite judges it without infinities and NaN"
 
 
 def _traits(found: Mapping[str, Any]) -> str:

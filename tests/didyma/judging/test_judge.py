@@ -139,6 +139,43 @@ def test_conditions_on_sizes_hold() -> None:
     assert verdict(wide, added.module, launch).outcome is Outcome.WRONG
 
 
+@dd.trace(dd.f32[r, n])
+def column_sums(x: dd.Tensor) -> dd.Tensor:
+    return dd.sum(x, axis=0)
+
+
+@dd.trace(dd.f32[n])
+def halves(x: dd.Tensor) -> dd.Tensor:
+    return x * 0.5
+
+
+COLUMNS = """
+__global__ void columns(const float* x, float* y, int r, int n) {
+  int c = blockIdx.x * 32 + threadIdx.x;
+  if (c < n && blockIdx.y < r) atomicAdd(y + c, x[blockIdx.y * n + c]);
+}
+"""
+HALVED = """
+__global__ void halved(float* x, double scale, float* s, int n) {
+  for (int i = threadIdx.x; i < n; i += 32) { s[i] = x[i]; x[i] = (float)scale * s[i]; }
+}
+"""
+
+
+def test_outputs_may_be_zeroed_or_lie_over_an_input() -> None:
+    columns, half = column_sums.module, halves.module
+    launch = Launch(grid="cdiv(n, 32), r", args=("y=zero",))
+    found = verdict(COLUMNS, columns, launch)
+    assert found.outcome is Outcome.CORRECT
+    assert not found.deterministic
+    again = verdict(COLUMNS, columns, Launch(grid="cdiv(n, 32), r"))
+    assert {f.kind for f, _ in again.faults} == {"uninitialised"}
+    args = ("x=inplace:x", "scale=f64:0.5", "s=scratch:f32[n]")
+    assert verdict(HALVED, half, Launch(args=args)).outcome is Outcome.CORRECT
+    args = ("x=x", "scale=f64:0.5", "s=multiply")
+    assert [f.kind for f, _ in verdict(HALVED, half, Launch(args=args)).faults] == ["input-changed"]
+
+
 @pytest.mark.parametrize(
     ("args", "code"),
     [

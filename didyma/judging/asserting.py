@@ -1,0 +1,94 @@
+"""Judgements in tests: a kernel that is not correct fails with its lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeAlias
+
+from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.judging.contracts import Declared
+from didyma.judging.judge import Judgement, Outcome, judge
+from didyma.judging.making import Launch, make_task, read_source
+from didyma.judging.specs import as_program, load_spec
+from didyma.judging.task import Draw, Task
+from didyma.show import judge_kernel as show
+from didyma.tracer.tracing import Program
+
+Extent: TypeAlias = int | str | Sequence[int | str]
+Spec: TypeAlias = Program | str | Path | Callable[..., Any]
+
+_PTX = re.compile(r"^\s*\.version\b", re.MULTILINE)
+_FILE = "kernel"
+
+
+def task_of(
+    source: str | Path,
+    spec: Spec,
+    launch: Launch,
+    contract: Declared,
+    draw: Draw,
+    seconds: float,
+) -> Task:
+    """Return the task of a kernel as a test gives it: its text, or a file of it.
+
+    Errors: those of reading files, specifications and tasks.
+    """
+    if isinstance(source, Path):
+        read = read_source(source)
+        launch = replace(launch, flags=(f"-I{source.resolve().parent}", *launch.flags))
+    else:
+        read = Source(source, f"{_FILE}.ptx" if _PTX.search(source) else f"{_FILE}.cu")
+    given = load_spec(spec) if isinstance(spec, str | Path) else as_program(spec, "the spec")
+    return make_task(read, given.module, launch, contract, draw, seconds)
+
+
+def extent(given: Extent) -> str:
+    """Return blocks or threads as the command line writes them.
+
+    >>> extent((8, "cdiv(n, 8)"))
+    '8,cdiv(n, 8)'
+    """
+    row = [given] if isinstance(given, int | str) else given
+    return ",".join(map(str, row))
+
+
+def draw_of(
+    sizes: Mapping[str, int | Sequence[int]] | None,
+    where: Sequence[str],
+    values: Mapping[str, tuple[float, float]] | None,
+    rounds: int,
+    seed: int,
+) -> Draw:
+    """Return what the judge may draw."""
+    rows = (sizes or {}).items()
+    chosen = {k: (v,) if isinstance(v, int) else tuple(v) for k, v in rows}
+    return Draw(chosen, tuple(where), values or {}, rounds, seed)
+
+
+class NotCorrectError(AssertionError):
+    """A kernel is not correct, or a task cannot tell; ``seed`` is the one that showed it."""
+
+    def __init__(self, text: str, seed: int) -> None:
+        super().__init__(text)
+        self.seed = seed
+
+
+def require_correct(task: Task, seconds: float = 0.0) -> Judgement:
+    """Judge a task, with new seeds until ``seconds`` have passed; return the first judgement.
+
+    NotCorrectError with the findings where a judgement is another than "correct".
+    """
+    __tracebackhide__ = True
+    begun = monotonic()
+    first = found = judge(task)
+    while found.outcome is Outcome.CORRECT and monotonic() - begun < seconds:
+        task = replace(task, draw=replace(task.draw, seed=task.draw.seed + 1))
+        found = judge(task)
+    if found.outcome is not Outcome.CORRECT:
+        text = "\n".join(show.lines(show.record(found, task.source.file)))
+        raise NotCorrectError(text, task.draw.seed)
+    return first

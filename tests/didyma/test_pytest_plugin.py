@@ -1,0 +1,82 @@
+"""The plugin for pytest keeps the seed of a failure and the certificates of what passes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from didyma.codegen.runtime.registry import probe
+from tests.test_house import ROOT
+
+SUITE = """
+from pathlib import Path
+
+import pytest
+import didyma as dd
+
+n = dd.dim("n", 1, 300)
+
+
+def double(x: dd.f32[n]) -> dd.f32[n]:
+    return x + x
+
+
+@pytest.mark.didyma(grid="cdiv(n, 32)", rounds=4)
+@pytest.mark.parametrize("factor", ["2.0f", "3.0f"])
+def test_double(didyma, factor):
+    text = Path(__file__).with_name("double.cu").read_text()
+    didyma.assert_kernel_correct(text.replace("2.0f", factor), double)
+
+
+def test_file(didyma):
+    with pytest.raises(dd.DidymaError, match="spec-mismatch"):
+        didyma.assert_kernel_correct(Path("double.cu"), double, args=["x=n"])
+"""
+KERNEL = """__global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nvrtc() -> None:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+
+
+def run(folder: Path, *words: str) -> str:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    env |= {"PYTHONPATH": str(ROOT), "PYTEST_PLUGINS": "didyma.pytest_plugin"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--strict-markers", *words], cwd=folder, env=env,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+def test_seeds_and_certificates_are_kept_by_node_id(tmp_path: Path) -> None:
+    (tmp_path / "test_twice.py").write_text(SUITE)
+    (tmp_path / "double.cu").write_text(KERNEL)
+    shown = run(tmp_path, "--didyma-seed", "5", "--didyma-certificates", "kept")
+    assert "1 failed, 2 passed" in shown, shown
+    assert "kernel.cu:3: wrong-value: add[0]" in shown
+    assert "--didyma-seed 5" in shown
+    assert "asserting.py" not in shown, "the judge's own frames are hidden"
+    (file,) = (tmp_path / "kept").iterdir()
+    assert file.name == "test_twice.py_test_double_2.0f.json"
+    made = json.loads(file.read_text())
+    assert (made["verdict"], made["seed"]) == ("correct", 5)
+    assert made["asked"] == {"test": "test_twice.py::test_double[2.0f]"}
+    shown = run(tmp_path, "-k", "3.0f")
+    assert "decided, seed 5" in shown, "the seed of the failure is tried first"
+    (tmp_path / "test_twice.py").write_text(SUITE.replace("x + x", "3.0 * x"))
+    assert "1 passed" in run(tmp_path, "-k", "3.0f", "--didyma-seconds", "0.01")
+    assert "decided, seed 1" in run(tmp_path, "-k", "2.0f", "-p", "no:cacheprovider")
+    assert "1 failed" in run(tmp_path, "-k", "2.0f")
