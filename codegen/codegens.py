@@ -137,9 +137,9 @@ class Template:
 
 def own() -> Mapping[str, Template]:
     """Return Didyma's own templates by their names."""
-    from didyma.codegen.templates import gemm, mma
+    from didyma.codegen.templates import attention, gemm, mma
 
-    return {t.name: t for t in (gemm.TEMPLATE, mma.TEMPLATE)}
+    return {t.name: t for t in (gemm.TEMPLATE, mma.TEMPLATE, attention.TEMPLATE)}
 
 
 def given(options: Options) -> tuple[Codegen, ...]:

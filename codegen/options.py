@@ -176,6 +176,10 @@ class GraphOptions(_Group):
         default=True,
         metadata=_about("whether folds of the same rows and what uses them are one kernel", _FLAG),
     )
+    attention: bool = _flag(
+        "whether two products and the softmax between them are one function, for which there may be"
+        " one kernel"
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

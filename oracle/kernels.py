@@ -27,6 +27,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import Array, DType, TensorType, from_memory, to_memory
 from didyma.refimpl.ir.walk import expr_children, stmts
+from didyma.refimpl.ir.workspace import opened
 from didyma.refimpl.ops import ring
 
 POISON = 0xA5  # unlikely bytes in a buffer that a kernel has yet to write
@@ -51,7 +52,7 @@ def run_primfuncs(
     """
     given = dict(zip(before.inputs, map(to_memory, inputs), strict=True))
     buffers = {p.name: _begun(p, given.get(p.name), env, in_ring) for p in before.params}
-    for f in map(loops, funcs):
+    for f in (opened(loops(k)) for k in funcs):
         for p in f.params:
             if p.name not in buffers:  # what kernels of one function hand on
                 buffers[p.name] = _begun(p, None, env, in_ring)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -14,8 +15,9 @@ from didyma.codegen.lower.scalar import narrowed
 from didyma.codegen.lower.sweep import Swept, swept
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import DimVar
-from didyma.refimpl.ir.graph import Function, Module, Node, attrs
+from didyma.refimpl.ir.graph import Function, Module, Node, attrs, stages
 from didyma.refimpl.ir.loop import (
+    Allocate,
     Atomic,
     Block,
     Buffer,
@@ -28,8 +30,9 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
+from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.target import PORTABLE, Target
-from didyma.refimpl.ir.types import DType, Shape
+from didyma.refimpl.ir.types import DType, Shape, TensorType
 from didyma.refimpl.ir.walk import exprs
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Scatter
@@ -45,33 +48,87 @@ def lower(f: Function, m: Module, target: Target = PORTABLE, *, atomics: bool = 
     it.  Where the target can update elements of the dtype atomically, and the order of the updates
     does not matter, a scatter is a copy and a nest of updates instead; with ``atomics`` also sums
     and products of floats are, whose results may then differ from run to run.
+
+    The stages of a function follow one another, with buffers for what they store on the way.
     """
-    return _Lowering(f, m, target, atomics).run()
+    names, types = loop_names(d.name for d in m.dims), f.types()
+
+    def buffer(name: str) -> Buffer:
+        t = types[name].memory
+        return Buffer(names.fresh(name), t.dtype, t.shape)
+
+    inputs = {p.name: buffer(p.name) for p in f.params}
+    results = [(r, buffer(r)) for r in f.results]
+    *before, (_, last) = stages(f)
+    workspace = list[Buffer]()
+    nests = list[Stmt]()
+    for stored, nodes in before:
+        outputs = [(r, buffer(r)) for r in stored]
+        part = replace(f, nodes=nodes, results=stored)
+        nests += _nests(_Lowering(part, m, target, atomics, names, types, inputs, outputs).body())
+        inputs = inputs | dict(outputs)
+        workspace += (b for _, b in outputs)
+    stage = _Lowering(replace(f, nodes=last), m, target, atomics, names, types, inputs, results)
+    body = stage.body()
+    if workspace:
+        body = Block((*nests, *_nests(body)))
+    for b in reversed(workspace):
+        body = Allocate(b, body)
+    params = (*(inputs[p.name] for p in f.params), *(b for _, b in results))
+    return PrimFunc(
+        identifier(f.name),
+        params,
+        tuple(b.name for _, b in results),
+        body,
+        _dims(m, body, (*params, *workspace)),
+        attrs({"source": tuple(r for n in f.nodes for r in n.results)}),
+    )
+
+
+def _nests(body: Stmt) -> tuple[Stmt, ...]:
+    return body.body if isinstance(body, Block) else (body,)
+
+
+def _dims(m: Module, body: Stmt, buffers: Sequence[Buffer]) -> tuple[DimVar, ...]:
+    if not m.dims:
+        return ()
+    used = {e.name for e in exprs(body) if isinstance(e, Var)}
+    shapes = (ix.of_dim(d) for b in buffers for d in b.shape)
+    used |= {e.name for d in shapes for e in exprs(Store("", (), d)) if isinstance(e, Var)}
+    return tuple(d for d in m.dims if d.name in used)
 
 
 class _Lowering:
-    def __init__(self, f: Function, m: Module, target: Target, atomics: bool) -> None:
+    """Lowers a stage of a function, whose operands are in buffers ``inputs``, to ``outputs``."""
+
+    def __init__(
+        self,
+        f: Function,
+        m: Module,
+        target: Target,
+        atomics: bool,
+        names: Names,
+        types: Mapping[str, TensorType],
+        inputs: Mapping[str, Buffer],
+        outputs: Sequence[tuple[str, Buffer]],
+    ) -> None:
         self.f = f
         self.m = m
         self.target = target
         self.atomics = atomics
-        self.types = f.types()
+        self.types = types
         self.nodes: dict[str, Node] = {r: n for n in f.nodes for r in n.results}
-        self.names = loop_names(d.name for d in m.dims)
-        self.inputs = {p.name: self._buffer(p.name) for p in f.params}
-        self.outputs = [(r, self._buffer(r)) for r in f.results]
-        self.buffers = (*self.inputs.values(), *(b for _, b in self.outputs))
-        self.shapes: dict[str, Shape] = {b.name: b.shape for b in self.buffers}
+        self.names = names
+        self.inputs = inputs
+        self.outputs = outputs
+        buffers = (*inputs.values(), *(b for _, b in outputs))
+        self.shapes: dict[str, Shape] = {b.name: b.shape for b in buffers}
 
-    def _buffer(self, name: str) -> Buffer:
-        t = self.types[name].memory
-        return Buffer(self.names.fresh(name), t.dtype, t.shape)
-
-    def run(self) -> PrimFunc:
+    def body(self) -> Stmt:
         if (rows := self._rows()) is not None:
-            return self._function(self._row_nest(rows, self.outputs))
+            return self._row_nest(rows, self.outputs)
         if (found := self._swept()) is not None:
-            return self._function(self._sweep(found))
+            return self._sweep(found)
         groups: dict[Shape, list[tuple[str, Buffer]]] = {}
         nests: list[Stmt] = []
         for result, out in self.outputs:
@@ -83,29 +140,11 @@ class _Lowering:
             else:
                 groups.setdefault(out.shape, []).append((result, out))
         nests += [self._nest(shape, group) for shape, group in groups.items()]
-        return self._function(nests[0] if len(nests) == 1 else Block(tuple(nests)))
-
-    def _function(self, body: Stmt) -> PrimFunc:
-        return PrimFunc(
-            identifier(self.f.name),
-            self.buffers,
-            tuple(b.name for _, b in self.outputs),
-            body,
-            self._dims(body),
-            attrs({"source": tuple(r for n in self.f.nodes for r in n.results)}),
-        )
-
-    def _dims(self, body: Stmt) -> tuple[DimVar, ...]:
-        if not self.m.dims:
-            return ()
-        used = {e.name for e in exprs(body) if isinstance(e, Var)}
-        shapes = (ix.of_dim(d) for b in self.buffers for d in b.shape)
-        used |= {e.name for d in shapes for e in exprs(Store("", (), d)) if isinstance(e, Var)}
-        return tuple(d for d in self.m.dims if d.name in used)
+        return nests[0] if len(nests) == 1 else Block(tuple(nests))
 
     def _builder(self, stored: Collection[str] = ()) -> ScalarBuilder:
         """Return a builder that loads operands, and the results that were ``stored`` before."""
-        known = self.inputs | {r: b for r, b in self.outputs if r in stored}
+        known = {**self.inputs, **{r: b for r, b in self.outputs if r in stored}}
         return ScalarBuilder(self.nodes, self.types, known, self.names, self.m.dims)
 
     def _nest(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.options import Options
-from didyma.codegen.passes import cost, rows, sweep
+from didyma.codegen.passes import attention, cost, rows, sweep
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
@@ -86,7 +86,8 @@ def _fused(
         return merged
     wanted, types = partition.results, partition.types
     joined = rows.join(merged, wanted, types, ranges, options, heard)
-    return sweep.join(joined, wanted, types, ranges, options, heard)
+    swept = sweep.join(joined, wanted, types, ranges, options, heard)
+    return attention.join(swept, wanted, types, heard) if options.graph.attention else swept
 
 
 def separate(m: Module) -> Module:

@@ -13,6 +13,7 @@ from didyma.refimpl.ir.graph import (
     CALL,
     PRIMITIVE,
     RESHAPE_ONLY,
+    STAGES,
     Attrs,
     Function,
     Module,
@@ -35,7 +36,8 @@ class FusionGroup:
 
     ``reads`` are stored values, parameters and weights; ``aligned`` are those of them that are read
     only at the index of the element computed, as far as is known of groups that were not joined; a
-    ``pointwise`` group has no fold.  A group runs ``after`` those that bind these symbols.
+    ``pointwise`` group has no fold.  A group runs ``after`` those that bind these symbols, and
+    stores the values ``stages`` on the way.
     """
 
     at: tuple[int, ...]
@@ -48,6 +50,7 @@ class FusionGroup:
     aligned: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
     binds: frozenset[str] = frozenset()
+    stages: tuple[str, ...] = ()
 
 
 Grouping: TypeAlias = Callable[[Function, Mapping[str, frozenset[str]]], Sequence[FusionGroup]]
@@ -93,7 +96,11 @@ def _call(
 
 def _function(g: FusionGroup, types: dict[str, TensorType]) -> Function:
     params = tuple(Param(a, types[a]) for a in g.reads)
-    return Function("", params, g.nodes, g.writes, VIEW if g.view else IN_KERNEL)
+    made = VIEW if g.view else IN_KERNEL
+    if g.stages:
+        at = {r: i for i, n in enumerate(g.nodes) for r in n.results}
+        made = attrs({**dict(made), STAGES: tuple(at[s] for s in g.stages)})
+    return Function("", params, g.nodes, g.writes, made)
 
 
 class _KernelNames:
@@ -105,6 +112,7 @@ class _KernelNames:
 
     def of(self, g: FusionGroup) -> str:
         ops = "_".join(n.op for n in g.nodes if n.op != "constant")
+        ops = "attention" if g.stages else ops
         while True:
             tail = f"_{self._count}"
             self._count += 1

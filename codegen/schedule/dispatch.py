@@ -36,6 +36,7 @@ from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.workspace import opened
 
 CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "seek", "seek_wide", "fold",
@@ -120,7 +121,7 @@ def _different(work: Work) -> list[Point]:
 
 
 def _works(p: PrimFunc, options: Options) -> list[Work]:
-    return Work.all_of(expand(p), options)
+    return Work.all_of(expand(opened(p)), options)
 
 
 def recipes(options: Options) -> tuple[Recipe, ...]:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from didyma.composites import composite
 from didyma.functions.axes import Axis, axes_of, axis_in, axis_of, composed, promoted, rank, shape
 from didyma.functions.creation import arange
+from didyma.functions.joining import repeat
 from didyma.functions.products import matmul
 from didyma.functions.public import public, wrong
 from didyma.refimpl.ir import dims
@@ -295,6 +296,19 @@ def cross_entropy(
     return _reduced(loss, reduction)
 
 
+def _for_heads(q: Tensor, x: Tensor, name: str) -> Tensor:
+    """Return keys or values with each head as often as neighbouring heads of queries share it."""
+    if min(rank(q), rank(x)) < 3:
+        types = f"{q.value.type} and {x.value.type}"
+        raise wrong("dd.scaled_dot_product_attention", types, "tensors [..., heads, length, depth]")
+    heads, own = shape(q)[-3], shape(x)[-3]
+    times = dims.exact_quotient(heads, own)
+    if not isinstance(times, int):
+        got = f"{dims.text(heads)} heads of queries and {dims.text(own)} of {name}"
+        raise wrong("dd.scaled_dot_product_attention", got, "a multiple of the heads of keys")
+    return x if times == 1 else repeat(x, times, axis=rank(x) - 3)
+
+
 @public
 def scaled_dot_product_attention(
     q: Tensor,
@@ -305,6 +319,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     *,
     scale: float | None = None,
+    enable_gqa: bool = False,
     score_mod: ScoreMod | None = None,
 ) -> Tensor:
     """``softmax(q @ transposed k * scale + mask) @ v`` over the last two axes.
@@ -312,8 +327,10 @@ def scaled_dot_product_attention(
     ``q`` is [..., queries, depth], ``k`` [..., keys, depth], ``v`` [..., keys, width]; leading axes
     are broadcast.  A bool ``mask`` is true where a query sees a key; a float one is added.
     ``is_causal`` lets query *i* see the keys up to *i*.  ``scale`` is ``1 / sqrt(depth)`` if not
-    given, also for a symbolic depth.  ``score_mod(score, *indices)`` changes scores first;
-    ``indices`` are integers for each of their axes, such as batch, head, query and key.
+    given, also for a symbolic depth.  With ``enable_gqa``, several neighbouring heads of ``q``, on
+    the axis before the last two, share one of ``k`` and ``v``.  ``score_mod(score, *indices)``
+    changes scores first; ``indices`` are integers for each of their axes, such as batch, head,
+    query and key.
     Example: ``dd.scaled_dot_product_attention(q, k, v, is_causal=True)``.
     Errors: ``bad-call``, ``shape-mismatch``, ``dtype-mismatch``.
     """
@@ -321,6 +338,8 @@ def scaled_dot_product_attention(
     if min(rank(t) for t in (q, k, v)) < 2:
         types = ", ".join(str(t.value.type) for t in (q, k, v))
         raise wrong("dd.scaled_dot_product_attention", types, "tensors [..., length, depth]")
+    if enable_gqa:
+        k, v = (_for_heads(q, x, name) for x, name in ((k, "keys"), (v, "values")))
     s = composed(composite.scores, q, k, scale)
     if score_mod is not None:
         sizes = shape(s)

@@ -60,6 +60,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ir.walk import stmt_children, stmts
+from didyma.refimpl.ir.workspace import given_room
 
 
 def run(
@@ -80,6 +81,7 @@ def run(
     ``arithmetic``, arrays of floats are records of their values and payloads.  Raises LoopFault,
     of one of the kinds of ``LoopFaultKind``; ValueError for arrays of another type than declared.
     """
+    f, buffers = given_room(f, buffers, dims, arithmetic.held)
     returns, f = f.returns, written_out(f)
     if returns is not None:
         buffers = {**buffers, f.params[-1].name: np.zeros((), arithmetic.held(returns))}

@@ -17,7 +17,7 @@ import numpy as np
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir import dims as d
 from didyma.refimpl.ir.concrete import concrete_attrs, concrete_type
-from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
+from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node, stages
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Applied, Kind, Op
@@ -44,6 +44,11 @@ class PreparedFunction:
     def types(self) -> Mapping[str, TensorType]:
         """Types of the function's values."""
         return self.function.types()
+
+    @cached_property
+    def on_the_way(self) -> frozenset[str]:
+        """What kernels of a Primitive function of several stages may store, or not."""
+        return frozenset(r for ends, _ in stages(self.function)[:-1] for r in ends)
 
     @cached_property
     def joined(self) -> frozenset[str]:

@@ -38,6 +38,7 @@ from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.dims import free as dims_of
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ir.vectors import lanes_of
+from didyma.refimpl.ir.workspace import given_room
 
 # A thread stops at each barrier and yields the choices that led there: positions in blocks, sides
 # of conditions, rounds of loops.  Threads with equal choices wait at the same barrier.
@@ -66,6 +67,7 @@ def run(
     ``extern-result`` where they are of another type.  With ``scalar_ring`` as the ``arithmetic``,
     arrays of floats are records of their values and payloads.
     """
+    f, buffers = given_room(f, buffers, dims, arithmetic.held)
     params = {p.name: Contents(a := buffers[p.name], np.ones(a.shape, bool)) for p in f.params}
     names: dict[str, Value] = {name: np.int64(size) for name, size in dims.items()}
     names |= {v.name: arithmetic.constant((scalars or {})[v.name], v.dtype) for v in f.scalars}

@@ -28,6 +28,7 @@ CONTROL = (IF, WHILE, SCAN, BIND)
 PRIMITIVE = "Primitive"  # attr of a function that becomes one kernel
 RESHAPE_ONLY = "reshape_only"  # attr of a Primitive whose result is its operand's bytes
 NO_INLINE = "NoInline"  # attr of a function whose calls stay, down to the program
+STAGES = "Stages"  # attr of a Primitive: positions of the nodes whose results it stores on the way
 KERNEL = "Kernel"  # attr naming the kernel that a user wrote for a Primitive function
 COMPILER = "Compiler"  # attr naming the external compiler or library that a function goes to
 
@@ -138,6 +139,29 @@ def structural_hash(f: Function) -> str:
         define(n.results)
     h.update(repr(([number[r] for r in f.results], f.attrs)).encode())
     return h.hexdigest()[:16]
+
+
+def stages(f: Function) -> tuple[tuple[tuple[str, ...], tuple[Node, ...]], ...]:
+    """Return the stages of a Primitive function, in order: what each stores, and its nodes.
+
+    Each value that is stored on the way has a stage, and the results have the last one.  The nodes
+    of a stage are those that compute what it stores from operands and from what was stored before.
+    """
+    positions = f.attr.get(STAGES, ())
+    assert isinstance(positions, tuple)
+    ends = [f.nodes[n].results for n in positions if isinstance(n, int)]
+    stored = {r for end in ends for r in end}
+    defs = {r: i for i, n in enumerate(f.nodes) for r in n.results}
+    found: list[tuple[tuple[str, ...], tuple[Node, ...]]] = []
+    for end in (*ends, f.results):
+        todo, used = [*end], set[int]()
+        while todo:
+            i = defs.get(todo.pop())
+            if i is not None and i not in used:
+                used.add(i)
+                todo += (a for a in f.nodes[i].args if a not in stored)
+        found.append((end, tuple(f.nodes[i] for i in sorted(used))))
+    return tuple(found)
 
 
 def is_called(f: Function) -> bool:

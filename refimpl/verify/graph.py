@@ -17,7 +17,7 @@
 | G-type | a node's type is the one its op infers |
 | G-callee | a call, and a node that runs functions, names functions above |
 | G-call-types | a call's operands and results have the callee's types |
-| G-primitive | a Primitive function calls and runs nothing, folds once, or rows along and across |
+| G-primitive | a stage of a Primitive function folds once, or rows along and across; none calls |
 | G-reshape-only | a reshape_only function is Primitive, of one operand, and only reshapes |
 
 Those of ``if``, ``while``, ``scan`` and ``bind`` are in ``control``.
@@ -198,8 +198,15 @@ class _GraphVerifier:
 
     def primitive(self, f: ir.Function) -> None:
         calls = [n for n in f.nodes if n.op == ir.CALL or n.op in ir.CONTROL]
-        folds = [n for n in f.nodes if n.op in OPS and OPS[n.op].kind in _FOLDING]
-        if calls or not _same_rows(f, folds) or f.attr[ir.PRIMITIVE] != 1:
+        if not _are_stages(f.attr.get(ir.STAGES, ()), len(f.nodes)):
+            raise broken_law(
+                "G-primitive", f"{ir.STAGES}={attr_text(f.attr[ir.STAGES])}",
+                f"positions of nodes in order, from 0 to {len(f.nodes) - 1}", where=f"@{f.name}",
+            )  # fmt: skip
+        parts = (nodes for _, nodes in ir.stages(f))
+        folding = [[n for n in p if n.op in OPS and OPS[n.op].kind in _FOLDING] for p in parts]
+        folds = [n for p in folding if not _same_rows(f, p) for n in p]
+        if calls or folds or f.attr[ir.PRIMITIVE] != 1:
             wrong = calls or folds
             raise broken_law(
                 "G-primitive",
@@ -280,6 +287,14 @@ def _check_attr(spec: AttrSpec, value: ir.Attr) -> None:
     if not fits(value) or not choice:
         want = f"one of {', '.join(spec.choices)}" if spec.choices else kind
         raise broken_law("G-attr-kind", f"{spec.name}={attr_text(value, elide=True)}", want)
+
+
+def _are_stages(given: ir.Attr, count: int) -> bool:
+    """Return whether an attribute holds increasing positions of so many nodes."""
+    if not isinstance(given, tuple):
+        return False
+    found = [n for n in given if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < count]
+    return len(found) == len(given) and found == sorted({*found})
 
 
 def _same_rows(f: ir.Function, folds: Sequence[ir.Node]) -> bool:

@@ -5,7 +5,7 @@
 | L-twice | no two variables, buffers or dims of a function have the same name |
 | L-param | outputs are parameters, each once; only a called function has some off device memory |
 | L-scalar | a scalar parameter is a number that is computed with: f32, f64, an integer or a bool |
-| L-scope | a buffer made inside is shared or local and of constant shape |
+| L-scope | a buffer made inside is shared or local, of constant shape; around nests, global |
 | L-extent | a loop runs an i64 variable over an i64 extent |
 | L-constant-extent | vectorized and unrolled loops, and thread axes, have constant extents |
 | L-axis | a bound loop names an axis, no other loop does, and each axis is bound once |
@@ -41,6 +41,7 @@ from didyma.refimpl.ir.text.show_loop import LoopPrinter
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ir.vectors import is_vector
 from didyma.refimpl.ir.walk import expr_children, exprs, stmt_exprs, stmts, subexprs
+from didyma.refimpl.ir.workspace import opened
 from didyma.refimpl.verify import axes, outside, regions, tensors
 from didyma.refimpl.verify.calls import Calls, Weight
 from didyma.refimpl.verify.clusters import Clusters
@@ -66,7 +67,7 @@ def verify(f: ir.PrimFunc, target: Target = PORTABLE) -> None:
             raise DidymaError("L-function-twice", f"@{where}", got=f"@{g.name} again", want=want)
         weights[g.name] = _Verifier(g, above, where, target, called=True).function(weights)
         above[g.name] = g
-    _Verifier(f, above, f.name, target).function(weights)
+    _Verifier(opened(f), above, f.name, target).function(weights)
 
 
 class _Verifier:

@@ -14,7 +14,6 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import attrs
 from didyma.refimpl.ir.kernel import scratch
 from didyma.refimpl.ir.loop import (
-    Allocate,
     Block,
     Buffer,
     ExternalAllocate,
@@ -23,11 +22,11 @@ from didyma.refimpl.ir.loop import (
     Free,
     LoopKind,
     PrimFunc,
-    Scope,
     Stmt,
     Var,
 )
 from didyma.refimpl.ir.walk import exprs
+from didyma.refimpl.ir.workspace import opened
 from didyma.refimpl.verify.outside import top
 
 KIND = "steps"  # the attribute ``schedule`` of kernels that a schedule of steps made
@@ -60,7 +59,7 @@ def parts(f: PrimFunc) -> tuple[Part, ...]:
 
 def nests(f: PrimFunc) -> Iterator[Part]:
     """Yield what becomes kernels, as functions with all the buffers that are there; and calls."""
-    f = _opened(f)
+    f = opened(f)
     found = [*top(f.body)]
     if not any(isinstance(s, Outside) for s in found):
         found = [f.body]
@@ -76,20 +75,6 @@ def nests(f: PrimFunc) -> Iterator[Part]:
             outputs = (*f.outputs, *(b.name for b in s.buffers))
             f = replace(f, params=(*f.params, *s.buffers), outputs=outputs)
     yield from (replace(f, body=x) for x in _several(run))
-
-
-def _opened(f: PrimFunc) -> PrimFunc:
-    """Return a function whose workspace is among its parameters, which it writes."""
-    body, made = f.body, list[Buffer]()
-    while isinstance(body, Allocate) and body.buffer.scope is Scope.GLOBAL:
-        made.append(body.buffer)
-        body = body.body
-    results = tuple(b for b in f.params if b.name in f.outputs)
-    operands = tuple(b for b in f.params if b.name not in f.outputs)
-    names = tuple(b.name for b in made)
-    return replace(
-        f, params=(*operands, *made, *results), outputs=(*names, *f.outputs), body=body
-    ) if made else f  # fmt: skip
 
 
 def workspace(parts: Sequence[Part], known: Iterable[str]) -> tuple[Buffer, ...]:

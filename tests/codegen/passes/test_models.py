@@ -55,7 +55,7 @@ HEADS: Shape = (2, n, 8, 16)
         (layer_norm, [ROWS, (16,), (16,)], 1),
         (gelu, [ROWS], 1),
         (dense, [ROWS, (16, 4), (4,)], 1),
-        (attention, [HEADS] * 3, 3),
+        (attention, [HEADS] * 3, 1),
         (convolution, [(n, 3, 9, 9), (4, 3, 3, 3), *[(4,)] * 4], 2),
     ],
 )

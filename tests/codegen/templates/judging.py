@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
 from didyma.candidates import Bars
 from didyma.codegen.codegens import Asked, Template
 from didyma.codegen.options import Options
@@ -13,26 +16,39 @@ from didyma.codegen.templates.products import product
 from didyma.tracer.tracing import Program
 from didyma.tuning import target
 
+Suits: TypeAlias = Callable[[Asked], object]  # what a function is to a template, or None
 
-def request(program: Program, options: Options | None = None) -> Request:
-    """The function of a program that is a product, at sizes that no tile divides."""
+
+def request(program: Program, options: Options | None = None, suits: Suits = product) -> Request:
+    """The function of a program that is a product, or suits, at sizes that no tile divides."""
     options = options or Options()
     made = compile(program.module, options, until="lower")
     for name, loop in made.loops.items():
         f = made.fused.function(name)
-        if product(Asked(f, loop, options.device)) is not None:
+        if suits(Asked(f, loop, options.device)) is not None:
             sizes = {d.name: max(d.lo, d.hi - 2) for d in loop.dims}
             return Request(name, loop, options, "host", target(engine("host")), sizes, f)
-    raise AssertionError("no product")
+    raise AssertionError(f"none of {', '.join(made.loops)} suits")
+
+
+def points(r: Request, template: Template) -> list[str]:
+    """The points of a template for a function, the best first."""
+    assert r.source is not None
+    return [str(p) for p in template.points(Asked(r.source, r.loop, r.options.device))]
 
 
 def judged(
-    program: Program, point: str, template: Template | None = None, options: Options | None = None
+    program: Program,
+    point: str,
+    template: Template | None = None,
+    options: Options | None = None,
+    suits: Suits = product,
+    engines: Sequence[str] = ("simt", "host"),
 ) -> set[str]:
-    """Return what the judge says of the kernel of a point, by ``simt`` and by ``host``."""
+    """Return what the judge says of the kernel of a point, by engines."""
     changed = {} if template is None else {"kernels.codegens": (template,)}
-    r = request(program, (options or Options()).changed(changed))
+    r = request(program, (options or Options()).changed(changed), suits)
     fused = compile(program.module, r.options, until="lower").fused
     candidate = build(r.loop, r.options, Choice.parse(point), r.source)
     judge = Bars(fused, r.name, r.loop, r.env, seed=3)
-    return {judge(candidate, engine(name)) for name in ("simt", "host")}
+    return {judge(candidate, engine(name)) for name in engines}

@@ -1,0 +1,207 @@
+"""Join two products with a softmax between them into one function, of which each is a stage.
+
+``softmax(q @ k + mask) @ v`` is three kernels, of which the first two store a number for every pair
+of a query and a key.  As one function it is the same three kernels, or one kernel that stores none
+of these: a template takes the keys in tiles.  (T. Dao et al., *FlashAttention*, 2022.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from didyma.codegen.decisions import Heard
+from didyma.codegen.passes.groups import FusionGroup
+from didyma.codegen.passes.values import kind
+from didyma.refimpl.ir.graph import Node
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ops.spec import Kind
+
+MOVES = ("broadcast_to", "permute_dims", "reshape")
+ATTENTION = "join two products and the softmax between them"
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """The nodes of an attention: both products, and the operand of the softmax."""
+
+    scores: Node
+    score: str
+    output: Node
+
+
+def attention(
+    defs: Mapping[str, Node], types: Mapping[str, TensorType], output: Node
+) -> Attention | None:
+    """Return the attention whose second product is a node; None if it is of none.
+
+    The left operand must be a softmax along its last axis, of what elementwise ops make of the
+    elements of one other product of this shape.  ``defs`` are the nodes by their results.
+    """
+
+    def source(name: str, op: str) -> Node | None:
+        n = defs.get(name)
+        return n if n is not None and n.op == op else None
+
+    if output.op != "matmul":
+        return None
+    weights = output.args[0]
+    while (cast := source(weights, "cast")) is not None:
+        weights = cast.args[0]
+    quotient = source(weights, "divide")
+    powers, total = (quotient.args[0], source(quotient.args[1], "sum")) if quotient else ("", None)
+    power = source(powers, "exp")
+    shifted = None if power is None else source(power.args[0], "subtract")
+    if total is None or shifted is None:
+        return None
+    score, top = shifted.args[0], source(shifted.args[1], "max")
+    last = (("axes", (types[score].rank - 1,)), ("keepdims", True))
+    if top is None or (total.args, top.args) != ((powers,), (score,)):
+        return None
+    if {top.attrs, total.attrs} != {last}:
+        return None
+    found = {n.results: n for n in _products(defs, types, score)}
+    if len(found) != 1 or types[output.results[0]].shape[:-1] != types[score].shape[:-1]:
+        return None
+    (scores,) = found.values()
+    made = Attention(scores, score, output)
+    return made if _is_elementwise(made, defs, types) else None
+
+
+def _products(
+    defs: Mapping[str, Node], types: Mapping[str, TensorType], value: str
+) -> Iterator[Node]:
+    """Yield the products that a value is computed of, by elementwise ops of one shape alone."""
+    todo, seen = [value], set[str]()
+    while todo:
+        n = defs.get(name := todo.pop())
+        if n is None or name in seen or types[name].shape != types[value].shape:
+            continue
+        seen.add(name)
+        if n.op == "matmul":
+            yield n
+        elif kind(n) is Kind.ELEMENTWISE:
+            todo += n.args
+
+
+def _is_elementwise(
+    a: Attention, defs: Mapping[str, Node], types: Mapping[str, TensorType]
+) -> bool:
+    """Return whether the operand of the softmax depends on each score at its own place alone."""
+    shape = types[a.score].shape
+    for name in dependent(defs, a.score, a.scores.results[0]) - {*a.scores.results}:
+        if types[name].shape != shape or kind(defs[name]) is not Kind.ELEMENTWISE:
+            return False
+    return True
+
+
+def dependent(defs: Mapping[str, Node], value: str, on: str) -> set[str]:
+    """Return the values that a value is computed of, itself included, that depend on another."""
+    found, done, todo = {on}, {on}, [value]
+    while todo:
+        n = defs.get(name := todo[-1])
+        if new := [a for a in n.args if a not in done] if n is not None else []:
+            todo += new  # a value comes behind what it needs
+            continue
+        todo.pop()
+        done.add(name)
+        if n is not None and not found.isdisjoint(n.args):
+            found.add(name)
+    return found
+
+
+def join(
+    groups: Sequence[FusionGroup],
+    results: frozenset[str],
+    types: Mapping[str, TensorType],
+    heard: Heard,
+) -> list[FusionGroup]:
+    """Join the groups that compute an attention; ``results`` are values that are stored anyhow.
+
+    What they store on the way must be read by them alone.  Kernels that only move elements of an
+    operand, such as copies of heads, join them.
+    """
+    defs = {r: n for g in groups for n in g.nodes for r in n.results}
+    readers: dict[str, set[int]] = {}
+    for i, g in enumerate(groups):
+        for a in g.reads:
+            readers.setdefault(a, set()).add(i)
+    made = [*groups]
+    for i, g in enumerate(groups):
+        for n in g.nodes:
+            found = None if g.call or g.view else attention(defs, types, n)
+            if found is None:
+                continue
+            between = dependent(defs, found.output.args[0], found.scores.results[0])
+            inner = {j for j, h in enumerate(groups) if not between.isdisjoint(h.writes)}
+            if _closed(groups, {*inner, i}, inner, readers, results):
+                heard(ATTENTION, g.writes[0])
+                order = sorted(inner, key=lambda j: groups[j].at[-1])
+                moved = _moved(groups, {*inner, i}, readers, results)
+                made[i] = _joined([groups[j] for j in order], g, [groups[j] for j in moved])
+                for j in {*inner, *moved}:
+                    made[j] = made[i]
+                break
+    return list({g.writes: g for g in made}.values())
+
+
+def _closed(
+    groups: Sequence[FusionGroup],
+    every: set[int],
+    inner: set[int],
+    readers: Mapping[str, set[int]],
+    results: frozenset[str],
+) -> bool:
+    """Return whether each inner group is a kernel that stores one value, for these groups alone."""
+    for j in inner:
+        g = groups[j]
+        if g.call or g.view or g.binds or g.stages or len(g.writes) != 1:
+            return False
+        if g.writes[0] in results or not readers.get(g.writes[0], set()) <= every:
+            return False
+    return True
+
+
+def _moved(
+    groups: Sequence[FusionGroup],
+    every: set[int],
+    readers: Mapping[str, set[int]],
+    results: frozenset[str],
+) -> set[int]:
+    """Return the groups that move elements of operands for these groups alone, and copy some."""
+    writer = {w: i for i, g in enumerate(groups) for w in g.writes}
+    found = set[int]()
+    for read in {a for i in every for a in groups[i].reads}:
+        path = list[int]()
+        name = read
+        while (i := writer.get(name)) is not None and i not in every:
+            g, users = groups[i], {*path[-1:]} or every
+            if not _moves(g) or name in results or not readers.get(name, set()) <= users:
+                break
+            path.append(i)
+            (name,) = g.reads
+        while path and groups[path[-1]].view:
+            path.pop()
+        found |= {*path}
+    return found
+
+
+def _moves(g: FusionGroup) -> bool:
+    """Return whether a group shows or copies elements of one array in another shape or order."""
+    each = all(n.op in MOVES for n in g.nodes)
+    return each and len(g.reads) == len(g.writes) == 1 and not (g.call or g.binds)
+
+
+def _joined(
+    inner: Sequence[FusionGroup], last: FusionGroup, moved: Sequence[FusionGroup]
+) -> FusionGroup:
+    every = (*moved, *inner, last)
+    nodes = {i: n for g in every for i, n in zip(g.at, g.nodes, strict=True)}
+    at = tuple(sorted(nodes))
+    stored = tuple(g.writes[0] for g in inner)
+    own = {w for g in (*moved, *inner) for w in g.writes}
+    reads = dict.fromkeys(a for g in every for a in g.reads if a not in own)
+    return FusionGroup(
+        at, tuple(nodes[i] for i in at), tuple(reads), last.writes,
+        after=frozenset[str]().union(*(g.after for g in every)), stages=stored,
+    )  # fmt: skip

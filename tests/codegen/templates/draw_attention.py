@@ -1,0 +1,87 @@
+"""Draw attentions: dtypes, sizes, masks, score modifications, grouped heads, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+import didyma as dd
+from didyma.tracer.tracing import Program
+from didyma.tracer.types import Element
+
+LENGTHS = (1, 2, 7, 16, 17, 33, 40, 65)
+WIDTHS = (1, 5, 8, 16, 33)
+DTYPES = (dd.f32, dd.f32, dd.f16, dd.bf16, dd.f64)
+MASKS = ("", "causal", "window", "added", "bool", "alibi", "capped", "block")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A program with one attention, and which of the points of a template: a share of them."""
+
+    program: Program
+    share: float
+    about: str
+
+
+def drawn(seed: int, dtype: Element | None = None, widths: tuple[int, ...] = WIDTHS) -> Drawn:
+    """Return what a seed draws; of the dtype given, and of terms and features among the widths."""
+    r = Random(seed)
+    element = dtype or r.choice(DTYPES)
+    rows, columns = r.choice(LENGTHS), r.choice(LENGTHS)
+    terms, features = r.choice(widths), r.choice(widths)
+    mask, after = r.choice(MASKS), r.choice(("", "tanh", "residual", "cast"))
+    batch: tuple[int, ...] = r.choice(((), (3,), (2, 4), (1, 6)))
+    groups = r.choice((1, 2)) if len(batch) == 2 else 1
+    open_rows, open_columns = r.random() < 0.4, r.random() < 0.4
+    n = dd.dim("n", 1, rows + 2) if open_rows else rows
+    m = dd.dim("m", 1, columns + 2) if open_columns else columns
+    own = (batch[0], batch[1] // groups) if len(batch) == 2 else batch
+    types = (
+        element[(*batch, n, terms)], element[(*own, m, terms)], element[(*own, m, features)],
+        (dd.bool_ if mask == "bool" else element)[n, m], element[(*batch, n, features)],
+    )  # fmt: skip
+
+    def f(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, given: dd.Tensor, more: dd.Tensor) -> dd.Tensor:
+        used = given if mask in ("added", "bool") else None
+        out = dd.scaled_dot_product_attention(
+            q, k, v, used, mask == "causal", enable_gqa=groups > 1,
+            score_mod=MODIFICATIONS.get(mask),
+        )  # fmt: skip
+        if after == "residual":
+            return out + more
+        if after == "cast":
+            return dd.astype(out, dd.f32)
+        return dd.tanh(out) if after else out
+
+    about = f"{element} {batch} {n} {m} {terms} {features} {mask} {groups} {after}"
+    return Drawn(dd.trace(*types)(f), r.random(), about)
+
+
+def _window(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    i, j = places[-2:]
+    return dd.where(dd.logical_and(i - j < 5, j - i < 3), score, -float("inf"))
+
+
+def _alibi(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    i, j = places[-2:]
+    return score + dd.astype(j - i, _element(score)) * 0.25
+
+
+def _capped(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    return dd.tanh(score * 0.5) * 2.0
+
+
+def _block(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    i, j = places[-2:]
+    return dd.where(dd.equal(i // 8, j // 8), score, -1.0)
+
+
+def _element(x: dd.Tensor) -> Element:
+    return next(e for e in DTYPES if e.dtype is x.dtype)
+
+
+MODIFICATIONS: dict[str, Callable[..., dd.Tensor]] = {
+    "window": _window, "alibi": _alibi, "capped": _capped, "block": _block,
+}  # fmt: skip
