@@ -135,7 +135,7 @@ class _Nests(Maker):
             "ahead": (partial(places.filled, self),),
             "as one": (partial(places.uneven, self),),
             "parts": (partial(places.turning, self), partial(self.updates, op="sub")),
-            "places": (partial(places.gathered, self),),
+            "places": (partial(places.gathered, self), partial(places.looked_up, self)),
             "sums": (partial(places.summed, self), partial(places.product, self)),
             "threads": (self.updates, self.fold, self.folds),
             "calls": (self.written_out,),

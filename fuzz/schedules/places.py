@@ -57,12 +57,19 @@ def gathered(m: Maker, i: Var, j: Var) -> Stmt:
 
 
 def looked_up(m: Maker, i: Var, j: Var) -> Stmt:
-    """Return rows at places that a parameter gives, which nothing writes."""
+    """Return rows at places that a parameter gives, which nothing writes.
+
+    Beyond its last row it has no element: a place may be read under its condition alone.
+    """
     if all(b.name != TABLE for b in m.buffers):
         m.buffers.append(Buffer(TABLE, INDEX, m.shape[:1]))
     count = m.sides[0] if isinstance(m.sides[0], int) else 1
     given = Load(TABLE, (ix.add(i, ix.index(MARGIN)),), INDEX)  # of the last row: its last element
-    return m.over(i, j, _at_place(m, ix.mod(given, ix.index(count)), i, j))
+    body = _at_place(m, ix.mod(given, ix.index(count)), i, j)
+    beyond = m.chance.choice((0, 0, 1, 2))
+    if beyond:
+        body = If(ix.compare("lt", i, m.rows), body)
+    return For(i, ix.add(m.rows, ix.index(beyond)), For(j, m.columns, body))
 
 
 def _at_place(m: Maker, there: Expr, i: Var, j: Var) -> Stmt:
