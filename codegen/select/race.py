@@ -20,6 +20,7 @@ SAMPLE = 2e-3  # seconds that a sample should take: shorter runs are repeated
 FEWEST, MOST = 5, 25  # rounds
 BEHIND = 1.5  # runs that are slower than the fastest by this factor are not timed further
 TRIED = 3  # rounds before a run may be left behind
+HOPELESS, LONG = 20.0, 0.05  # a run slower by this factor, and that long, is timed once
 CONFIRMING = 0.25  # share of the time for the second race
 LEAST_GAIN = 0.01  # gains below this are not worth a choice of their own
 
@@ -50,16 +51,18 @@ def race(
     Samples are timed by ``clock``, and ``wall`` says when the time is over.
 
     The run ``usual`` and those that are not far behind are timed in every round, at least
-    ``FEWEST`` rounds, however long that takes.  ``before`` is called with the name of a run before
-    each of its samples.
+    ``FEWEST`` rounds, however long that takes.  A long run that is hopelessly behind is timed once,
+    even the usual one.  ``before`` is called with the name of a run before each of its samples.
     """
     end = wall() + seconds
-    repeats: dict[str, int] = {}
+    spent: dict[str, float] = {}
     for name, run in runs.items():
         before(name)
-        repeats[name] = _repeats(run, clock)
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    left = list(runs)
+        spent[name] = _once(run, clock)
+    repeats = {name: _repeats(s) for name, s in spent.items()}
+    limit = max(LONG, HOPELESS * min(spent.values()))
+    left = [name for name in runs if spent[name] <= limit]
+    times = {name: [] if name in left else [spent[name]] for name in runs}
     for n in range(MOST):
         if n >= FEWEST and wall() > end:
             break
@@ -77,13 +80,18 @@ def race(
     return times
 
 
-def _repeats(run: Callable[[], None], clock: Clock) -> int:
-    """Run once to warm up and once to see how often a sample must repeat it."""
-    run()
+def _once(run: Callable[[], None], clock: Clock) -> float:
+    """Run once to warm up and once more, and return the seconds of the faster one."""
     began = clock()
     run()
-    spent = clock() - began
-    return max(1, min(1000, math.ceil(SAMPLE / max(spent, 1e-7))))
+    between = clock()
+    run()
+    return min(between - began, clock() - between)
+
+
+def _repeats(seconds: float) -> int:
+    """Return how often a sample must repeat a run of so many seconds."""
+    return max(1, min(1000, math.ceil(SAMPLE / max(seconds, 1e-7))))
 
 
 def compare(usual: Sequence[float], other: Sequence[float]) -> Comparison:
@@ -124,7 +132,7 @@ def decide(
     times = race(runs, usual, clock, seconds * (1 - CONFIRMING), before, wall)
     medians = {name: statistics.median(row) for name, row in times.items()}
     best = fastest(times, usual)
-    if best != usual:
+    if best != usual and len(times[usual]) > 1:
         two = {name: runs[name] for name in (usual, best)}
         again = race(two, usual, clock, seconds * CONFIRMING, before, wall)
         if not compare(again[usual], again[best]).is_faster:

@@ -4,8 +4,9 @@
 the pick and of the model's choice as whole programs in one process, in interleaved rounds; how long
 another process takes to answer from the cache; whether two commands at once agree; and what is left
 of a command that is killed again and again.  ``-k NAME`` takes one program, and ``--seconds`` are
-those of one tuning.  ``-k at-run`` prints what a program of symbolic sizes picks by itself: rows
-that threads hold, or rows that they read again.
+those of one tuning.  ``-k at-run`` prints what running sums of symbolic sizes pick by themselves:
+a thread that adds up all of a short line, or threads that share a long one; then whether a forced
+pick is obeyed, and whether a compile with the recorded picks times nothing.
 """
 
 from __future__ import annotations
@@ -185,21 +186,53 @@ def measure(name: str, seconds: float, folder: Path) -> None:
     print(killed(file, folder / f"killed-{name}", seconds), flush=True)
 
 
+def running_of(x: dd.Tensor) -> dd.Tensor:
+    """Each line's sums so far."""
+    return dd.cumulative_sum(x, axis=1)
+
+
 def picked_at_run() -> None:
-    """Print what a softmax takes at some sizes, of rows that are held and rows read again.
+    """Print which variant of running sums is picked at two sizes, forced, and read from a record.
 
     Both are kernels for a GPU, which ``host`` imitates here.
     """
     n, m = dd.dim("n", 1, 4096), dd.dim("m", 1, 4096)
-    program = dd.trace(dd.f32[n, m])(softmax_of)
-    options = dd.Options(kernels=dd.KernelOptions(variants=2))
+    program = dd.trace(dd.f32[n, m])(running_of)
+    inputs = [np.ones(shape, np.float32) for shape in ((256, 4), (1, 4096))]
+    host = Host()
+    host.targets = (PORTABLE,)
+
+    def compiled(force: str = "", **how: Any) -> dd.Executable:
+        options = dd.Options(kernels=dd.KernelOptions(variants=2, force=force))
+        made = dd.compile(program, engine=host, options=options, **how)
+        for x in inputs:
+            made(x)
+        return made
+
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, XDG_CACHE_HOME=folder):
-        host = Host()
-        host.targets = (PORTABLE,)
-        run = dd.compile(program, engine=host, options=options)
-        for shape in ((1, 4096), (64, 1000), (64, 16), (4, 3)):
-            run(np.random.default_rng(0).standard_normal(shape, np.float32))
+        run = compiled()
         print(run.metrics)
+        picks = _picks(run)
+        print(f"picks: {picks}: {'differ' if len({*picks}) == len(picks) else 'DO NOT DIFFER'}")
+        for force in ("scan", "serial"):
+            forced = compiled(force)
+            obeyed = forced.metrics.count("\n") == 1 and {force} == {*_recipes(forced)}
+            print(f"forced to {force}: {'obeyed, nothing timed' if obeyed else 'NOT OBEYED'}")
+        record = json.loads(json.dumps(run.choices))
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, XDG_CACHE_HOME=folder):
+        again = compiled(choose=record)
+        same = _picks(again) == picks and again.metrics.count("\n") == 1
+        print(f"recorded: {'the same, nothing timed' if same else 'DIFFERS OR TIMED'}\n")
+
+
+def _picks(run: dd.Executable) -> list[str]:
+    """The picks of the function of a program, by bucket."""
+    (row,) = run.choices["choices"].values()
+    return [b["choice"] for b in row.get("buckets", [row])]
+
+
+def _recipes(run: dd.Executable) -> list[str]:
+    return [p.partition("(")[0] for p in _picks(run)]
 
 
 def main() -> None:

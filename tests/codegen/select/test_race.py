@@ -88,6 +88,29 @@ def test_runs_far_behind_are_left_but_the_usual_one_never() -> None:
     assert len(times["c"]) < FEWEST < len(times["a"])
 
 
+def test_a_long_run_that_is_hopeless_is_timed_once() -> None:
+    m = Machine({"a": 7.0, "b": 0.001, "c": 0.01, "d": 0.04})
+    times = m.race("a")
+    assert times["a"] == [7.0]
+    assert m.calls.count("a") == 2
+    assert min(len(times[name]) for name in "cd") > 1, "slow, but not for long"
+    m.calls.clear()
+    assert m.decide("a")[0] == "b"
+    assert m.calls.count("a") == 2
+
+
+def test_one_interruption_leaves_no_run_behind() -> None:
+    m = Machine({"a": 0.001, "b": 0.001})
+    run, turns = m.runs["a"], iter([3.0])
+
+    def interrupted() -> None:
+        run()
+        m.now += next(turns, 0.0)
+
+    m.runs["a"] = interrupted
+    assert len(m.race("a")["a"]) > 1
+
+
 def test_each_round_begins_with_another_run() -> None:
     m = Machine({"a": 1.0, "b": 1.0, "c": 1.0})
     m.race("a", seconds=0)
