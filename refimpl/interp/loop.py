@@ -67,8 +67,11 @@ def run(
     ``extern-result`` where they are of another type.  With ``scalar_ring`` as the ``arithmetic``,
     arrays of floats are records of their values and payloads.
     """
+    given = buffers.keys()
     f, buffers = given_room(f, buffers, dims, arithmetic.held)
-    params = {p.name: Contents(a := buffers[p.name], np.ones(a.shape, bool)) for p in f.params}
+    params = {
+        p.name: Contents(a := buffers[p.name], np.full(a.shape, p.name in given)) for p in f.params
+    }
     names: dict[str, Value] = {name: np.int64(size) for name, size in dims.items()}
     names |= {v.name: arithmetic.constant((scalars or {})[v.name], v.dtype) for v in f.scalars}
     memory = Memory(arithmetic.held, params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from didyma.refimpl.ir.loop import Allocate, Block, Buffer, For, LoopKind, PrimF
 from didyma.refimpl.ir.types import Array, DType
 
 _AT_ONCE = (LoopKind.PARALLEL, LoopKind.BOUND)
+_POISON = 0xA5
 
 
 def opened(f: PrimFunc) -> PrimFunc:
@@ -42,13 +44,21 @@ def given_room(
     sizes: Mapping[str, int],
     held: Callable[[DType], np.dtype[np.generic]],
 ) -> tuple[PrimFunc, Mapping[str, Array]]:
-    """Return a function with its workspace among its parameters, and an array for each of these."""
+    """Return a function with its workspace among its parameters, and an array for each of these.
+
+    The bytes of the workspace are poison, which no stage may read before it has written them.
+    """
     found = opened(f)
     if found is f:
         return f, buffers
     room = {
-        b.name: np.zeros(dims.values(b.shape, sizes), held(b.dtype))
+        b.name: _poisoned(dims.values(b.shape, sizes), held(b.dtype))
         for b in found.params
         if b.name not in buffers
     }
     return found, {**buffers, **room}
+
+
+def _poisoned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    raw = np.full(math.prod(shape) * dtype.itemsize, _POISON, np.uint8)
+    return raw.view(dtype).reshape(shape)
