@@ -14,7 +14,9 @@ Folder = Annotated[Path, typer.Argument(help="A folder that `didyma build` wrote
 def build(
     file: File,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("build"),
-    target: Annotated[str, typer.Option(help="What the program is to run on: host.")] = "host",
+    target: Annotated[
+        str, typer.Option(help="What it is to run on: host, sm_90a, or several with commas.")
+    ] = "host",
     dim: Dim = None,
     planner: Planner = "didyma",
     option: Option = None,
@@ -49,6 +51,9 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the results, as .npy files.")
     ] = None,
+    walk: Annotated[
+        bool, typer.Option("--walk", help="Run program.json line by line rather than the module.")
+    ] = False,
     finite: Annotated[
         bool, typer.Option("--finite", help="Refuse NaN and infinity in inputs and in results.")
     ] = False,
@@ -60,7 +65,9 @@ def run(
     """Check a built program and run it."""
     from didyma.commands import artifact as command
 
-    raise typer.Exit(command.run(folder, value or (), dim or (), seed, out, finite, dump, json))
+    raise typer.Exit(
+        command.run(folder, value or (), dim or (), seed, out, walk, finite, dump, json)
+    )
 
 
 @artifact.command()

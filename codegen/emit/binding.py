@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -64,60 +65,89 @@ def shape(ds: tuple[Dim, ...], sizes: Mapping[str, str]) -> str:
     return tuple_of(code(d, sizes) for d in ds)
 
 
-def _sizes(
-    p: Program, python: Mapping[str, str], sizes: Mapping[str, str], read: set[tuple[str, int]]
-) -> Iterator[str]:
-    """Yield a line that reads each size, and its check; note the axes that are sizes themselves."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An axis of an input whose size is ``slope`` times a symbol, and ``offset``."""
+
+    input: str
+    axis: int
+    slope: Dim
+    offset: Dim
+
+    @property
+    def is_symbol(self) -> bool:
+        """Whether the size is the symbol itself."""
+        return (self.slope, self.offset) == (1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A symbol, and the places of which the first that has a slope tells its value."""
+
+    symbol: str
+    places: tuple[Place, ...]
+
+
+def told(p: Program) -> Iterator[Told]:
+    """Yield how each symbol is read from the inputs, in order: a place may name earlier ones.
+
+    DidymaError ``unbound-dim`` if a size cannot be read from any input.
+    """
     types = p.type
-    places = [(v, axis, d) for v in p.inputs for axis, d in enumerate(types[v].shape)]
+    sizes = [(v, axis, d) for v in p.inputs for axis, d in enumerate(types[v].shape)]
     bound: set[str] = set()
-    for v, axis, d in places:
+    for v, axis, d in sizes:
         if isinstance(d, sympy.Symbol) and d.name not in bound:
             bound.add(d.name)
-            read.add((v, axis))
-            yield f"    {sizes[d.name]} = {python[v]}[{axis}]"
-    while found := _next(
-        places, bound, python, sizes
-    ):  # a symbol that is bound may leave one in a dim
-        name, line = found
-        bound.add(name)
-        yield line
+            yield Told(d.name, (Place(v, axis, 1, 0),))
+    while found := _next(sizes, bound):  # a symbol that is bound may leave one in a dim
+        bound.add(found.symbol)
+        yield found
     for var in given_dims(p):
         if var.name not in bound:
             raise DidymaError(
                 "unbound-dim", var.name, got="no input whose shape tells it",
                 want=f"an input with an axis of size {var.name}",
             )  # fmt: skip
+
+
+def _sizes(
+    p: Program, python: Mapping[str, str], sizes: Mapping[str, str], read: set[tuple[str, int]]
+) -> Iterator[str]:
+    """Yield a line that reads each size, and its check; note the axes that are sizes themselves."""
+    for t in told(p):
+        first, *others = (
+            f"{python[x.input]}[{x.axis}], {code(x.slope, sizes)}, {code(x.offset, sizes)}"
+            for x in t.places
+        )
+        at = t.places[0]
+        if at.is_symbol:
+            read.add((at.input, at.axis))
+            yield f"    {sizes[t.symbol]} = {python[at.input]}[{at.axis}]"
+            continue
+        where = quoted(f"{sanitise(at.input)}, axis {at.axis}")
+        more = "".join(f", ({other})" for other in others)
+        yield f"    {sizes[t.symbol]} = rt.solve({where}, {first}{more})"
+    for var in given_dims(p):
         yield f"    rt.in_range({quoted(var.name)}, {sizes[var.name]}, {var.lo}, {var.hi})"
 
 
-def _next(
-    places: Sequence[tuple[str, int, Dim]],
-    bound: Set[str],
-    python: Mapping[str, str],
-    sizes: Mapping[str, str],
-) -> tuple[str, str] | None:
-    """Return the next symbol that can be solved for, and the line that does; None if there is none.
+def _next(sizes: Sequence[tuple[str, int, Dim]], bound: Set[str]) -> Told | None:
+    """Return the next symbol that can be solved for; None if there is none.
 
     Where its factor is a number, one dim does.  Other factors may be zero, so of these all dims
     that may tell a symbol are listed, and they wait for those with numbers.
     """
-    found: dict[str, list[tuple[str, str]]] = {}
-    for v, axis, d in places:
+    found: dict[str, list[Place]] = {}
+    for v, axis, d in sizes:
         unbound = [s for s in dims.free(d) if s not in bound]
         if len(unbound) != 1 or (line := _solved(d, unbound[0])) is None:
             continue
-        name, (slope, offset) = unbound[0], line
-        where = quoted(f"{sanitise(v)}, axis {axis}")
-        read = f"{python[v]}[{axis}], {code(slope, sizes)}, {code(offset, sizes)}"
-        if isinstance(slope, int):
-            return name, f"    {sizes[name]} = rt.solve({where}, {read})"
-        found.setdefault(name, []).append((where, read))
-    if not found:
-        return None
-    name, ((where, read), *others) = next(iter(found.items()))
-    more = "".join(f", ({other})" for _, other in others)
-    return name, f"    {sizes[name]} = rt.solve({where}, {read}{more})"
+        place = Place(v, axis, *line)
+        if isinstance(place.slope, int):
+            return Told(unbound[0], (place,))
+        found.setdefault(unbound[0], []).append(place)
+    return next((Told(name, tuple(places)) for name, places in found.items()), None)
 
 
 def _solved(d: Any, name: str) -> tuple[Dim, Dim] | None:

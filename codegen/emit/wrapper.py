@@ -26,9 +26,8 @@ from didyma.codegen.emit.binding import bind, given_dims
 from didyma.codegen.emit.integers import of_sizes, quoted, tuple_of
 from didyma.codegen.emit.names import c_names, sanitise
 from didyma.codegen.emit.program_lines import LineWriter, constant
+from didyma.codegen.emit.shapes import result_shape
 from didyma.codegen.options import EMBEDDED
-from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.expr import of_dim
 from didyma.refimpl.ir.kernel import Kernel, KernelText, Signature
 from didyma.refimpl.ir.lines import most_variants, walk
 from didyma.refimpl.ir.program import Arena, Program
@@ -203,21 +202,12 @@ def _kernel(k: Kernel, s: Signature) -> Iterator[str]:
     yield f"        grid=lambda s: {tuple_of(map(of_sizes, s.grid))},"
     yield f"        sizes=lambda s: {tuple_of(map(of_sizes, s.sizes))},"
     yield f"        block={s.block},"
-    yield f"        shapes=lambda s: {tuple_of(_shape(k, s, b) for b in s.outputs)},"
+    shapes = (tuple_of(map(of_sizes, result_shape(k, s, b))) for b in s.outputs)
+    yield f"        shapes=lambda s: {tuple_of(shapes)},"
     if source := dict(k.attrs).get("source"):
         assert isinstance(source, tuple)
         yield f"        nodes={tuple_of(quoted(str(name)) for name in source)},"
     yield "    ),"
-
-
-def _shape(k: Kernel, s: Signature, buffer: str) -> str:
-    """Return the shape of a result in the sizes that a launch is given, or how many elements."""
-    shape = k.params[[name for name, _ in s.buffers].index(buffer)].shape
-    if {*dims.free(shape)} <= {*s.dims}:
-        return tuple_of(of_sizes(of_dim(d)) for d in shape)
-    return tuple_of(
-        of_sizes(n) for (name, _), n in zip(s.buffers, s.sizes, strict=True) if name == buffer
-    )
 
 
 def _constants(p: Program, embedded: int) -> Iterator[str]:
@@ -228,15 +218,11 @@ def _constants(p: Program, embedded: int) -> Iterator[str]:
     beside = sum(len(t.data) for _, t in p.constants) > embedded
     offsets: Mapping[str, int] = {}
     if beside:
-        data = weights(p)
-        digest = hashlib.sha256(data).hexdigest()
-        offsets, tail = _laid_out(p)
-        start = len(data) - len(tail)
-        file = quoted(weights_file(p))
+        name, digest, offsets = weights_table(p)
+        file = quoted(name)
         yield "    if weights is None:"
         yield f'        weights = rt.beside(__file__, {file}, "the program\'s weights")'
         yield f"    weights = rt.checked(weights, {quoted(digest)}, {file})"
-        offsets = {name: start + at for name, at in offsets.items()}
     yield "    return ["
     for name, t in p.constants:
         if beside:
@@ -250,6 +236,14 @@ def _constants(p: Program, embedded: int) -> Iterator[str]:
     yield "def upload(engine, weights=None):"
     yield '    """Return the constants as buffers of an engine, which `rt.unload` frees."""'
     yield "    return [engine.upload(a) for a in constants(weights)]"
+
+
+def weights_table(p: Program) -> tuple[str, str, Mapping[str, int]]:
+    """Return name and SHA-256 of the file of weights, and where in it each constant begins."""
+    data, (offsets, tail) = weights(p), _laid_out(p)
+    start = len(data) - len(tail)
+    found = {name: start + at for name, at in offsets.items()}
+    return weights_file(p), hashlib.sha256(data).hexdigest(), found
 
 
 def weights_file(p: Program) -> str:

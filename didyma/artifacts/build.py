@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from didyma.artifacts import manifest
+from didyma.artifacts import gpu, manifest
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.binding import given_dims
 from didyma.codegen.emit.names import sanitise
+from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.options import EMBEDDED
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime import didyma_runtime
@@ -25,17 +27,54 @@ from didyma.refimpl.ir.text import show
 from didyma.refimpl.version import VERSION
 from didyma.texts import with_files
 
-MODULE = "module.py"
+MODULE, PROGRAM = "module.py", "program.json"
+HOST = "host"
 
 
-def contents(c: Compiled, verdict: bytes) -> dict[str, bytes]:
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A program compiled for a target, with what its judge found and which schedules were picked.
+
+    Both are JSON.
+    """
+
+    compiled: Compiled
+    verdict: bytes = b""
+    choices: bytes = b""
+
+
+def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
     """Return the files of an artifact by name, its manifest among them.
 
+    ``targets`` are ``host``, whose files stand in the folder itself, and architectures of GPUs,
+    each with a folder of its name.
+
     DidymaError ``artifact-extern`` where the program calls routines, which stay the caller's;
-    ``target-lacks``, ``kernel-text`` and EngineMissing as of ``shared_object``.
+    ``target-lacks``, ``kernel-text`` and EngineMissing as of ``shared_object`` and NVRTC.
     """
+    found: dict[str, tuple[str, bytes]] = {}
+    about: dict[str, Any] = {}
+    first = next(iter(targets.values())).compiled
+    constants: dict[str, bytes] = {}
+    found["graph.dym"] = "text", with_files(show(first.source), constants).encode()
+    found |= {name: ("text", data) for name, data in constants.items()}
+    for name, t in targets.items():
+        _refuse_externs(t.compiled)
+        prefix = "" if name == HOST else f"{name}/"
+        made, about[name] = _host(t.compiled) if name == HOST else gpu.contents(t.compiled, name)
+        found |= {f"{prefix}{k}": entry for k, entry in made.items()}
+        found[f"{prefix}verdict.json"] = "verdict", t.verdict
+        found[f"{prefix}choices.json"] = "text", t.choices
+    machines = about.get(HOST, {}).get("machines", [])
+    known = {**_described(first), "machines": machines, "targets": about}
+    return {name: data for name, (_, data) in found.items()} | {
+        manifest.NAME: manifest.sealed(known, found)
+    }
+
+
+def _host(c: Compiled) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
+    """Return the files for the kind of machine that this is, and what is known of them."""
     p = c.program
-    _refuse_externs(c)
     found: dict[str, tuple[str, bytes]] = {}
     objects: dict[str, tuple[str, str]] = {}
     if c.text.kernels:
@@ -45,20 +84,18 @@ def contents(c: Compiled, verdict: bytes) -> dict[str, bytes]:
         objects[manifest.machine()] = name, digest
         found[name] = "kernels", code
     found[MODULE] = "module", wrapper.emit(p, c.text, objects=objects).encode()
+    weights = None
     if sum(len(t.data) for _, t in p.constants) > EMBEDDED:
+        weights = wrapper.weights_table(p)
         found[wrapper.weights_file(p)] = "constants", wrapper.weights(p)
+    found[PROGRAM] = "program", program_json(p, c.text, objects, weights).encode()
     for name, data in runtime().items():
         found[name] = "runtime", data
     constants: dict[str, bytes] = {}
-    texts = {"graph.dym": show(c.source), "program.dym": show(p), "kernels.cu": c.text.source}
-    for name, text in texts.items():
-        found[name] = "text", with_files(text, constants).encode()
+    found["kernels.cu"] = "text", c.text.source.encode()
+    found["program.dym"] = "text", with_files(show(p), constants).encode()
     found |= {name: ("text", data) for name, data in constants.items()}
-    found["verdict.json"] = "verdict", verdict
-    about = {**_described(c), "machines": list(objects)}
-    return {name: data for name, (_, data) in found.items()} | {
-        manifest.NAME: manifest.sealed(about, found)
-    }
+    return found, {"machines": list(objects)}
 
 
 def runtime() -> dict[str, bytes]:

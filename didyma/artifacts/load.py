@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.abc import InspectLoader, MetaPathFinder
@@ -17,6 +17,7 @@ from typing import Any
 from didyma.artifacts import manifest
 from didyma.artifacts.manifest import Artifact, check
 from didyma.codegen.runtime.modules import coded
+from didyma.refimpl.errors import DidymaError
 
 _RUNTIME = "didyma_runtime"
 
@@ -35,8 +36,22 @@ class Loaded:
         What is ``asked`` is as in ``call`` of the module: ``finite``, ``strict``, ``watch``,
         ``around``.  What the module refuses is a DidymaError.
         """
+        return self._results(self.module["call"], args, **asked)
+
+    def walk(self, args: list[Any]) -> list[Any]:
+        """Return the same by way of the program's JSON, line by line, without the module."""
+        walk = import_module(f"{self.runtime.__name__}.walk")
+        (name,) = self.artifact.named("program")
+
+        def others(name: str, what: str) -> bytes:
+            del what
+            return self.artifact.files[name]
+
+        return self._results(walk.read(self.artifact.files[name], others), args)
+
+    def _results(self, run: Callable[..., Any], args: list[Any], **asked: Any) -> list[Any]:
         try:
-            results: list[Any] = self.module["call"](args, **asked)
+            results: list[Any] = run(args, **asked)
         except self.runtime.Refused as e:
             refused = coded(e)
         else:
@@ -45,11 +60,17 @@ class Loaded:
 
 
 def load(folder: Path) -> Loaded:
-    """Check an artifact and load it; errors as of ``check``.
+    """Check an artifact and load it; errors as of ``check``, ``target-lacks`` without ``host``.
 
     Nothing is run but the module and its package, as the manifest names them.
     """
     artifact = check(folder)
+    if not artifact.named("module"):
+        got = f"a program for {', '.join(artifact.manifest['targets'])}"
+        raise DidymaError(
+            "target-lacks", str(folder), got=got, want="one for host",
+            help="build it with --target host too",
+        )  # fmt: skip
     runtime = _package(artifact)
     (name,) = artifact.named("module")
     path = str(folder.resolve() / name)
@@ -98,6 +119,8 @@ def _package(artifact: Artifact) -> ModuleType:
     finder = _Checked(package, texts)
     sys.meta_path.insert(0, finder)
     try:
+        for name in texts:
+            import_module(name)
         return import_module(package)
     finally:
         sys.meta_path.remove(finder)

@@ -19,7 +19,7 @@ from didyma.refimpl.errors import DidymaError
 NAME = "manifest.json"
 FORMAT, VERSION, ABI = "didyma-artifact", 1, 1  # ABI is that of the kernels' launch record
 MOST = 1 << 24  # bytes of a manifest
-_PATH = re.compile(r"(?:didyma_runtime/)?\w[\w.-]*", re.ASCII)
+_PATH = re.compile(r"(?:didyma_runtime/|sm_\d+[a-z]?/)?\w[\w.-]*", re.ASCII)
 _HELP = "build it again: didyma build FILE -o DIR"
 
 

@@ -23,8 +23,8 @@ def check(folder: Path, json: bool) -> int:
     if json:
         print(json_.dumps({k: v for k, v in m.items() if k != "sha256"}, indent=2))
         return 0
-    machines = ", ".join(m["machines"]) or "every machine"
-    print(f"{m['program']}, built by Didyma {m['didyma']} for {machines}")
+    targets = (", ".join(about.get("machines", [name])) for name, about in m["targets"].items())
+    print(f"{m['program']}, built by Didyma {m['didyma']} for {'; '.join(targets)}")
     for what in ("inputs", "outputs"):
         for v in m[what]:
             print(f"{what[:-1]:6}  {v['name']}: {v['dtype']}[{', '.join(v['shape'])}]")
@@ -40,26 +40,32 @@ def run(
     given: Sequence[str],
     seed: int,
     out: Path | None,
+    walk: bool,
     finite: bool,
     dump: Path | None,
     json: bool,
 ) -> int:
     """Run an artifact on inputs and print what comes out; the results go to a folder as ``.npy``.
 
-    The folder ``dump`` gets the results of each launch, numbered, under the names of the values.
-    Inputs that are not given are random numbers.  Errors: those of ``check``; ``bad-option``,
-    ``unreadable-file``, and what the module refuses; ``not-finite`` with ``finite``.
+    With ``walk`` the program's JSON is run line by line rather than the module, and nothing is
+    watched.  The folder ``dump`` gets the results of each launch, numbered, under the names of the
+    values.  Inputs that are not given are random numbers.  Errors: those of ``check``;
+    ``bad-option``, ``unreadable-file``, and what the module refuses; ``not-finite`` with
+    ``finite``.
     """
     from didyma.artifacts.load import load
     from didyma.files import must_have_folder
 
     program = load(folder)
     inputs = _inputs(program, values, given, seed)
+    if walk and (finite or dump is not None):
+        want = "--walk without --finite and --dump"
+        raise DidymaError("bad-option", "--walk", got="--finite or --dump beside it", want=want)
     if dump is not None:
         must_have_folder(dump)
         dump.mkdir(exist_ok=True)
     watch = None if dump is None else program.runtime.dumped(dump)
-    results = program(inputs, finite=finite, watch=watch)
+    results = program.walk(inputs) if walk else program(inputs, finite=finite, watch=watch)
     rows = [
         {"name": v["name"], "dtype": v["dtype"], "shape": list(a.shape), "sha256": _hash(a)}
         for v, a in zip(program.artifact.manifest["outputs"], results, strict=True)

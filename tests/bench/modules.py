@@ -5,8 +5,8 @@
 Programs are drawn with control flow, data-dependent sizes, streams, views and variants.  Of
 ``--programs`` the module runs on an engine that interprets kernels and is watched for what it does
 with memory; each must give the bits of the program interpreter.  Of ``--alone`` the artifact runs
-in a fresh process that imports NumPy alone, many to a process, and must give the bits that engine
-``host`` gives here.
+in a fresh process that imports NumPy alone, many to a process, and its module and its JSON must
+give the bits that engine ``host`` gives here.
 """
 
 from __future__ import annotations
@@ -34,21 +34,25 @@ from didyma.refimpl.ir.types import Array
 
 BATCH = 25  # artifacts to a process
 CHILD = """
-import importlib, json, sys
+import importlib, json, pathlib, sys
 import numpy as np
 found = []
 for folder in sys.argv[1:]:
     sys.path.insert(0, folder)
     module = importlib.import_module("module")
-    args = []
-    for i, (name, dtype, rank) in enumerate(module.INPUTS):
-        args.append(np.load(f"{folder}/in-{i}.npy"))
-    try:
-        out = [a.tobytes().hex() for a in module.call(args)]
-    except module.rt.Refused as e:
-        out = e.code
-    assert not args, "the arguments are kept"
-    found.append(out)
+    walk = importlib.import_module("didyma_runtime.walk")
+    outs = []
+    for run in (module.call, walk.program(pathlib.Path(folder) / "program.json")):
+        args = []
+        for i, (name, dtype, rank) in enumerate(module.INPUTS):
+            args.append(np.load(f"{folder}/in-{i}.npy"))
+        try:
+            out = [a.tobytes().hex() for a in run(args)]
+        except module.rt.Refused as e:
+            out = e.code
+        assert not args, "the arguments are kept"
+        outs.append(out)
+    found.append(outs)
     sys.path.remove(folder)
     for name in [n for n in sys.modules if n.partition(".")[0] in ("module", "didyma_runtime")]:
         del sys.modules[name]
@@ -66,7 +70,10 @@ def plain(a: Array) -> Array:
 
 
 def alone(folders: Sequence[Path]) -> list[Any]:
-    """The bytes of each result, or the code of a refusal, of artifacts in a new process."""
+    """The bytes of each result, or the code of a refusal, of artifacts in a new process.
+
+    Of each by its module and by its JSON.
+    """
     words = [sys.executable, "-I", "-c", CHILD, *map(str, folders)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -86,7 +93,7 @@ def here(c: Compiled, inputs: Sequence[Array]) -> Any:
 
 def written(c: Compiled, inputs: Sequence[Array], folder: Path) -> None:
     """Write an artifact and the inputs."""
-    build.write(folder, build.contents(c, b"{}"))
+    build.write(folder, build.contents({"host": build.Target(c)}))
     for i, a in enumerate(inputs):
         np.save(folder / f"in-{i}.npy", plain(np.array(a, order="C")))
 
@@ -125,8 +132,9 @@ def compare(seed: int, count: int, seen: Counter[str]) -> list[str]:
             batch = rows[at : at + BATCH]
             for (index, _, want), got in zip(batch, alone([f for _, f, _ in batch]), strict=True):
                 seen["refused" if isinstance(want, str) else "results"] += 1
-                if got != want:
-                    wrong.append(f"program {index}, alone")
+                for out, way in zip(got, ("module", "program.json"), strict=True):
+                    if out != want:
+                        wrong.append(f"program {index}, alone, by its {way}")
     return wrong
 
 

@@ -38,7 +38,7 @@ def net(x: Tensor, w: Tensor) -> Tensor:
 
 
 COMPILED = dd.compile(net)
-FILES = build.contents(COMPILED.compiled, b"{}\n")
+FILES = build.contents({"host": build.Target(COMPILED.compiled, b"{}\n")})
 X = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3)
 W = np.full((3, 3), 0.25, np.float32)
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def head(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 
 
 COMPILED = dd.compile(head)
-FILES = build.contents(COMPILED.compiled, b"{}\n")
+FILES = build.contents({"host": build.Target(COMPILED.compiled, b"{}\n", b"{}\n")})
 
 
 @pytest.fixture
@@ -140,12 +140,12 @@ def test_an_input_is_gone_after_its_last_use(folder: Path) -> None:
     assert seen[-1] == [False, False, True]  # of which the last kernel reads the bias
 
 
-def test_every_changed_byte_is_refused(folder: Path) -> None:
+def changed_bytes_are_refused(folder: Path, files: Mapping[str, bytes], count: int) -> None:
     """Of each file some bytes, each with one bit flipped; and each file cut short, and without."""
     r = np.random.default_rng(0)
-    for name, data in FILES.items():
+    for name, data in files.items():
         path = folder / name
-        for at in {0, len(data) - 1, *r.integers(len(data), size=12).tolist()}:
+        for at in {0, len(data) - 1, *r.integers(len(data), size=count).tolist()}:
             changed = bytearray(data)
             changed[at] ^= 1 << int(r.integers(8))
             path.write_bytes(changed)
@@ -159,6 +159,10 @@ def test_every_changed_byte_is_refused(folder: Path) -> None:
         assert refusal(lambda: manifest.check(folder)).code == missing
         path.write_bytes(data)
     manifest.check(folder)
+
+
+def test_every_changed_byte_is_refused(folder: Path) -> None:
+    changed_bytes_are_refused(folder, FILES, 12)
 
 
 ENTRIES: Any = json.loads(FILES[manifest.NAME])["files"]
@@ -218,7 +222,7 @@ def test_a_program_that_calls_routines_is_refused() -> None:
         }"""
     )
     c = dd.compile(dd.Program(m)).compiled
-    assert refusal(lambda: build.contents(c, b"")).code == "artifact-extern"
+    assert refusal(lambda: build.contents({"host": build.Target(c)})).code == "artifact-extern"
 
 
 def test_what_kernels_check_and_what_numpy_lacks_are_coded(
@@ -246,7 +250,7 @@ def test_it_calls_the_functions_of_the_same_library(tmp_path: Path) -> None:
         return dd.pow(x, y), dd.log(x), dd.log2(x), dd.exp2(x), dd.exp(x)
 
     c = dd.compile(functions)
-    build.write(tmp_path / "built", build.contents(c.compiled, b""))
+    build.write(tmp_path / "built", build.contents({"host": build.Target(c.compiled)}))
     x = np.array([-1, -2.5, np.inf, -np.inf, np.nan, 0], np.float32)
     y = np.array([0.5, 1.5, -0.0, 3, 2, -1], np.float32)
     want = c(x, y)
@@ -279,7 +283,9 @@ def test_the_command_line(tmp_path: Path) -> None:
     y = np.load(tmp_path / "out" / "0-y.npy")
     np.testing.assert_allclose(y, np.exp(x), rtol=1e-6)
     assert didyma("run", built, "--input", "z=z.npy").code == 2
-    assert didyma("build", str(tmp_path / "exp.dym"), "--target", "sm_90a").code == 2
+    assert didyma("run", built, "--walk", "--json").json == didyma("run", built, "--json").json
+    assert didyma("run", built, "--walk", "--finite").code == 2
+    assert didyma("build", str(tmp_path / "exp.dym"), "--target", "sm_1").code == 2
 
 
 def test_a_module_as_a_script(folder: Path) -> None:

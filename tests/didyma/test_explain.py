@@ -113,7 +113,9 @@ def test_a_real_model(tmp_path: Path) -> None:
     for name, text in files.items():
         assert with_files(show(parse(text, name, beside(out / name))), {}) == text, name
     assert len(names) >= 8
-    build.write(tmp_path / "built", build.contents(compile(read_module(magika())), b""))
+    build.write(
+        tmp_path / "built", build.contents({"host": build.Target(compile(read_module(magika())))})
+    )
     ran = python("module.py", cwd=tmp_path / "built", timeout=300)
     assert ran.code == 0, ran.err
     assert "out  0: float32[" in ran.out

@@ -164,6 +164,20 @@ def test_readable() -> None:
         assert line in lines, line
 
 
+def test_a_parameter_whose_name_c_reserves() -> None:
+    params = tuple(Buffer(b, F32, (n,)) for b in ("float", "double"))
+    value = Load("float", (i,), F32)
+    f = PrimFunc(
+        "move", params, ("double",), For(i, ix.of_dim(n), Store("double", (i,), value)), (N,)
+    )
+    types = (("x", TensorType(F32, (n,))), ("y", TensorType(F32, (n,))))
+    lines = (Allocate("y"), Launch("move", ("x", "y")), Return(("y",)))
+    p = Program("reserved", (N,), ("x",), (), types, (f,), lines)
+    (kernel,) = modules.module(wrapper.emit(p, cuda.emit(p.kernels)))["KERNELS"].values()
+    assert kernel.shapes({"n": 3}) == ((3,),)
+    assert called(p, (3,)).tolist() == [1, 1, 1]
+
+
 def test_imports_little() -> None:
     p = every_line()
     tree = ast.parse(wrapper.emit(p, cuda.emit(p.kernels)))

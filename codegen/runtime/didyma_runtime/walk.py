@@ -1,0 +1,268 @@
+"""Run a program from its JSON, line by line: what the module beside it does as Python.
+
+It shares with the module how inputs are checked and kernels are launched, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .checks import arrays, equal, floordiv, floormod, in_range, number, solve, taken, truth
+from .checks import size as require_size
+from .dtypes import Array, beside, checked, part
+from .host import Buffer, Host, Kernel, Loaded, load
+from .refused import Refused
+
+FORMAT, VERSION = "didyma-program", 1
+Json = Mapping[str, Any]
+_OPS: dict[str, Callable[[int, int], int]] = {
+    "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "min": min, "max": max,
+    "floordiv": floordiv, "floormod": floormod,
+}  # fmt: skip
+
+
+def program(path: Path) -> Callable[[list[Any]], list[Array]]:
+    """Load a program of a JSON file, and what it names beside it, as ``read`` does."""
+    return read(path.read_bytes(), partial(beside, str(path)), str(path))
+
+
+def read(
+    data: bytes, others: Callable[[str, str], bytes], where: str = "program"
+) -> Callable[[list[Any]], list[Array]]:
+    """Load a program from its JSON; return a function of its inputs.
+
+    ``others`` returns the bytes of another file by its name and what it is.  The function takes a
+    list of arrays, which it empties, and returns the results.  Errors: as of ``load`` of a module;
+    ``not-an-artifact``, ``artifact-newer``.
+    """
+    p = json.loads(data)
+    if p.get("format") != FORMAT:
+        raise Refused("not-an-artifact", where, got="other JSON", want=f"format {FORMAT}")
+    if p["version"] > VERSION:
+        raise Refused("artifact-newer", where, got=f"format {p['version']}", want=f"{VERSION}")
+    objects = {machine: (file, digest) for machine, (file, digest) in p["objects"].items()}
+    table = {name: _kernel(k) for name, k in p["kernels"].items()}
+    return partial(_call, p, load(others, objects, table, _constants(p, others)))
+
+
+def value(size: Any, sizes: Mapping[str, int]) -> int:
+    """Return the value of a size.
+
+    >>> value(["add", 1, ["mul", 2, "n"]], {"n": 3})
+    7
+    """
+    if isinstance(size, int):
+        return size
+    if isinstance(size, str):
+        return sizes[size]
+    op, lhs, rhs = size
+    return _OPS[op](value(lhs, sizes), value(rhs, sizes))
+
+
+def _values(row: Sequence[Any], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(value(size, sizes) for size in row)
+
+
+def _kernel(k: Json) -> Kernel:
+    return Kernel(
+        buffers=tuple((name, dtype) for name, dtype in k["buffers"]),
+        outputs=tuple(k["outputs"]),
+        dims=tuple(k["dims"]),
+        grid=partial(_values, k["grid"]),
+        sizes=partial(_values, k["sizes"]),
+        block=tuple(k["block"]),
+        shapes=lambda sizes: tuple(_values(row, sizes) for row in k["shapes"]),
+        nodes=tuple(k["nodes"]),
+    )
+
+
+def _constants(p: Json, others: Callable[[str, str], bytes]) -> list[Array]:
+    data = b""
+    if p["weights"]:
+        name, digest = p["weights"]
+        data = checked(others(name, "the program's weights"), digest, name)
+    return [_constant(c, data) for c in p["constants"].values()]
+
+
+def _constant(c: Json, weights: bytes) -> Array:
+    if "offset" in c:
+        return part(weights, c["dtype"], tuple(c["shape"]), c["offset"])
+    raw = base64.b64decode(c["data"])
+    return part(raw, c["dtype"], tuple(c["shape"]), 0)
+
+
+def _call(p: Json, loaded: Loaded, args: list[Any]) -> list[Array]:
+    main = p["main"]
+    types = [main["values"][v] for v in main["inputs"]]
+    given = arrays(taken(args), [(t["name"], t["dtype"], len(t["shape"])) for t in types])
+    sizes = _bound(p, types, given)
+    values = {v: loaded.engine.upload(a) for v, a in zip(main["inputs"], given, strict=True)}
+    del given
+    values |= dict(zip(p["constants"], loaded.weights, strict=True))
+    found = Walk(p, main, loaded, sizes, values).lines(main["lines"])
+    return [] if found is None else found
+
+
+def _bound(p: Json, types: Sequence[Json], given: Sequence[Any]) -> dict[str, int]:
+    """Return the sizes that the inputs' shapes tell, all checked."""
+    sizes: dict[str, int] = {}
+    for told in p["bind"]:
+        lines = [
+            (given[at].shape[axis], value(slope, sizes), value(offset, sizes))
+            for at, axis, slope, offset in told["places"]
+        ]
+        at, axis, *_ = told["places"][0]
+        where = f"{types[at]['name']}, axis {axis}"
+        sizes[told["symbol"]] = solve(where, *lines[0], *lines[1:])
+    for name, (lo, hi) in p["sizes"].items():
+        in_range(name, sizes[name], int(lo), int(hi))
+    for t, a in zip(types, given, strict=True):
+        for axis, (size, got) in enumerate(zip(t["shape"], a.shape, strict=True)):
+            want = value(size, sizes)
+            require_size(t["name"], axis, got, want, str(want))
+    return sizes
+
+
+class Walk:
+    """A run of the lines of a program or of one of its functions.
+
+    ``values`` are the buffers of values by name; of those that own their bytes or share an
+    allocation, ``_owners`` are the allocations.  What no name holds any more is freed by Python.
+    """
+
+    def __init__(
+        self,
+        p: Json,
+        body: Json,
+        loaded: Loaded,
+        sizes: dict[str, int],
+        values: dict[str, Buffer],
+    ) -> None:
+        self._p, self._body, self._loaded, self._sizes = p, body, loaded, sizes
+        self._engine: Host = loaded.engine
+        self._values, self._owners = values, dict(values)
+
+    def lines(self, lines: Sequence[Json]) -> list[Array] | None:
+        """Run lines; return the results where the last of them returns some."""
+        found = None
+        for line in lines:
+            found = self._run(line)
+        return found
+
+    def _size(self, size: Any) -> int:
+        return value(size, self._sizes)
+
+    def _bytes(self, v: str) -> int:
+        return self._size(self._body["values"][v]["bytes"])
+
+    def _own(self, v: str, buffer: Buffer, owner: Buffer | None = None) -> None:
+        self._values[v], self._owners[v] = buffer, owner or buffer
+
+    def _run(self, line: Json) -> list[Array] | None:
+        run: Callable[[Json], list[Array] | None] = getattr(self, f"_{line['line'].lower()}")
+        return run(line)
+
+    # ---- memory
+
+    def _allocate(self, x: Json) -> None:
+        self._own(x["value"], self._engine.allocate(self._bytes(x["value"])))
+
+    def _free(self, x: Json) -> None:
+        del self._values[x["value"]], self._owners[x["value"]]
+
+    def _reuse(self, x: Json) -> None:
+        self._own(x["value"], self._values.pop(x["over"]), self._owners.pop(x["over"]))
+
+    def _placementallocate(self, x: Json) -> None:
+        owner = self._owners[x["over"]]
+        nbytes = self._bytes(x["value"])
+        self._own(x["value"], self._engine.view(owner, self._size(x["offset"]), nbytes), owner)
+
+    def _arena(self, x: Json) -> None:
+        self._own(f"arena {x['name']}", self._engine.allocate(self._size(x["nbytes"])))
+
+    def _place(self, x: Json) -> None:
+        arena, nbytes = self._values[f"arena {x['arena']}"], self._bytes(x["value"])
+        self._own(x["value"], self._engine.view(arena, self._size(x["offset"]), nbytes), arena)
+
+    def _view(self, x: Json) -> None:
+        of, nbytes = self._values[x["of"]], self._bytes(x["value"])
+        view = self._engine.view(of, self._size(x["offset"]), nbytes)
+        self._own(x["value"], view, self._owners[x["of"]])
+
+    def _carry(self, x: Json) -> None:
+        moved = [(v, self._values[new], self._owners[new], new) for v, new in x["values"]]
+        for _, _, _, new in moved:
+            del self._values[new], self._owners[new]
+        for v, buffer, owner, _ in moved:
+            self._own(v, buffer, owner)
+        told = {name: self._size(size) for name, size in x["dims"]}
+        for name, got in told.items():
+            self._set(name, got)
+
+    def _set(self, name: str, got: int) -> None:
+        lo, hi = self._body["ranges"][name]
+        in_range(name, got, int(lo), int(hi))
+        self._sizes[name] = got
+
+    # ---- work
+
+    def _launch(self, x: Json) -> None:
+        self._launched(x, x["kernel"], x["args"])
+
+    def _dispatch(self, x: Json) -> None:
+        self._launched(x, *x["variants"][0])
+
+    def _launched(self, x: Json, kernel: str, args: Sequence[str]) -> None:
+        for v, source in x["inplace"]:
+            self._own(v, self._values[source], self._owners[source])
+        kernels = self._loaded.kernels
+        assert kernels is not None
+        kernels.launch(kernel, [self._values[v] for v in args], self._sizes, x["stream"])
+
+    def _wait(self, x: Json) -> None:
+        self._engine.wait(x["stream"], x["on"])
+
+    def _copy(self, x: Json) -> None:
+        self._engine.copy(self._values[x["value"]], self._values[x["source"]])
+
+    def _assert(self, x: Json) -> None:
+        equal(self._size(x["lhs"]), self._size(x["rhs"]), x["message"])
+
+    def _bind(self, x: Json) -> None:
+        self._set(x["dim"], number(self._engine, self._values[x["value"]]))
+
+    def _call(self, x: Json) -> None:
+        body = self._p["functions"][x["callee"]]
+        names = (*body["inputs"], *body["outputs"])
+        given = (self._values[v] for v in (*x["inputs"], *x["outputs"]))
+        values = dict(zip(names, given, strict=True))
+        Walk(self._p, body, self._loaded, dict(self._sizes), values).lines(body["lines"])
+
+    def _if(self, x: Json) -> None:
+        self.lines(x["then" if truth(self._engine, self._values[x["cond"]]) else "other"])
+
+    def _while(self, x: Json) -> None:
+        while True:
+            self.lines(x["test"])
+            if not truth(self._engine, self._values[x["cond"]]):
+                return
+            self.lines(x["body"])
+
+    def _repeat(self, x: Json) -> None:
+        for index in range(self._size(x["extent"])):
+            self._sizes[x["index"]] = index
+            self.lines(x["body"])
+
+    def _return(self, x: Json) -> list[Array]:
+        found: list[Array] = []
+        for v in x["values"]:
+            t = self._body["values"][v]
+            shape = _values(t["shape"], self._sizes)
+            found.append(self._engine.download(self._values[v], t["dtype"], shape))
+        return found

@@ -1,0 +1,64 @@
+"""What an artifact holds for a GPU: machine code, its texts, and a loader in C++."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from didyma.artifacts.manifest import sha256
+from didyma.codegen.emit import wrapper
+from didyma.codegen.emit.cpp_program import HEADER, LAYER, LOADER, Cpp, layer
+from didyma.codegen.emit.program_json import program_json
+from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime.nvrtc import NvrtcCompiler
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.text import show
+from didyma.texts import with_files
+
+CUBIN = "kernels.cubin"
+# The oldest drivers that run code of any minor version of a toolkit, by its major version:
+# CUDA Compatibility, "Minor Version Compatibility".
+DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580"}
+
+
+def contents(c: Compiled, architecture: str) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
+    """Return the files for an architecture, as role and bytes by name, and what is known of it.
+
+    DidymaError ``target-lacks`` for kernels that are given numbers, ``kernel-text``; EngineMissing
+    without NVRTC.
+    """
+    if numbers := [s.name for s in c.text.kernels if s.scalars]:
+        raise DidymaError(
+            "target-lacks", numbers[0], got="a kernel that is given numbers",
+            want="kernels that are given buffers and sizes",
+        )  # fmt: skip
+    compiler = NvrtcCompiler(architecture)
+    p, found = c.program, dict[str, tuple[str, bytes]]()
+    objects: dict[str, tuple[str, str]] = {}
+    if c.text.kernels:
+        cubin = compiler.compile(c.text)
+        found[CUBIN] = "kernels", cubin.code
+        found["kernels.ptx"] = "text", cubin.ptx.encode()
+        found["kernels.cu"] = "text", compiler.source(c.text).encode()
+        objects[architecture] = CUBIN, sha256(cubin.code)
+    weights = wrapper.weights_table(p)
+    name, _, offsets = weights
+    if p.constants:
+        found[name] = "constants", wrapper.weights(p)
+    cpp = Cpp(p, c.text, architecture, name, offsets)
+    found[HEADER] = "text", cpp.header().encode()
+    found[LOADER] = "text", cpp.loader().encode()
+    found[LAYER] = "text", layer().encode()
+    found["program.json"] = (
+        "text",
+        program_json(p, c.text, objects, weights).encode(),
+    )
+    constants: dict[str, bytes] = {}
+    found["program.dym"] = "text", with_files(show(p), constants).encode()
+    found |= {k: ("text", data) for k, data in constants.items()}
+    major = compiler.version.split(".")[0]
+    about: dict[str, Any] = {
+        "architecture": architecture,
+        "cuda": compiler.version,
+        "driver": DRIVERS[major],
+    }
+    return found, about

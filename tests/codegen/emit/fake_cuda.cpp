@@ -1,0 +1,140 @@
+// A driver that has no GPU: kernels are those of a shared object for the CPU, memory is poisoned
+// when it is allocated and freed, and what is wrong ends the process.
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Address = unsigned long long;
+
+struct Record {
+    uint64_t args, stacks, order, stack, stride, offset;
+    uint32_t grid[3], block[3], fault[8];
+};
+
+struct Function {
+    void (*entry)(void *);
+    int count;
+};
+
+std::map<Address, size_t> live;
+std::map<std::string, Function> functions;
+size_t held, peak;
+
+[[noreturn]] void wrong(const char *what) {
+    fprintf(stderr, "fake: %s\n", what);
+    _Exit(9);
+}
+
+// The start of the allocation that holds some bytes.
+void must_hold(Address at, size_t nbytes) {
+    auto found = live.upper_bound(at);
+    if (found == live.begin()) wrong("no memory of the device");
+    --found;
+    if (at + nbytes > found->first + found->second) wrong("outside of an allocation");
+}
+
+void report() { fprintf(stderr, "fake: live %zu peak %zu\n", live.size(), peak); }
+
+}  // namespace
+
+extern "C" {
+
+int cuInit(unsigned) { return atexit(report); }
+int cuDeviceGet(int *device, int) { return *device = 0; }
+int cuDevicePrimaryCtxRetain(void **context, int) {
+    *context = &live;
+    return 0;
+}
+int cuCtxSetCurrent(void *context) { return context != &live; }
+int cuDeviceGetAttribute(int *value, int attribute, int) {
+    const char *has = getenv("FAKE_CAPABILITY");
+    *value = (attribute == 75 ? has[0] : has[2]) - '0';
+    return 0;
+}
+int cuGetErrorName(int, const char **name) {
+    *name = "CUDA_ERROR_UNKNOWN";
+    return 0;
+}
+
+int cuMemAlloc_v2(Address *at, size_t nbytes) {
+    void *found = aligned_alloc(256, (nbytes + 255) / 256 * 256);
+    memset(found, 0xA5, nbytes);
+    *at = Address(found);
+    live[*at] = nbytes;
+    held += nbytes;
+    if (held > peak) peak = held;
+    return 0;
+}
+int cuMemFree_v2(Address at) {
+    if (!live.count(at)) wrong("freed twice");
+    held -= live[at];
+    memset(reinterpret_cast<void *>(at), 0x5A, live[at]);
+    live.erase(at);  // and never given to anybody again
+    return 0;
+}
+int cuMemcpyHtoD_v2(Address at, const void *data, size_t nbytes) {
+    must_hold(at, nbytes);
+    memcpy(reinterpret_cast<void *>(at), data, nbytes);
+    return 0;
+}
+int cuMemcpyDtoH_v2(void *data, Address at, size_t nbytes) {
+    must_hold(at, nbytes);
+    memcpy(data, reinterpret_cast<void *>(at), nbytes);
+    return 0;
+}
+int cuMemcpyDtoD_v2(Address target, Address source, size_t nbytes) {
+    must_hold(target, nbytes);
+    must_hold(source, nbytes);
+    memmove(reinterpret_cast<void *>(target), reinterpret_cast<void *>(source), nbytes);
+    return 0;
+}
+
+// FAKE_KERNELS is the shared object, and FAKE_COUNTS how many arguments each kernel has.
+int cuModuleLoadData(void **module, const void *) {
+    void *library = dlopen(getenv("FAKE_KERNELS"), RTLD_NOW);
+    if (!library) wrong(dlerror());
+    *module = library;
+    auto bound = reinterpret_cast<const char *(*)()>(dlsym(library, "bound__"));
+    void *math = dlopen("libm.so.6", RTLD_NOW);
+    std::istringstream names(bound());
+    for (std::string name; names >> name;)
+        *static_cast<void **>(dlsym(library, ("bound_" + name + "__").c_str())) =
+            dlsym(math, name.c_str());
+    std::istringstream counts(getenv("FAKE_COUNTS"));
+    int count;
+    for (std::string name; counts >> name >> count;) {
+        void *entry = dlsym(library, ("launch_" + name + "__").c_str());
+        if (!entry) wrong("no such kernel");
+        functions[name] = {reinterpret_cast<void (*)(void *)>(entry), count};
+    }
+    return 0;
+}
+int cuModuleGetFunction(void **function, void *, const char *name) {
+    if (!functions.count(name)) return 500;
+    *function = &functions[name];
+    return 0;
+}
+
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned, void *, void **params, void **) {
+    const size_t stack = (1u << 16) + 320;
+    static std::vector<char> stacks(1024 * stack + 64);
+    const auto &f = *static_cast<Function *>(function);
+    std::vector<uint64_t> words;
+    for (int i = 0; i < f.count; ++i) words.push_back(*static_cast<uint64_t *>(params[i]));
+    Record r{uint64_t(words.data()), (uint64_t(stacks.data()) + 63) / 64 * 64, 0, stack, 1, 0,
+             {gx, gy, gz}, {bx, by, bz}, {}};
+    f.entry(&r);
+    return r.fault[0] ? 700 : 0;
+}
+
+}  // extern "C"
