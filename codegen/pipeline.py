@@ -122,8 +122,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("inline", plain(inline)),
     Pass("simplify", simplify, 1, _simplifies),
     Pass("runs", block_runs, 3, _simplifies),
-    Pass("slices", plain(unroll_slices), 1),
-    Pass("stacks", plain(widen_stacks), 1),
+    Pass("slices", plain(unroll_slices)),
+    Pass("stacks", plain(widen_stacks)),
     Pass("fuse", fuse, 2, _fuses),
     Pass("separate", plain(separate), unless="fuse"),
     Pass("routines", hand_over, wanted=_has_routines),
@@ -263,6 +263,14 @@ STAGES: tuple[Stage, ...] = (
     Stage("emit", _emit),
     Stage("wrap", _wrap),
 )  # those after the graph passes
+
+
+def scheduled(made: Lowered, options: Options) -> Scheduled:
+    """Take a module whose functions have loops through the stage that schedules them.
+
+    Errors: those of ``compile`` for that stage.
+    """
+    return _schedule(made, Context(options))
 
 
 def scheduled_again(

@@ -71,7 +71,7 @@ class Rows:
             return Along.ELEMENT
         if shape in (self.kept, self.dropped):
             return Along.ROW
-        found = self.along[value]
+        found = self.along.get(value, Along.FREE)  # a parameter depends on nothing
         if found is not Along.FREE:
             return found
         if self.is_whole(shape):

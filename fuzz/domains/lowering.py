@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,15 @@ import numpy as np
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Scheduled, compile
 from didyma.codegen.rules import schedules
-from didyma.codegen.schedule.dispatch import points
-from didyma.codegen.schedule.recipes.point import Point, show_all
 from didyma.fuzz import traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
+from didyma.fuzz.domains.ways import CHOICES, compiled, pointed, resized
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, EXAMINED, MATTERED
 from didyma.fuzz.mattered import Examiner
-from didyma.fuzz.steering.draw import SCHEDULES
+from didyma.fuzz.steering.draw import NOTHING, SCHEDULES
 from didyma.fuzz.steering.draw import draw as around
 from didyma.fuzz.steering.primitives import cut
 from didyma.fuzz.steering.wishes import INTERPRETED
@@ -37,16 +35,21 @@ from didyma.oracle.report import Finding
 from didyma.oracle.ring import PrimitivePayloads
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import scalar_ring
+from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.kernel import Kernel
+from didyma.refimpl.ir.target import CPU, PORTABLE, SM_80, SM_90A
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops.bars import Contract
 
 IN_RING = 2  # one graph in so many is compared in the ring, too
-SOUGHT = 4  # one in so many is drawn for a schedule
-CHOICES = "kernels.choices"  # the option that says how functions are scheduled
-MOST_POINTS = 512  # of a function, among which one is drawn
+EACH = 8  # one case in so many is as a compile schedules it
+WAYS = 4  # cases in a row of one graph, scheduled in other ways
+APART = ("graph.fuse", "graph.level")  # options by which each op has a kernel of its own
+LET_APART = 8  # one graph in so many keeps them where it is to be scheduled in many ways
+SOUGHT = 3  # one graph in so many is drawn for a schedule
 # Recipes of pieces.
-_OF = {"once": "looped", "swept": "sweep", "odd": "rows", "chained": "chain"}
+_OF = {"once": "looped", "swept": "sweep", "odd": "rows", "picked": "rows", "chained": "chain"}
+TARGETS = (PORTABLE.name, PORTABLE.name, SM_90A.name, CPU.name, PORTABLE.name, SM_80.name)
 SALT = 1 << 32  # of seeds, so that other graphs are drawn than those that are judged whole
 
 
@@ -69,26 +72,36 @@ class Lowering(Domain[Case]):
     def draw(self, seed: int, index: int) -> Case:
         """Return the graph of a campaign's seed and an index.
 
-        Half of all are a piece whose kernels may be scheduled in many ways, and scheduled in any
-        that recipes allow.  One in ``SOUGHT`` has a piece that asks for a schedule that is rare
-        otherwise; of three such, two are scheduled in some way by the same recipe, too.  Of the
-        others fusion divides every other one.  Half of those with symbols have sizes that are
-        nearly the least.
+        One in ``EACH`` is as a compile schedules it: divided by fusion or at random, or with a
+        piece that asks for a schedule that is rare otherwise.  Of the others each has the graph of
+        the one before it, scheduled in another way that recipes allow, most with other sizes, or a
+        new graph: what schedules are about, or a rare piece, which is mostly scheduled by its
+        recipe.
         """
-        salted = seed + SALT
-        c, turn, recipe = Dice((salted << 64) + index), index // SOUGHT, ""
-        match index % SOUGHT:
-            case 0:
-                case, pointed = self._graphs.draw(salted, index), False
-                case = cut(case, c) if turn % 2 else case
-            case 2:
-                wish, lap = INTERPRETED[turn % len(INTERPRETED)], turn // len(INTERPRETED)
-                case, pointed = self._graphs.draw_wished(salted, index, (wish,)), lap % 3 > 0
-                recipe = _OF.get(wish[-1], "")
-            case _:
-                case, pointed = around(salted, index, SCHEDULES), True
-        case = _small(case, c) if c.chance(2) else case
-        return _pointed(case, self.options, c, recipe) if pointed else case
+        salted, lap = seed + SALT, index // WAYS
+        c = Dice((salted << 64) + index)
+        if index % EACH == 0:
+            return self._usual(salted, lap, c)
+        recipe = ""
+        if lap % SOUGHT:
+            case = around(salted, lap, SCHEDULES)
+            case = replace(case, changes=(("target", TARGETS[lap % len(TARGETS)]), *case.changes))
+        else:
+            wish = INTERPRETED[lap // SOUGHT % len(INTERPRETED)]
+            case = around(salted, lap, NOTHING, (wish,))
+            recipe = "" if c.chance(4) else _OF.get(wish[-1], "")
+        fused = tuple(x for x in case.changes if x[0] not in APART or lap % LET_APART == 0)
+        return pointed(resized(replace(case, changes=fused), c), self.options, c, recipe)
+
+    def _usual(self, seed: int, lap: int, c: Chooser) -> Case:
+        """Return a graph whose functions are scheduled as a compile does."""
+        turn, kind = divmod(lap // (EACH // WAYS), 3)
+        if kind == 2:
+            wish = INTERPRETED[turn % len(INTERPRETED)]
+            return around(seed, lap, NOTHING, (wish,))
+        case = self._graphs.draw(seed, lap)
+        case = cut(case, c) if kind else case
+        return resized(case, c) if c.chance(2) else case
 
     @property
     def _graphs(self) -> Graphs:
@@ -96,28 +109,36 @@ class Lowering(Domain[Case]):
 
     def judge(self) -> Judge[Case]:
         """Return the judge."""
-        return partial(self.outcome, examiner=Examiner())
+        return partial(self.outcome, memory=Memory())
 
-    def outcome(self, case: Case, examiner: Examiner | None = None) -> Outcome:
+    def outcome(self, case: Case, memory: Memory | None = None) -> Outcome:
         """Lower and schedule a graph, and judge the loops and kernels of each Primitive.
 
         Of a graph that is scheduled in any way, loops are judged only where kernels are wrong.
         """
-        size, pointed = len(case.module.entry.nodes), CHOICES in dict(case.changes)
+        size, is_pointed = len(case.module.entry.nodes), CHOICES in dict(case.changes)
         heard = dict[str, list[str]]()
 
         def hear(decision: str, value: str) -> None:
             heard.setdefault(decision, []).append(value)
 
+        memory = memory or Memory()
         try:
-            made = compile(case.module, case.options(self.options), until="schedule", heard=hear)
+            if is_pointed:
+                made, before = compiled(case, self.options)
+                for pair in before:
+                    hear(*pair)
+            else:
+                made = compile(
+                    case.module, case.options(self.options), until="schedule", heard=hear
+                )
         except Exception as e:
             finding = Finding("schedule", "while compiling", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), traits.of_error(e), size)
         try:
-            levels = [_judged(made, case, "kernel").level()]
-            if not pointed or levels[0].findings:
-                levels.insert(0, _judged(made, case, "loop").level())
+            levels = [_judged(made, case, "kernel", memory).level()]
+            if not is_pointed or levels[0].findings:
+                levels.insert(0, _judged(made, case, "loop", memory).level())
         except DidymaError as e:
             if e.code != "dim-out-of-range":
                 raise
@@ -127,8 +148,8 @@ class Lowering(Domain[Case]):
         for name, value in schedules(made):
             hear(name, value)
         covered = [*_keys(made), *((DECISION, name) for name in heard)]
-        if examiner is not None and not findings and not pointed:
-            covered += examiner.keys(case, case.inputs(), made, heard)
+        if not findings and not is_pointed:
+            covered += memory.examiner.keys(case, case.inputs(), made, heard)
         return Outcome(
             tuple(findings),
             frozenset[str]().union(*map(traits.of_kernel, blamed)),
@@ -162,40 +183,24 @@ class Lowering(Domain[Case]):
         return {"schedules": dict(_counted(kinds)), "keys": len(kinds)}
 
 
-def _small(case: Case, c: Chooser) -> Case:
-    """Return a case whose sizes are the least or next to it: there is less of all than usual."""
-    least = {v.name: (v.lo, min(v.lo + 1, v.hi)) for v in case.module.dims}
-    env = tuple((name, min(value, c.pick(least[name]))) for name, value in case.env)
-    return replace(case, env=env)
+@dataclass(slots=True)
+class Memory:
+    """What a judge keeps: decisions that it examined, and what the last graph's results may be."""
+
+    examiner: Examiner = field(default_factory=Examiner)
+    last: tuple[PrimitiveBars, PrimitivePayloads] | None = None
+
+    def of(self, fused: Module) -> tuple[PrimitiveBars, PrimitivePayloads]:
+        """Return the bars and the payloads of a fused module, those of the last one again."""
+        if self.last is None or self.last[0].fused is not fused:
+            contract = Contract()
+            self.last = PrimitiveBars(fused, contract), PrimitivePayloads(fused, contract)
+        return self.last
 
 
-def _pointed(case: Case, options: Options, c: Chooser, recipe: str = "") -> Case:
-    """Return a case whose functions are scheduled in one of the ways that their recipes allow.
-
-    Only those by ``recipe``, if one is named: others stay as a compile schedules them.
-    """
-    chosen = case.options(options)
-    try:
-        made = compile(case.module, chosen, until="lower")
-        ways = {name: _ways(points(loop, chosen), recipe) for name, loop in made.loops.items()}
-        found = {name: c.pick(some) for name, some in ways.items() if some}
-    except Exception:
-        return case  # judged as it is, it shows what is wrong
-    text = (CHOICES, show_all(found))
-    return replace(case, changes=(*case.changes, text)) if found else case
-
-
-def _ways(every: Iterator[tuple[Point, ...]], recipe: str) -> list[tuple[Point, ...]]:
-    """Return the ways by a recipe, in one pass where that is a choice; or the first of all."""
-    if not recipe:
-        return [*islice(every, MOST_POINTS)]
-    return [w for w in every if any(p.recipe == recipe and p.table.get("online", 1) for p in w)]
-
-
-def _judged(made: Scheduled, case: Case, name: str) -> Recorder:
+def _judged(made: Scheduled, case: Case, name: str, memory: Memory) -> Recorder:
     """Judge each Primitive's loops as lowered (``loop``), or as scheduled (``kernel``)."""
-    contract, level = Contract(), Recorder(name)
-    bars, payloads = PrimitiveBars(made.fused, contract), PrimitivePayloads(made.fused, contract)
+    level, (bars, payloads) = Recorder(name), memory.of(made.fused)
     in_ring = sum(case.seeds) % IN_RING == 0
     launch = partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run
 

@@ -33,6 +33,7 @@ from didyma.oracle.subject import Subject
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.program import Program
 
+_FIXED = ("graph.simplify", "graph.level", "memory.planner")  # options that no case changes
 IN_RING = 4  # one case in so many is judged in the ring, too, which takes as long again
 _ALONE: tuple[tuple[str, Callable[[Module, Options], Module]], ...] = (
     ("simplify", simplify),
@@ -68,9 +69,7 @@ class Passes(Domain[Case]):
     def draw_wished(self, seed: int, index: int, wishes: Sequence[Wish]) -> Case:
         """Return the graph of a campaign's seed and an index that has some pieces."""
         case = draw(seed, index, REWRITES, wishes)
-        changes = tuple(
-            (k, v) for k, v in case.changes if k not in ("graph.simplify", "memory.planner")
-        )
+        changes = tuple((k, v) for k, v in case.changes if k not in _FIXED)
         if all(name != "graph.long_run" for name, _ in changes):
             changes = (*changes, ("graph.long_run", 8))  # so that runs of short axes go in blocks
         return replace(case, changes=changes)

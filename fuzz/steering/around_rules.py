@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from didyma.codegen.rules import rules
+from didyma.fuzz.steering.company import after, before
 from didyma.fuzz.steering.opsets import CONSTANTS, FORMS, MOVES, PAIRED, ROWS, TUNED, UNARY
 from didyma.fuzz.steering.sketch import TRIES, Sketch
 from didyma.fuzz.steering.twins import SPOILED, spoiled
@@ -344,14 +345,19 @@ def runs(s: Sketch, op: str, exclusive: str, reverse: str) -> None:
     """
     dtype = s.dtype([d for d in OPS[op].dtypes if d in PLAIN])
     length = s.c.pick((9, 12, 13, 17, 24, 29, 35))
-    shape = s.c.pick(((length,), (length, 3), (2, length), (2, length, 2)))
+    shape = s.c.pick(((length,), (length, 3), (2, length), (2, length, 2), (5, 4, length)))
     source = s.dtype(PLAIN) if s.c.chance(3) else dtype
     x = s.param(TensorType(source, shape))
     if x is not None and source != dtype:
         x = _cast(s, x, dtype)
-    if x is not None:
-        flags = {"exclusive": exclusive == "true", "reverse": reverse == "true"}
-        s.apply(op, (x,), freeze({"axis": shape.index(length), **flags}))
+    if x is None:
+        return
+    axis = shape.index(length)
+    y, beside = before(s, x, (axis,))
+    flags = {"exclusive": exclusive == "true", "reverse": reverse == "true"}
+    made = s.apply(op, (y,), freeze({"axis": axis, **flags}))
+    if made is not None:
+        after(s, made, beside)
 
 
 def _by_symbol(s: Sketch) -> None:

@@ -48,9 +48,11 @@ class Repertoire:
 WHOLE = Repertoire(MOTIFS, 3)  # for every level and engine
 REWRITES = Repertoire(RULES, 3)  # for graph passes alone
 SCHEDULES = Repertoire(POINTED, 1)  # for kernels that are scheduled in any way
+NOTHING = Repertoire(POINTED, 0)  # for what is wished for alone
 RENAMED = 16  # one graph in so many has awkward names
 ENTERED = 24  # and one in so many an entry with an attribute
 _RANGES = ((1, 8), (2, 13), (0, 5), (3, 24), (1, 40), (2, 3), (6, 6))
+_WIDE = (*_RANGES, (1, 300), (0, 1000))  # few of whose sizes are near the most
 
 
 def draw(
@@ -67,7 +69,7 @@ def draw(
 def _drawn(
     c: Chooser, seed: int, index: int, repertoire: Repertoire, wishes: Sequence[Wish]
 ) -> Case:
-    s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
+    s = Sketch(GraphBuilder(control.draw, symbols(c, _WIDE)), c)
     s.bind_symbols()
     for wish in wishes:
         grant(s, wish)
@@ -78,7 +80,10 @@ def _drawn(
     if not s.b.params:
         s.start(PLAIN)
     case = finished(s.b, c, RESULTS)
-    case = replace(case, changes=tuple({**dict(changes(c)), **s.changes}.items()))
+    drawn = dict(changes(c))
+    if c.chance(12):
+        drawn["graph.level"] = c.below(3)
+    case = replace(case, changes=tuple({**drawn, **s.changes}.items()))
     case = replace(case, given=tuple(s.given.items()))
     case = renamed(case, c) if c.chance(RENAMED) else case
     return entered(case, c) if c.chance(ENTERED) else case
@@ -136,10 +141,12 @@ _LOW: Mapping[str, tuple[int, ...]] = MappingProxyType(
 RESULTS = 16  # of a graph, at most
 
 
-def symbols(c: Chooser) -> Sequence[tuple[DimVar, int]]:
-    """Draw the symbols of a graph, with values that differ."""
+def symbols(
+    c: Chooser, ranges: Sequence[tuple[int, int]] = _RANGES
+) -> Sequence[tuple[DimVar, int]]:
+    """Draw the symbols of a graph, each with another of some ranges, and values that differ."""
     found: list[tuple[DimVar, int]] = []
-    left = list(_RANGES)
+    left = list(ranges)
     for name in ("n", "m", "k")[: c.pick((0, 0, 0, 1, 1, 2, 2, 3))]:
         lo, hi = left.pop(c.below(len(left)))
         taken = {value for _, value in found}

@@ -24,6 +24,7 @@ from didyma.fuzz.steering.around_rules import (
     matched,
     runs,
 )
+from didyma.fuzz.steering.company import FORMS, after, before, crossed, products
 from didyma.fuzz.steering.opsets import (
     CONSTANTS,
     EVERY,
@@ -265,6 +266,11 @@ def heavy(s: Sketch, what: str, before: str, after: str) -> None:
 
 
 def _beside(s: Sketch, kind: str, x: str) -> str | None:
+    if kind == "computed":
+        return before(s, x)[0]
+    if kind == "read":
+        after(s, x)
+        return None
     ops = {"unary": UNARY, "paired": PAIRED, "move": MOVES, "fold": FOLDS}.get(kind, ())
     return s.first_on((s.c.pick(ops), s.c.pick(ops)), x) if ops else None
 
@@ -281,8 +287,8 @@ def _motif(name: str, draw: Callable[..., Any], weight: int, *axes: Sequence[str
 
 
 RUNS = (("cumulative_sum", "cumulative_prod"), ("false", "true"), ("false", "true"))
-_BEFORE = ("", "unary", "move")
-_AFTER = ("", "unary", "paired", "move", "fold")
+_BEFORE = ("", "unary", "move", "computed", "computed")
+_AFTER = ("", "unary", "paired", "move", "fold", "read")
 _PLAIN = tuple(str(d) for d in PLAIN)
 _USES = tuple(f"{o.name} {d}" for o in OPS.values() if o.arity[0] for d in o.dtypes)
 RULES = (
@@ -321,14 +327,19 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("places", places, 3, tuple(PLACES)),
     _motif("sums", sums, 3, (*FOLDS, "sum", "sum", "mean"), SUMMED),
     _motif("structure", structure, 1, tuple(KINDS)),
+    _motif("crossed", crossed, 1, FORMS),
     _motif("anything", anything, 1, ("",)),
 )
-_ROW_KINDS = (*ROW_KINDS, *["odd", "once", "swept"] * 2)
+_ROW_KINDS = (*ROW_KINDS, *["odd", "once", "swept"] * 2, "picked")
 POINTED = (
     _motif("sums", sums, 4, FOLDS, SUMMED),
-    _motif("rows", rows, 5, ("max", "mean", "argmax"), ("sum", "max", "argmin"), _ROW_KINDS),
-    _motif("places", places, 3, tuple(PLACES)),
-    _motif("runs", runs, 2, *RUNS),
+    _motif("rows", rows, 8, ("max", "mean", "argmax"), ("sum", "max", "argmin"), _ROW_KINDS),
+    _motif("places", places, 3, (*PLACES, "short rows")),
+    _motif("runs", runs, 3, *RUNS),
     _motif("heavy", heavy, 3, HEAVY, _BEFORE, _AFTER),
     _motif("moves", moves, 1, MOVES, MOVES),
+    _motif("crossed", crossed, 2, FORMS),
+    _motif("products", products, 3, FORMS),
+    _motif("fans", fans, 2, FOLDS, EVERY),
+    _motif("use", use, 2, _USES, LAYOUTS),
 )

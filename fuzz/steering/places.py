@@ -7,6 +7,7 @@ from functools import partial
 from types import MappingProxyType
 
 from didyma.fuzz import values
+from didyma.fuzz.steering.company import after, before
 from didyma.fuzz.steering.opsets import PAIRED, UNARY
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.values import Distribution
@@ -109,9 +110,11 @@ def _scattered(
     if at is None:
         return
     how = s.c.pick(("none", *[s.c.pick(_REDUCTIONS)] * (3 if many > 5 else 1)))
+    new, beside = before(s, new, (0,)) if s.c.chance(2) else (new, None)
+    x = before(s, x)[0] if s.c.chance(3) else x
     made = s.apply("scatter", (x, at, new), freeze({"axis": 0, "reduction": how}))
-    if made is not None and s.c.chance(2):
-        s.on(s.c.pick(UNARY), made)
+    if made is not None:
+        after(s, made, beside)
 
 
 def _aim(s: Sketch, at: str, size: int) -> None:

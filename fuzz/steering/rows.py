@@ -7,12 +7,14 @@ apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from didyma.codegen.options import USUAL
 from didyma.fuzz import values
+from didyma.fuzz.steering.company import before, scaled
 from didyma.fuzz.steering.opsets import PAIRED, UNARY
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.steering.sums import let_repeat
@@ -45,7 +47,10 @@ _MANY: tuple[tuple[Dim, ...], ...] = (
 _EVEN: tuple[tuple[Dim, ...], ...] = ((3, 96), (5, 48), (2, 160), (1, 768), (2, 640), (3, 384))
 # Rows of 8 KiB or more, as the blocks of a cluster share.
 _LONG: tuple[tuple[Dim, ...], ...] = ((1, 1031), (1, 1040), (1, 1290), (1, 1536))
-_WHOLE = {name: USUAL[name] for name in ("graph.fuse", "graph.kernel_cost", "graph.outputs")}
+_WHOLE = {
+    name: USUAL[name]
+    for name in ("graph.fuse", "graph.level", "graph.kernel_cost", "graph.outputs")
+}
 _CENTRES = ("subtract", "subtract", "divide", "multiply")
 _STEPS = ("exp", "square", "multiply", "abs", "sqrt", "negative")
 _FOLDS = ("mean", "sum", "max")
@@ -69,12 +74,16 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     elif s.c.chance(2) and (first.startswith("arg") or second.startswith("arg")):
         let_repeat(s, x)
     axes = _axes(s, t.rank)
+    if kind == "picked":
+        axes = (t.rank - 1,)
     if kind == "odd":  # and neighbours in them lie together
         s.changes |= {**_WHOLE, "kernels.edges": 1, "kernels.vectorise": True}
         x, axes = _shifted(s, x), (t.rank - 1,)
     if kind == CLUSTERED:
         s.changes |= {**_WHOLE, "target": SM_90A.name, "kernels.held": s.c.pick((0, 4, 64))}
         axes = (t.rank - 1,)
+    elif s.c.chance(3):  # a stage computes what it reads
+        x = before(s, x, axes)[0]
     y = _used(s, x, _folded(s, first, x, axes, kind))
     if y is not None and s.c.chance(2):
         y = s.on(s.c.pick(_STEPS), y) or y
@@ -134,12 +143,28 @@ def _once(s: Sketch) -> None:
         _let_rise(s, x)
     axes = (t.rank - 1,) if s.c.below(3) else _axes(s, t.rank)
     kept = freeze({"axes": axes, "keepdims": True})
-    centre = s.apply(first, (x,), kept)
+    centre = _centre(s, first, x, axes)
     y = None if centre is None else s.apply("subtract", (x, centre))
-    y = None if y is None else s.on(step, y)
+    if y is not None and step == "square" and s.c.chance(4):  # nearly a square
+        other = s.c.pick((x, s.apply("subtract", (x, s.param(t) or x)) or x))
+        y = s.apply("multiply", s.c.pick(((y, other), (other, y))))
+    elif y is not None:
+        y = s.on(step, y)
     total = None if y is None else s.apply(second, (y,), kept)
     if total is not None and s.c.chance(2):
         s.apply(s.c.pick(_CENTRES), (s.c.pick((x, y or x)), total))
+
+
+def _centre(s: Sketch, first: str, x: str, axes: tuple[int, ...]) -> str | None:
+    """Fold rows; at times nearly so: of another array, or with a mean by another count."""
+    kept, t = freeze({"axes": axes, "keepdims": True}), s.types()[x]
+    of = s.param(t) if s.c.chance(6) else x
+    if of is None or first != "mean" or s.c.below(3):
+        return None if of is None else s.apply(first, (of,), kept)
+    total = s.apply("sum", (of,), kept)
+    count = math.prod(d for a in axes if isinstance(d := t.shape[a], int)) + s.c.pick((0, 0, 1))
+    by = s.splat(np.array(count), t.with_shape())
+    return None if total is None else s.apply("divide", (total, by))
 
 
 def _swept(s: Sketch) -> None:
@@ -149,7 +174,9 @@ def _swept(s: Sketch) -> None:
     """
     s.changes |= {**_WHOLE, "kernels.split": 1, "kernels.held": USUAL["kernels.held"]}
     s.changes["kernels.block"] = s.c.pick((32, 32, 256))  # of few threads there are several
-    t = TensorType(s.dtype((*FLOATS, DType.I32)), _of(s, _MANY))
+    shape = s.c.pick(_MANY)
+    shape = scaled(s, shape, 20, (0,)) if s.c.chance(2) else shape  # rows have a known length
+    t = TensorType(s.dtype((*FLOATS, DType.I32)), shape)
     x = s.param(t)
     g = s.param(t) if s.c.below(3) else x
     if x is None or g is None:
@@ -169,7 +196,9 @@ def _swept(s: Sketch) -> None:
 
 def _of(s: Sketch, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
     """Draw one of some shapes, or one with sizes that are not known."""
-    return s.shape(2, 3) if s.b.dims and s.c.chance(2) else s.c.pick(shapes)
+    if s.b.dims and s.c.chance(2):
+        return s.shape(2, 3) if s.c.chance(2) else scaled(s, s.c.pick(shapes))
+    return s.c.pick(shapes)
 
 
 def _shifted(s: Sketch, x: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from didyma.fuzz.steering.opsets import UNARY
+from didyma.fuzz.steering.company import after, before, scaled
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.values import core
 from didyma.refimpl.ir.graph import attrs as freeze
@@ -28,22 +28,22 @@ def sums(s: Sketch, op: str, where: str) -> None:
     """Fold axes of an array, with thresholds so low that every way to do it is taken."""
     s.changes |= {name: s.c.pick(some) for name, some in _LOW.items()}
     dtype = s.dtype([d for d in OPS[op].dtypes if d in PLAIN])
-    x = s.param(TensorType(dtype, s.c.pick(_SHAPES)))
+    shape = s.c.pick(_SHAPES)
+    x = s.param(TensorType(dtype, scaled(s, shape) if s.c.chance(2) else shape))
     if x is None:
         return
+    t = s.types()[x]
     if op.startswith("arg") and s.c.chance(2):
         let_repeat(s, x)
-    if s.c.chance(3):
-        x = s.on(s.c.pick(UNARY), x) or x
-    t = s.types()[x]
     axes = {
         "first": (0,), "last": (t.rank - 1,), "middle": (t.rank // 2,),
         "all": tuple(range(t.rank)), "some": tuple(range(1, t.rank)),
     }[where]  # fmt: skip
+    y, beside = before(s, x, axes)
     how = {"axis": axes[-1]} if op.startswith("arg") else {"axes": axes}
-    total = s.apply(op, (x,), freeze({**how, "keepdims": s.c.chance(2)}))
-    if total is not None and s.c.chance(3):
-        s.on(s.c.pick(UNARY), total)
+    total = s.apply(op, (y,), freeze({**how, "keepdims": s.c.chance(2)}))
+    if total is not None:
+        after(s, total, beside)
 
 
 def let_repeat(s: Sketch, x: str) -> None:

@@ -41,7 +41,9 @@ SCHEDULED: Mapping[Wish, str] = MappingProxyType(
     }
 )
 # Likewise where kernels are not run on the CPU, where there are no clusters and no block waits.
-INTERPRETED: Sequence[Wish] = (*SCHEDULED, (JOINED, "max", "sum", CLUSTERED), (CHAINED,))
+INTERPRETED: Sequence[Wish] = (
+    *SCHEDULED, *((JOINED, "max", "sum", kind) for kind in (CLUSTERED, "picked")), (CHAINED,),
+)  # fmt: skip
 
 
 def operand(s: Sketch, producer: str, consumer: str, place: str) -> None:

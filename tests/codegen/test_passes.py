@@ -41,7 +41,7 @@ def same(m: Module) -> Module:
 def test_a_level_has_the_passes_of_the_lower_ones() -> None:
     runs = [names(level=level) for level in range(4)]
     assert runs == [
-        ["inline", "separate"],
+        ["inline", "slices", "stacks", "separate"],
         ["inline", "simplify", "slices", "stacks", "separate"],
         ["inline", "simplify", "slices", "stacks", "fuse"],
         ["inline", "simplify", "runs", "slices", "stacks", "fuse"],
@@ -50,7 +50,7 @@ def test_a_level_has_the_passes_of_the_lower_ones() -> None:
 
 
 def test_required_and_disabled_passes() -> None:
-    assert names(level=0, required=("fuse",)) == ["inline", "fuse"]
+    assert names(level=0, required=("fuse",)) == ["inline", "slices", "stacks", "fuse"]
     assert names(disabled=("runs", "fuse")) == names(level=1)
     assert names(fuse=False) == names(disabled=("fuse",))
     assert names(simplify=False, required=("simplify",)) == names(disabled=("runs",))

@@ -12,7 +12,8 @@ from didyma.codegen.rules import schedules
 from didyma.fuzz import control
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Dice
-from didyma.fuzz.domains.lowering import Lowering
+from didyma.fuzz.domains.lowering import EACH, WAYS, Lowering
+from didyma.fuzz.domains.ways import CHOICES, compiled
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, MATTERED
 from didyma.fuzz.steering.draw import draw, symbols
@@ -111,7 +112,7 @@ def test_rows_have_every_length_dtype_and_kind_of_values() -> None:
 def test_cases_of_lowering_have_kernels_of_rare_schedules_that_matter() -> None:
     domain, fired, mattered = Lowering(), set[str](), set[str]()
     judge = domain.judge()
-    for index in range(2, 130, 4):
+    for index in range(256):
         outcome = judge(domain.draw(9, index))
         assert not outcome.findings, [str(f) for f in outcome.findings]
         fired |= {k[1] for k in outcome.covered if k[0] == DECISION}
@@ -133,3 +134,24 @@ def test_loops_and_kernels_of_drawn_rows_agree() -> None:
     for seed in range(24):
         outcome = domain.outcome(wished(seed))
         assert not outcome.findings, [str(f) for f in outcome.findings]
+
+
+def test_cases_in_a_row_have_one_graph_scheduled_in_other_ways() -> None:
+    domain, ways, sizes = Lowering(), set[str](), set[object]()
+    for first in range(EACH * 2, EACH * 12, WAYS):
+        cases = [domain.draw(3, index) for index in range(first, first + WAYS)]
+        some = [c for c in cases if CHOICES in dict(c.changes)]
+        assert len(some) >= WAYS - 1
+        assert all(c.module == some[0].module for c in some)
+        ways.update(str(dict(c.changes)[CHOICES]) for c in some)
+        sizes.update(c.env for c in some)
+    assert len(ways) > 40
+    assert len(sizes) > 20
+
+
+def test_kernels_that_are_scheduled_in_a_way_are_those_of_a_whole_compile() -> None:
+    domain = Lowering()
+    for index in (1, 3, 9, 30):
+        case = domain.draw(3, index)
+        whole = compile(case.module, case.options(Options()), until="schedule")
+        assert compiled(case, Options())[0].kernels == whole.kernels
