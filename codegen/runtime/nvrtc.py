@@ -12,6 +12,7 @@ import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -81,12 +82,15 @@ class NvrtcCompiler:
 
     def __init__(self, architecture: str = ARCHITECTURE) -> None:
         self._lib = _load()
-        self._prelude = prelude.load("cuda")
         self._architecture = architecture
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._check(self._lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
         self.version = f"{major.value}.{minor.value}"
         self.sound = (major.value, minor.value) >= SOUND
+
+    @cached_property
+    def _prelude(self) -> prelude.Prelude:
+        return prelude.load("cuda")
 
     def source(self, text: KernelText) -> str:
         """Return the whole of what is compiled: types, intrinsics, kernels.

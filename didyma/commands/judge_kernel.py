@@ -10,7 +10,7 @@ from didyma.commands import common
 from didyma.files import must_have_folder
 from didyma.judging import certificate
 from didyma.judging.contracts import Declared
-from didyma.judging.judge import Judgement, Outcome, judge
+from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task, ranges_of, read_source, sizes_of
 from didyma.judging.request import Request, absolute, described, relative
 from didyma.judging.specs import load_spec
@@ -78,7 +78,9 @@ def judged(asked: Request, *, quiet: bool = False) -> Judgement:
 
 def _watched(task: Task, *, quiet: bool) -> Judgement:
     with Console(stderr=True, quiet=quiet).status("compiling") as status:
-        return judge(task, lambda words: status.update(f"judging: {words}"))
+        found = judge(task, lambda words: status.update(f"judging: {words}"))
+        status.update("looking for the line at fault")
+        return located(found)
 
 
 def task_of(asked: Request) -> Task:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from didyma.codegen.runtime.ptx.sanitize import Source
 from didyma.judging.contracts import Declared
-from didyma.judging.judge import Judgement, Outcome, judge
+from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task, read_source
 from didyma.judging.specs import as_program, load_spec
 from didyma.judging.task import Draw, Task
@@ -89,6 +89,6 @@ def require_correct(task: Task, seconds: float = 0.0) -> Judgement:
         task = replace(task, draw=replace(task.draw, seed=task.draw.seed + 1))
         found = judge(task)
     if found.outcome is not Outcome.CORRECT:
-        text = "\n".join(show.lines(show.record(found, task.source.file)))
+        text = "\n".join(show.lines(show.record(located(found), task.source.file)))
         raise NotCorrectError(text, task.draw.seed)
     return first

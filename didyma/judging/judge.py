@@ -12,14 +12,14 @@ from didyma.codegen.runtime.ptx.sanitize import Finding
 from didyma.judging import inputs, launching
 from didyma.judging.decoys import Decoys
 from didyma.judging.inputs import Case
+from didyma.judging.lines import Suspect, suspect, truth
 from didyma.judging.sizes import bindings, tiles
 from didyma.judging.task import Task
 from didyma.oracle.compare import compare
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.types import Array, DType, TensorType
-from didyma.refimpl.ops import bars as bars_
+from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Bar
 
 SCHEDULES = 3  # orders of warps that the first rounds run in
@@ -65,6 +65,7 @@ class Judgement:
     instructions: int = 0
     deterministic: bool = True
     batch_invariant: dict[str, bool] = field(default_factory=dict[str, bool])
+    suspect: Suspect | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -96,7 +97,7 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
         progress(f"round {case.number + 1} of {len(planned)}: {case}")
         arrays = inputs.values(task, case)
         try:
-            right = truth(task, case.env, arrays)
+            right = truth(task, case, arrays)
         except DidymaError as e:
             if e.code == "dim-out-of-range":  # a size that depends on these values
                 continue
@@ -114,20 +115,21 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
     return found
 
 
+def located(found: Judgement, seconds: float = 6.0) -> Judgement:
+    """Find the line of wrong values that no fault explains, in so much processor time."""
+    wrong = {w.case.number for w in found.wrong if not w.faulty}
+    if wrong:
+        failed = [c for c in found.cases if c.number in wrong]
+        passed = [c for c in found.cases if c.number not in wrong]
+        found.suspect = suspect(found.task, failed, passed, seconds)
+    return found
+
+
 def _first(task: Task) -> tuple[Mapping[str, int], tuple[Array, ...]]:
     """Return sizes and inputs at which the shape of a block can be read."""
     env = bindings(task.spec, (), task.draw)[0]
     params = task.spec.entry.params
     return env, tuple(np.zeros(dims.values(p.type.shape, env), p.type.dtype.numpy) for p in params)
-
-
-def truth(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> list[Bar]:
-    """Return the bars of the outputs under the contract of a task."""
-    m = task.spec
-    given = [bars_.exact(a, DType.of(a)) for a in arrays]
-    found = interpreter.bars(m.entry, m, given, dict(env), task.contract.rules, stored=True)
-    types = m.entry.result_types()
-    return [task.contract.widened(b, t.dtype) for b, t in zip(found, types, strict=True)]
 
 
 def _round(found: Judgement, case: Case, arrays: Sequence[Array], right: Sequence[Bar]) -> bool:

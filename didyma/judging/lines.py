@@ -2,18 +2,124 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from time import process_time
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx.code import Instr
+from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.sanitize import Source, compiled
+from didyma.judging import inputs, launching
+from didyma.judging.edits import Edit, edits
+from didyma.judging.inputs import Case
 from didyma.judging.task import Task
+from didyma.oracle.compare import compare
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph as interpreter
+from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops import bars as bars_
+from didyma.refimpl.ops.bars import Bar
 
 _STORES = frozenset(("st", "red", "atom"))
+_SLOWER = 8  # times as long as the kernel itself that an edited one may take
 
 
-def stores(task: Task) -> list[int]:
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A line that is likely wrong, and the edit that makes the kernel right, if one does."""
+
+    line: int
+    edit: Edit | None = None
+
+
+def suspect(
+    task: Task, failed: Sequence[Case], passed: Sequence[Case], seconds: float
+) -> Suspect | None:
+    """Return the line to which wrong results in some rounds are traced; None where none is known.
+
+    Edits of single lines are tried for ``seconds`` of processor time.  The line of the first that
+    makes the rounds right is the answer; else it is the last line that stores to global memory.
+    """
+    lines = executed(task.kernel, task.source)
+    if not task.source.file.endswith(".ptx") and failed and seconds > 0:
+        deadline = process_time() + seconds
+        ordered = sorted(failed, key=lambda c: sum(c.env.values()))
+        rounds = [_Round.of(task, c) for c in (*ordered, *passed)]
+        begun = process_time()
+        _right(task, rounds[0])
+        limit = max(0.05, _SLOWER * (process_time() - begun))
+        for e in edits(task.source.text, lines):
+            if process_time() > deadline:
+                break
+            if _mends(task, e, rounds, limit):
+                return Suspect(e.line, e)
+    last = stores(task.kernel, task.source)
+    return Suspect(last[-1]) if last else None
+
+
+def stores(kernel: Kernel, source: Source) -> list[int]:
     """Return the lines of a kernel's file at which it writes to global memory."""
-    found: set[int] = set()
-    for i in task.kernel.program.instrs:
-        if i.op in _STORES and "global" in i.mods:
-            loc = i.loc
-            while loc and loc.file != task.source.file:
-                loc = loc.outer
-            found.add(loc.line if loc else i.at if task.source.file.endswith(".ptx") else 0)
-    return sorted(found - {0})
+    writing = [i for i in kernel.program.instrs if i.op in _STORES and "global" in i.mods]
+    return sorted({_line(i, source) for i in writing} - {0})
+
+
+def executed(kernel: Kernel, source: Source) -> list[int]:
+    """Return the lines of a kernel's file that have instructions, and those between them."""
+    found = sorted({_line(i, source) for i in kernel.program.instrs} - {0})
+    between = {n for a, b in pairwise(found) if b - a <= 3 for n in range(a, b)}
+    return sorted(between | {*found})
+
+
+def _line(i: Instr, source: Source) -> int:
+    loc = i.loc
+    if loc is None:
+        return i.at if source.file.endswith(".ptx") else 0
+    while loc and loc.file != source.file:
+        loc = loc.outer
+    return loc.line if loc else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    case: Case
+    arrays: tuple[Array, ...]
+    right: tuple[Bar, ...]
+
+    @classmethod
+    def of(cls, task: Task, case: Case) -> _Round:
+        arrays = inputs.values(task, case)
+        return cls(case, arrays, tuple(truth(task, case, arrays)))
+
+
+def truth(task: Task, case: Case, arrays: Sequence[Array]) -> list[Bar]:
+    """Return the bars of the outputs under the contract of a task."""
+    m = task.spec
+    given = [bars_.exact(a, DType.of(a)) for a in arrays]
+    found = interpreter.bars(m.entry, m, given, dict(case.env), task.contract.rules, stored=True)
+    types = m.entry.result_types()
+    return [task.contract.widened(b, t.dtype) for b, t in zip(found, types, strict=True)]
+
+
+def _mends(task: Task, e: Edit, rounds: Sequence[_Round], limit: float) -> bool:
+    """Return whether a kernel with an edit is right; it hangs if it takes ``limit`` seconds."""
+    source = Source(e.of(task.source.text), task.source.file)
+    try:
+        kernel = compiled(source, task.name, task.flags)
+        edited = replace(task, source=source, kernel=kernel)
+        first = replace(edited, seconds=limit)
+        return _right(first, rounds[0]) and all(_right(edited, r) for r in rounds[1:])
+    except DidymaError:
+        return False  # C++ that NVRTC refuses, or a launch that cannot be
+
+
+def _right(task: Task, r: _Round) -> bool:
+    ran = launching.run(task, r.case.env, r.arrays)
+    if ran.faults:
+        return False
+    entry = task.spec.entry
+    rows = zip(entry.results, entry.result_types(), r.right, ran.outputs, strict=True)
+    with np.errstate(all="ignore"):
+        return all(compare(n, b, o, TensorType(t.dtype, o.shape)).agree for n, t, b, o in rows)

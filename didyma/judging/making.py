@@ -70,7 +70,7 @@ def make_task(
     return Task(
         source, kernel, spec, tuple(p.name for p in params), roles, numbers, geometry,
         contract or Declared(), draw or Draw(), seconds,
-        launch.kernel or source_name(source.text, kernel),
+        launch.kernel or source_name(source.text, kernel), launch.kernel, tuple(flags),
     )  # fmt: skip
 
 

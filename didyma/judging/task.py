@@ -92,7 +92,9 @@ class Task:
     contract: Declared
     draw: Draw
     seconds: float = 10.0  # of one launch, after which it counts as hung
-    label: str = ""  # the kernel's name, as the user gave it
+    label: str = ""  # the kernel's name in its text
+    name: str = ""  # its name as the user gave it, and the flags with which it was compiled
+    flags: tuple[str, ...] = ()
 
     def by_value(self, name: str) -> bool:
         """Return whether a parameter is a number."""

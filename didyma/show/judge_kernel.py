@@ -8,7 +8,6 @@ from typing import Any
 
 from didyma.codegen.runtime.ptx.sanitize import Finding
 from didyma.judging.judge import Judgement
-from didyma.judging.lines import stores
 from didyma.refimpl.errors import counted
 from didyma.show.console import console, line
 
@@ -40,7 +39,7 @@ def _faults(found: Judgement) -> list[dict[str, Any]]:
     return [
         {
             "kind": f.kind, "detail": _detail(f), "file": f.file, "line": f.line,
-            "source": f.source, "inlined": list(f.inlined), "round": str(case),
+            "source": f.source, "inlined": list(f.inlined), "mended": "", "round": str(case),
         }
         for f, case in found.faults
     ]  # fmt: skip
@@ -56,8 +55,9 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
     Where a check found a fault, a wrong value is what came of it.
     """
     task = found.task
-    lines = stores(task)
-    at = lines[-1] if lines else 0
+    traced = found.suspect
+    at = traced.line if traced else 0
+    mended = traced.edit.new.strip() if traced and traced.edit else ""
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(w.output for w in found.wrong if not w.faulty):
         of = [w for w in found.wrong if w.output == name and not w.faulty]
@@ -66,7 +66,7 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
         rows.append({
             "kind": "wrong-value", "detail": f"{worst.message}; in {rounds}",
             "file": task.source.file, "line": at,
-            "source": task.source.line(task.source.file, at), "inlined": [],
+            "source": task.source.line(task.source.file, at), "inlined": [], "mended": mended,
             "round": str(worst.case),
         })  # fmt: skip
     return rows
@@ -87,6 +87,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"    at {row['round']}"
         if row["source"]:
             yield f"    {row['source']}"
+        if row["mended"]:
+            yield f"    it is right with: {row['mended']}"
         if row["inlined"]:
             yield f"    inlined at {', '.join(row['inlined'])}"
     for what in found["cannot_tell"]:

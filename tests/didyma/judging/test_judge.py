@@ -13,7 +13,8 @@ from didyma.codegen.runtime.ptx.sanitize import Source
 from didyma.codegen.runtime.registry import probe
 from didyma.commands import judge_kernel
 from didyma.judging.contracts import Declared
-from didyma.judging.judge import Judgement, Outcome, judge
+from didyma.judging.edits import edits
+from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task
 from didyma.judging.request import Request
 from didyma.judging.task import Draw
@@ -63,6 +64,35 @@ def test_a_planted_fault_is_found(name: str, fault: str) -> None:
     assert found.outcome is Outcome.WRONG
     kinds = {f.kind for f, _ in found.faults} or {"wrong-value"}
     assert planted.kind in kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "mended"),
+    [("add", "sign", True), ("product", "last term", True), ("sums", "place", True)],
+)
+def test_a_wrong_value_is_traced_to_its_line(name: str, fault: str, mended: bool) -> None:
+    kernel, planted = KERNELS[name], KERNELS[name].faults[fault]
+    text = kernel.text.replace(planted.old, planted.new)
+    found = located(verdict(text, kernel.spec.module, kernel.launch), seconds=20)
+    at = next(n for n, row in enumerate(text.split("\n"), 1) if planted.new in row)
+    assert found.suspect is not None
+    assert found.suspect.line == at
+    assert (found.suspect.edit is not None) == mended
+    assert located(verdict(text, kernel.spec.module, kernel.launch), seconds=0).suspect is not None
+
+
+def test_edits_mend_slips_of_one_line() -> None:
+    right = "  for (int k = i; k < n; k += 4) s += fmaxf(a[i * n + k], 0.0f) - b[k];"
+    slips = (
+        ("k < n", "k <= n"), ("k < n", "k < n - 1"), ("k += 4", "k += 8"), ("fmaxf", "fminf"),
+        ("s += ", "s = "), (") - b", ") + b"), ("a[i * n + k]", "a[k * n + i]"), ("0.0f", "1.0f"),
+        ("b[k]", "b[i]"), ("b[k]", "a[k]"), ("int k = i", "int k = n"),
+    )  # fmt: skip
+    head = "f(float* a, float* b, int n) { int i = threadIdx.x; float s = 0;"
+    for old, new in slips:
+        text = f"{head}\n{right.replace(old, new)}\n}}"
+        assert right in [e.new for e in edits(text, [2])], new
+        assert all(e.of(text).split("\n")[0] == head for e in edits(text, [2]))
 
 
 ZEROS = ADD.replace("a[i] + b[i]", "0.0f")

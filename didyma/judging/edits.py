@@ -1,0 +1,145 @@
+"""Small edits of a kernel's lines: one that makes a wrong kernel right shows where it is wrong.
+
+The idea is that of mutation-based fault localisation: S. Moon, Y. Kim, M. Kim and S. Yoo, *Ask the
+Mutants*, 2014.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeAlias
+
+Rule: TypeAlias = Callable[[str], Iterator[str]]  # of a line, its edited forms
+
+_NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
+_FLOAT = re.compile(r"(?<![\w.])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+\.?(?=f))(f?)(?![\w.])")
+_OPERAND = r"[A-Za-z_][\w.]*(?:\[[^\[\]]*\]|\([^()]*\))?|\d+"
+_TERM = re.compile(rf"\s([-+*/])\s(?:{_OPERAND})(?=[\s;),\]])")
+_DIFFERENCE = re.compile(rf"({_OPERAND})\s*-\s*({_OPERAND})")
+_BOUND = re.compile(r"([<>]=?\s*)(\w+)(?=\s*[;)&|?])")
+_INDEX = re.compile(r"\b(\w+)\[(\w+) \* (\w+) \+ (\w+)\]")
+_INT = re.compile(r"\b(?:int|unsigned|size_t|long|uint32_t|int64_t)\s+(\w+)(?=\s*[=,;)])")
+_ARRAY = re.compile(r"(?:\*\s*(?:__restrict__\s+)?(\w+)\s*[,)]|\b(\w+)\[)")
+_OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/]) (?=[\w(])")
+_INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
+_SWAPS = (
+    ("fmaxf", "fminf"), ("max", "min"), ("fmax", "fmin"), ("expf", "exp2f"), ("sqrtf", "rsqrtf"),
+    ("sinf", "cosf"), ("logf", "log2f"), ("tanhf", "sinhf"), ("fabsf", ""), ("expf", "expm1f"),
+    ("threadIdx.x", "threadIdx.y"), ("blockIdx.x", "blockIdx.y"), ("blockIdx.x", "threadIdx.x"),
+    ("blockDim.x", "gridDim.x"), ("INFINITY", "0.0f"), ("__shfl_down_sync", "__shfl_up_sync"),
+    ("&&", "||"), ("==", "!="), ("+=", "="), ("*=", "+="), ("true", "false"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Another form of a line, which is counted from 1."""
+
+    line: int
+    old: str
+    new: str
+
+    def of(self, text: str) -> str:
+        """Return a text with the edit."""
+        rows = text.split("\n")
+        rows[self.line - 1] = self.new
+        return "\n".join(rows)
+
+
+def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
+    """Yield edits of some lines of a text; each rule has its turn, and each line in a rule's."""
+    rows = text.split("\n")
+    ints = sorted(set(_INT.findall(text)))
+    arrays = sorted({a or b for a, b in _ARRAY.findall(text)})
+    chosen = [n for n in lines if 0 < n <= len(rows)]
+    rules = (*_RULES, _exchanged(ints), _exchanged(arrays))
+    streams = [_of_rule(r, rows, chosen) for r in rules]
+    of_rules = [s for r, s in zip(rules, streams, strict=True) for _ in range(_TURNS.get(r, 1))]
+    seen: set[tuple[int, str]] = set()
+    for wave in zip_longest(*of_rules):
+        for e in wave:
+            if e is not None and e.new != e.old and (e.line, e.new) not in seen:
+                seen.add((e.line, e.new))
+                yield e
+
+
+def _of_rule(rule: Rule, rows: Sequence[str], lines: Sequence[int]) -> Iterator[Edit]:
+    forms = [[Edit(n, rows[n - 1], new) for new in rule(rows[n - 1])] for n in lines]
+    for wave in zip_longest(*forms):
+        yield from (e for e in wave if e is not None)
+
+
+def _each(pattern: re.Pattern[str], put: Callable[[re.Match[str]], Sequence[str]]) -> Rule:
+    """Return the rule that puts texts in the place of each match, one at a time."""
+
+    def rule(row: str) -> Iterator[str]:
+        for m in pattern.finditer(row):
+            for new in put(m):
+                yield row[: m.start()] + new + row[m.end() :]
+
+    return rule
+
+
+def _comparison(m: re.Match[str]) -> list[str]:
+    other = {"<": ("<=", ">"), "<=": ("<", ">="), ">": (">=", "<"), ">=": (">", "<=")}
+    return [m[0].replace(m[1], o, 1) for o in other[m[1]]]
+
+
+def _whole(m: re.Match[str]) -> list[str]:
+    n = int(m[1])
+    row = (n + 1, n - 1, 2 * n, n // 2) if n < 8 else (2 * n, n // 2, n - 1, n + 1)
+    return [str(v) for v in dict.fromkeys(row) if v >= 0 and v != n]
+
+
+def _real(m: re.Match[str]) -> list[str]:
+    x, f = float(m[1]), m[2]
+    values = (0.0, 1.0, -x, 2 * x, x / 2) if x else (1.0,)
+    texts = [f"{v!r}{f}" for v in dict.fromkeys(values) if v != x]
+    return [*texts, "-INFINITY"] if x == 0 else texts
+
+
+def _pairs(row: str) -> Iterator[str]:
+    for pair in _SWAPS:
+        for old, new in (pair, pair[::-1]):
+            if old:
+                # Names are whole words; operators stand alone.
+                word = re.escape(old)
+                plain = rf"\b{word}\b" if old[0].isalpha() else rf"(?<![=!<>+*/&|-]){word}(?!=)"
+                yield from _each(re.compile(plain), lambda m, new=new: [new])(row)  # type: ignore[misc]  # bound at once
+
+
+def _exchanged(names: Sequence[str]) -> Rule:
+    """Return the rule that puts another of some names in the place of each."""
+
+    def rule(row: str) -> Iterator[str]:
+        if len(names) < 2 or _INT.search(row.partition("=")[0]) is None:
+            own = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b") if names else None
+        else:
+            own = re.compile(rf"(?<==)(.*?)\b({'|'.join(map(re.escape, names))})\b")
+        for m in own.finditer(row) if own else ():
+            last = m.lastindex or 1
+            for new in names:
+                if new != m[last]:
+                    yield row[: m.start(last)] + new + row[m.end(last) :]
+
+    return rule
+
+
+_NUMBERS = _each(_NUMBER, _whole)
+_TURNS = {_NUMBERS: 4}  # of a rule that makes many edits, in each round of turns
+_RULES: tuple[Rule, ...] = (
+    _each(re.compile(r"(?<=[\w\])])\s*(?<![<>])(<=|>=|<|>)(?![<>])\s*(?=[\w(])"), _comparison),
+    _each(re.compile(r"\s*[-+]\s*1\b(?![.\w])"), lambda m: [""]),
+    _each(_BOUND, lambda m: [f"{m[0]} + 1", f"{m[0]} - 1"]),
+    _each(_OPERATOR, lambda m: [f" {_INVERSE[m[1]]} "]),
+    _NUMBERS,
+    _pairs,
+    _each(_FLOAT, _real),
+    _each(_DIFFERENCE, lambda m: [f"{m[2]} - {m[1]}"]),
+    _each(_INDEX, lambda m: [f"{m[1]}[{m[4]} * {m[3]} + {m[2]}]"]),
+    _each(_OPERATOR, lambda m: [" * ", " + "]),
+    _each(_TERM, lambda m: [""]),
+)  # fmt: skip
