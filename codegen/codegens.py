@@ -137,9 +137,10 @@ class Template:
 
 def own() -> Mapping[str, Template]:
     """Return Didyma's own templates by their names."""
-    from didyma.codegen.templates import attention, gemm, mma
+    from didyma.codegen.templates import attention, attention_mma, gemm, mma
 
-    return {t.name: t for t in (gemm.TEMPLATE, mma.TEMPLATE, attention.TEMPLATE)}
+    every = (gemm, mma, attention, attention_mma)
+    return {t.TEMPLATE.name: t.TEMPLATE for t in every}
 
 
 def given(options: Options) -> tuple[Codegen, ...]:

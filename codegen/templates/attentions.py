@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
 from didyma.codegen.codegens import Asked
+from didyma.codegen.lower.affine import Affine
 from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.names import loop_names
 from didyma.codegen.lower.place import Placer
@@ -15,24 +17,28 @@ from didyma.codegen.passes.attention import Attention, attention
 from didyma.codegen.passes.values import kind
 from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant, plus
 from didyma.refimpl.ir.graph import STAGES, Function, Node
 from didyma.refimpl.ir.loop import (
     INDEX,
+    Binary,
     Block,
     Buffer,
+    Compare,
     Const,
     Expr,
     Let,
     LetExpr,
     Load,
     PrimFunc,
+    Select,
     Stmt,
     Store,
     Var,
     Yield,
 )
 from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, subexprs
+from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, subexprs, substitute_expr
 from didyma.refimpl.ops.spec import Kind
 
 INPUTS = ("the_batch", "the_row", "the_column", "the_dot")  # of the body ``score``
@@ -218,3 +224,55 @@ def _replaced(s: Stmt, elements: Mapping[str, Var]) -> Stmt:
         return map_stmt(s, on_expr, on_stmt)
 
     return on_stmt(s)
+
+
+CORNERS = ("first_row", "last_row", "first_column", "last_column")  # inputs of ``seen``
+
+
+def seen(p: Problem) -> Subgraph:
+    """Return whether some row of a tile may see some key, by the first and the last of each.
+
+    A row that does not see a key has the score -inf for it, if a comparison fails that is linear in
+    row and column.  Of anything else it is not known that a row does not see.
+    """
+    ends = [Var(x, INDEX) for x in CORNERS]
+    body, affine = p.bodies["score"], Affine(p.loop.dims)
+    _, row, column, _ = body.inputs
+    value, holds = body.value, list[Expr]()
+    while isinstance(value, LetExpr):
+        if value.var.dtype is INDEX:
+            affine.lets[value.var.name] = value.value
+        value = value.body
+    while isinstance(value, Select) and isinstance(value.other, Const):
+        if value.other.value != -math.inf:
+            break
+        holds += _needed(value.cond, affine, (row, column), ends, {d.name for d in p.loop.dims})
+        value = value.then
+    return Subgraph(tuple(ends), ix.all_of(holds))
+
+
+def _needed(
+    cond: Expr, affine: Affine, at: tuple[Var, Var], ends: Sequence[Var], symbols: Set[str]
+) -> Iterator[Expr]:
+    """Yield what must hold for a condition to hold anywhere between ends of row and column."""
+    if isinstance(cond, Binary) and cond.op == "and":
+        yield from _needed(cond.lhs, affine, at, ends, symbols)
+        yield from _needed(cond.rhs, affine, at, ends, symbols)
+    if not isinstance(cond, Compare) or cond.lhs.dtype is not INDEX or cond.op not in LEAST:
+        return
+    sides = (cond.lhs, cond.rhs) if cond.op in ("ge", "gt") else (cond.rhs, cond.lhs)
+    more, less = map(affine.poly, sides)
+    difference = plus(more, less, -1)
+    steps = [coefficient(difference, v.name) for v in at]
+    known = {v.name for v in at} | symbols
+    names = {e.name for e in subexprs(affine.expr(difference)) if isinstance(e, Var)}
+    if not names <= known or any(q is None or not is_constant(q) for q in steps):
+        return
+    table: dict[str, Expr] = {}
+    for n, (v, q) in enumerate(zip(at, steps, strict=True)):
+        table[v.name] = ends[2 * n + 1] if (q or {}).get((), 0) > 0 else ends[2 * n]
+    most = substitute_expr(affine.expr(difference), table)
+    yield ix.compare("ge", most, ix.index(LEAST[cond.op]))
+
+
+LEAST = {"ge": 0, "le": 0, "gt": 1, "lt": 1}  # of the difference of what is compared

@@ -92,9 +92,10 @@ class Hooks:
             raise self.fail(self.line(), f"address of {name}", want)
         _, given = self._indexed(sub, tuple(index))
         self._calls[name] += 1
+        own = {sub.inputs[0].name: f"({given[0]})"}
         steps = (
             *(size(e, self.problem.loop) for e in run.steps),
-            size(run.start, self.problem.loop),
+            size(run.start, self.problem.loop, own),
         )
         parts = [_times(i, by) for i, by in zip((*given, "1"), steps, strict=True) if by != 0]
         at = " + ".join(parts) or "0"

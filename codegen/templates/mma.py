@@ -249,16 +249,24 @@ def narrowed(asked: Asked) -> tuple[Problem, Product] | None:
 
 
 def _narrowed(p: Problem) -> tuple[Problem, Product] | None:
-    narrow: dict[str, Subgraph] = {}
+    operands = narrow(p)
+    if operands is None:
+        return None
+    kinds, sums = {sub.value.dtype for sub in operands.values()}, p.output.inputs[3].dtype
+    for m in PRODUCTS.values():
+        if kinds == {m.operands} and m.sums is sums and not m.narrow:
+            return replace(p, operands=operands), m
+    return None
+
+
+def narrow(p: Problem) -> Mapping[str, Subgraph] | None:
+    """Return the operands of a problem before they are converted to a wider dtype."""
+    found: dict[str, Subgraph] = {}
     for name, sub in p.operands.items():
         if (value := _inside(sub.value)) is None:
             return None
-        narrow[name] = replace(sub, value=value)
-    kinds, sums = {sub.value.dtype for sub in narrow.values()}, p.output.inputs[3].dtype
-    for m in PRODUCTS.values():
-        if kinds == {m.operands} and m.sums is sums and not m.narrow:
-            return replace(p, operands=narrow), m
-    return None
+        found[name] = replace(sub, value=value)
+    return found
 
 
 def _inside(e: Expr) -> Expr | None:

@@ -101,7 +101,8 @@ class Problem:
         """Return where an operand lies in memory, if it is nothing but elements of an array there.
 
         Runs of ``nbytes`` along one axis lie together and begin at multiples of that, if their
-        index does; an offset is linear in all axes.  None for what is computed, or lies otherwise.
+        index does; an offset is linear in all axes but the first, as heads may share one.  None for
+        what is computed, or lies otherwise.
         """
         sub = self.operands[operand]
         load = sub.value
@@ -115,18 +116,19 @@ class Problem:
         steps = [coefficient(p, v.name) for v in sub.inputs]
         start = {m: c for m, c in p.items() if not inputs & {*m}}
         known, lanes = {d.name for d in self.loop.dims}, nbytes // load.dtype.nbytes
-        names = {n for q in (*steps, start) if q is not None for m in q for n in m}
+        names = {n for q in steps if q is not None for m in q for n in m}
         ones = [n for n, q in enumerate(steps) if q == {(): 1}]
-        if None in steps or not names <= known or not ones:
+        begin = subexprs(affine.simplify(affine.expr(start)))
+        names |= {e.name for e in begin if isinstance(e, Var)} - {sub.inputs[0].name}
+        read = any(isinstance(e, Load) for e in begin)
+        if None in steps or read or not names <= known or not ones:
             return None
         axis = ones[-1]
         length = affine.poly(sub.extents[axis])
         rest = [q for n, q in enumerate(steps) if n != axis and q is not None]
         if any(c % lanes for q in (*rest, start, length) for c in q.values()):
             return None
-        return Run(
-            load.buffer, axis, tuple(affine.expr(q or {}) for q in steps), affine.expr(start)
-        )
+        return Run(load.buffer, axis, tuple(affine.expr(q or {}) for q in steps), begin[0])
 
     def _affine(self, sub: Subgraph) -> tuple[Affine, Mapping[str, Sequence[Poly]]]:
         """Return what knows the variables of a subgraph, and the shapes of the arrays."""

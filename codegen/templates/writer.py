@@ -6,6 +6,7 @@ import re
 from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from didyma.codegen.emit.expressions import CBuffer, Expressions
 from didyma.codegen.emit.intrinsics import c_type
@@ -21,6 +22,7 @@ from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.walk import exprs, subexprs
 
 INDENT = "  "
+MOST = 1 << 40  # that an index of an array may be
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")  # no field, such as x of threadIdx.x
 _PLAIN = re.compile(r"\w+")
 _SYMBOL = re.compile("\ue002(\\w+)\ue003")  # a symbol of the function, not the text's own word
@@ -35,9 +37,13 @@ def words(texts: Iterable[str]) -> set[str]:
     return {w for t in texts for w in _WORD.findall(_SYMBOL.sub(" ", t))}
 
 
-def size(e: Expr, loop: PrimFunc) -> int | str:
-    """Return an extent as a number, or as C in which the symbols of the function are marked."""
+def size(e: Expr, loop: PrimFunc, own: Mapping[str, str] = MappingProxyType({})) -> int | str:
+    """Return an extent as a number, or as C in which the symbols of the function are marked.
+
+    ``own`` are further variables that are not negative, with their texts.
+    """
     terms = {d.name: _term(d, f"\ue002{d.name}\ue003") for d in loop.dims}
+    terms |= {name: Term(text, PRIMARY, 0, MOST, True) for name, text in own.items()}
     found = Expressions(c_names(), TextLines(), terms).index(e)
     return found.at(PRIMARY) if found.value is None else found.value
 

@@ -22,6 +22,7 @@ from didyma.refimpl.ops.bars import (
     Contract,
     centre_dtype,
     never,
+    perhaps_scaled,
     perhaps_stored,
     settle,
     store,
@@ -89,7 +90,9 @@ class Bars(Machine[Estimate]):
         use = step.sized(self.env)
         joined = self.contract.rescaled is not never and n.results[0] in self.prepare(f).joined
         bar = use.op.bar(bars, operands, use.type, self.contract if joined else self.alone)
-        if self.stored or n.results[0] in self.prepare(f).on_the_way:
+        if n.results[0] in self.prepare(f).on_the_way:
+            bar = perhaps_scaled(bar, n.types[0].dtype)
+        elif self.stored:
             bar = perhaps_stored(bar, n.types[0].dtype)
         out = Estimate(bar)
         sure = all(t.sure for t in args) and self.loose.isdisjoint(step.symbols)

@@ -221,3 +221,17 @@ def test_all_of_a_bar_is_inside_once_it_is_stored(dtype: DType) -> None:
             found = bars.cast_float(x, dtype)
             assert bars.judge(kept, found, dtype).ok.all()
     assert np.isfinite(kept.e).mean() > 0.3
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
+def test_a_value_that_is_perhaps_scaled_may_be_rounded_at_any_scale_up_to_its_own(
+    dtype: DType,
+) -> None:
+    r = np.random.default_rng(0)
+    c, scale = np.exp(-9 * r.random(4000)), r.random(4000) + 1e-3
+    bar = bars.perhaps_scaled(bars.Bar(c, np.zeros_like(c)), dtype)
+    off = np.abs((c / scale).astype(dtype.numpy).astype(np.float64) * scale - c)
+    assert (off <= bar.e).all()
+    assert (off > 0.9 * bar.e).any(), "no wider than that"
+    zero = bars.perhaps_scaled(bars.Bar(np.zeros(1), np.zeros(1)), dtype)
+    assert zero.e == 0

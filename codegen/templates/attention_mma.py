@@ -1,0 +1,353 @@
+"""Attention by the tensor cores of a warp: tiles of keys come while others are multiplied.
+
+A block has ``height`` rows of one batch, of which a warp has ``tall``, and takes ``width`` keys at
+a time by asynchronous copies.  Scores and their exponentials stay in registers: what a warp holds
+of a product of ``m16n8k16`` is, rounded, an operand of the next.  (T. Dao, *FlashAttention-2*,
+2023.)  A tile of which no row sees a key is not multiplied.  Its values count all the same, since
+nothing times an infinity is no number: a feature with one that is not finite is spoiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from didyma.codegen.codegens import Asked, Template, Values
+from didyma.codegen.templates.attention import chain, inner
+from didyma.codegen.templates.attentions import found, seen
+from didyma.codegen.templates.hooks import ACCESS
+from didyma.codegen.templates.language import Launch, Text
+from didyma.codegen.templates.mma import narrow
+from didyma.codegen.templates.problem import Problem
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.fragments import PRODUCTS, ROWS, WARP, Product
+from didyma.refimpl.ir.kernel import TextKernel
+from didyma.refimpl.ir.types import DType
+
+TEXT = Text("mma_attention", """\
+{% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
+{% set threads, above = height // tall * 32, tall // 16 %}
+{% set beside, across = width // 8, features // 8 %}
+{% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
+{% macro swizzled(line, piece, length) %}
+{%- set pieces = length // lanes %}
+{{- "(%s) * %d + (%s ^ (%s) / %d %% %d) * %d" % (
+      line, length, piece, line, [1, 8 // pieces] | max, [8, pieces] | min, lanes) -}}
+{% endmacro %}
+{% macro fill(name, tile, length, copied) %}
+{% if copied %}
+    for (u32 n = threadIdx.x; n < {{ width * length // lanes }}; n = n + {{ threads }}) {
+      const u32 line = n / {{ length // lanes }};
+      const u32 piece = n % {{ length // lanes }};
+      const i64 column = (i64)next * {{ width }} + line;
+      const i64 at = piece * {{ lanes }};
+      cp_async16_zfill_{{ T }}(
+          &{{ tile }}[next % 2 * {{ width * length }} + {{ swizzled("line", "piece", length) }}],
+          {{ address(name, ("batch", "column", "at")) }}, column < {{ columns }} ? {{ lanes }} : 0);
+    }
+{% else %}
+    for (u32 n = threadIdx.x; n < {{ width * length }}; n = n + {{ threads }}) {
+      const u32 line = n / {{ length }};
+      const u32 at = n % {{ length }};
+      const i64 column = (i64)next * {{ width }} + line;
+      {{ load(name, "x", ("batch", "column", "at"), "column < %s" % columns) }}
+      {{ tile }}[next % 2 * {{ width * length }} + at % {{ lanes }} +
+          {{ swizzled("line", "at / %d" % lanes, length) }}] = x;
+    }
+{% endif %}
+{% endmacro %}
+{% macro sees(into, turn) %}
+    {{ modification("seen", into, first_row="top", last_row="top + %d" % (height - 1),
+                    first_column="(i64)%s * %d" % (turn, width),
+                    last_column="(i64)%s * %d + %d" % (turn, width, width - 1)) }}
+{% endmacro %}
+{{ def_kernel("query", "key", "value") }} {
+  __shared__ __align__(16) {{ T }} query_tile[{{ height * terms }}];
+  __shared__ __align__(16) {{ T }} key_tile[{{ 2 * width * terms }}];
+  __shared__ __align__(16) {{ T }} value_tile[{{ 2 * width * features }}];
+  __shared__ i32 spoiled[{{ features }}];
+  const i64 down = ({{ rows }} + {{ height - 1 }}) / {{ height }};
+  const i64 batch = blockIdx.x / down;
+  const i64 top = (down - 1 - blockIdx.x % down) * {{ height }};
+  const i32 turns = ({{ columns }} + {{ width - 1 }}) / {{ width }};
+  const u32 lane = threadIdx.x % 32;
+  const u32 upper = threadIdx.x / 32 * {{ tall }};
+  for (u32 n = threadIdx.x; n < {{ features }}; n = n + {{ threads }}) {
+    spoiled[n] = 0;
+  }
+  for (u32 n = threadIdx.x; n < {{ height * terms }}; n = n + {{ threads }}) {
+    const u32 line = n / {{ terms }};
+    const u32 at = n % {{ terms }};
+    const i64 row = top + line;
+    {{ load("query", "a", ("batch", "row", "at"), below("row", rows, height)) }}
+    query_tile[at % {{ lanes }} + {{ swizzled("line", "at / %d" % lanes, terms) }}] = a;
+  }
+  f32 top_score[{{ 2 * above }}];
+  f32 total[{{ 2 * above }}];
+  #pragma unroll
+  for (u32 r = 0; r < {{ 2 * above }}; ++r) {
+    top_score[r] = -inf_f32();
+    total[r] = 0.0f;
+  }
+  f32x4 none;
+  none.x = 0.0f;
+  none.y = 0.0f;
+  none.z = 0.0f;
+  none.w = 0.0f;
+{% for i in range(above) %}
+{% for e in range(across) %}
+  f32x4 o{{ i }}_{{ e }} = none;
+{% endfor %}
+{% endfor %}
+  for (i32 turn = -1; turn < turns; ++turn) {
+    const i32 next = turn + 1;
+    if (turn >= 0) {
+      cp_async_wait(0);
+      __syncthreads();
+    }
+    if (next < turns) {
+{{ sees("wanted", "next") }}
+      if (wanted) {
+{{ fill("key", "key_tile", terms, key_copied) }}
+      }
+{{ fill("value", "value_tile", features, value_copied) }}
+    }
+    cp_async_commit();
+    if (turn >= 0) {
+{{ sees("visible", "turn") }}
+    if (visible) {
+{% for i in range(above) %}
+{% for j in range(beside) %}
+      f32x4 s{{ i }}_{{ j }} = none;
+{% endfor %}
+{% endfor %}
+      #pragma unroll
+      for (u32 step = 0; step < {{ terms // 16 }}; ++step) {
+{% for i in range(above) %}
+        const {{ T }}x8 a{{ i }} = ldmatrix4_{{ T }}(&query_tile[{{ swizzled(
+            "upper + %d + lane %% 16" % (16 * i), "(step * 2 + lane / 16)", terms) }}]);
+{% endfor %}
+{% for j in range(beside) %}
+        const {{ T }}x4 k{{ j }} = ldmatrix2_{{ T }}(
+            &key_tile[turn % 2 * {{ width * terms }} + {{ swizzled(
+                "%d + lane %% 8" % (8 * j), "(step * 2 + lane / 8 % 2)", terms) }}]);
+{% for i in range(above) %}
+        s{{ i }}_{{ j }} = mma_{{ product }}(a{{ i }}, k{{ j }}, s{{ i }}_{{ j }});
+{% endfor %}
+{% endfor %}
+      }
+      f32 score[{{ above * beside * 4 }}];
+{% for i in range(above) %}
+{% for j in range(beside) %}
+{% for part in "xyzw" %}
+      score[{{ (i * beside + j) * 4 + loop.index0 }}] = s{{ i }}_{{ j }}.{{ part }};
+{% endfor %}
+{% endfor %}
+{% endfor %}
+      #pragma unroll
+      for (u32 n = 0; n < {{ above * beside * 4 }}; ++n) {
+        const i64 row = top + upper + n / {{ beside * 4 }} * 16 + lane / 4 + n % 4 / 2 * 8;
+        const i64 column =
+            (i64)turn * {{ width }} + n / 4 % {{ beside }} * 8 + lane % 4 * 2 + n % 2;
+        f32 changed = -inf_f32();
+        if (row < {{ rows }} && column < {{ columns }}) {
+          {{ modification("score", "found", the_batch="batch", the_row="row", the_column="column",
+                          the_dot="score[n]") }}
+          changed = found;
+        }
+        score[n] = changed;
+      }
+      f32 scale[{{ 2 * above }}];
+      #pragma unroll
+      for (u32 r = 0; r < {{ 2 * above }}; ++r) {
+        f32 most = top_score[r];
+        #pragma unroll
+        for (u32 m = 0; m < {{ 2 * beside }}; ++m) {
+          most = max_f32(most, score[(r / 2 * {{ beside }} + m / 2) * 4 + r % 2 * 2 + m % 2]);
+        }
+        most = max_f32(most, shuffle_xor_f32(most, 1));
+        most = max_f32(most, shuffle_xor_f32(most, 2));
+        const f32 base = most == -inf_f32() ? 0.0f : most;
+        scale[r] = exp_f32(top_score[r] - base);
+        top_score[r] = most;
+        f32 powers = 0.0f;
+        #pragma unroll
+        for (u32 m = 0; m < {{ 2 * beside }}; ++m) {
+          const f32 power =
+              exp_f32(score[(r / 2 * {{ beside }} + m / 2) * 4 + r % 2 * 2 + m % 2] - base);
+          score[(r / 2 * {{ beside }} + m / 2) * 4 + r % 2 * 2 + m % 2] = power;
+          powers = powers + power;
+        }
+        total[r] = total[r] * scale[r] + powers;
+      }
+{% for i in range(above) %}
+{% for e in range(across) %}
+{% for part in "xyzw" %}
+      o{{ i }}_{{ e }}.{{ part }} =
+          o{{ i }}_{{ e }}.{{ part }} * scale[{{ 2 * i + loop.index0 // 2 }}];
+{% endfor %}
+{% endfor %}
+{% endfor %}
+      #pragma unroll
+      for (u32 step = 0; step < {{ width // 16 }}; ++step) {
+{% for i in range(above) %}
+        {{ T }}x8 p{{ i }};
+{% for n in range(8) %}
+        p{{ i }}.s{{ n }} = cast_f32_{{ T }}(score[({{ i * beside }} + step * 2) * 4 + {{ n }}]);
+{% endfor %}
+{% endfor %}
+{% for e in range(across) %}
+        const {{ T }}x4 v{{ e }} = ldmatrix2_trans_{{ T }}(
+            &value_tile[turn % 2 * {{ width * features }} + {{ swizzled(
+                "step * 16 + lane % 16", "%d" % e, features) }}]);
+{% for i in range(above) %}
+        o{{ i }}_{{ e }} = mma_{{ product }}(p{{ i }}, v{{ e }}, o{{ i }}_{{ e }});
+{% endfor %}
+{% endfor %}
+      }
+    } else {
+      for (u32 n = threadIdx.x; n < {{ width * features }}; n = n + {{ threads }}) {
+        const u32 line = n / {{ features }};
+        const u32 at = n % {{ features }};
+        const f32 value = cast_{{ T }}_f32(
+            value_tile[turn % 2 * {{ width * features }} + at % {{ lanes }} +
+                       {{ swizzled("line", "at / %d" % lanes, features) }}]);
+        if (value - value != 0.0f) {
+          atomic_max_i32(&spoiled[at], 1);
+        }
+      }
+    }
+    }
+  }
+  __syncthreads();
+  f32 sums[{{ above * across * 4 }}];
+{% for i in range(above) %}
+{% for e in range(across) %}
+{% for part in "xyzw" %}
+  sums[{{ (i * across + e) * 4 + loop.index0 }}] = o{{ i }}_{{ e }}.{{ part }};
+{% endfor %}
+{% endfor %}
+{% endfor %}
+  #pragma unroll
+  for (u32 r = 0; r < {{ 2 * above }}; ++r) {
+    total[r] = total[r] + shuffle_xor_f32(total[r], 1);
+    total[r] = total[r] + shuffle_xor_f32(total[r], 2);
+  }
+  #pragma unroll
+  for (u32 n = 0; n < {{ above * across * 4 }}; ++n) {
+    const i64 row = top + upper + n / {{ across * 4 }} * 16 + lane / 4 + n % 4 / 2 * 8;
+    const i64 feature = n / 4 % {{ across }} * 8 + lane % 4 * 2 + n % 2;
+    const f32 mean = sums[n] / total[n / {{ across * 4 }} * 2 + n % 4 / 2];
+    {{ store_output(("batch", "row", "feature"), "spoiled[feature] != 0 ? nan_f32() : mean",
+                    mask=below("row", rows, height)) }}
+  }
+}
+""")  # fmt: skip
+SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
+    "height": (16, 32, 64, 128),
+    "width": (16, 32, 64),
+    "tall": (16, 32),
+})  # fmt: skip
+SIDES = (16, 32, 64, 128, 256)  # terms and features, whose pieces are exchanged in shared memory
+MOST_SUMS = 160  # numbers of f32 that a thread holds of scores and of sums
+
+
+def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
+    """Return the values of the parameters, or None for a function that is no such attention."""
+    suits = {"cp_async", "mma"} <= {*asked.target.families} and narrowed(asked) is not None
+    return SPACE if suits else None
+
+
+def narrowed(asked: Asked) -> tuple[Problem, Product] | None:
+    """Return an attention whose operands are as a tensor core reads them, and what multiplies."""
+    p = found(asked)
+    operands = None if p is None else narrow(p)
+    if p is None or operands is None or not all(n in SIDES for n in inner(p)):
+        return None
+    kinds = {sub.value.dtype for sub in operands.values()}
+    for m in PRODUCTS.values():
+        if kinds == {m.operands} and m.sums is DType.F32 and m.k == ROWS and not m.narrow:
+            bodies = {**p.bodies, "seen": seen(p)}
+            return replace(p, operands=operands, bodies=bodies), m
+    return None
+
+
+def block(asked: Asked, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes of its tiles."""
+    terms, features = inner(_problem(asked)[0])
+    height, width, tall = values["height"], values["width"], values["tall"]
+    held = tall * (width + features) // WARP
+    if height % tall or held > MOST_SUMS:
+        return 0, 0
+    shared = 2 * (height * terms + 2 * width * (terms + features)) + 4 * features
+    return height // tall * WARP, shared
+
+
+def cost(asked: Asked, values: Values) -> float:
+    """Estimate the time of a kernel, in cycles of a multiprocessor.
+
+    Products, reads of shared memory and exponentials overlap in part: the slowest counts, and a
+    barrier for each tile, which other warps hide.
+    """
+    p, _ = _problem(asked)
+    terms, features = inner(p)
+    threads, shared = block(asked, values)
+    if not threads:
+        return float("inf")
+    height, width, tall = values["height"], values["width"], values["tall"]
+    batch, rows, _ = map(p.expected, p.output.extents)
+    columns = p.expected(p.operands["key"].extents[1])
+    together = max(1, min(asked.target.dynamic // shared, REGISTERS // (threads * 200), 4))
+    blocks = batch * -(-rows // height)
+    together = min(together, -(-blocks // (asked.target.processors or PROCESSORS)))
+    products = height * width * (terms + features) / PRODUCTS_A_CYCLE
+    reads = height // tall * (width * (terms + features) + tall * terms) * 2 / SHARED_A_CYCLE
+    powers = height * width / POWERS_A_CYCLE
+    step = max(products, reads) + powers + BARRIER / (together * threads / WARP / 4)
+    waves = -(-blocks // ((asked.target.processors or PROCESSORS) * together)) * together
+    return waves * (-(-columns // width) + 1) * step
+
+
+PROCESSORS, REGISTERS = 128, 1 << 16
+PRODUCTS_A_CYCLE, SHARED_A_CYCLE, POWERS_A_CYCLE, BARRIER = 1024, 128, 12, 64.0
+
+
+def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
+    """Write the kernel."""
+    p, m = _problem(asked)
+    terms, features = inner(p)
+    batch, rows, _ = p.output.extents
+    copied = {f"{x}_copied": int(_is_copied(p, x)) for x in ("key", "value")}
+    launch = Launch(
+        (p.dim(ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))), 1, 1),
+        (block(asked, values)[0], 1, 1),
+        p.dim(chain(p, values["width"], terms)),
+        {"terms": terms, "features": features, "product": m.name,
+         "lanes": ACCESS // m.operands.nbytes, **copied},
+    )  # fmt: skip
+    return text.render(p, values, launch)
+
+
+def _is_copied(p: Problem, operand: str) -> bool:
+    """Return whether an operand is copied in runs along its last axis."""
+    run = p.run(operand, ACCESS)
+    return run is not None and run.axis == 2
+
+
+def _problem(asked: Asked) -> tuple[Problem, Product]:
+    p = narrowed(asked)
+    assert p is not None, f"@{asked.function.name} is no attention of tensor cores"
+    return p
+
+
+def best(asked: Asked) -> bool:
+    """Return whether tensor cores have enough to do: a matrix of rows at least, and of keys."""
+    p = narrowed(asked) if {"cp_async", "mma"} <= {*asked.target.families} else None
+    if p is None:
+        return False
+    rows, columns = (p[0].expected(p[0].operands[x].extents[1]) for x in ("query", "key"))
+    return min(rows, columns) >= ROWS
+
+
+TEMPLATE = Template("mma_attention", space, cost, render, block, best)
