@@ -8,11 +8,11 @@ Whoever made a kernel, it claims to compute its function, and is judged by that.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from didyma.codegen import plugins
 from didyma.codegen.options import Options
@@ -25,6 +25,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.target import Target
 
 Values: TypeAlias = Mapping[str, int]
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,16 @@ class Asked:
     function: Function
     loop: PrimFunc
     target: Target
+    _known: dict[Any, Any] = field(
+        default_factory=dict[Any, Any], init=False, repr=False, compare=False
+    )
+
+    def once(self, f: Callable[[Asked], R]) -> R:
+        """Return what a function finds about what is asked, which it finds once."""
+        if f not in self._known:
+            self._known[f] = f(self)
+        found: R = self._known[f]
+        return found
 
 
 @runtime_checkable
@@ -91,15 +102,21 @@ class Template:
 
     def points(self, asked: Asked) -> Iterator[Point]:
         """Yield the values whose blocks fit in the target, the cheapest first by the model."""
-        space = self.space(asked)
-        if space is None:
-            return
-        rows = [
-            dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())
-        ]
+        rows = self._rows(asked)
         for values in sorted(rows, key=lambda v: (self.cost(asked, v), tuple(v.values()))):
             if self.fits(asked, values):
                 yield Point.of(self.name, **values)
+
+    def costs(self, asked: Asked) -> Iterator[float]:
+        """Yield the model's estimates of all values that fit in the target."""
+        yield from (self.cost(asked, v) for v in self._rows(asked) if self.fits(asked, v))
+
+    def _rows(self, asked: Asked) -> Sequence[dict[str, int]]:
+        """Return all values of the parameters; none where the template does not suit."""
+        space = self.space(asked)
+        if space is None:
+            return ()
+        return [dict(zip(space, vs, strict=True)) for vs in itertools.product(*space.values())]
 
     def kernel(self, asked: Asked) -> TextKernel | None:
         """Return the kernel that the model ranks first, or None where the template does not suit.
@@ -137,9 +154,9 @@ class Template:
 
 def own() -> Mapping[str, Template]:
     """Return Didyma's own templates by their names."""
-    from didyma.codegen.templates import attention, attention_mma, gemm, mma
+    from didyma.codegen.templates import attention, attention_mma, gemm, mma, wgmma
 
-    every = (gemm, mma, attention, attention_mma)
+    every = (gemm, wgmma, mma, attention, attention_mma)
     return {t.TEMPLATE.name: t.TEMPLATE for t in every}
 
 

@@ -38,6 +38,14 @@ name               meaning
 ``mma_m16n8k16_T`` ``a @ b + c`` of fragments (``refimpl.ir.fragments``) by a warp, in f32; likewise
                    ``m16n8k8_tf32``, and ``m16n8k32_i8`` in i32
 ``tf32_f32``       the nearest f32 whose last 13 bits are 0, of two the larger in size
+``wgmma_m64n128k16_T_kn``  starts ``d += a @ b`` (``refimpl.ir.group_products``) by four warps:
+                   ``d`` is an array of each thread, ``a`` and ``b`` lie in shared memory; likewise
+                   ``n64`` and ``n256``, and lines of ``kk``, ``mk`` and ``mn``
+``wgmma_fence``    what a thread has written to ``d`` before is there for those that follow
+``wgmma_commit``   the products that a thread has started since the last commit are a group
+``wgmma_wait``     the thread waits until only a literal number of its last groups are under way
+``proxy_fence``    what a thread has written to shared memory is there for ``wgmma``, once others
+                   know of it by a barrier
 ``assert_b8``      a fault of the launch unless it is true
 ``inf_T nan_T``    literals that C lacks
 =================  ==================================================================
@@ -50,6 +58,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
+from didyma.refimpl.ir import group_products
 from didyma.refimpl.ir.fragments import PRODUCTS
 from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, CHAIN_OPS, INTRINSICS
 from didyma.refimpl.ir.target import PORTABLE
@@ -60,8 +69,11 @@ WIDTHS = (2, LANES, 8, 16)  # lanes of wide accesses
 MATRICES = tuple(d for d in BYTES if d.nbytes <= 4 and d is not DType.BOOL)
 COPIES = (4, 8, 16)  # bytes of asynchronous copies
 # The families of functions that only some targets have, by the beginnings of their names.
-FAMILIES = {"cp_async": "cp_async", "ldmatrix": "mma", "mma_": "mma", "tf32_": "mma"}
-LITERALS = ("cp_async_wait",)  # functions whose argument is a literal
+FAMILIES = {
+    "cp_async": "cp_async", "ldmatrix": "mma", "mma_": "mma", "tf32_": "mma", "wgmma_": "wgmma",
+    "proxy_fence": "wgmma",
+}  # fmt: skip
+LITERALS = ("cp_async_wait", "wgmma_wait")  # functions whose argument is a literal
 
 INT_BINARY = (
     "add", "sub", "mul", "floordiv", "truncdiv", "floormod", "truncmod",
@@ -209,6 +221,12 @@ def _matrices() -> dict[str, CFunction]:
     for p in PRODUCTS.values():
         a, b, c = (f"{c_type(d)}x{n}" for d, n in p.fragments)
         table[f"mma_{p.name}"] = CFunction((a, b, c), c)
+    for g in group_products.PRODUCTS.values():
+        operand = f"const {c_type(g.operands)} *"
+        table[f"wgmma_{g.name}"] = CFunction(("f32 *", operand, operand), "void")
+    plain = ("wgmma_fence", "wgmma_commit", "proxy_fence")
+    table |= {name: CFunction((), "void") for name in plain}
+    table["wgmma_wait"] = CFunction(("u32",), "void")
     return table
 
 

@@ -20,7 +20,8 @@ GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 _COMMENT = re.compile(r"//[^\n]*")
 _HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)")
 _SHARED = re.compile(
-    r"__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\s*((?:\[\s*\d+\s*\]\s*)+);"
+    r"__shared__\s+(?:__align__\((?P<align>\d+)\)\s*)?(?P<type>\w+)\s+(?P<name>\w+)\s*"
+    r"(?P<extents>(?:\[\s*\d+\s*\]\s*)+);"
 )
 _VECTOR = re.compile(r"x(4|8|16)$")  # of f32x4
 
@@ -87,9 +88,10 @@ def _part(name: str, source: str) -> KernelPart:
 
     def place(m: re.Match[str]) -> str:
         nonlocal end
-        dtype, array, brackets = m[1], m[2], m[3].strip()
+        dtype, array, brackets = m["type"], m["name"], m["extents"].strip()
         extents = [int(e) for e in re.findall(r"\d+", brackets)]
-        at = end
+        align = max(PORTABLE.access, int(m["align"] or 0))
+        at = -(-end // align) * align
         nbytes = math.prod(extents) * _nbytes(dtype)
         gaps.append(at + nbytes)
         arrays.append(array)

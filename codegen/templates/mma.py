@@ -228,7 +228,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "height": (16, 32, 64, 128, 256),
     "width": (32, 64, 128, 256),
     "depth": (32, 64),
-    "stages": (3, 4),
+    "stages": (3, 4, 6, 8, 12),
     "tall": (16, 32, 64),
     "wide": (32, 64),
 })  # fmt: skip
@@ -244,6 +244,10 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 
 def narrowed(asked: Asked) -> tuple[Problem, Product] | None:
     """Return a product whose operands are as a tensor core reads them, and what multiplies them."""
+    return asked.once(_found)
+
+
+def _found(asked: Asked) -> tuple[Problem, Product] | None:
     found = product(asked)
     return None if found is None else _narrowed(found)
 
@@ -297,33 +301,36 @@ def cost(asked: Asked, values: Values) -> float:
     """Estimate the time of a kernel, in cycles.
 
     A multiprocessor multiplies, reads shared memory and fills it at the same time: the slowest of
-    these counts, and a barrier for each tile that other blocks may hide.
+    these counts, and a barrier for each tile that other blocks may hide, or how late the tiles come
+    that are on their way.
     """
     p, m = _problem(asked)
     threads, shared = block(asked, values)
     if not threads:
         return float("inf")
     height, width, depth = values["height"], values["width"], values["depth"]
-    nbytes = m.operands.nbytes
+    nbytes, count = m.operands.nbytes, threads // WARP
     batch, rows, columns = map(p.expected, p.output.extents)
     tiles = batch * -(-rows // height) * -(-columns // width)
     turns = -(-p.expected(p.operands["left"].extents[2]) // depth)
-    blocks = max(1, min(asked.target.dynamic // shared, REGISTERS // (threads * 200), 4))
+    room = REGISTERS // (threads * (values["tall"] * values["wide"] // WARP + OTHERS))
     processors = asked.target.processors or PROCESSORS
-    together = min(blocks, -(-tiles // processors))
+    together = max(1, min(asked.target.dynamic // shared, room, 8, -(-tiles // processors)))
     products = height * width * depth * nbytes / 2 / PRODUCTS_A_CYCLE
-    reads = threads // WARP * (values["tall"] + values["wide"]) * depth * nbytes / SHARED_A_CYCLE
-    fills = (height + width) * depth * nbytes / GLOBAL_A_CYCLE
-    hidden = together * threads / WARP / 8  # warps that work while others wait
-    step = max(products, reads, fills) + BARRIER / max(hidden, 0.5)
+    reads = count * (values["tall"] + values["wide"]) * depth * nbytes / SHARED_A_CYCLE
+    fills = (height + width) * depth * nbytes / COPIED_A_CYCLE
+    barrier = BARRIER / max(together * count / 8, 0.5)
+    late = LATENCY / (values["stages"] - 1) / together
+    step = max(max(products, reads, fills) + barrier, late)
     waves = -(-tiles // (processors * together)) * together
-    return waves * ((turns + values["stages"]) * step + height * width / EPILOGUE)
+    return LAUNCH + waves * (turns * step + (START + height * width / EPILOGUE) / together)
 
 
-PROCESSORS, REGISTERS = 128, 1 << 16
-PRODUCTS_A_CYCLE = 1024  # by the tensor cores of a multiprocessor, of elements of two bytes
-SHARED_A_CYCLE, GLOBAL_A_CYCLE = 128, 48  # bytes, of a multiprocessor
-BARRIER, EPILOGUE = 64.0, 16.0  # cycles of a barrier, results stored in a cycle
+# Measured on an H200: bytes and products in a cycle of a multiprocessor, cycles, and results stored
+# in one.
+PROCESSORS, REGISTERS, OTHERS = 132, 1 << 16, 96
+PRODUCTS_A_CYCLE, SHARED_A_CYCLE, COPIED_A_CYCLE = 880, 256, 64
+LAUNCH, START, LATENCY, BARRIER, EPILOGUE = 9600, 0, 2300, 460, 4
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from didyma.codegen.emit.intrinsics import NBYTES, TYPES, WIDTHS
+from didyma.codegen.emit.prelude import groups
 from didyma.refimpl.ir.types import F8
 
 Target: TypeAlias = Literal["host", "cuda"]
@@ -107,6 +108,8 @@ def load(target: Target) -> Prelude:
         for name, definition in _definitions((folder / file).read_text(encoding="utf-8")):
             assert name not in definitions, f"{name} is defined twice for {target}"
             definitions[name] = definition
+    if target == "cuda":
+        definitions.update(groups.definitions())
     return Prelude(target, _HEAD[target], MappingProxyType(definitions))
 
 

@@ -8,6 +8,14 @@ FN u32 in_shared__(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
 #define cp_async_wait(most) asm volatile("cp.async.wait_group %0;" :: "n"(most) : "memory")
 
+#define wgmma_fence() asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
+
+#define wgmma_commit() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
+
+#define wgmma_wait(most) asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(most) : "memory")
+
+#define proxy_fence() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+
 //: T in types
 FN void cp_async16_T(T *to, const T *from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"

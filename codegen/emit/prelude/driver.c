@@ -22,7 +22,7 @@ enum { EXITED__ = 1, SITES__ = 2, SHARED__ = 3, MISALIGNED__ = 4, ASSERT__ = 5, 
 
 static dim3__ threadIdx, blockIdx, blockDim, gridDim;
 static Launch__ *launch__;
-static u64 shared__[SHARED_BYTES__ / 8 + 1] __attribute__((aligned(16)));
+static u64 shared__[SHARED_BYTES__ / 8 + 1] __attribute__((aligned(1024)));
 
 static void fault__(u32 what, u32 line, u32 other_line, u32 thread, u32 other) {
   if (launch__->fault) return;

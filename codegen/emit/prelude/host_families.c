@@ -5,6 +5,14 @@
 
 #define cp_async_wait(most) ((void)(most))
 
+#define wgmma_fence() ((void)0)
+
+#define wgmma_commit() ((void)0)
+
+#define wgmma_wait(most) ((void)(most))
+
+#define proxy_fence() ((void)0)
+
 //: T in types
 /* A copy is done when it starts. */
 FN void copied__T(T *to, const T *from, u32 n, u32 many) {
@@ -77,6 +85,57 @@ FN Tx4 matrices4__T(const T *p, u32 line) { Tx4 r; rows__(&r, p, 4, 0, line); re
 #define ldmatrix2_T(p) matrices2__T((p), __LINE__)
 
 #define ldmatrix4_T(p) matrices4__T((p), __LINE__)
+
+/* Four warps share operands in shared memory: each thread adds up its own sums, along k in order. */
+
+//: T in f16 bf16
+FN u32 lies__T(u32 at) { return at ^ at / 64 % 8 * 8; }
+
+static u32 first__(u32 *t);
+FN void group__T(f32 *d, const T *a, const T *b, u32 n, u32 by_m, u32 by_n) {
+  const T *left = (const T *)((u64)a / 1024 * 1024), *right = (const T *)((u64)b / 1024 * 1024);
+  u32 t, i, k, warp = first__(&t) / 32 % 4, from = (u32)(a - left), to = (u32)(b - right);
+  for (i = 0; i < n / 2; i++) {
+    u32 row = warp * 16 + t / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + t % 4 * 2 + i % 2;
+    for (k = 0; k < 16; k++) {
+      u32 x = from + (by_m ? k * 64 + row : row * 64 + k);
+      u32 y = to + (by_n ? column / 64 * 4096 + k * 64 + column % 64 : column * 64 + k);
+      d[i] = d[i] + cast_T_f32(left[lies__T(x)]) * cast_T_f32(right[lies__T(y)]);
+    }
+  }
+}
+
+#define wgmma_m64n64k16_T_kk(d, a, b) group__T((d), (a), (b), 64, 0, 0)
+
+#define wgmma_m64n64k16_T_kn(d, a, b) group__T((d), (a), (b), 64, 0, 1)
+
+#define wgmma_m64n64k16_T_mk(d, a, b) group__T((d), (a), (b), 64, 1, 0)
+
+#define wgmma_m64n64k16_T_mn(d, a, b) group__T((d), (a), (b), 64, 1, 1)
+
+#define wgmma_m64n128k16_T_kk(d, a, b) group__T((d), (a), (b), 128, 0, 0)
+
+#define wgmma_m64n128k16_T_kn(d, a, b) group__T((d), (a), (b), 128, 0, 1)
+
+#define wgmma_m64n128k16_T_mk(d, a, b) group__T((d), (a), (b), 128, 1, 0)
+
+#define wgmma_m64n128k16_T_mn(d, a, b) group__T((d), (a), (b), 128, 1, 1)
+
+#define wgmma_m64n192k16_T_kk(d, a, b) group__T((d), (a), (b), 192, 0, 0)
+
+#define wgmma_m64n192k16_T_kn(d, a, b) group__T((d), (a), (b), 192, 0, 1)
+
+#define wgmma_m64n192k16_T_mk(d, a, b) group__T((d), (a), (b), 192, 1, 0)
+
+#define wgmma_m64n192k16_T_mn(d, a, b) group__T((d), (a), (b), 192, 1, 1)
+
+#define wgmma_m64n256k16_T_kk(d, a, b) group__T((d), (a), (b), 256, 0, 0)
+
+#define wgmma_m64n256k16_T_kn(d, a, b) group__T((d), (a), (b), 256, 0, 1)
+
+#define wgmma_m64n256k16_T_mk(d, a, b) group__T((d), (a), (b), 256, 1, 0)
+
+#define wgmma_m64n256k16_T_mn(d, a, b) group__T((d), (a), (b), 256, 1, 1)
 
 /* Each thread gives its words of a and b, 6 of them, and adds up four sums along k, in order: of
  * thread t those of row t / 4 and the row 8 below, in columns t % 4 * 2 and the next. */

@@ -61,7 +61,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.everyone = np.arange(self.warps.size)
-        self.copies = Copies(np.zeros(self.warps.size, np.int64))
+        self.copies = Copies(np.zeros((2, self.warps.size), np.int64))
         self.steps = np.zeros(self.warps.size if self.traffic is not None else 0, np.int64)
 
     def who(self, m: Mask) -> Lanes:

@@ -8,8 +8,9 @@ from typing import Protocol, TypeAlias
 from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import NBYTES, TABLE, VECTORS, components
-from didyma.codegen.runtime.simt import access, chain, matrices
+from didyma.codegen.runtime.simt import access, chain, groups, matrices
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
+from didyma.codegen.runtime.simt.copies import PRODUCT
 from didyma.codegen.runtime.simt.values import Arithmetic
 from didyma.refimpl.ir.fragments import PRODUCTS
 from didyma.refimpl.ir.loop import ATOMIC_OPS, AtomicOp
@@ -69,6 +70,8 @@ def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval
         return lambda r, m: matrices.load(r, name, r.arrays[array], index(r, m), many, m, line)
     if stem == "mma":
         return _product(t, name, args, line)
+    if stem == "wgmma" or name == "proxy_fence":
+        return _group(t, name, args, line)
     if stem == "tf32":
         number, single = t.expr(args[0]), t.arithmetic.converter("f32")
         return lambda r, m: matrices.rounded(single(number(r, m)))
@@ -131,6 +134,19 @@ def _product(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:
     run = matrices.product(t.arithmetic, PRODUCTS[name.removeprefix("mma_")])
     given = list(map(t.expr, args))
     return lambda r, m: run(r, m, [v(r, m) for v in given], line)
+
+
+def _group(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:
+    if name == "wgmma_commit":
+        return lambda r, m: r.copies.commit(r.who(m), PRODUCT)
+    if name == "wgmma_wait":
+        most = t.expr(args[0])
+        return lambda r, m: r.copies.wait(r.warps, r.who(m), int(most(r, m)), PRODUCT)
+    if name in groups.FENCES:
+        return lambda r, m: groups.fence(r, name, m)
+    run = groups.product(t.arithmetic, name)
+    places = list(map(t.address, args))
+    return lambda r, m: run(r, m, [(r.arrays[a], i(r, m)) for a, i in places], line)
 
 
 def _copy(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from didyma.codegen.runtime.simt.memory import Flight, LaneArray, Lanes, Report, Warps
 from didyma.refimpl.interp import scalar_ring
 
+COPY, PRODUCT = range(2)  # kinds of what is under way
 _NEVER = np.iinfo(np.int64).max  # the group of a lane that takes no part
 
 
@@ -42,52 +43,63 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """A copy under way: its intrinsic and line, and the group that it is in, in each lane."""
+    """A copy or a product under way, and the group that it is in, in each lane.
+
+    ``kind`` says whose groups these are: those of copies, or of products of four warps.
+    """
 
     name: str
     line: int
     moved: tuple[Moved, ...]
     group: Lanes
+    kind: int
 
 
 @dataclass(slots=True)
 class Copies:
-    """The copies of the threads that run together; ``closed`` counts the groups of each lane."""
+    """What is under way of the threads that run together.
+
+    ``closed`` counts the groups of each kind and lane.
+    """
 
     closed: Lanes
     under_way: list[Copy] = field(default_factory=list[Copy])
 
-    def start(self, name: str, line: int, who: Lanes, moved: Sequence[Moved]) -> None:
-        """Let lanes start a copy."""
-        group = np.full(self.closed.size, _NEVER)
-        group[who] = self.closed[who]
+    def start(
+        self, name: str, line: int, who: Lanes, moved: Sequence[Moved], kind: int = COPY
+    ) -> None:
+        """Let lanes start a copy, or a product."""
+        group = np.full(self.closed.shape[1], _NEVER)
+        group[who] = self.closed[kind, who]
         for x in moved:
             if x.array.flight is None:
                 counts = np.zeros((2, x.array.data.size), np.int32)
                 x.array.flight = Flight(counts[0], counts[1], self.name)
             count = x.array.flight.arriving if x.writes else x.array.flight.leaving
             np.add.at(count, x.at, 1)
-        self.under_way.append(Copy(name, line, tuple(moved), group))
+        self.under_way.append(Copy(name, line, tuple(moved), group, kind))
 
-    def commit(self, who: Lanes) -> None:
+    def commit(self, who: Lanes, kind: int = COPY) -> None:
         """Close the group of each lane."""
-        self.closed[who] += 1
+        self.closed[kind, who] += 1
 
-    def wait(self, warps: Warps, who: Lanes, most: int) -> None:
-        """End the copies of all groups of lanes but their last ``most``, and the open one."""
-        first = np.zeros(self.closed.size, np.int64)
-        first[who] = self.closed[who] - most
-        self._end(warps, first)
+    def wait(self, warps: Warps, who: Lanes, most: int, kind: int = COPY) -> None:
+        """End all groups of lanes but their last ``most``, and the open one."""
+        first = np.zeros(self.closed.shape[1], np.int64)
+        first[who] = self.closed[kind, who] - most
+        self._end(warps, first, kind)
 
     def end(self, warps: Warps) -> None:
-        """End every copy: the threads have ended."""
-        self._end(warps, np.full(self.closed.size, _NEVER))
+        """End whatever is under way: the threads have ended."""
+        last = np.full(int(self.closed.shape[1]), _NEVER)
+        for kind in (COPY, PRODUCT):
+            self._end(warps, last, kind)
 
-    def _end(self, warps: Warps, first: Lanes) -> None:
-        """End the copies in groups before the first that stay, of each lane."""
+    def _end(self, warps: Warps, first: Lanes, kind: int) -> None:
+        """End what is in groups of a kind before the first that stay, of each lane."""
         left: list[Copy] = []
         for c in self.under_way:
-            done = c.group < first
+            done = (c.group < first) & (c.kind == kind)
             if not done.any():
                 left.append(c)
                 continue

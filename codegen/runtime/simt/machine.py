@@ -10,7 +10,7 @@ from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import NBYTES, TABLE, VECTORS, CFunction, components
 from didyma.codegen.emit.subset import place
-from didyma.codegen.runtime.simt import access, calls
+from didyma.codegen.runtime.simt import access, calls, groups
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.calls import Eval
 from didyma.codegen.runtime.simt.memory import LaneArray
@@ -66,10 +66,12 @@ class Translator:
         self.functions = functions or {}
         self.types: dict[str, str] = {}
         self.bare: set[str] = set()  # declared without a value
+        self.fenced = False  # whether what threads write has to be fenced for products
 
     def function(self, f: c.FuncDef) -> tuple[Exec, tuple[str, ...]]:
         """Compile the body of a kernel; return it with the names of the parameters."""
         params = f.decl.type.args.params
+        self.fenced = groups.calls(f)
         self.types.update((p.name, self._type_name(p.type)) for p in params)
         return self.stmt(f.body), tuple(p.name for p in params)
 
@@ -339,8 +341,9 @@ class Translator:
                 kind = "shared" if shared else "local"
                 fresh = np.zeros(size, np.bool_)
                 data, payloads = memory(type_name, size)
+                loose = np.zeros(size, np.bool_) if self.fenced else None
                 r.arrays[name] = LaneArray(
-                    name, kind, data, count, fresh, shared, payloads, alignment
+                    name, kind, data, count, fresh, shared, payloads, alignment, loose=loose
                 )
 
             return declare

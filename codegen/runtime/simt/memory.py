@@ -129,7 +129,9 @@ class LaneArray:
     Device memory has one instance, shared memory one a block, local memory one a lane.
     ``written`` is None where every element is known to hold a value.  ``payloads`` has
     those of the elements that are floats, in the ring.  Every instance starts at a multiple of
-    ``alignment`` bytes.  ``flight`` is there once asynchronous copies have touched it.
+    ``alignment`` bytes.  ``flight`` is there once asynchronous copies have touched it.  ``loose``
+    marks what a thread has written and not yet fenced for products of four warps, in kernels that
+    have such.
     """
 
     name: str
@@ -141,6 +143,7 @@ class LaneArray:
     payloads: Lanes | None = None
     alignment: int = ALIGNMENT
     flight: Flight | None = None
+    loose: NDArray[np.bool_] | None = None
     writer: Lanes = field(init=False)
     writer_epoch: Lanes = field(init=False)
     atomic: Lanes = field(init=False)
@@ -222,6 +225,17 @@ class LaneArray:
                 text = f"{self.kind} {self.name}[{i}] is {verb} before a wait for {name}, which"
                 report("unwaited", f"{text} {what} it", int(lost.sum()))
 
+    def fence(self, who: Lanes, warps: Warps) -> None:
+        """Let products see what lanes have written, but for what copies have yet to write."""
+        assert self.loose is not None
+        if self.kind == "local":
+            self.loose.reshape(-1, self.count)[who] = False
+            return
+        active = np.zeros(warps.size + 1, np.bool_)
+        active[who] = True
+        mine = active[np.clip(self.writer - int(warps.lane[0]), -1, warps.size)]
+        self.loose &= ~mine if self.flight is None else ~mine | (self.flight.arriving > 0)
+
     def landed(self, at: Lanes, who: Lanes, warps: Warps) -> None:
         """Let elements hold what copies of some lanes wrote, as if those had written them now."""
         assert self.flight is not None
@@ -268,6 +282,8 @@ class LaneArray:
             self._unwaited(self.flight, at, "written", report)
         if self.written is not None:
             self.written[at] = True
+        if self.loose is not None:
+            self.loose[at] = True
         if not self.tracked:
             return
         lane, block = warps.lane[who], warps.block[who]

@@ -6,18 +6,13 @@ import sys
 
 from didyma.codegen.codegens import Asked, own
 from didyma.codegen.options import Options
-from tests.codegen.templates import draw, test_mma
+from tests.codegen.templates import draw
 from tests.codegen.templates.judging import judged, request
-
-FAMILIES = {
-    "tiled_gemm": ("portable", draw.DTYPES, draw.SIZES),
-    "mma_gemm": ("sm_80", test_mma.HALVES, test_mma.SIZES),
-}
 
 
 def main(name: str, count: int) -> int:
     """Draw seeds until so many are products that the template suits; return how many are wrong."""
-    target, dtypes, sizes = FAMILIES[name]
+    target, dtypes, sizes = draw.FAMILIES[name]
     options, seed, done, wrong = Options(target=target), 0, 0, 0
     while done < count:
         d = draw.drawn(seed, dtypes, sizes)

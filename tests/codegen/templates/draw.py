@@ -13,6 +13,14 @@ from didyma.tracer.types import Element
 
 SIZES = (1, 3, 5, 8, 15, 16, 17, 31, 33, 64, 70)
 DTYPES = (dd.f32, dd.f32, dd.f16, dd.bf16, dd.i8, dd.i32, dd.f64)
+HALVES = (dd.f16, dd.bf16)
+FAMILIES = {  # of a template: the target, dtypes and sizes
+    "tiled_gemm": ("portable", DTYPES, SIZES),
+    "mma_gemm": (
+        "sm_80", (*HALVES, dd.bf16, dd.i8), (5, 8, 16, 17, 24, 33, 40, 64, 72, 96)
+    ),
+    "wgmma_gemm": ("sm_90a", HALVES, (5, 8, 17, 33, 64, 72, 96, 136)),
+}  # fmt: skip
 AFTER = ("bias", "relu", "tanh", "residual", "cast", "scale")
 
 

@@ -9,6 +9,7 @@ from didyma.candidates import Bars
 from didyma.codegen.codegens import Asked, Template
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select.choice import Choice, build
 from didyma.codegen.select.choosers import Request
@@ -43,7 +44,7 @@ def judged(
     template: Template | None = None,
     options: Options | None = None,
     suits: Suits = product,
-    engines: Sequence[str] = ("simt", "host"),
+    engines: Sequence[str | Engine] = ("simt", "host"),
 ) -> set[str]:
     """Return what the judge says of the kernel of a point, by engines."""
     changed = {} if template is None else {"kernels.codegens": (template,)}
@@ -51,4 +52,5 @@ def judged(
     fused = compile(program.module, r.options, until="lower").fused
     candidate = build(r.loop, r.options, Choice.parse(point), r.source)
     judge = Bars(fused, r.name, r.loop, r.env, seed=3)
-    return {judge(candidate, engine(name)) for name in engines}
+    found = (engine(e) if isinstance(e, str) else e for e in engines)
+    return {judge(candidate, e) for e in found}

@@ -1,0 +1,34 @@
+"""C of products of four warps for CUDA devices, by inline PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from didyma.refimpl.ir.group_products import PRODUCTS, GroupProduct
+
+# Of a matrix descriptor (PTX ISA, "Matrix Descriptor Format"): swizzling by 128 bytes, 1024 bytes
+# from eight lines to the next, and 8192 from a panel to the next.
+_DESCRIPTOR = """\
+FN u64 descriptor__(const void *p) {
+  return 1ull << 62 | 64ull << 32 | 512ull << 16 | (u64)((in_shared__(p) & 0x3ffff) >> 4);
+}"""
+
+
+def definitions() -> Iterator[tuple[str, str]]:
+    """Yield each definition under its name."""
+    yield "descriptor__", _DESCRIPTOR
+    for p in PRODUCTS.values():
+        yield f"wgmma_{p.name}", _product(p)
+
+
+def _product(p: GroupProduct) -> str:
+    n, t = p.sums, p.operands.value
+    registers = ", ".join(f"%{i}" for i in range(n))
+    sums = ", ".join(f'"+f"(d[{i}])' for i in range(n))
+    turned = f"{int(p.a_by == 'm')}, {int(p.b_by == 'n')}"
+    return f"""\
+FN void wgmma_{p.name}(f32 *d, const {t} *a, const {t} *b) {{
+  asm volatile("wgmma.mma_async.sync.aligned.m64n{p.columns}k16.f32.{t}.{t} "
+               "{{{registers}}}, %{n}, %{n + 1}, 1, 1, 1, {turned};"
+               : {sums} : "l"(descriptor__(a)), "l"(descriptor__(b)));
+}}"""

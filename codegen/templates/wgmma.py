@@ -1,0 +1,291 @@
+"""Matrix products by the tensor cores of four warps together, which read shared memory themselves.
+
+A block computes ``height`` by ``width`` results, of which four warps have ``tall`` rows in
+registers.  Tiles of 64 terms come by asynchronous copies, ``stages`` of them: while one is
+multiplied, the product before it ends and two others or more are on their way.  After the
+"multistage" kernels of NVIDIA's CUTLASS, with the product of Hopper in the place of that of a warp;
+the tiles lie as it reads them (``refimpl.ir.group_products``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from didyma.codegen.codegens import Asked, Template, Values
+from didyma.codegen.templates import mma
+from didyma.codegen.templates.hooks import ACCESS
+from didyma.codegen.templates.language import Given, Launch, Text
+from didyma.codegen.templates.mma import narrowed
+from didyma.codegen.templates.problem import Problem
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
+from didyma.refimpl.ir.kernel import TextKernel
+from didyma.refimpl.ir.types import DType
+
+TEXT = Text("wgmma_gemm", """\
+{% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
+{% set T, groups = dtype("left"), height // tall %}
+{% set threads, above = groups * 128, tall // 64 %}
+{% set each = width // 2 %}
+{% set product = "wgmma_m64n%dk16_%s_%s%s" % (
+    width, T, "m" if left_by == "row" else "k", "n" if right_by == "column" else "k") %}
+{% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
+{% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
+{% macro at(line, piece) %}({{ line }}) * 64 + ({{ piece }} ^ ({{ line }}) % 8) * 8{% endmacro %}
+{% macro copy(name, tile, side, start, line, by, other, inside, index) %}
+      for (u32 n = threadIdx.x; n < {{ side * 8 }}; n = n + {{ threads }}) {
+{% if by != "term" %}
+        const u32 line = n / {{ side // 8 }};
+        const u32 piece = n % {{ side // 8 }};
+        const i64 {{ other }} = {{ start }} + piece * 8;
+        const i64 term = (i64)next * 64 + line;
+        const u32 to = stage * {{ side * 64 }} + piece / 8 * 4096 + {{ at("line", "piece % 8") }};
+{% else %}
+        const u32 line = n / 8;
+        const u32 piece = n % 8;
+        const i64 {{ other }} = {{ start }} + line;
+        const i64 term = (i64)next * 64 + piece * 8;
+        const u32 to = stage * {{ side * 64 }} + {{ at("line", "piece") }};
+{% endif %}
+{% if inside %}
+        cp_async16_zfill_{{ T }}(&{{ tile }}[to], {{ address(name, index) }}, {{ inside }} ? 8 : 0);
+{% else %}
+        cp_async16_{{ T }}(&{{ tile }}[to], {{ address(name, index) }});
+{% endif %}
+      }
+{% endmacro %}
+{% macro gather(name, tile, side, start, other, near, inside, index) %}
+      for (u32 n = threadIdx.x; n < {{ side * 64 }}; n = n + {{ threads }}) {
+{% if near %}
+        const u32 line = n % {{ side }};
+        const u32 piece = n / {{ side }};
+{% else %}
+        const u32 line = n / 64;
+        const u32 piece = n % 64;
+{% endif %}
+        const i64 {{ other }} = {{ start }} + line;
+        const i64 term = (i64)next * 64 + piece;
+        {{ load(name, "element", index, inside) }}
+        {{ tile }}[stage * {{ side * 64 }} + {{ at("line", "piece / 8") }} + piece % 8] = element;
+      }
+{% endmacro %}
+{% macro fill() %}
+{% set of_left = all(below("row", rows, height), below("term", terms, 64)) %}
+{% set of_right = all(below("term", terms, 64), below("column", columns, width)) %}
+{% if left_by %}
+{{- copy("left", "left_tile", height, "top", "row", left_by, "row", of_left,
+         ("batch", "row", "term")) }}
+{%- else %}
+{{- gather("left", "left_tile", height, "top", "row", stride("left", 1) == 1, of_left,
+           ("batch", "row", "term")) }}
+{%- endif %}
+{% if right_by %}
+{{- copy("right", "right_tile", width, "side", "column", right_by, "column", of_right,
+         ("batch", "term", "column")) }}
+{%- else %}
+{{- gather("right", "right_tile", width, "side", "column", stride("right", 1) != 1, of_right,
+           ("batch", "term", "column")) }}
+{%- endif %}
+{% endmacro %}
+{{ def_kernel("left", "right") }} {
+  __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * 64 }}];
+  __shared__ __align__(1024) {{ T }} right_tile[{{ stages * width * 64 }}];
+  __shared__ __align__(16) f32 part[{{ groups * 64 * 40 }}];
+  const i64 down = ({{ rows }} + {{ height - 1 }}) / {{ height }};
+  const i64 across = ({{ columns }} + {{ width - 1 }}) / {{ width }};
+  const i64 batch = blockIdx.x / (down * across);
+  const i64 tile = blockIdx.x % (down * across);
+  const i64 first = tile / ({{ group }} * across) * {{ group }};
+  const i64 together = down - first < {{ group }} ? down - first : {{ group }};
+  const i64 top = (first + tile % ({{ group }} * across) % together) * {{ height }};
+  const i64 side = tile % ({{ group }} * across) / together * {{ width }};
+  const i32 turns = ({{ terms }} + 63) / 64;
+  const u32 lane = threadIdx.x % 32;
+  const u32 warp = threadIdx.x / 32 % 4;
+  const u32 mine = threadIdx.x / 128;
+{% for i in range(above) %}
+  f32 sums{{ i }}[{{ each }}];
+{% endfor %}
+  #pragma unroll
+  for (u32 i = 0; i < {{ each }}; ++i) {
+{% for i in range(above) %}
+    sums{{ i }}[i] = 0.0f;
+{% endfor %}
+  }
+  for (i32 next = 0; next < {{ ahead }}; ++next) {
+    if (next < turns) {
+      const u32 stage = next;
+{{ fill() }}
+    }
+    cp_async_commit();
+  }
+  #pragma unroll 1
+  for (i32 turn = 0; turn < turns; ++turn) {
+    cp_async_wait({{ ahead - 1 }});
+    proxy_fence();
+{% if ahead == stages - 2 %}
+    wgmma_wait(1);
+{% endif %}
+    __syncthreads();
+    const u32 here = turn % {{ stages }};
+    wgmma_fence();
+    #pragma unroll
+    for (u32 step = 0; step < 4; ++step) {
+{% for i in range(above) %}
+      {{ product }}(
+          sums{{ i }},
+{% if left_by == "row" %}
+          &left_tile[(here * {{ height // 64 }} + mine * {{ above }} + {{ i }}) * 4096 +
+                     step * 1024],
+{% else %}
+          &left_tile[(here * {{ height }} + mine * {{ tall }} + {{ 64 * i }}) * 64 + step * 16],
+{% endif %}
+{% if right_by == "column" %}
+          &right_tile[here * {{ width * 64 }} + step * 1024]);
+{% else %}
+          &right_tile[here * {{ width * 64 }} + step * 16]);
+{% endif %}
+{% endfor %}
+    }
+    wgmma_commit();
+{% if ahead == stages - 1 %}
+    wgmma_wait(1);
+    __syncthreads();
+{% endif %}
+    const i32 next = turn + {{ ahead }};
+    if (next < turns) {
+      const u32 stage = next % {{ stages }};
+{{ fill() }}
+    }
+    cp_async_commit();
+  }
+  wgmma_wait(0);
+  f32 total[{{ above * each }}];
+  #pragma unroll
+  for (u32 i = 0; i < {{ each }}; ++i) {
+{% for i in range(above) %}
+    total[{{ i * each }} + i] = sums{{ i }}[i];
+{% endfor %}
+  }
+  #pragma unroll
+  for (u32 i = 0; i < {{ above * width // 32 }}; ++i) {
+    __syncthreads();
+    #pragma unroll
+    for (u32 j = 0; j < 8; ++j) {
+      f32x2 pair;
+      pair.x = total[i * 16 + j * 2];
+      pair.y = total[i * 16 + j * 2 + 1];
+      store2_f32(&part[(mine * 64 + warp * 16 + lane / 4 + j % 2 * 8) * 40 + j / 2 * 8 +
+                       lane % 4 * 2], pair);
+    }
+    __syncthreads();
+    #pragma unroll
+    for (u32 n = 0; n < 16; ++n) {
+      const i64 row = top + mine * {{ tall }} + i / {{ width // 32 }} * 64 + warp * 16 + n;
+      const i64 column = side + i % {{ width // 32 }} * 32 + lane;
+      const f32 sum = part[(mine * 64 + warp * 16 + n) * 40 + lane];
+      {{ store_output(("batch", "row", "column"), "sum",
+                      mask=all(below("row", rows, height), below("column", columns, width))) }}
+    }
+  }
+}
+""")  # fmt: skip
+SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
+    "height": (64, 128, 192, 256),
+    "width": (64, 128, 192, 256),
+    "tall": (64, 128),
+    "stages": (3, 4, 5, 8, 12),
+    "free": (1, 2),
+})  # fmt: skip
+TILES = 8  # down, that blocks which run together share, with those across
+MOST_THREADS, REGISTERS = 512, 1 << 16  # of a block, and of a multiprocessor
+OTHERS = 42  # registers of a thread beside its sums
+PART = ROWS * 40 * 4  # bytes by which results of four warps change places
+NEEDED = {"cp_async", "wgmma"}  # families
+
+
+def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
+    """Return the values of the parameters, or None for a function that is no such product."""
+    return None if _found(asked) is None else SPACE
+
+
+def _found(asked: Asked) -> Problem | None:
+    found = narrowed(asked) if {*asked.target.families} >= NEEDED else None
+    return None if found is None or found[1].operands is DType.I8 else found[0]
+
+
+def block(asked: Asked, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes of its tiles."""
+    groups, rest = divmod(values["height"], values["tall"])
+    sums, threads = values["tall"] // ROWS * values["width"] // 2, GROUP * groups
+    most = min(asked.target.registers, REGISTERS // max(1, threads)) - OTHERS
+    if rest or sums > most or threads > MOST_THREADS:
+        threads = 0
+    tiles = values["stages"] * (values["height"] + values["width"]) * LINE * 2
+    return threads, tiles + groups * PART
+
+
+def cost(asked: Asked, values: Values) -> float:
+    """Estimate the time of a kernel, in cycles.
+
+    A multiprocessor multiplies, reads shared memory and fills it at the same time: the slowest of
+    these counts, or how late the tiles come that are on their way.
+    """
+    p, (threads, shared) = _problem(asked), block(asked, values)
+    if not threads:
+        return float("inf")
+    height, width = values["height"], values["width"]
+    batch, rows, columns = map(p.expected, p.output.extents)
+    tiles = batch * -(-rows // height) * -(-columns // width)
+    turns = -(-p.expected(p.operands["left"].extents[2]) // LINE)
+    sums = values["tall"] // ROWS * width // 2
+    room = REGISTERS // (threads * (sums + OTHERS))
+    processors = asked.target.processors or PROCESSORS
+    together = max(1, min(asked.target.dynamic // shared, room, -(-tiles // processors)))
+    products = height * width * LINE / PRODUCTS_A_CYCLE
+    reads = 2 * LINE * (height + width * (height // ROWS)) / SHARED_A_CYCLE
+    fills = 2 * LINE * (height + width) / COPIED_A_CYCLE
+    late = LATENCY / (values["stages"] - values["free"]) / together
+    step = max(max(products, reads, fills) + BARRIER / together, late)
+    waves = -(-tiles // (processors * together)) * together
+    return LAUNCH + waves * (turns * step + (START + height * width / EPILOGUE) / together)
+
+
+# Measured on an H200: bytes and products in a cycle of a multiprocessor, cycles, and results stored
+# in one.
+PROCESSORS = 132
+PRODUCTS_A_CYCLE, SHARED_A_CYCLE, COPIED_A_CYCLE = 2048, 128, 32
+LAUNCH, START, LATENCY, BARRIER, EPILOGUE = 5000, 2400, 2000, 50, 10
+
+
+def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
+    """Write the kernel."""
+    p = _problem(asked)
+    batch, rows, columns = p.output.extents
+    down, across = (
+        ix.ceildiv(n, ix.index(values[side])) for n, side in ((rows, "height"), (columns, "width"))
+    )
+    names: dict[str, Given] = {"group": TILES, "ahead": values["stages"] - values["free"]}
+    for name, axes in (("left", ("", "row", "term")), ("right", ("", "term", "column"))):
+        run = p.run(name, ACCESS)
+        names[f"{name}_by"] = "" if run is None else axes[run.axis]
+    grid = (p.dim(ix.mul(batch, down, across)), 1, 1)
+    return text.render(p, values, Launch(grid, (block(asked, values)[0], 1, 1), None, names))
+
+
+def _problem(asked: Asked) -> Problem:
+    found = _found(asked)
+    assert found is not None, f"@{asked.function.name} is no product of four warps"
+    return found
+
+
+def best(asked: Asked) -> bool:
+    """Return whether the model finds four warps together faster than each alone."""
+    if _found(asked) is None or not mma.best(asked):
+        return False
+    mine, other = (min(t.costs(asked)) for t in (TEMPLATE, mma.TEMPLATE))
+    return mine <= other
+
+
+TEMPLATE = Template("wgmma_gemm", space, cost, render, block, best)

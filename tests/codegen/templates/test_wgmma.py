@@ -1,0 +1,79 @@
+"""The template for four warps together: drawn problems and planted faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.codegens import Asked
+from didyma.codegen.options import Options
+from didyma.codegen.templates import wgmma
+from didyma.codegen.templates.language import Text
+from didyma.refimpl.ir.target import SM_90A
+from didyma.tracer.tracing import Program
+from tests.codegen.templates.draw import FAMILIES, drawn
+from tests.codegen.templates.judging import judged, request
+
+GPU = Options(target="sm_90a")
+_, DTYPES, SIZES = FAMILIES["wgmma_gemm"]
+SEEDS = (0, 1, 2, 3, 4)
+POINT = "wgmma_gemm(free={free}, height=64, stages=3, tall=64, width=64)"
+FAULTS = {
+    "swizzle": ("({{ piece }} ^ ({{ line }}) % 8) * 8", "{{ piece }} * 8"),
+    "copies": ("cp_async_wait({{ ahead - 1 }})", "cp_async_wait({{ ahead }})"),
+    "products": ("    wgmma_wait(1);\n", "    wgmma_wait(2);\n"),
+    "sums": ("  wgmma_wait(0);\n", ""),
+    "registers": ("    wgmma_fence();\n", ""),
+    "proxy": ("    proxy_fence();\n", ""),
+    "late fence": ("    cp_async_wait({{ ahead - 1 }});\n    proxy_fence();",
+                   "    proxy_fence();\n    cp_async_wait({{ ahead - 1 }});"),
+    "barrier": ("    __syncthreads();\n    const u32 here", "    const u32 here"),
+    "refilled": ("turn + {{ ahead }}", "turn + {{ ahead + 1 }}"),
+    "panel": ("step * 1024]);", "step * 16]);"),
+    "k-tail": ('below("term", terms, 64)', '""'),
+    "last tile": ("+ 63) / 64", ") / 64"),
+    "rows": ('mask=all(below("row", rows, height), below', 'mask=all("", below'),
+    "epilogue": ("i % {{ width // 32 }} * 32 + lane", "i * 32 + lane + 1"),
+    "fragment": ("lane / 4 + j % 2 * 8", "lane / 4 + j % 2 * 4"),
+    "first barrier": ("    wgmma_wait(1);\n    __syncthreads();", "    wgmma_wait(1);"),
+    "narrow": ("total[{{ i * each }} + i] = sums{{ i }}[i]",
+               "total[{{ i * each }} + i] = cast_bf16_f32(cast_f32_bf16(sums{{ i }}[i]))"),
+}  # fmt: skip
+
+
+@dd.trace(dd.bf16[72, 264], dd.bf16[264, 72], dd.f32[72])
+def layer(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return dd.tanh(x @ w + b)
+
+
+def points(program: Program) -> list[str]:
+    r = request(program, GPU)
+    assert r.source is not None
+    return list(map(str, wgmma.TEMPLATE.points(Asked(r.source, r.loop, SM_90A))))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn_products_are_right(seed: int) -> None:
+    d = drawn(seed, DTYPES, SIZES)
+    every = points(d.program)
+    point = every[int(d.share * len(every))]
+    assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
+    old, new = FAULTS[fault]
+    assert old in wgmma.TEXT.source
+    text = Text("wgmma_gemm", wgmma.TEXT.source.replace(old, new))
+    wrong = replace(wgmma.TEMPLATE, render=partial(wgmma.render, text=text))
+    free = 1 if fault == "first barrier" else 2
+    said = judged(layer, POINT.format(free=free), wrong, GPU, engines=("simt",))
+    assert said != {""}
+
+
+def test_the_kernel_without_a_fault_is_right() -> None:
+    for free in (1, 2):
+        assert judged(layer, POINT.format(free=free), options=GPU) == {""}

@@ -1,0 +1,334 @@
+"""Matrix products of tensor cores on a GPU, beside cuBLAS: are they right, and how long they take.
+
+    python3 -m tests.gpu.products [--problems 40] [--points 4] [--sets all] [--json FILE]
+
+First templates are judged on drawn problems.  Then, for each shape, the choices that the models of
+the templates rank first are compared with ``torch.matmul`` and timed beside it, on random data and
+outputs that are poisoned before; a result must lie within half a unit of its last place and
+``K * 2**-24`` of the sum of the sizes of all terms.  *Burst*: the GPU rests before each contender.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import sys
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+import didyma as dd
+from didyma.codegen.codegens import Asked, own
+from didyma.codegen.options import Options
+from didyma.codegen.runtime import driver
+from didyma.codegen.runtime.cuda import Cuda, CudaLoaded
+from didyma.codegen.runtime.geometry import geometry
+from didyma.codegen.runtime.nvrtc import NvrtcCompiler
+from didyma.codegen.schedule.recipes.point import Point
+from didyma.codegen.select.choice import Choice, build
+from didyma.refimpl.ir.kernel import KernelText
+from didyma.tracer.tracing import Program
+from tests.codegen.templates import draw
+from tests.codegen.templates.judging import judged, request
+
+GPU = Options(target="sm_90a")
+TEMPLATES = ("wgmma_gemm", "mma_gemm")
+REST = 0.05  # seconds before each contender
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A product: its sizes, whether the right operand is given transposed, and what follows."""
+
+    rows: int
+    columns: int
+    terms: int
+    batch: int = 0
+    turned: bool = False
+    after: str = ""
+
+    @property
+    def name(self) -> str:
+        """How the table calls it."""
+        sizes = f"{self.rows}×{self.columns}×{self.terms}"
+        parts = (f"{self.batch}×" if self.batch else "", sizes, "ᵀ" if self.turned else "")
+        return "".join(parts) + (f" {self.after}" if self.after else "")
+
+    def program(self) -> Program:
+        """Return it as a program of bf16."""
+        lead = (self.batch,) if self.batch else ()
+        right = (self.columns, self.terms) if self.turned else (self.terms, self.columns)
+        types: list[Any] = [dd.bf16[(*lead, self.rows, self.terms)], dd.bf16[(*lead, *right)]]
+        if "bias" in self.after:
+            types.append(dd.bf16[(self.columns,)])
+        if "residual" in self.after:
+            types.append(dd.bf16[(self.rows, self.columns)])
+
+        def f(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+            return x @ (dd.transpose(w, (1, 0)) if self.turned else w)
+
+        def biased(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+            return gelu(f(x, w) + b) if "gelu" in self.after else f(x, w) + b
+
+        def more(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor, z: dd.Tensor) -> dd.Tensor:
+            return biased(x, w, b) + z
+
+        which: dict[int, Callable[..., dd.Tensor]] = {2: f, 3: biased, 4: more}
+        made: Program = dd.trace(*types)(which[len(types)])
+        return made
+
+
+def gelu(x: dd.Tensor) -> dd.Tensor:
+    y = dd.astype(x, dd.f32)
+    return dd.astype(y * 0.5 * (1.0 + dd.erf(y * 0.7071067811865476)), dd.bf16)
+
+
+SETS: dict[str, Sequence[Shape]] = {
+    "square": [Shape(n, n, n) for n in (512, 1024, 2048, 4096, 8192)],
+    "turned": [Shape(n, n, n, turned=True) for n in (2048, 4096, 8192)],
+    "skinny": [Shape(16, 4096, 4096), Shape(64, 4096, 4096, turned=True), Shape(128, 8192, 8192),
+               Shape(512, 512, 16384), Shape(8192, 8192, 64), Shape(4096, 256, 4096)],
+    "ragged": [Shape(1000, 4104, 2056), Shape(1023, 1016, 1000), Shape(777, 1001, 513)],
+    "batched": [Shape(512, 512, 64, 64), Shape(1024, 1024, 1024, 16), Shape(128, 128, 512, 128)],
+    "wide": [Shape(8192, 28672, 4096), Shape(4096, 14336, 4096, turned=True)],
+    "fused": [Shape(4096, 4096, 4096, after="bias gelu"),
+              Shape(8192, 8192, 1024, after="bias gelu"),
+              Shape(4096, 4096, 4096, after="bias residual"),
+              Shape(8192, 8192, 1024, after="bias residual")],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Built:
+    """A choice for a shape, compiled."""
+
+    shape: Shape
+    choice: str
+    text: KernelText
+    code: bytes
+    inputs: tuple[str, ...]
+    cost: float
+
+
+def made(job: tuple[Shape, int, bool]) -> list[Built]:
+    """Compile what the models rank first: so many points of each template, in all stages or one."""
+    shape, count, stages = job
+    r = request(shape.program(), GPU)
+    assert r.source is not None
+    asked = Asked(r.source, r.loop, GPU.device)
+    which = iter if stages else _apart
+    templates = [own()[name] for name in TEMPLATES]
+    found = [(t, p) for t in templates for p in islice(which(t.points(asked)), count)]
+    compiler, out = NvrtcCompiler("sm_90a"), list[Built]()
+    for t, p in found:
+        candidate = build(r.loop, r.options, Choice((p,)), r.source)
+        code = compiler.compile(candidate.text).code
+        out.append(
+            Built(shape, str(p), candidate.text, code, r.loop.inputs, t.cost(asked, p.table))
+        )
+    return sorted(out, key=lambda b: b.cost)
+
+
+def _apart(points: Iterator[Point]) -> Iterator[Point]:
+    """Yield points that differ in more than their stages."""
+    seen: set[tuple[tuple[str, int], ...]] = set()
+    for p in points:
+        rest = tuple(pair for pair in p.values if pair[0] != "stages")
+        if rest not in seen:
+            seen.add(rest)
+            yield p
+
+
+class Bench:
+    """Times contenders on one shape."""
+
+    def __init__(self, engine: Cuda, shape: Shape) -> None:
+        torch: Any = import_module("torch")
+        self.t = torch
+        self.engine, self.shape = engine, shape
+        lead = (shape.batch,) if shape.batch else ()
+        right = (shape.columns, shape.terms) if shape.turned else (shape.terms, shape.columns)
+        sizes: list[tuple[int, ...]] = [(*lead, shape.rows, shape.terms), (*lead, *right)]
+        if "bias" in shape.after:
+            sizes.append((shape.columns,))
+        if "residual" in shape.after:
+            sizes.append((shape.rows, shape.columns))
+        torch.manual_seed(1)
+        self.given: list[Any] = [torch.randn(s, device="cuda", dtype=torch.bfloat16) for s in sizes]
+        self.out: Any = torch.empty((*lead, shape.rows, shape.columns), device="cuda",
+                               dtype=torch.bfloat16)  # fmt: skip
+        self.work = 2 * max(1, shape.batch) * shape.rows * shape.columns * shape.terms
+
+    def reference(self, x: Any, w: Any, *more: Any) -> Any:
+        """Compute in f32 what the contenders do, and the sum of the sizes of terms."""
+        w = w.mT if self.shape.turned else w
+        y, scale = x @ w, x.abs() @ w.abs()
+        given: list[Any] = list(more)
+        if "bias" in self.shape.after:
+            y = y + given.pop(0)
+        if "gelu" in self.shape.after:
+            y = self.t.nn.functional.gelu(y)
+        return (y + given.pop(0) if given else y), scale
+
+    def peer(self) -> Callable[[], Any]:
+        """Return what torch does: cuBLAS where nothing follows."""
+        x, w, *more = self.given
+        w = w.mT if self.shape.turned else w
+        if not self.shape.after:
+            return lambda: self.t.matmul(x, w, out=self.out)
+
+        def f(x: Any, w: Any, *more: Any) -> Any:
+            y = x @ w + more[0]
+            if "gelu" in self.shape.after:
+                y = self.t.nn.functional.gelu(y)
+            return y + more[1] if "residual" in self.shape.after else y
+
+        fast = self.t.compile(f, mode="max-autotune-no-cudagraphs")
+        return lambda: fast(x, w, *more)
+
+    def start(self, b: Built) -> Callable[[], Any]:
+        """Return what launches a kernel."""
+        loaded = CudaLoaded(b.text, b.code, False, lambda _: None)
+        (s,) = b.text.kernels
+        g = geometry(s, {})
+        known = dict(zip("xwbz", self.given, strict=False))
+        arrays = (*(known[name[0]] for name in b.inputs), self.out)
+        cells = array("Q", [x.data_ptr() for x in arrays])
+        first = cells.buffer_info()[0]
+        args = array("Q", range(first, first + 8 * len(cells), 8))
+        launch = driver.launcher()
+        call = (ctypes.c_void_p(loaded.functions[s.name]), *g.grid, *s.block,
+                loaded.shared.get(s.name, 0))  # fmt: skip
+        rest = (ctypes.c_void_p(args.buffer_info()[0]), None)
+
+        def run() -> None:
+            stream = ctypes.c_void_p(self.t.cuda.current_stream().cuda_stream)
+            if code := launch(*call, stream, *rest):
+                raise RuntimeError(f"launch: {driver.error_name(code)}")
+            _ = loaded, cells, args
+
+        return run
+
+    def error(self, run: Callable[[], Any]) -> float:
+        """Return the largest error of a contender, of what it may have."""
+        self.out.fill_(float("nan"))
+        got = run()
+        got = self.out if got is None else got
+        self.t.cuda.synchronize()
+        exact, scale = self.reference(*(x.float() for x in self.given))
+        bar = (
+            exact.abs() * 2**-8 + self.shape.terms * 2**-24 * scale + 2**-6 * bool(self.shape.after)
+        )
+        wrong = (got.float() - exact).abs() / bar
+        return float(wrong.nan_to_num(nan=float("inf")).max())
+
+    def seconds(self, run: Callable[[], Any], load: float = 0.0) -> float:
+        """Return the time of a call: in a burst after a rest, or after so many seconds of load."""
+        t = self.t
+        begin, end = (t.cuda.Event(enable_timing=True) for _ in range(2))
+        run()
+        t.cuda.synchronize()
+        stop = time.perf_counter() + load
+        while time.perf_counter() < stop:
+            for _ in range(20):
+                run()
+            t.cuda.synchronize()
+        count = max(5, min(200, int(8e-3 / (self.work / 5e14 + 5e-6))))
+        graph = t.cuda.CUDAGraph()
+        with t.cuda.graph(graph):
+            for _ in range(count):
+                run()
+        graph.replay()
+        t.cuda.synchronize()
+        if not load:
+            time.sleep(REST)
+        times: list[float] = []
+        for _ in range(3):
+            begin.record()
+            graph.replay()
+            end.record()
+            t.cuda.synchronize()
+            times.append(float(begin.elapsed_time(end)) / count / 1e3)
+        return min(times)
+
+
+def timed(engine: Cuda, shape: Shape, built: Sequence[Built], load: float) -> dict[str, Any]:
+    """Judge and time torch and all choices for a shape."""
+    bench = Bench(engine, shape)
+    peer = bench.peer()
+    row: dict[str, Any] = {"shape": shape.name, "torch": bench.seconds(peer, load), "choices": []}
+    for b in built:
+        run = bench.start(b)
+        error = bench.error(run)
+        seconds = bench.seconds(run, load)
+        row["choices"].append({"choice": b.choice, "s": seconds, "error": error, "cost": b.cost})
+    row["torch"] = min(row["torch"], bench.seconds(peer, load))
+    best = min(row["choices"], key=lambda c: c["s"])
+    pick, rate = row["choices"][0], bench.work / 1e12
+    print(f"{shape.name:28} torch {row['torch'] * 1e6:8.1f} us {rate / row['torch']:6.1f} TF  "
+          f"pick {row['torch'] / pick['s']:5.2f}x  best {row['torch'] / best['s']:5.2f}x "
+          f"{rate / best['s']:6.1f} TF {best['choice']}", flush=True)  # fmt: skip
+    for c in row["choices"]:
+        wrong = "" if c["error"] <= 1 else f"  WRONG {c['error']:.3g}"
+        print(f"      {c['s'] * 1e6:8.1f} us  model {c['cost']:10.0f}  {c['choice']}{wrong}")
+    return row
+
+
+def judge(engine: Cuda, count: int) -> int:
+    """Judge drawn problems on the GPU; return how many kernels are wrong."""
+    wrong = 0
+    for name in TEMPLATES:
+        _, dtypes, sizes = draw.FAMILIES[name]
+        done, seed = 0, 1000
+        while done < count:
+            d = draw.drawn(seed, dtypes, sizes)
+            seed += 1
+            try:
+                r = request(d.program, GPU)
+            except AssertionError:
+                continue
+            assert r.source is not None
+            points = list(own()[name].points(Asked(r.source, r.loop, GPU.device)))
+            if not points:
+                continue
+            point, done = str(points[int(d.share * len(points))]), done + 1
+            if said := judged(d.program, point, options=GPU, engines=(engine,)) - {""}:
+                print(f"WRONG seed {seed - 1} {d.about} {point}: {said}", flush=True)
+                wrong += 1
+        print(f"{name}: {done} drawn products on cuda, {wrong} wrong", flush=True)
+    return wrong
+
+
+def main() -> int:
+    """Parse the arguments, judge, time."""
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--problems", type=int, default=40)
+    p.add_argument("--points", type=int, default=4)
+    p.add_argument("--stages", action="store_true", help="points that differ in stages alone")
+    p.add_argument("--sets", default="square,turned,skinny,ragged,batched,wide")
+    p.add_argument("--load", type=float, default=0.0, help="seconds of load before, for sustained")
+    p.add_argument("--json", default="")
+    a = p.parse_args()
+    shapes = [s for name in a.sets.split(",") for s in SETS.get(name, ())]
+    with ProcessPoolExecutor(14) as pool:
+        built = list(pool.map(made, [(s, a.points, a.stages) for s in shapes]))
+    print("compiled", flush=True)
+    engine, rows, wrong = Cuda(checked=False), list[dict[str, Any]](), 0
+    if a.problems:
+        wrong = judge(Cuda(), a.problems)
+    for shape, choices in zip(shapes, built, strict=True):
+        rows.append(timed(engine, shape, choices, a.load))
+        if a.json:
+            with open(a.json, "w") as f:
+                json.dump(rows, f)
+    return int(wrong > 0 or any(c["error"] > 1 for row in rows for c in row["choices"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
