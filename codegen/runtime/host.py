@@ -217,7 +217,7 @@ class HostLoaded:
         args = [b.address for b in buffers] + [d % 2**64 for d in g.dims]
         args += words(k.signature, scalars)
         found = self._stage.run(k.entry, g.grid, k.signature.block, args)
-        faults = [located(_describe(found, k), self.text)] if found[0] else []
+        faults = [located(_describe(found, k), self.text)] if found else []
         faults += written(k.signature, buffers)
         if faults:
             raise KernelFault(faults)

@@ -135,7 +135,7 @@ def test_a_fault_of_a_kernel_shows_its_line_and_nodes(
     def failed(*_: object) -> tuple[int, int]:
         return 5, 4
 
-    monkeypatch.setattr(program.runtime.host.Stage, "run", failed)
+    monkeypatch.setattr(program.runtime.host.Stage, "go", failed)
     e = refusal(lambda: program([X, W]))
     assert e.code == "kernel-fault"
     shown, nodes, *_ = e.__notes__

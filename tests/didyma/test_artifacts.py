@@ -233,7 +233,7 @@ def test_what_kernels_check_and_what_numpy_lacks_are_coded(
     def failed(*_: object) -> tuple[int, int]:
         return 5, 12  # what a launch record tells: a failed assertion in line 12
 
-    monkeypatch.setattr(program.runtime.host.Stage, "run", failed)
+    monkeypatch.setattr(program.runtime.host.Stage, "go", failed)
     e = refusal(lambda: program(inputs(2)))
     assert (e.code, e.got) == ("kernel-fault", "an assertion does not hold")
     assert e.where.endswith("line 12 of the kernels")

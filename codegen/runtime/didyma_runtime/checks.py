@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .dtypes import Array, dtype_of
+from .dtypes import OWN, Array, dtype_of
 from .refused import Refused
 
 Wanted = tuple[str, str, int]  # an input's name, dtype and rank
@@ -24,6 +24,8 @@ def arrays(given: Sequence[Any], wanted: Sequence[Wanted]) -> list[Any]:
         want = f"{len(wanted)}: {', '.join(name for name, _, _ in wanted) or 'none'}"
         raise Refused("input-count", "inputs", got=str(len(given)), want=want)
     for a, (name, dtype, rank) in zip(given, wanted, strict=True):
+        if type(a) is np.ndarray and a.dtype is OWN.get(dtype) and a.ndim == rank:
+            continue  # as most are
         if not _is_array(a):
             raise Refused(
                 "not-an-array", name, got=type(a).__name__, want="a NumPy array",

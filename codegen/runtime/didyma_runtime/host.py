@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .checks import WIDEST
-from .dtypes import Array, checked, dtype_of, from_memory, nbytes_of, to_memory
+from .dtypes import OWN, Array, checked, dtype_of, from_memory, nbytes_of, to_memory
 from .refused import Refused
 
 Extents = Callable[[Mapping[str, int]], tuple[int, ...]]  # of the sizes by name
@@ -30,6 +30,8 @@ THREADS = 1024  # of a block, at most
 STACK = (1 << 16) + 320  # bytes of a thread's stack; odd, so that tops fall in all cache sets
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 ALIGNMENT = 256  # of buffers
+MOST_STACK = 100 << 10  # bytes that `stack` is asked for, at most
+MOST_KNOWN = 256  # sizes of a kernel that are remembered
 _FAULTS = {
     1: "a thread waits at a barrier and another has ended", 2: "threads wait at two barriers",
     3: "bytes beside shared memory were written", 4: "a wide access is misaligned",
@@ -42,10 +44,12 @@ class Stage:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._args = (ctypes.c_uint64 * MAX_ARGS)()
+        self._args = ctypes.create_string_buffer(8 * MAX_ARGS)
         self._args_address = ctypes.addressof(self._args)
         self._record = ctypes.create_string_buffer(LAUNCH.size)
         self._address = ctypes.addressof(self._record)
+        self._faults = memoryview(self._record).cast("B")[FAULT_AT:].cast("I")
+        self._last = b""  # the launch record that is in place
         self._stacks: mmap.mmap | None = None
         self._stacks_address = 0
 
@@ -56,16 +60,32 @@ class Stage:
         block: Sequence[int],
         args: Sequence[int],
     ) -> tuple[int, ...]:
-        """Run a grid, whose arguments are words, and return the fault fields of its record."""
+        """Run a grid, whose arguments are words, and return its fault fields as ``go`` does."""
+        return self.go(entry, self.record(grid, block), struct.Struct(f"{len(args)}Q"), args)
+
+    def record(self, grid: Sequence[int], block: Sequence[int]) -> bytes:
+        """Return the launch record of a grid, for ``go`` of this stage."""
         with self._lock:
             if self._stacks is None:  # the system gives pages as threads use them
                 self._stacks = mmap.mmap(-1, THREADS * STACK)
                 self._stacks_address = ctypes.addressof(ctypes.c_char.from_buffer(self._stacks))
-            self._args[: len(args)] = list(args)
-            order = self.threads(math.prod(block)), STACK, *self.blocks(math.prod(grid))
-            given = self._args_address, self._stacks_address, *order, *grid, *block
-            LAUNCH.pack_into(self._record, 0, *given, *(0,) * 8)
+        order = self.threads(math.prod(block)), STACK, *self.blocks(math.prod(grid))
+        given = self._args_address, self._stacks_address, *order, *grid, *block
+        return LAUNCH.pack(*given, *(0,) * 8)
+
+    def go(
+        self, entry: Callable[[int], None], record: bytes, form: struct.Struct, args: Sequence[int]
+    ) -> tuple[int, ...]:
+        """Run a launch record with arguments of a form; return its fault fields, empty if none."""
+        with self._lock:
+            form.pack_into(self._args, 0, *args)
+            if record is not self._last:  # in which no fault is
+                ctypes.memmove(self._address, record, LAUNCH.size)
+                self._last = record
             entry(self._address)
+            if not self._faults[0]:
+                return ()
+            self._last = b""
             return FAULT.unpack_from(self._record, FAULT_AT)
 
     def threads(self, count: int) -> int:
@@ -79,22 +99,19 @@ class Stage:
         return 1, 0
 
 
-@dataclass(slots=True)
 class Buffer:
-    """Bytes in this process; ``raw`` keeps them, and ``array`` shows them."""
+    """Bytes in this process: ``nbytes`` from ``offset`` on of ``base``, which keeps them."""
 
-    array: Array
-    raw: object
+    __slots__ = ("address", "base", "nbytes", "offset")
 
-    @property
-    def address(self) -> int:
-        """Where they are."""
-        return int(self.array.__array_interface__["data"][0])
+    def __init__(self, address: int, nbytes: int, base: Array, offset: int = 0) -> None:
+        self.address, self.nbytes, self.base, self.offset = address, nbytes, base, offset
 
     @property
-    def nbytes(self) -> int:
-        """How many they are."""
-        return self.array.nbytes
+    def array(self) -> Array:
+        """The bytes as an array of them."""
+        raw: Array = self.base.reshape(-1).view(np.uint8)
+        return raw[self.offset : self.offset + self.nbytes]
 
 
 class Host:
@@ -102,38 +119,60 @@ class Host:
 
     name = "host"
 
+    def __init__(self) -> None:
+        self._spare: list[Buffer] = []  # for `stack`
+
     def allocate(self, nbytes: int) -> Buffer:
         """Return bytes that hold anything."""
         raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-        skip = -int(raw.__array_interface__["data"][0]) % ALIGNMENT
-        return Buffer(raw[skip : skip + nbytes], raw)
-
-    stack = allocate
+        start = _address(raw)
+        skip = -start % ALIGNMENT
+        return Buffer(start + skip, nbytes, raw, skip)
 
     def free(self, buffer: Buffer) -> None:
         """Let go of bytes, of which nobody else may hold a view."""
-        buffer.array, buffer.raw = _NOTHING, None
+        buffer.base, buffer.address, buffer.nbytes = _NOTHING, 0, 0
 
-    unstack = free
+    def stack(self, nbytes: int) -> Buffer:
+        """Return a few bytes that hold anything, of memory that later calls are given again."""
+        if nbytes > MOST_STACK:
+            return self.allocate(nbytes)
+        try:
+            spare = self._spare.pop()
+        except IndexError:
+            spare = self.allocate(MOST_STACK)
+        return Buffer(spare.address, nbytes, spare.base, spare.offset)
+
+    def unstack(self, buffer: Buffer) -> None:
+        """Take back what ``stack`` returned."""
+        if buffer.nbytes <= MOST_STACK:
+            self._spare.append(Buffer(buffer.address, MOST_STACK, buffer.base, buffer.offset))
+        self.free(buffer)
 
     def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
-        """Return a part of bytes."""
-        return Buffer(buffer.array[offset : offset + nbytes], None)
+        """Return a part of bytes; ``buffer-too-small`` where they have no such part."""
+        if not 0 <= offset <= offset + nbytes <= buffer.nbytes:
+            got, want = f"{buffer.nbytes} bytes", f"{nbytes} from byte {offset} on"
+            raise Refused("buffer-too-small", "a view", got=got, want=want)
+        return Buffer(buffer.address + offset, nbytes, buffer.base, buffer.offset + offset)
 
     def upload(self, array: Array) -> Buffer:
         """Return an array's bytes: the array itself where it lies as kernels read it."""
-        array = to_memory(array)
+        if array.dtype.isbuiltin != 1:
+            array = np.ascontiguousarray(to_memory(array)).view(np.uint8)
         if array.flags.c_contiguous:
-            lent = Buffer(array.reshape(-1).view(np.uint8), array)
-            if lent.address % WIDEST == 0:
-                return lent
+            start = _address(array)
+            if start % WIDEST == 0:
+                return Buffer(start, array.nbytes, array)
         made = self.allocate(array.nbytes)
         made.array.view(array.dtype).reshape(array.shape)[...] = array
         return made
 
     def download(self, buffer: Buffer, dtype: str, shape: Sequence[int]) -> Array:
         """Return a copy of the first bytes as an array."""
-        return from_memory(buffer.array[: nbytes_of(dtype, shape)], dtype, shape).copy()
+        if dtype not in OWN:
+            return from_memory(buffer.array[: nbytes_of(dtype, shape)], dtype, shape).copy()
+        return np.ndarray(tuple(shape), OWN[dtype], buffer.base, buffer.offset).copy()
 
     def copy(self, target: Buffer, source: Buffer) -> None:
         """Copy all bytes of the source over the start of the target."""
@@ -146,7 +185,12 @@ class Host:
         """Return at once: every launch has ended when it returns."""
 
 
-_NOTHING = np.empty(0, np.uint8)
+def _address(array: Array) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+_NOTHING: Array = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +212,26 @@ class Kernel:
     nodes: tuple[str, ...] = ()
 
 
+class Entry:
+    """A kernel and its machine code, with what was found out for sizes that it has had."""
+
+    __slots__ = ("form", "kernel", "known", "run")
+
+    def __init__(self, kernel: Kernel, run: Callable[[int], None]) -> None:
+        self.kernel, self.run = kernel, run
+        self.form = struct.Struct(f"{len(kernel.buffers)}Q{len(kernel.dims)}q")
+        self.known: dict[tuple[int, ...], tuple[tuple[int, ...], bytes | None]] = {}
+
+
 class Kernels:
     """Kernels of a shared object; ``source`` is their text, whose lines faults name."""
 
     def __init__(self, library: Any, kernels: Mapping[str, Kernel], source: str = "") -> None:
         self.table, self._source = kernels, source
         self._library = library
-        self._entries = {name: ENTRY((f"launch_{name}__", library)) for name in kernels}
+        self._entries = {
+            name: Entry(k, ENTRY((f"launch_{name}__", library))) for name, k in kernels.items()
+        }
         self._stage = Stage()
 
     def launch(
@@ -182,25 +239,51 @@ class Kernels:
     ) -> None:
         """Run a kernel; ``kernel-fault`` where its checks failed, ``buffer-too-small``."""
         del stream  # work is done when it is given
-        k = self.table[kernel]
-        for (name, dtype), count, b in zip(k.buffers, k.sizes(sizes), buffers, strict=True):
-            if b.nbytes < count * dtype_of(dtype).itemsize:
-                want = f"{count} elements of {dtype}"
-                where = f"{kernel}, buffer {name}"
-                raise Refused("buffer-too-small", where, got=f"{b.nbytes} bytes", want=want)
-        grid = [max(0, n) for n in k.grid(sizes)]
-        if 0 in grid:
+        e = self._entries[kernel]
+        values = tuple([sizes[d] for d in e.kernel.dims])
+        known = e.known.get(values)
+        if known is None:
+            known = self._found(e, values, sizes)
+        needed, record = known
+        args: list[int] = []
+        for b, nbytes in zip(buffers, needed, strict=True):
+            if b.nbytes < nbytes:
+                raise _too_small(kernel, e.kernel, len(args), b, nbytes)
+            args.append(b.address)
+        if record is None:
             return
-        args = [b.address for b in buffers] + [sizes[d] % 2**64 for d in k.dims]
-        fault, line, *_ = self._stage.run(self._entries[kernel], grid, k.block, args)
-        if fault:
-            where = f"kernel {kernel}, line {line} of the kernels"
-            e = Refused("kernel-fault", where, got=_FAULTS[fault], want="a kernel that does not")
-            if 0 < line <= len(lines := self._source.splitlines()):
-                e.add_note(f"line {line} of the kernels: {lines[line - 1].strip()}")
-            if k.nodes:
-                e.add_note(f"nodes of the graph: {', '.join(k.nodes)}")
-            raise e
+        if found := self._stage.go(e.run, record, e.form, (*args, *values)):
+            raise self._fault(kernel, e.kernel, *found[:2])
+
+    def _found(
+        self, e: Entry, values: tuple[int, ...], sizes: Mapping[str, int]
+    ) -> tuple[tuple[int, ...], bytes | None]:
+        """Return the bytes that each buffer must have and the launch record; None: no blocks."""
+        k = e.kernel
+        pairs = zip(k.buffers, k.sizes(sizes), strict=True)
+        needed = tuple(count * dtype_of(dtype).itemsize for (_, dtype), count in pairs)
+        grid = [max(0, n) for n in k.grid(sizes)]
+        found = needed, None if 0 in grid else self._stage.record(grid, k.block)
+        if len(e.known) >= MOST_KNOWN:
+            e.known.clear()
+        e.known[values] = found
+        return found
+
+    def _fault(self, kernel: str, k: Kernel, fault: int, line: int) -> Refused:
+        where = f"kernel {kernel}, line {line} of the kernels"
+        e = Refused("kernel-fault", where, got=_FAULTS[fault], want="a kernel that does not")
+        if 0 < line <= len(lines := self._source.splitlines()):
+            e.add_note(f"line {line} of the kernels: {lines[line - 1].strip()}")
+        if k.nodes:
+            e.add_note(f"nodes of the graph: {', '.join(k.nodes)}")
+        return e
+
+
+def _too_small(kernel: str, k: Kernel, at: int, b: Buffer, nbytes: int) -> Refused:
+    name, dtype = k.buffers[at]
+    want = f"{nbytes // dtype_of(dtype).itemsize} elements of {dtype}"
+    where = f"{kernel}, buffer {name}"
+    return Refused("buffer-too-small", where, got=f"{b.nbytes} bytes", want=want)
 
 
 def here() -> str:
