@@ -84,6 +84,8 @@ class Clusters:
             if b.shape[0] != count:
                 got = f"{b.shape[0]} parts for a cluster of {count}"
                 raise self.scalars.broken("L-cluster", s, got, "a part for each block")
+        if not self.made:
+            return  # there is no part to touch
         path = self._path(body)
         if path.first is not None:
             got, want = "before a barrier of the cluster", "one before it, so that all have begun"

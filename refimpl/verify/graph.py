@@ -184,7 +184,8 @@ class _GraphVerifier:
         inferred = op.infer(operands, attrs)
         if inferred != n.types[0]:
             raise broken_law("G-type", str(n.types[0]), str(inferred))
-        check_ends(op, n.attrs, operands, self.sizes)
+        if n.attrs:
+            check_ends(op, n.attrs, operands, self.sizes)
 
     def call(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
         f = self.control.callee(n.attr.get("callee"))
