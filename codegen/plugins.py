@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterator
 from importlib import metadata
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from didyma.refimpl.errors import DidymaError
 
@@ -18,9 +18,11 @@ ENGINES, PLANNERS = "didyma.engines", "didyma.planners"
 PEERS, EXTERNS, PASSES = "didyma.peers", "didyma.externs", "didyma.passes"
 CODEGENS, TEMPLATES, RECIPES = "didyma.codegens", "didyma.templates", "didyma.recipes"
 ROUTINES, INTRINSICS = "didyma.routines", "didyma.intrinsics"
+GROUPS_OF_KERNELS = (CODEGENS, TEMPLATES, RECIPES, ROUTINES, INTRINSICS)  # what makes kernels
 CALL = "a call of didyma.register"  # where a part is from that no distribution registers
 _CALLED: dict[tuple[str, str], object] = {}  # by group and name
 T = TypeVar("T")
+Called: TypeAlias = tuple[str, str, object]  # the group of a part, its name, and the part
 
 
 def add(group: str, name: str, part: object) -> None:
@@ -31,6 +33,17 @@ def add(group: str, name: str, part: object) -> None:
     if (group, name) in _CALLED or name in metadata.entry_points(group=group).names:
         raise twice(group, name, origin(group, name))
     _CALLED[group, name] = part
+
+
+def called(groups: Collection[str]) -> tuple[Called, ...]:
+    """Return the parts of some groups that calls registered in this process."""
+    return tuple((group, name, p) for (group, name), p in _CALLED.items() if group in groups)
+
+
+def receive(parts: Collection[Called]) -> None:
+    """Register parts that another process has, those that this one has not."""
+    for group, name, p in parts:
+        _CALLED.setdefault((group, name), p)
 
 
 def remove(group: str, name: str) -> None:

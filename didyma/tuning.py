@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from didyma.candidates import Bars
-from didyma.codegen import codegens, plugins
-from didyma.codegen.codegens import Codegen
+from didyma.codegen import plugins
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, Lowered
 from didyma.codegen.pipeline import compile as compile_module
-from didyma.codegen.routines import registered
+from didyma.codegen.plugins import Called
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import targets
 from didyma.codegen.schedule.dispatch import names
@@ -268,14 +267,22 @@ def _is_given(kernels: Sequence[Kernel], choice: Choice) -> bool:
     return texts and all(p.recipe in names() for p in choice.points)
 
 
-def _called(options: Options) -> tuple[Codegen, ...]:
-    """Return the codegens that calls registered here, as far as they can go to a child."""
-    groups = (plugins.TEMPLATES, plugins.CODEGENS)
-    return tuple(
-        c
-        for c in codegens.others(options)
-        if plugins.CALL in {plugins.origin(g, c.name) for g in groups} and _pickles(c)
-    )
+def _portable(options: Options) -> tuple[Called, ...]:
+    """Return the parts that calls registered here, as far as they can go to a child process.
+
+    DidymaError ``bad-part`` for one that cannot go, but that the options name.
+    """
+    given = (*options.kernels.recipes, *options.kernels.codegens, *options.graph.routines)
+    named = {x for x in given if isinstance(x, str)}
+    found = plugins.called(plugins.GROUPS_OF_KERNELS)
+    for group, name, part in found:
+        if name in named and not _pickles(part):
+            raise DidymaError(
+                "bad-part", f"{group}: {name}", got="a part that pickle does not take",
+                want="functions that a module defines, which go to the processes that tune",
+                help="register it by an entry point, or move its functions to a module",
+            )  # fmt: skip
+    return tuple(x for x in found if _pickles(x[2]))
 
 
 def _pickles(part: object) -> bool:
@@ -315,7 +322,7 @@ class Tuner:
         judge = Bars(self.fused, request.name, request.loop, request.env, seed)
         task = Task(
             request.loop, request.options, request.engine, request.env, seed, request.source,
-            _called(request.options), tuple(r for r in registered() if _pickles(r)),
+            _portable(request.options),
         )  # fmt: skip
         known = {t: v.reason for t, v in self.cache.verdicts(key.digest).items()}
         count = 0

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from didyma.codegen import codegens
 from didyma.codegen.claims import claim, launched
@@ -119,11 +118,8 @@ def build(
     options: Options,
     choice: Choice,
     function: Function | None = None,
-    called: Sequence[Routine] = (),
 ) -> Candidate:
     """Make the kernels of a choice; that of a template, codegen or routine needs the ``function``.
-
-    Routines are those that are ``called``, and those that are registered.
 
     Errors: ``bad-choice`` for one that is not of this function, those of ``claims.claim``, and as
     the laws of loop programs where a kernel needs more than the target has.
@@ -131,7 +127,7 @@ def build(
     loop, text = replace(loop, name="f"), None
     if function is not None and len(choice.points) == 1:
         text = codegens.at(choice.points[0], Asked(function, loop, options.device), options)
-        routine = None if text is not None else _routine(choice, function, called)
+        routine = None if text is not None else _routine(choice, function)
         if routine is not None:
             return Candidate(choice, (), KernelText("", ()), routine)
     kernels: tuple[Kernel, ...]
@@ -144,13 +140,12 @@ def build(
     return Candidate(choice, kernels, cuda.emit(kernels, contract=options.kernels.contract))
 
 
-def _routine(choice: Choice, function: Function, called: Sequence[Routine]) -> Routine | None:
-    """Return the routine that a choice names, where it suits the function."""
+def _routine(choice: Choice, function: Function) -> Routine | None:
+    """Return the registered routine that a choice names, where it suits the function."""
     (point,) = choice.points
     if point.values or point.recipe in dispatch.names():
         return None
-    known = chain(called, registered())
-    return next((r for r in known if r.name == point.recipe and r.suits(function)), None)
+    return next((r for r in registered() if r.name == point.recipe and r.suits(function)), None)
 
 
 def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from didyma.codegen.codegens import Codegen
 from didyma.codegen.options import Options
-from didyma.codegen.routines import Routine
+from didyma.codegen.plugins import Called, receive
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.registry import engine as engine_by_name
 from didyma.codegen.select.choice import Candidate, Choice, build
@@ -34,8 +33,8 @@ Say: TypeAlias = Callable[[str], None]
 class Task:
     """A function to tune, as a child process gets it: at some sizes, on an engine by its name.
 
-    ``source`` is the function in the graph, which templates and codegens ask for; ``called`` are
-    those that a call registered, which a child finds by no name, and so are ``routines``.
+    ``source`` is the function in the graph, which templates and codegens ask for; ``parts`` are
+    what calls registered in the parent, which a child registers before it begins.
     """
 
     loop: PrimFunc
@@ -44,14 +43,11 @@ class Task:
     env: Mapping[str, int]
     seed: int
     source: Function | None = None
-    called: tuple[Codegen, ...] = ()
-    routines: tuple[Routine, ...] = ()
+    parts: tuple[Called, ...] = ()
 
     def build(self, choice: Choice) -> Candidate:
         """Make the kernels of a choice; errors as of ``choice.build``."""
-        known = (*self.options.kernels.codegens, *self.called)
-        options = self.options.changed({"kernels.codegens": known})
-        return build(self.loop, options, choice, self.source, self.routines)
+        return build(self.loop, self.options, choice, self.source)
 
 
 def examine(task: Task, judge: Judge, choices: Sequence[Choice], seconds: float, say: Say) -> None:
@@ -59,6 +55,7 @@ def examine(task: Task, judge: Judge, choices: Sequence[Choice], seconds: float,
 
     The first choice is judged in any case, the others begin within this many seconds.
     """
+    receive(task.parts)
     engine = engine_by_name(task.engine)
     end = time.monotonic() + seconds
     for n, choice in enumerate(choices):
@@ -93,6 +90,7 @@ def measure(
 
     Returns the text of the pick, and the median seconds of each choice by its text.
     """
+    receive(task.parts)
     engine = engine_by_name(task.engine)
     by_name = {a.name: a for a in arguments(task.loop, task.env)}
     inputs = example([by_name[name] for name in task.loop.inputs], task.seed)

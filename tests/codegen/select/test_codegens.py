@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,16 @@ from didyma.codegen.codegens import Asked, Template
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import engine
+from didyma.codegen.schedule.pointwise import elementwise
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Values
+from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.select.cache import Cache
 from didyma.codegen.select.choice import Choice, build, first, ranked
 from didyma.codegen.select.choosers import Request, Tuned
 from didyma.codegen.select.selector import Limits, Lost
 from didyma.codegen.select.worker import Task, examine
 from didyma.refimpl.ir.kernel import ClaimedKernel
+from didyma.refimpl.ir.loop import PrimFunc
 from didyma.tuning import Tuner, isolated, target
 from tests.codegen.select.make import inline
 from tests.errors.test_codes import says
@@ -159,12 +164,64 @@ def test_a_child_gets_what_a_call_registered() -> None:
     r = request(program=repeated)
     made = compile(repeated.module, r.options, until="lower")
     judge = Bars(made.fused, r.name, r.loop, {}, seed=5)
-    task = Task(r.loop, r.options, "host", {}, 5, r.source, (TIMES,))
+    task = Task(r.loop, r.options, "host", {}, 5, r.source, (("didyma.templates", "times", TIMES),))
     said: list[str] = []
     choice = Choice.parse("times(block=32)")
     got = isolated(examine, (task, judge, [choice], 60.0), 200.0, said.append)
     assert not isinstance(got, Lost)
     assert json.loads(said[-1]) == {"choice": str(choice), "reason": ""}
+
+
+def one_parameter(work: Work) -> dict[str, int]:
+    del work
+    return {"block": 32}
+
+
+def no_more(work: Work) -> dict[str, tuple[int, ...]]:
+    del work
+    return {"block": ()}
+
+
+def room(work: Work, values: Values) -> tuple[int, int]:
+    del work
+    return values["block"], 0
+
+
+def in_warps(work: Work, values: Values) -> PrimFunc:
+    facts = work.serial
+    facts.block, facts.wide = values["block"], False
+    return elementwise(facts, "warps")
+
+
+def always(work: Work) -> Fit | None:
+    del work
+    return Fit.TILED
+
+
+WARPS = Recipe("warps", always, one_parameter, no_more, room, in_warps)
+
+
+def test_a_tuner_takes_recipes_that_a_call_registered(tmp_path: Path) -> None:
+    with dd.register("recipes", "warps", WARPS):
+        r = request(Options().changed({"kernels.recipes": ("warps",)}))
+        made = compile(doubled.module, r.options, until="lower")
+        limits = Limits(seconds=2.0, timeout=200.0, candidates=2)
+        _, found = Tuner(made.fused, Cache(tmp_path / "c.sqlite"), limits).tune(r)
+    assert {t.choice.partition("(")[0]: t.reason for t in found.trials} == {
+        "warps": "",
+        "pointwise": "",
+    }
+
+
+def test_a_named_part_that_no_child_can_get_is_refused(tmp_path: Path) -> None:
+    def here(work: Work) -> Fit | None:
+        return always(work)
+
+    with dd.register("recipes", "warps", replace(WARPS, fit=here)):
+        r = request(Options().changed({"kernels.recipes": ("warps",)}))
+        made = compile(doubled.module, r.options, until="lower")
+        with says("bad-part", "didyma.recipes: warps", "pickle", "an entry point"):
+            Tuner(made.fused, Cache(tmp_path / "c.sqlite"), LIMITS).tune(r)
 
 
 def test_a_template_wins_and_a_later_compile_obeys(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_routine_wins_and_a_later_compile_obeys(tmp_path: Path) -> None:
 def test_a_child_gets_the_routines_that_a_call_registered() -> None:
     fused, r = request()
     judge = Bars(fused, r.name, r.loop, {}, seed=5)
-    task = Task(r.loop, r.options, "host", {}, 5, r.source, (), (BLAS,))
+    task = Task(r.loop, r.options, "host", {}, 5, r.source, (("didyma.routines", "blas", BLAS),))
     said: list[str] = []
     got = isolated(examine, (task, judge, [Choice.parse("blas()")], 60.0), 200.0, said.append)
     assert not isinstance(got, Lost)
