@@ -221,13 +221,9 @@ class KernelOptions(_Group):
             _FLAG,
         ),
     )
-    waits: bool = field(
-        default=False,
-        metadata=_about(
-            "whether blocks may wait for those before them, on targets that allow it: a few long"
-            " running sums are then computed in one pass, which has not run on a GPU",
-            _FLAG,
-        ),
+    waits: bool = _flag(
+        "whether blocks may wait for those before them, on targets that allow it: a few long"
+        " running sums, if not too long, are then computed in one pass"
     )
     codegens: tuple[str | Codegen, ...] = field(
         default=(),

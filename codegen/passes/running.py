@@ -16,6 +16,8 @@ from didyma.refimpl.ir.types import DType, TensorType
 
 BLOCKED = "a long run in blocks"
 MANY = 32  # lines from which on each has threads enough
+WAITED = 1 << 20  # elements up to which waiting blocks, which read once, are fastest
+PADDED = 1 << 22  # likewise where lines would have to be padded
 RUNS = (Match("cumulative_sum"), Match("cumulative_prod"))
 
 
@@ -28,7 +30,7 @@ def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard
     are computed in f32 and rounded at the end.  Blocks divide the line if a length of theirs does,
     and each element is then read twice and written once; else the line is padded.  What is cast
     before it is folded is cast in its blocks.  Axes of symbolic size are left alone, and so are
-    Primitive functions, which fold at most once.
+    Primitive functions, which fold at most once, and lines that blocks of one kernel may share.
     """
     options = options or Options()
     long, waits = options.graph.long_run, options.kernels.waits and options.device.waits
@@ -64,7 +66,9 @@ def _is_long(n: Node, long: int, waits: bool) -> bool:
     if not isinstance(size, int) or size < long:
         return False
     if waits and all(d == 1 for d in n.types[0].shape[axis + 1 :]):
-        return False  # blocks of a kernel share the line
+        most = PADDED if size % _length(size, long) else WAITED
+        if math.prod(d for d in n.types[0].shape if isinstance(d, int)) <= most:
+            return False  # blocks of a kernel share the line
     others = (d for i, d in enumerate(n.types[0].shape) if i != axis)
     return math.prod(d if isinstance(d, int) else MANY for d in others) < MANY
 

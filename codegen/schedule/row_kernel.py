@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from didyma.codegen.schedule import row_wide
+from didyma.codegen.schedule import prefetch, row_wide
 from didyma.codegen.schedule.nest import NestFacts, bound, let_all, tail
 from didyma.codegen.schedule.row_stages import OnePass, Stages, filled
 from didyma.codegen.schedule.rows import (
@@ -38,7 +38,8 @@ class Threads:
     """``lanes`` threads for each row, ``groups`` rows in a block, ``wide`` neighbours at once.
 
     With ``across``, neighbouring threads have neighbouring rows, else elements of one.  Each of the
-    ``blocks`` of a cluster has such threads for the same rows.
+    ``blocks`` of a cluster has such threads for the same rows.  Unless 0, ``ahead`` is after how
+    many rows comes that of which threads say that it will be loaded, once they have loaded theirs.
     """
 
     groups: int
@@ -46,6 +47,7 @@ class Threads:
     wide: int
     across: bool = False
     blocks: int = 1
+    ahead: int = 0
 
 
 def scheduled(
@@ -55,11 +57,14 @@ def scheduled(
     loads: Mapping[Load, Sequence[int]] | None,
     name: str = "rows",
     once: OnePass | None = None,
+    *,
+    back: bool = False,
 ) -> PrimFunc:
     """Schedule threads for rows.
 
     They hold their elements of a row, as far as registers do, of the ``loads`` of its stages; with
-    None each stage loads them again, in a loop, but for the second fold of ``once``.
+    None each stage loads them again, in a loop, but for the second fold of ``once``; with ``back``
+    every second one does so from the end.
     """
     groups, lanes, width = threads.groups, threads.lanes, threads.wide
     fresh = facts.names.fresh
@@ -75,8 +80,13 @@ def scheduled(
         x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, ((turns or 0) * width + edges,), Scope.LOCAL)
         for x in (() if loads is None else kept_loads(facts, rows, team.threads, width, loads))
     }
-    stages = Stages(team, rows, wide, turns, edges, kept, once)
-    body = of_row(stages, row, exists)
+    stages = Stages(team, rows, wide, turns, edges, kept, once, back=back)
+    hint = (
+        prefetch.of_row(stages, ix.add(row, ix.index(threads.ahead)), loads or {})
+        if threads.ahead
+        else ()
+    )
+    body = of_row(stages, row, exists, hint=hint)
     body = Let(row, ix.add(ix.mul(block, ix.index(groups)), group), body)
     axes = [(lane, lanes), (group, groups)]
     for axis, (v, n) in zip("xy", axes[::-1] if team.across else axes, strict=True):
@@ -91,10 +101,17 @@ def scheduled(
     return facts.kernel(body, name, stages.wide.buffers)
 
 
-def of_row(stages: Stages, row: Var, exists: list[Expr], known: Collection[Load] = ()) -> Stmt:
+def of_row(
+    stages: Stages,
+    row: Var,
+    exists: list[Expr],
+    known: Collection[Load] = (),
+    hint: Sequence[Stmt] = (),
+) -> Stmt:
     """Return what a thread does of a row, which ``exists`` where these conditions hold.
 
-    The thread has what it keeps of the ``known`` loads from another row.
+    The thread has what it keeps of the ``known`` loads from another row.  The ``hint`` comes after
+    its loads.
     """
     rows, wide = stages.rows, stages.wide
     held = (stages.turns or 0) * wide.width + stages.edges
@@ -105,7 +122,7 @@ def of_row(stages: Stages, row: Var, exists: list[Expr], known: Collection[Load]
         body = Block((Barrier(Scope.CLUSTER), *_items(body)))
     if new := {x: b for x, b in stages.kept.items() if x not in known}:
         fill = stages.over(partial(filled, new), exists, at_once=True)
-        body = Block((fill, *_items(body)))
+        body = Block((fill, *hint, *_items(body)))
         for b in reversed(new.values()):
             body = Allocate(b, body)
     body = let_all({} if wide.edges is None else wide.edges.lets, body)

@@ -66,7 +66,9 @@ class Stages:
 
     A thread takes elements of a row in ``turns``, one after another; None if their number is not
     fixed.  Then it takes those at the edges of the row one by one, in ``edges`` turns.  ``kept``
-    are registers for what loads give.  With ``before`` these turns follow others.
+    are registers for what loads give.  With ``before`` these turns follow others.  With ``back``,
+    every second pass over a row that is loaded again goes from its end to its beginning, so that it
+    begins with what caches still hold.
     ``filled`` counts how often the threads of a block wait in a row until all have left something.
     """
 
@@ -78,6 +80,7 @@ class Stages:
     kept: dict[Load, Buffer]
     once: OnePass | None = None
     before: Expr | None = None
+    back: bool = False
     tiles: list[Buffer] = field(default_factory=list[Buffer])
     filled: int = 0
 
@@ -102,7 +105,9 @@ class Stages:
     def _fold(self, s: Fold, later: Sequence[Let | Fold], exists: list[Expr]) -> Stmt:
         mine = self._mine(s)
         step = self._leaving(self._step(s, mine), len(later))
-        part, rest = partial(self._over, step, exists), partial(self.write, later, exists)
+        back = self._is_back(len(self.rows.stages) - len(later) - 1)
+        part = partial(self._over, step, exists, back=back)
+        rest = partial(self.write, later, exists)
         return allocated(mine, self._met(s, mine, part, rest, started(s, mine)))
 
     def _mine(self, s: Fold) -> list[Buffer]:
@@ -210,9 +215,16 @@ class Stages:
         found = taken(units, self.team.place, self.team.threads, turns)
         return Cast(ix.mul(found, ix.index(self.wide.width)), dtype)
 
-    def _over(self, s: Stmt, exists: list[Expr]) -> Stmt:
+    def _over(self, s: Stmt, exists: list[Expr], *, back: bool = False) -> Stmt:
         """Return a statement done for each element that a thread has, held ones from registers."""
-        return self.over(partial(self._held, self.kept, s), exists)
+        return self.over(partial(self._held, self.kept, s), exists, back=back)
+
+    def _is_back(self, done: int) -> bool:
+        """Return whether the pass after so many stages and lets begins at the end of the row."""
+        passes = sum(isinstance(s, Fold) for s in self.rows.stages[:done])
+        if self.once is not None and self.once.online.second < done:
+            passes -= 1
+        return self.back and self.turns is None and passes % 2 == 1
 
     def _leaving(self, step: Stmt, later: int) -> Stmt:
         """Return a stage, ``later`` stages and lets before the last, with the values it leaves."""
@@ -226,8 +238,13 @@ class Stages:
         last = (
             []
             if each is None
-            else [self.over(partial(self._held, self.kept, each), exists, at_once=True)]
-        )
+            else [
+                self.over(
+                    partial(self._held, self.kept, each), exists, at_once=True,
+                    back=self._is_back(len(self.rows.stages)),
+                )
+            ]
+        )  # fmt: skip
         if once:
             table = dict[Load, Load]()
             scope = Scope.SHARED if self.team.rank is None else Scope.CLUSTER
@@ -256,11 +273,17 @@ class Stages:
         return If(here, Store(tile, at, Load(b.name, (position,), b.dtype)))
 
     def over(
-        self, inside: Callable[[Expr], Stmt], conds: list[Expr], *, at_once: bool = False
+        self,
+        inside: Callable[[Expr], Stmt],
+        conds: list[Expr],
+        *,
+        at_once: bool = False,
+        back: bool = False,
     ) -> Stmt:
         """Return the loop over a thread's elements; ``inside`` gets the place of one among them.
 
-        With ``at_once`` neighbours may be done at once: each stores elements of its own.
+        With ``at_once`` neighbours may be done at once: each stores elements of its own.  ``back``
+        is from the end of the row.
         """
         fresh, wide, team = self.facts.names.fresh, self.wide, self.team
         turn, unit = Var(fresh("turn")), Var(fresh("k"))
@@ -273,12 +296,14 @@ class Stages:
         units = ix.mul(*wide.units)
         together = team.threads * (1 if self.before is None else self.turns or 1)
         body = guarded([*conds, *tail(unit, units, together)], body)
+        count = ix.ceildiv(wide.most, ix.index(team.threads))
         now = turn if self.before is None else ix.add(self.before, turn)
+        now = ix.sub(ix.sub(count, ix.ONE), turn) if back else now
         body = Let(unit, ix.add(ix.mul(now, ix.index(team.threads)), team.place), body)
         if self.turns is not None:
             loop: Stmt = For(turn, ix.index(self.turns), body, LoopKind.UNROLLED)
         else:
-            loop = For(turn, ix.ceildiv(wide.most, ix.index(team.threads)), body)
+            loop = For(turn, count, body)
             loop = loop if wide.width == 1 else AttrStmt("unroll", UNROLLED, loop)
         return Block((self._at_edges(inside, conds), loop)) if self.edges else loop
 

@@ -17,7 +17,7 @@ LONGEST = 1 << 14  # elements of a row that a block holds, where another has roo
 MODERATE = 1 << 12  # elements to expect of rows whose open length may be greater than that
 FOLD_TURNS = ((32, 1), (64, 2), (256, 4), (512, 16))  # turns of folds that hold nothing
 GOOD = 8  # bytes of an access that leave little to gain
-FEW_BLOCK = 128  # threads of a block where rows keep few threads busy, or are only folded
+FEW_BLOCK = 128  # threads of a block where rows keep few threads busy, or need no barrier
 FULL_BLOCK = 256  # likewise where rows are many: some go on while others wait
 
 
@@ -28,12 +28,15 @@ def shape(
     options: Options,
     width: int = 1,
     sizes: Sequence[int] = (),
+    *,
+    much: bool = False,
 ) -> tuple[int, int]:
     """Return how many rows share a block, and the threads for each.
 
     ``length`` and ``count`` are the most elements of a row and the most rows, ``width`` how many
     elements a thread takes at once, and ``sizes`` the bytes of what it keeps of each.  ``across``
-    says that neighbouring rows, and not neighbours in a row, lie together in memory.
+    says that neighbouring rows, and not neighbours in a row, lie together in memory, ``much`` that
+    a thread does more with an element than to meet others over it.
 
     The threads of a warp need no barrier to meet: one warp has a row if its registers hold it.
     """
@@ -42,9 +45,9 @@ def shape(
     if least > 1:
         return least, _lanes_across(length, least, options)
     turns_ = max(1, held(sizes) // width)
-    table = ((target.warp, 2 if width > 1 else 4), (target.threads, turns_))
+    table = ((target.warp, 2 if width > 1 and not much else 4), (target.threads, turns_))
     lanes = _along(length // width, count, target.threads, table, 1 if width > 1 else LANES)
-    block = FEW_BLOCK if lanes * count <= BUSY else FULL_BLOCK
+    block = FEW_BLOCK if lanes * count <= BUSY or lanes <= target.warp else FULL_BLOCK
     return max(1, min(min(options.block, block) // lanes, side)), lanes
 
 

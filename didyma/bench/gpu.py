@@ -28,6 +28,7 @@ from didyma.tuning import suited
 PEERS = ("torch", "torch.compile", "torch.max-autotune", "jax")
 OWN = "didyma"
 ROUNDS, WARM = 20, 4
+BUSY = 20_000_000  # cycles, some 10 ms, in which the host queues the rounds
 SUSPECT = 1 / 32  # of the largest magnitude; a result farther from PyTorch's is called wrong
 
 Thunk: TypeAlias = Callable[[], Any]
@@ -92,11 +93,16 @@ class Clock:
         self.bandwidth: float = 2 * source.nbytes / taken
 
     def seconds(self, run: Thunk) -> list[float]:
-        """Return the GPU's time for one call, of several."""
+        """Return the GPU's time for one call, of several.
+
+        The GPU is kept busy until the host has queued them all, so that it never waits for the
+        host: a program of microseconds would show the host's time.
+        """
         torch = self.torch
         for _ in range(WARM):
             run()
         pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(ROUNDS)]
+        torch.cuda._sleep(BUSY)
         for start, end in pairs:
             self._flushed.zero_()
             start.record()

@@ -236,3 +236,18 @@ def test_many_lines_and_blocks_that_may_not_wait_have_no_chain(
 ) -> None:
     p = running(2048, lines=lines)
     assert not chained(compile(p.module, OPTIONS.changed(changes)))
+
+
+@pytest.mark.parametrize(
+    ("length", "lines", "want"),
+    [
+        (1 << 20, 1, True),
+        (1 << 21, 1, False),
+        (1 << 18, 8, False),
+        (3_000_017, 1, True),  # a prime, whose line would be padded
+        (4_200_013, 1, False),
+    ],
+)
+def test_lines_have_a_chain_up_to_where_it_is_fastest(length: int, lines: int, want: bool) -> None:
+    made = compile(running(length, lines=lines).module, dd.Options(target="sm_90a"))
+    assert bool(chained(made)) == want

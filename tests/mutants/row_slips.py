@@ -24,7 +24,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "registers of a row read before they are filled", "schedule/row_kernel.py",
-        "body = Block((fill, *_items(body)))", "body = Block((*_items(body), fill))", "kernel",
+        "body = Block((fill, *hint, *_items(body)))", "body = Block((*_items(body), fill))",
+        "kernel",
     ),
     _slip(
         "registers of a row read wherever its operand is", "schedule/row_stages.py",

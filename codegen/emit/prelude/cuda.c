@@ -143,14 +143,15 @@ FN bf16 cast_f32_bf16(f32 x) {
  *
  * A zero by a positive number, as a masked softmax has many, is right too: the remainder is +0, and
  * what is taken from the quotient for it is a zero that leaves the sign.  So zeros must not look too
- * small: with 1 taken from twice their bits they look largest of all. */
+ * small: with 1 taken from twice their bits they look largest of all.
+ *
+ * All others are divided in f64, with one step to a quotient that is exact or off by less than a float
+ * can be from the middle of two: a remainder of zero, or NaN, says that the first quotient stands. */
 
 //:
 FN b8 near__(f32 a, f32 least, f32 most) {
   return (fabsf(a) >= least) & (fabsf(a) <= most);
 }
-
-FN b8 plain__(f32 a) { return near__(a, 0x1p-100f, 0x1p100f); }
 
 FN b8 divides__(f32 b) { return near__(b, 0x1p-20f, 0x1p20f); }
 
@@ -168,9 +169,9 @@ FN b8 all_plain__(f32 b, u32 least, f32 sum) {
   return divides__(b) & (least >= 0x1b000000u) & (sum <= 0x1p100f);
 }
 
-FN f32 divided__(f32 a, f32 b, f32 q) {
-  if (divides__(b) && a == 0.0f) return a * b;
-  return divides__(b) && plain__(a) ? q : a / b;
+FN f32 divided__(f32 a, f32 b, f64 y) {
+  f64 q = (f64)a * y, r = __fma_rn(-q, (f64)b, (f64)a);
+  return (f32)((r < 0.0) | (r > 0.0) ? __fma_rn(r, y, q) : q);
 }
 
 FN f32x2 quotients2_f32(f32x2 a, f32 b) {
@@ -185,8 +186,9 @@ FN f32x2 quotients2_f32(f32x2 a, f32 b) {
   least = least__(least, a.y, zero);
   sum += fabsf(a.y);
   if (!all_plain__(b, least, sum)) {
-    q.x = divided__(a.x, b, q.x);
-    q.y = divided__(a.y, b, q.y);
+    f64 z = __drcp_rn((f64)b);
+    q.x = divided__(a.x, b, z);
+    q.y = divided__(a.y, b, z);
   }
   return q;
 }
@@ -209,10 +211,11 @@ FN f32x4 quotients4_f32(f32x4 a, f32 b) {
   least = least__(least, a.w, zero);
   sum += fabsf(a.w);
   if (!all_plain__(b, least, sum)) {
-    q.x = divided__(a.x, b, q.x);
-    q.y = divided__(a.y, b, q.y);
-    q.z = divided__(a.z, b, q.z);
-    q.w = divided__(a.w, b, q.w);
+    f64 z = __drcp_rn((f64)b);
+    q.x = divided__(a.x, b, z);
+    q.y = divided__(a.y, b, z);
+    q.z = divided__(a.z, b, z);
+    q.w = divided__(a.w, b, z);
   }
   return q;
 }
@@ -247,14 +250,15 @@ FN f32x8 quotients8_f32(f32x8 a, f32 b) {
   least = least__(least, a.s7, zero);
   sum += fabsf(a.s7);
   if (!all_plain__(b, least, sum)) {
-    q.s0 = divided__(a.s0, b, q.s0);
-    q.s1 = divided__(a.s1, b, q.s1);
-    q.s2 = divided__(a.s2, b, q.s2);
-    q.s3 = divided__(a.s3, b, q.s3);
-    q.s4 = divided__(a.s4, b, q.s4);
-    q.s5 = divided__(a.s5, b, q.s5);
-    q.s6 = divided__(a.s6, b, q.s6);
-    q.s7 = divided__(a.s7, b, q.s7);
+    f64 z = __drcp_rn((f64)b);
+    q.s0 = divided__(a.s0, b, z);
+    q.s1 = divided__(a.s1, b, z);
+    q.s2 = divided__(a.s2, b, z);
+    q.s3 = divided__(a.s3, b, z);
+    q.s4 = divided__(a.s4, b, z);
+    q.s5 = divided__(a.s5, b, z);
+    q.s6 = divided__(a.s6, b, z);
+    q.s7 = divided__(a.s7, b, z);
   }
   return q;
 }
@@ -313,22 +317,23 @@ FN f32x16 quotients16_f32(f32x16 a, f32 b) {
   least = least__(least, a.sf, zero);
   sum += fabsf(a.sf);
   if (!all_plain__(b, least, sum)) {
-    q.s0 = divided__(a.s0, b, q.s0);
-    q.s1 = divided__(a.s1, b, q.s1);
-    q.s2 = divided__(a.s2, b, q.s2);
-    q.s3 = divided__(a.s3, b, q.s3);
-    q.s4 = divided__(a.s4, b, q.s4);
-    q.s5 = divided__(a.s5, b, q.s5);
-    q.s6 = divided__(a.s6, b, q.s6);
-    q.s7 = divided__(a.s7, b, q.s7);
-    q.s8 = divided__(a.s8, b, q.s8);
-    q.s9 = divided__(a.s9, b, q.s9);
-    q.sa = divided__(a.sa, b, q.sa);
-    q.sb = divided__(a.sb, b, q.sb);
-    q.sc = divided__(a.sc, b, q.sc);
-    q.sd = divided__(a.sd, b, q.sd);
-    q.se = divided__(a.se, b, q.se);
-    q.sf = divided__(a.sf, b, q.sf);
+    f64 z = __drcp_rn((f64)b);
+    q.s0 = divided__(a.s0, b, z);
+    q.s1 = divided__(a.s1, b, z);
+    q.s2 = divided__(a.s2, b, z);
+    q.s3 = divided__(a.s3, b, z);
+    q.s4 = divided__(a.s4, b, z);
+    q.s5 = divided__(a.s5, b, z);
+    q.s6 = divided__(a.s6, b, z);
+    q.s7 = divided__(a.s7, b, z);
+    q.s8 = divided__(a.s8, b, z);
+    q.s9 = divided__(a.s9, b, z);
+    q.sa = divided__(a.sa, b, z);
+    q.sb = divided__(a.sb, b, z);
+    q.sc = divided__(a.sc, b, z);
+    q.sd = divided__(a.sd, b, z);
+    q.se = divided__(a.se, b, z);
+    q.sf = divided__(a.sf, b, z);
   }
   return q;
 }

@@ -23,6 +23,7 @@ SIDE = (4, 256)  # blocks that hold one of many such rows, and threads of each
 SHORT = 8 << 10  # bytes of a row that are worth a block, where rows are few
 HELD = 128  # bytes of a row that a thread holds, of at least LEAST threads
 LEAST = 128
+LANES = 512  # threads of a block, at most, whose cluster does not hold a row
 SLOW = 8  # blocks that wait for each other longer than reading a row a second time takes
 
 
@@ -99,7 +100,10 @@ def default(work: Work) -> Values:
     """Return as many blocks a row as it is worth, and threads that hold little each."""
     blocks, lanes = _shape(work)
     found = {"blocks": max(2, blocks), "lanes": lanes, "wide": work.row_widths[0]}
-    turns = 0 if _holds(work, found) else looped.usual_turns(work, found)
+    if again := not _holds(work, found):
+        found["lanes"] = min(LANES, lanes)
+    turns = looped.usual_turns(work, found) if again else 0
+    found |= looped.back(work) if again else dict.fromkeys(looped.back(work), 0)
     return found | {"online": turns} if work.row_online else found
 
 
@@ -110,12 +114,13 @@ def space(work: Work) -> Space:
         "blocks": powers(2, target.cluster),
         "lanes": powers(target.warp, target.threads),
         "wide": work.row_widths,
-    }
+    } | dict.fromkeys(looped.back(work), (0, 1))
     return found | {"online": looped.TURNS} if work.row_online else found
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return held.suits(work, values) and not (values.get("online") and _holds(work, values))
+    again = values.get("online") or values.get("back")
+    return held.suits(work, values) and not (again and _holds(work, values))
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
@@ -135,7 +140,10 @@ def _build(work: Work, values: Values) -> PrimFunc:
     threads = Threads(1, values["lanes"], values["wide"], blocks=values["blocks"])
     loads = work.row_loads if _holds(work, values) else None
     once = looped.one_pass(work, values)
-    return row_kernel.scheduled(work.facts, work.rows, threads, loads, "rows_cluster", once)
+    back = bool(values.get("back"))
+    return row_kernel.scheduled(
+        work.facts, work.rows, threads, loads, "rows_cluster", once, back=back
+    )
 
 
 RECIPE = Recipe("cluster", _fit, default, space, _block, _build, _legal)

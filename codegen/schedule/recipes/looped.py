@@ -1,7 +1,7 @@
 """Rows that are folded several times or used after a fold, loaded again at each stage.
 
 With ``online``, two folds of which one asks for the other are one stage, in which each thread takes
-so many turns at once.
+so many turns at once.  With ``back``, every second stage begins at the end of a row.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _SHAPE = ("groups", "lanes", "wide")
 TURNS = (0, 1, 2, 4, 8)  # in which a thread may take elements at once
 ONCE = 128  # threads of a row that is read once, where rows are many
 MANY = 1 << 18  # threads that fill a device
+NEAR = 128 << 10  # bytes of a row that the cache of a multiprocessor may keep
 SCALED = 64  # bytes of a row that a thread best takes at once where it corrects exponentials
 
 
@@ -30,7 +31,8 @@ def _build(work: Work, values: Values) -> PrimFunc:
     assert work.rows is not None
     once = one_pass(work, values)
     name = "rows" if once is None else "rows_once"
-    return scheduled(work.facts, work.rows, rows.threads(work, values), None, name, once)
+    threads, back = rows.threads(work, values), bool(values.get("back"))
+    return scheduled(work.facts, work.rows, threads, None, name, once, back=back)
 
 
 def one_pass(work: Work, values: Values) -> OnePass | None:
@@ -63,10 +65,22 @@ def usual_turns(work: Work, values: Values) -> int:
     return 0 if again else max(1, some // values["wide"])
 
 
+def back(work: Work) -> Values:
+    """Return whether every second pass best begins at the end: if rows are longer than caches near.
+
+    Nothing where nothing is known of the device.
+    """
+    assert work.rows is not None
+    loads = {x for x, stages in work.row_loads.items() if len(stages) > 1}
+    nbytes = work.facts.largest(work.rows.length) * sum(x.dtype.nbytes for x in loads)
+    return {"back": int(nbytes > NEAR)} if work.facts.target.processors else {}
+
+
 def _default(work: Work) -> Values:
     """Return as many threads a row as others have, or fewer where one pass is all there is."""
     assert work.rows is not None
     found = {k: v for k, v in rows.default(work).items() if k in _SHAPE}
+    found |= back(work)
     if work.row_online is None:
         return found
     turns, count = usual_turns(work, found), work.facts.largest(work.rows.nest.numel)
@@ -78,6 +92,7 @@ def _default(work: Work) -> Values:
 
 def _space(work: Work) -> Space:
     found = {k: v for k, v in rows.space(work).items() if k in _SHAPE}
+    found |= dict.fromkeys(back(work), (0, 1))
     return found | {"online": TURNS} if work.row_online else found
 
 

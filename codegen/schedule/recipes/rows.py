@@ -2,20 +2,26 @@
 
 With ``online``, two folds of which one asks for the other are one stage: a thread takes the shift
 of what it holds, then the threads of a row meet for one and for the other, with no pass between.
+
+With ``ahead``, threads that have loaded their row announce one that a later block will load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from didyma.codegen.schedule import row_kernel, row_threads, row_wide, rows
+from didyma.codegen.schedule import prefetch, row_kernel, row_threads, row_wide, rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import Threads
 from didyma.codegen.schedule.row_stages import OnePass
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.team import shared
-from didyma.refimpl.ir.loop import Fold, Load, PrimFunc
+from didyma.refimpl.ir.loop import Const, Fold, Load, PrimFunc
+
+ROOM = 1024  # threads of a multiprocessor that hold rows, as registers allow
+ANNOUNCED = 512  # bytes of a row that are worth announcing
+KEPT_AHEAD = 9 << 20  # bytes that a cache keeps until they are used, beside what is written
 
 
 def _fit(work: Work) -> Fit | None:
@@ -23,7 +29,8 @@ def _fit(work: Work) -> Fit | None:
         return None
     length, (groups, lanes) = work.facts.largest(work.rows.length), work.row_shape
     passes = sum(isinstance(s, Fold) for s in work.rows.stages) - values.get("online", 0)
-    alone = row_threads.held_alone(work.row_sizes) if passes == 1 else 0
+    covered = passes == 1 or values.get("ahead", 0) > 0
+    alone = row_threads.held_alone(work.row_sizes) if covered else 0
     options = work.facts.options
     well = row_threads.suits(length, groups, lanes, values["wide"], options, alone)
     return Fit.TILED if well else Fit.POOR
@@ -45,7 +52,32 @@ def default(work: Work) -> Values:
     groups, lanes = work.row_shape
     found = {"groups": groups, "lanes": lanes, "wide": work.row_widths[0]}
     found |= {"keep": 1} if work.row_values.shared else {}
+    found |= {"ahead": ahead(work, groups, lanes)} if announces(work) else {}
     return found | {"online": int(_at_once(work, found))} if work.row_online else found
+
+
+def announces(work: Work) -> bool:
+    """Return whether blocks may announce rows: it is known how many run at once."""
+    assert work.rows is not None
+    return work.facts.target.processors > 0 and not work.row_across
+
+
+def ahead(work: Work, groups: int, lanes: int) -> int:
+    """Return how many blocks of a multiprocessor's before it does one announce what it will load.
+
+    As many as run there at once; 0 where rows are short, few, or so long that the cache would lose
+    what is announced before it is used.
+    """
+    assert work.rows is not None
+    facts, processors = work.facts, work.facts.target.processors
+    length, count = (facts.largest(e) for e in (work.rows.length, work.rows.nest.numel))
+    outer = {v.name for v in work.rows.nest.index}
+    nbytes = length * sum(x.dtype.nbytes for x in work.row_loads if prefetch.varies(x, outer))
+    blocks = max(1, ROOM // (groups * lanes))
+    rows_ = blocks * processors * groups
+    if not isinstance(work.rows.length, Const) or nbytes < ANNOUNCED:
+        return 0
+    return blocks if 0 < 2 * rows_ <= count and rows_ * nbytes <= KEPT_AHEAD else 0
 
 
 def _at_once(work: Work, values: Values) -> bool:
@@ -77,6 +109,7 @@ def space(work: Work) -> Space:
         "wide": work.row_widths,
     }
     found |= {"keep": (0, 1)} if work.row_values.shared else {}
+    found |= {"ahead": (0, 1, 2, 4, 8)} if announces(work) else {}
     return found | {"online": (0, 1)} if work.row_online else found
 
 
@@ -132,7 +165,8 @@ def elements(work: Work, values: Values) -> tuple[RowNest, Mapping[Load, tuple[i
 
 def threads(work: Work, values: Values) -> Threads:
     """Return the threads that values of the parameters ask for."""
-    return Threads(values["groups"], values["lanes"], values["wide"], work.row_across)
+    groups, ahead = values["groups"], values.get("ahead", 0) * work.facts.target.processors
+    return Threads(groups, values["lanes"], values["wide"], work.row_across, 1, groups * ahead)
 
 
 RECIPE = Recipe("rows", _fit, default, space, shared_of, _build, _legal)

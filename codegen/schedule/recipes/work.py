@@ -99,7 +99,8 @@ class Work:
         assert self.rows is not None
         length, count = self._expected(self.rows.length), self.facts.largest(self.rows.nest.numel)
         across, width, sizes = self.row_across, self.row_widths[0], self.row_sizes
-        return row_threads.shape(length, count, across, self.facts.options, width, sizes)
+        much = bool(self.row_values.shared)
+        return row_threads.shape(length, count, across, self.facts.options, width, sizes, much=much)
 
     @cached_property
     def row_sizes(self) -> list[int]:

@@ -20,8 +20,11 @@ SHIMS = """\
 #define __forceinline__ inline
 extern float fmaf(float, float, float);
 extern float fabsf(float);
+extern double fma(double, double, double);
 #define __fmaf_rn fmaf
 #define __frcp_rn(b) (1.0f / (b))
+#define __fma_rn fma
+#define __drcp_rn(b) (1.0 / (b))
 static inline unsigned __float_as_uint(float x) { return *(unsigned *)&x; }
 static long long slow;
 """
@@ -35,7 +38,7 @@ void run(const f32 *a, const f32 *b, f32 *q, i64 n) {
 }
 i64 slowly(void) { return slow; }
 """
-SLOWLY = "FN f32 divided__(f32 a, f32 b, f32 q) {"  # where numbers go that need a division each
+SLOWLY = "FN f32 divided__(f32 a, f32 b, f64 y) {"  # where numbers go that need a division each
 
 
 class Divide:

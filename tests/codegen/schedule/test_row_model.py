@@ -18,7 +18,9 @@ from didyma.refimpl.ir.walk import stmts
 from tests.codegen.row_programs import softmax, softmax_backward
 
 SM_90A = Options(target="sm_90a")
+F32, BF16 = DType.F32, DType.BF16
 MANY = 1 << 16  # rows
+HELD_ALONE = "rows(ahead=1, groups=1, keep=1, lanes=1024, online=0, wide=8)"
 
 
 def traced(f: Callable[..., Any], dtype: DType, *shape: int) -> dd.Program:
@@ -91,19 +93,26 @@ def log_sum(x: dd.Tensor) -> dd.Tensor:
     ("f", "dtype", "shape", "want"),
     [
         # one pass over what a whole multiprocessor holds
-        (centred, DType.F32, (4096, 25_088), "rows(groups=1, lanes=1024, online=1, wide=4)"),
-        (centred, DType.F32, (4096, 32_768), "rows(groups=1, lanes=1024, online=1, wide=4)"),
-        (row_norm, DType.F32, (4096, 32_768), "rows(groups=1, lanes=1024, wide=4)"),
-        (softmax_backward, DType.F32, (4096, 32_768), "looped(groups=1, lanes=1024, wide=4)"),
+        (centred, F32, (4096, 25_088), "rows(ahead=0, groups=1, lanes=1024, online=1, wide=4)"),
+        (centred, F32, (4096, 32_768), "rows(ahead=0, groups=1, lanes=1024, online=1, wide=4)"),
+        (row_norm, F32, (4096, 32_768), "rows(ahead=0, groups=1, lanes=1024, wide=4)"),
+        (softmax_backward, F32, (4096, 32_768), "looped(back=1, groups=1, lanes=1024, wide=4)"),
+        # the next row is announced while one is computed
+        (softmax, BF16, (8192, 32_768), HELD_ALONE),
+        (row_norm, BF16, (32_768, 4096), "rows(ahead=4, groups=2, lanes=128, wide=4)"),
+        (softmax, BF16, (MANY, 256), "rows(ahead=8, groups=16, keep=1, lanes=8, online=0, wide=8)"),
+        # but no row of few, or short ones, or of more than the cache keeps
+        (row_norm, BF16, (512, 4096), "rows(ahead=0, groups=1, lanes=256, wide=4)"),
+        (row_norm, BF16, (MANY, 128), "rows(ahead=0, groups=8, lanes=16, wide=4)"),
+        (row_norm, F32, (MANY, 2048), "rows(ahead=0, groups=4, lanes=64, wide=4)"),
         # several blocks hold what one would read three times
-        (softmax, DType.F32, (4096, 50_000), "cluster(blocks=4, lanes=256, online=0, wide=4)"),
-        (softmax, DType.BF16, (4096, 50_257), "cluster(blocks=4, lanes=256, online=0, wide=8)"),
-        (softmax, DType.BF16, (8192, 32_768), "looped(groups=1, lanes=1024, online=0, wide=8)"),
-        (centred, DType.F32, (4096, 50_000), "looped(groups=1, lanes=1024, online=8, wide=4)"),
-        (softmax, DType.BF16, (64, 1 << 18), "cluster(blocks=8, lanes=512, online=0, wide=8)"),
-        # rows that nobody holds, where exponentials are corrected
-        (softmax, DType.F32, (256, 1 << 20), "looped(groups=1, lanes=1024, online=4, wide=4)"),
-        (log_sum, DType.BF16, (32_768, 50_000), "looped(groups=1, lanes=128, online=4, wide=8)"),
+        (softmax, F32, (4096, 50_000), "cluster(back=0, blocks=4, lanes=256, online=0, wide=4)"),
+        (softmax, BF16, (4096, 50_257), "cluster(back=0, blocks=4, lanes=256, online=0, wide=8)"),
+        (softmax, BF16, (64, 1 << 18), "cluster(back=0, blocks=8, lanes=512, online=0, wide=8)"),
+        # rows that nobody holds are read again from the end
+        (centred, F32, (4096, 50_000), "looped(back=1, groups=1, lanes=1024, online=8, wide=4)"),
+        (softmax, F32, (256, 1 << 20), "looped(back=1, groups=1, lanes=1024, online=4, wide=4)"),
+        (log_sum, BF16, (32_768, 50_000), "looped(back=0, groups=1, lanes=128, online=4, wide=8)"),
     ],
 )
 def test_long_rows_are_shared_as_was_fastest(
