@@ -67,9 +67,12 @@ def schedule(
     target: Annotated[
         str, typer.Option(help="Target that the steps may rely on, by name.")
     ] = "portable",
+    check: Annotated[
+        bool, typer.Option("--check", help="Judge the result, on simt and host.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Print a loop function, and each step of a schedule with the function after it."""
     from didyma.commands import schedule as command
 
-    raise typer.Exit(command.schedule(file, steps, target, json))
+    raise typer.Exit(command.schedule(file, steps, target, json, check=check))

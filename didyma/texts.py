@@ -54,7 +54,11 @@ def read_module(text: str, source: str = "<text>", files: Files | None = None) -
     if isinstance(found, Module):
         return found
     raise DidymaError(
-        "parse", f"{source}:1:1", got="a text of another level", want="a graph: `module {`"
+        "parse",
+        f"{source}:1:1",
+        got="a text of another level",
+        want="a graph: `module {`",
+        help="`didyma schedule FILE --check` judges a loop function",
     )
 
 

@@ -70,7 +70,10 @@ def table(r: Record) -> None:
             line(out, f"out: {t['choice']}: {t['reason']}")
     source = ", from the cache" if r["from_cache"] else ""
     line(out, f"picked {r['choice']}{source}")
-    line(out, f"{_time(r['seconds'])}; the model's first choice takes {_time(r['usual'])}")
+    if timed and timed[0]["choice"] != r["choice"] and r["seconds"] == r["usual"]:
+        line(out, "the model's first choice, since no other is faster beyond noise")
+    else:
+        line(out, f"{_time(r['seconds'])}; the model's first choice takes {_time(r['usual'])}")
 
 
 def _time(seconds: float) -> str:

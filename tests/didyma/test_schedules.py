@@ -186,3 +186,35 @@ def test_a_scheduled_function_has_no_choice_besides(kind: type[Any]) -> None:
     with pytest.raises(dd.DidymaError, match="and a schedule of steps") as e:
         dd.compile(shown, schedules={name: steps}, choose=dd.compile(shown).choices)
     assert e.value.code == "bad-choice"
+
+
+def test_the_command_judges_what_it_has_made(folder: Path) -> None:
+    file, steps = str(folder / "total.dym"), str(folder / "total.dys")
+    said = didyma("schedule", file, "--schedule", steps, "--check", "--json")
+    assert said.code == 0
+    levels = said.json["verdict"]["levels"]
+    assert [x["name"] for x in levels] == ["loop", "kernel", "simt", "host"]
+    assert all(x["agree"] for x in levels)
+
+    beyond = folder / "beyond.dym"
+    beyond.write_text(LOOPS.replace("a[i, k]", "a[i, k + 1]"))
+    wrong = didyma("schedule", str(beyond), "--check")
+    assert wrong.code == 1
+    assert "out-of-bounds" in wrong.out
+    graph = didyma("check", file)
+    assert graph.code == 2
+    assert "didyma schedule FILE --check" in graph.err
+
+
+def test_blocks_of_a_cluster_are_judged_on_simt(folder: Path) -> None:
+    steps = folder / "cluster.dys"
+    steps.write_text("""schedule @total {
+  bind i to blockIdx.x
+  split k by 6
+  reduce_across acc over k_outer by cluster
+}
+""")
+    words = ("schedule", str(folder / "total.dym"), "--schedule", str(steps), "--check", "--json")
+    said = didyma(*words, "--target", "sm_90a")
+    assert said.code == 0
+    assert [x["name"] for x in said.json["verdict"]["levels"]] == ["loop", "kernel", "simt"]

@@ -36,6 +36,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.loop import Barrier, Binary, Block, Const, Expr, PrimFunc, Stmt
 from didyma.refimpl.ir.walk import map_expr, map_stmt
+from didyma.show import tune as show
 from didyma.tuning import Tuner, target
 from tests.codegen.select.make import inline
 
@@ -359,3 +360,23 @@ def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DidymaError, match="heuristic") as caught:
         dd.compile(rows, choose="fastest")
     assert caught.value.code == "unreadable-file"
+
+
+@pytest.mark.parametrize(
+    ("picked", "says"),
+    [("slow", "since no other is faster beyond noise"), ("fast", "first choice takes 2 ms")],
+)
+def test_the_table_says_why_the_first_row_is_not_picked(
+    picked: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = {"fast": 1.99e-3, "slow": 2e-3}
+    trials = [{"choice": c, "seconds": s, "reason": ""} for c, s in seconds.items()]
+    show.table(
+        {
+            "function": "f", "sizes": [[4]], "choice": picked, "seconds": seconds[picked],
+            "usual": seconds["slow"], "from_cache": False, "trials": trials,
+        }
+    )  # fmt: skip
+    out = capsys.readouterr().out
+    assert f"{picked} *" in out
+    assert says in out
