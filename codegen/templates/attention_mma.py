@@ -9,13 +9,15 @@ nothing times an infinity is no number: a feature with one that is not finite is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
+from didyma.codegen.emit.terms import literal
 from didyma.codegen.templates.attention import chain, inner
-from didyma.codegen.templates.attentions import found, seen
+from didyma.codegen.templates.attentions import found, masked
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Launch, Text
 from didyma.codegen.templates.mma import narrow
@@ -57,10 +59,15 @@ TEXT = Text("mma_attention", """\
     }
 {% endif %}
 {% endmacro %}
-{% macro sees(into, turn) %}
-    {{ modification("seen", into, first_row="top", last_row="top + %d" % (height - 1),
+{% macro ask(body, into, turn) %}
+    {{ modification(body, into, first_row="top", last_row="top + %d" % (height - 1),
                     first_column="(i64)%s * %d" % (turn, width),
                     last_column="(i64)%s * %d + %d" % (turn, width, width - 1)) }}
+{% endmacro %}
+{% macro place() %}
+        const i64 row = top + (upper + n / {{ beside * 4 }} * 16 + lane / 4 + n % 4 / 2 * 8);
+        const i64 column = (i64)turn * {{ width }} +
+                           (n / 4 % {{ beside }} * 8 + lane % 4 * 2 + n % 2);
 {% endmacro %}
 {{ def_kernel("query", "key", "value") }} {
   __shared__ __align__(16) {{ T }} query_tile[{{ height * terms }}];
@@ -107,7 +114,7 @@ TEXT = Text("mma_attention", """\
       __syncthreads();
     }
     if (next < turns) {
-{{ sees("wanted", "next") }}
+{{ ask("seen", "wanted", "next") }}
       if (wanted) {
 {{ fill("key", "key_tile", terms, key_copied) }}
       }
@@ -115,7 +122,7 @@ TEXT = Text("mma_attention", """\
     }
     cp_async_commit();
     if (turn >= 0) {
-{{ sees("visible", "turn") }}
+{{ ask("seen", "visible", "turn") }}
     if (visible) {
 {% for i in range(above) %}
 {% for j in range(beside) %}
@@ -145,11 +152,20 @@ TEXT = Text("mma_attention", """\
 {% endfor %}
 {% endfor %}
 {% endfor %}
+{{ ask("whole", "seen_by_all", "turn") }}
+      if (seen_by_all && top + {{ height }} <= {{ rows }} &&
+          ((i64)turn + 1) * {{ width }} <= {{ columns }}) {
       #pragma unroll
       for (u32 n = 0; n < {{ above * beside * 4 }}; ++n) {
-        const i64 row = top + upper + n / {{ beside * 4 }} * 16 + lane / 4 + n % 4 / 2 * 8;
-        const i64 column =
-            (i64)turn * {{ width }} + n / 4 % {{ beside }} * 8 + lane % 4 * 2 + n % 2;
+{{ place() }}
+        {{ modification("open_score", "opened", the_batch="batch", the_row="row",
+                        the_column="column", the_dot="score[n]") }}
+        score[n] = opened;
+      }
+      } else {
+      #pragma unroll
+      for (u32 n = 0; n < {{ above * beside * 4 }}; ++n) {
+{{ place() }}
         f32 changed = -inf_f32();
         if (row < {{ rows }} && column < {{ columns }}) {
           {{ modification("score", "found", the_batch="batch", the_row="row", the_column="column",
@@ -157,6 +173,7 @@ TEXT = Text("mma_attention", """\
           changed = found;
         }
         score[n] = changed;
+      }
       }
       f32 scale[{{ 2 * above }}];
       #pragma unroll
@@ -169,13 +186,13 @@ TEXT = Text("mma_attention", """\
         most = max_f32(most, shuffle_xor_f32(most, 1));
         most = max_f32(most, shuffle_xor_f32(most, 2));
         const f32 base = most == -inf_f32() ? 0.0f : most;
-        scale[r] = exp_f32(top_score[r] - base);
+        scale[r] = exp2_f32((top_score[r] - base) * {{ log2e }});
         top_score[r] = most;
         f32 powers = 0.0f;
         #pragma unroll
         for (u32 m = 0; m < {{ 2 * beside }}; ++m) {
-          const f32 power =
-              exp_f32(score[(r / 2 * {{ beside }} + m / 2) * 4 + r % 2 * 2 + m % 2] - base);
+          const f32 power = exp2_f32(
+              (score[(r / 2 * {{ beside }} + m / 2) * 4 + r % 2 * 2 + m % 2] - base) * {{ log2e }});
           score[(r / 2 * {{ beside }} + m / 2) * 4 + r % 2 * 2 + m % 2] = power;
           powers = powers + power;
         }
@@ -207,14 +224,22 @@ TEXT = Text("mma_attention", """\
 {% endfor %}
       }
     } else {
-      for (u32 n = threadIdx.x; n < {{ width * features }}; n = n + {{ threads }}) {
-        const u32 line = n / {{ features }};
-        const u32 at = n % {{ features }};
-        const f32 value = cast_{{ T }}_f32(
-            value_tile[turn % 2 * {{ width * features }} + at % {{ lanes }} +
-                       {{ swizzled("line", "at / %d" % lanes, features) }}]);
-        if (value - value != 0.0f) {
-          atomic_max_i32(&spoiled[at], 1);
+      for (u32 n = threadIdx.x; n < {{ width * features // lanes }}; n = n + {{ threads }}) {
+        const u32 line = n / {{ features // lanes }};
+        const u32 piece = n % {{ features // lanes }};
+        const {{ T }}x{{ lanes }} values = load{{ lanes }}_{{ T }}(
+            &value_tile[turn % 2 * {{ width * features }} +
+                        {{ swizzled("line", "piece", features) }}]);
+        u32 most = 0;
+{% for n in range(lanes) %}
+        most = max_u32(most, (u32)bitcast_{{ T }}_u16(values.s{{ n }}) & {{ exponent }});
+{% endfor %}
+        if (most == {{ exponent }}) {
+{% for n in range(lanes) %}
+          if (((u32)bitcast_{{ T }}_u16(values.s{{ n }}) & {{ exponent }}) == {{ exponent }}) {
+            atomic_max_i32(&spoiled[piece * {{ lanes }} + {{ n }}], 1);
+          }
+{% endfor %}
         }
       }
     }
@@ -250,6 +275,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "tall": (16, 32),
 })  # fmt: skip
 SIDES = (16, 32, 64, 128, 256)  # terms and features, whose pieces are exchanged in shared memory
+EXPONENTS = {DType.F16: 0x7C00, DType.BF16: 0x7F80}  # bits that are set in what is not finite
 MOST_SUMS = 160  # numbers of f32 that a thread holds of scores and of sums
 
 
@@ -268,7 +294,7 @@ def narrowed(asked: Asked) -> tuple[Problem, Product] | None:
     kinds = {sub.value.dtype for sub in operands.values()}
     for m in PRODUCTS.values():
         if kinds == {m.operands} and m.sums is DType.F32 and m.k == ROWS and not m.narrow:
-            bodies = {**p.bodies, "seen": seen(p)}
+            bodies = {**p.bodies, **masked(p)}
             return replace(p, operands=operands, bodies=bodies), m
     return None
 
@@ -298,19 +324,23 @@ def cost(asked: Asked, values: Values) -> float:
     height, width, tall = values["height"], values["width"], values["tall"]
     batch, rows, _ = map(p.expected, p.output.extents)
     columns = p.expected(p.operands["key"].extents[1])
-    together = max(1, min(asked.target.dynamic // shared, REGISTERS // (threads * 200), 4))
+    together = max(1, min(asked.target.dynamic // shared, REGISTERS // (threads * 200), 16))
     blocks = batch * -(-rows // height)
-    together = min(together, -(-blocks // (asked.target.processors or PROCESSORS)))
+    processors = asked.target.processors or PROCESSORS
+    together = min(together, -(-blocks // processors))
     products = height * width * (terms + features) / PRODUCTS_A_CYCLE
     reads = height // tall * (width * (terms + features) + tall * terms) * 2 / SHARED_A_CYCLE
+    fills = width * (terms + features) * 2 / FILLED_A_CYCLE
     powers = height * width / POWERS_A_CYCLE
-    step = max(products, reads) + powers + BARRIER / (together * threads / WARP / 4)
-    waves = -(-blocks // ((asked.target.processors or PROCESSORS) * together)) * together
+    alone = width * (terms + features + POWER) * tall / ROWS / ALONE_A_CYCLE + BARRIER
+    step = max(together * (max(products, reads, fills) + powers), alone)
+    waves = -(-blocks // (processors * together))
     return waves * (-(-columns // width) + 1) * step
 
 
 PROCESSORS, REGISTERS = 128, 1 << 16
-PRODUCTS_A_CYCLE, SHARED_A_CYCLE, POWERS_A_CYCLE, BARRIER = 1024, 128, 12, 64.0
+PRODUCTS_A_CYCLE, SHARED_A_CYCLE, FILLED_A_CYCLE, POWERS_A_CYCLE = 1024, 128, 20, 4
+POWER, ALONE_A_CYCLE, BARRIER = 256, 8, 500.0  # what one warp does with nothing else to hide it
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
@@ -324,7 +354,8 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         (block(asked, values)[0], 1, 1),
         p.dim(chain(p, values["width"], terms)),
         {"terms": terms, "features": features, "product": m.name,
-         "lanes": ACCESS // m.operands.nbytes, **copied},
+         "lanes": ACCESS // m.operands.nbytes, "exponent": EXPONENTS[m.operands],
+         "log2e": literal(1 / math.log(2), DType.F32).text, **copied},
     )  # fmt: skip
     return text.render(p, values, launch)
 
@@ -342,12 +373,9 @@ def _problem(asked: Asked) -> tuple[Problem, Product]:
 
 
 def best(asked: Asked) -> bool:
-    """Return whether tensor cores have enough to do: a matrix of rows at least, and of keys."""
+    """Return whether there are keys for a matrix; few rows waste products, but no memory."""
     p = narrowed(asked) if {"cp_async", "mma"} <= {*asked.target.families} else None
-    if p is None:
-        return False
-    rows, columns = (p[0].expected(p[0].operands[x].extents[1]) for x in ("query", "key"))
-    return min(rows, columns) >= ROWS
+    return p is not None and p[0].expected(p[0].operands["key"].extents[1]) >= ROWS
 
 
 TEMPLATE = Template("mma_attention", space, cost, render, block, best)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from didyma.codegen.codegens import Asked
@@ -226,53 +226,90 @@ def _replaced(s: Stmt, elements: Mapping[str, Var]) -> Stmt:
     return on_stmt(s)
 
 
-CORNERS = ("first_row", "last_row", "first_column", "last_column")  # inputs of ``seen``
+CORNERS = ("first_row", "last_row", "first_column", "last_column")  # of a tile, which bodies take
+LEAST = {"ge": 0, "le": 0, "gt": 1, "lt": 1}  # of the difference of what is compared
 
 
-def seen(p: Problem) -> Subgraph:
-    """Return whether some row of a tile may see some key, by the first and the last of each.
+def masked(p: Problem) -> dict[str, Subgraph]:
+    """Return bodies about the tiles of an attention, beside its ``score``.
 
-    A row that does not see a key has the score -inf for it, if a comparison fails that is linear in
-    row and column.  Of anything else it is not known that a row does not see.
+    ``seen`` says whether some row of a tile may see some key, by its ``CORNERS``, and ``whole``
+    whether every row sees every key, so that ``open_score`` is the score.  A row that does not see
+    a key has the score -inf for it, if a comparison fails that is linear in row and column; of
+    anything else it is not known that a row does not see.
     """
     ends = [Var(x, INDEX) for x in CORNERS]
     body, affine = p.bodies["score"], Affine(p.loop.dims)
     _, row, column, _ = body.inputs
-    value, holds = body.value, list[Expr]()
-    while isinstance(value, LetExpr):
-        if value.var.dtype is INDEX:
-            affine.lets[value.var.name] = value.value
-        value = value.body
-    while isinstance(value, Select) and isinstance(value.other, Const):
+    value, bound = body.value, list[tuple[Var, Expr]]()
+    some, every = list[Expr](), list[Expr]()
+    while True:
+        if isinstance(value, LetExpr):
+            bound.append((value.var, value.value))
+            if value.var.dtype is INDEX:
+                affine.lets[value.var.name] = value.value
+            value = value.body
+            continue
+        if not (isinstance(value, Select) and isinstance(value.other, Const)):
+            break
+        parts = [*_conditions(value.cond)]
+        found = [_linear(c, affine, (row, column), {d.name for d in p.loop.dims}) for c in parts]
         if value.other.value != -math.inf:
             break
-        holds += _needed(value.cond, affine, (row, column), ends, {d.name for d in p.loop.dims})
+        some += (_at(x, (row, column), ends, most=True) for x in found if x is not None)
+        if None in found:
+            break
+        every += (_at(x, (row, column), ends, most=False) for x in found if x is not None)
         value = value.then
-    return Subgraph(tuple(ends), ix.all_of(holds))
+    for var, e in reversed(bound):
+        value = LetExpr(var, e, value)
+    corners = tuple(ends)
+    return {
+        "seen": Subgraph(corners, ix.all_of(some)),
+        "whole": Subgraph(corners, ix.all_of(every)),
+        "open_score": replace(body, value=value),
+    }
 
 
-def _needed(
-    cond: Expr, affine: Affine, at: tuple[Var, Var], ends: Sequence[Var], symbols: Set[str]
-) -> Iterator[Expr]:
-    """Yield what must hold for a condition to hold anywhere between ends of row and column."""
+def _conditions(cond: Expr) -> Iterator[Expr]:
+    """Yield conditions that hold together where one holds."""
     if isinstance(cond, Binary) and cond.op == "and":
-        yield from _needed(cond.lhs, affine, at, ends, symbols)
-        yield from _needed(cond.rhs, affine, at, ends, symbols)
+        yield from _conditions(cond.lhs)
+        yield from _conditions(cond.rhs)
+    else:
+        yield cond
+
+
+@dataclass(frozen=True, slots=True)
+class _Linear:
+    """That ``value`` is ``least`` or more; it grows by constants with row and column."""
+
+    value: Expr
+    steps: tuple[int, int]
+    least: int
+
+
+def _linear(cond: Expr, affine: Affine, at: tuple[Var, Var], symbols: Set[str]) -> _Linear | None:
+    """Return a comparison as a linear one of row and column; None for another condition."""
     if not isinstance(cond, Compare) or cond.lhs.dtype is not INDEX or cond.op not in LEAST:
-        return
+        return None
     sides = (cond.lhs, cond.rhs) if cond.op in ("ge", "gt") else (cond.rhs, cond.lhs)
     more, less = map(affine.poly, sides)
     difference = plus(more, less, -1)
+    value = affine.expr(difference)
     steps = [coefficient(difference, v.name) for v in at]
-    known = {v.name for v in at} | symbols
-    names = {e.name for e in subexprs(affine.expr(difference)) if isinstance(e, Var)}
-    if not names <= known or any(q is None or not is_constant(q) for q in steps):
-        return
+    read = [e for e in subexprs(value) if isinstance(e, (Var, Load))]
+    if not {e.name if isinstance(e, Var) else "" for e in read} <= {v.name for v in at} | symbols:
+        return None
+    if any(q is None or not is_constant(q) for q in steps):
+        return None
+    by, across = (int((q or {}).get((), 0)) for q in steps)
+    return _Linear(value, (by, across), LEAST[cond.op])
+
+
+def _at(x: _Linear, at: tuple[Var, Var], ends: Sequence[Var], *, most: bool) -> Expr:
+    """Return the comparison where its value is largest, or smallest, in a tile."""
     table: dict[str, Expr] = {}
-    for n, (v, q) in enumerate(zip(at, steps, strict=True)):
-        table[v.name] = ends[2 * n + 1] if (q or {}).get((), 0) > 0 else ends[2 * n]
-    most = substitute_expr(affine.expr(difference), table)
-    yield ix.compare("ge", most, ix.index(LEAST[cond.op]))
-
-
-LEAST = {"ge": 0, "le": 0, "gt": 1, "lt": 1}  # of the difference of what is compared
+    for n, (v, step) in enumerate(zip(at, x.steps, strict=True)):
+        table[v.name] = ends[2 * n + ((step > 0) is most)]
+    return ix.compare("ge", substitute_expr(x.value, table), ix.index(x.least))

@@ -28,7 +28,7 @@ POINT = "tiled_attention(each=2, height=16, lanes=8, width=16)"
 TEMPLATE, SUITS = attention.TEMPLATE, attention.TEMPLATE.space
 
 
-@dd.trace(dd.f32[2, 4, 37, 8], dd.f32[2, 2, 50, 8], dd.f32[2, 2, 50, 12], dd.f32[37, 50])
+@dd.trace(dd.f32[4, 37, 8], dd.f32[2, 50, 8], dd.f32[2, 50, 12], dd.f32[37, 50])
 def windowed(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, bias: dd.Tensor) -> dd.Tensor:
     def near(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
         i, j = places[-2:]

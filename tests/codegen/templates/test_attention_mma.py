@@ -13,7 +13,7 @@ from didyma.codegen.codegens import Asked
 from didyma.codegen.pipeline import compile
 from didyma.codegen.select.choice import Choice, build
 from didyma.codegen.templates import attention_mma
-from didyma.codegen.templates.attentions import CORNERS, found, seen
+from didyma.codegen.templates.attentions import CORNERS, found, masked
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.interp.loop import run
 from didyma.refimpl.ir.expr import index
@@ -30,7 +30,7 @@ TEMPLATE, SUITS = attention_mma.TEMPLATE, attention_mma.TEMPLATE.space
 OPTIONS = dd.Options(target="sm_80")
 
 
-@dd.trace(dd.bf16[2, 4, 37, 32], dd.bf16[2, 2, 50, 32], dd.bf16[2, 2, 50, 16], dd.bf16[37, 50])
+@dd.trace(dd.bf16[2, 37, 32], dd.bf16[1, 50, 32], dd.bf16[1, 50, 16], dd.bf16[37, 50])
 def windowed(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, bias: dd.Tensor) -> dd.Tensor:
     def near(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
         i, j = places[-2:]
@@ -40,7 +40,7 @@ def windowed(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, bias: dd.Tensor) -> dd.Te
     return dd.tanh(out)
 
 
-@dd.trace(dd.f16[3, 33, 16], dd.f16[3, 45, 16], dd.f16[3, 45, 16])
+@dd.trace(dd.f16[2, 33, 16], dd.f16[2, 45, 16], dd.f16[2, 45, 16])
 def plain(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
     return dd.scaled_dot_product_attention(q, k, v)
 
@@ -63,7 +63,7 @@ FAULTS = {
     "largest": ("        most = max_f32(most, shuffle_xor_f32(most, 2));\n", ""),
     "k-tail": (" && column < {{ columns }}", ""),
     "copied tail": ("column < {{ columns }} ? {{ lanes }} : 0", "{{ lanes }}"),
-    "head": ('address(name, ("batch",', 'address(name, ("batch / 4 * 4",'),
+    "head": ('address(name, ("batch",', 'address(name, ("batch * 2",'),
     "epilogue": ('"row", "feature"), "spoiled', '"row", "feature ^ 1"), "spoiled'),
     "swizzle": ('"(step * 2 + lane / 8 % 2)"', '"(step * 2)"'),
     "terms": ('"(step * 2 + lane / 16)"', '"(step * 2)"'),
@@ -72,6 +72,7 @@ FAULTS = {
     "tile": ("next % 2 * {{ width * length }} + {{ swizzled(\"line\", \"piece\"",
              "{{ swizzled(\"line\", \"piece\""),
     "sees": ("+ %d\" % (height - 1)", "\""),
+    "whole": ("if (seen_by_all &&", "if (visible &&"),
     "first tile": ("i32 turn = -1", "i32 turn = 0"),
 }  # fmt: skip
 
@@ -107,29 +108,36 @@ def test_values_that_no_row_sees_spoil_results_if_they_are_not_finite() -> None:
     q, k, v = (r.normal(size=(n, 16)).astype(np.float16) for n in (40, 90, 90))
     v[85, 3] = np.inf
     k[85] = np.nan
-    choices = f"fused_attention_0: {POINT}"
-    options = OPTIONS.changed({"kernels.choices": choices})
+    options = OPTIONS.changed({"kernels.choices": f"fused_attention_0: {POINT}"})
     got = dd.compile(causal, options=options)(q, k, v)
     assert dd.interpret(causal, q, k, v).contains(got)
     assert np.isnan(np.asarray(got)[:, 3]).all()
     assert np.isfinite(np.asarray(got)[:, 4]).all()
+    source = attention_mma.TEXT.source
+    for old, new in (("+ {{ n }}], 1", "], 1"), ("spoiled[feature] != 0 ?", "spoiled[0] > 1 ?")):
+        text = Text("mma_attention", source.replace(old, new))
+        wrong = replace(TEMPLATE, render=partial(attention_mma.render, text=text))
+        got = dd.compile(causal, options=options.changed({"kernels.codegens": (wrong,)}))(q, k, v)
+        assert not np.isnan(np.asarray(got)[:, 3]).any(), "the bars do not decide these"
 
 
 @pytest.mark.parametrize(
-    ("causal", "window", "tile", "holds"),
+    ("causal", "window", "tile", "some", "every"),
     [
-        (False, False, (0, 15, 500, 515), True),
-        (True, False, (16, 31, 16, 31), True),
-        (True, False, (16, 31, 31, 46), True),
-        (True, False, (16, 31, 32, 47), False),
-        (False, True, (64, 79, 48, 63), True),
-        (False, True, (64, 79, 40, 56), True),
-        (False, True, (64, 79, 40, 55), False),
-        (True, True, (0, 15, 16, 31), False),
+        (False, False, (0, 15, 500, 515), True, True),
+        (True, False, (16, 31, 1, 16), True, True),
+        (True, False, (16, 31, 2, 17), True, False),
+        (True, False, (16, 31, 31, 46), True, False),
+        (True, False, (16, 31, 32, 47), False, False),
+        (False, True, (64, 79, 71, 86), True, True),
+        (False, True, (64, 79, 70, 85), True, False),
+        (False, True, (64, 79, 40, 56), True, False),
+        (False, True, (64, 79, 40, 55), False, False),
+        (True, True, (0, 15, 16, 31), False, False),
     ],
 )
-def test_which_tiles_some_row_may_see(
-    causal: bool, window: bool, tile: tuple[int, ...], holds: bool
+def test_which_tiles_rows_see(
+    causal: bool, window: bool, tile: tuple[int, ...], some: bool, every: bool
 ) -> None:
     def near(score: dd.Tensor, i: dd.Tensor, j: dd.Tensor) -> dd.Tensor:
         return dd.where(i - j < 9, score, -float("inf"))
@@ -145,7 +153,9 @@ def test_which_tiles_some_row_may_see(
     p = found(Asked(made.fused.function(name), loop, SM_80))
     assert p is not None
     table = {name: index(n) for name, n in zip(CORNERS, tile, strict=True)}
-    body = Store("y", (), Select(substitute_expr(seen(p).value, table), index(1), index(0)))
-    y = np.zeros((), np.int64)
-    run(PrimFunc("f", (Buffer("y", DType.I64, ()),), ("y",), body), {"y": y}, {})
-    assert y == holds
+    for body, holds in (("seen", some), ("whole", every)):
+        value = substitute_expr(masked(p)[body].value, table)
+        y = np.zeros((), np.int64)
+        store = Store("y", (), Select(value, index(1), index(0)))
+        run(PrimFunc("f", (Buffer("y", DType.I64, ()),), ("y",), store), {"y": y}, {})
+        assert y == holds

@@ -1,0 +1,125 @@
+"""Time attention beside PyTorch's on a machine with a GPU: bf16, a batch of 4, 16 heads.
+
+    python3 -m tests.gpu.attention [--seconds 0.15]
+
+Prints a row for each case: milliseconds of Didyma and of PyTorch's fastest backend, their quotient,
+and the largest difference of the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import didyma as dd
+from didyma.tracer.tracing import Program
+
+LENGTHS = (1024, 4096, 16384)
+OPTIONS = dd.Options(target="sm_90a")
+Timed = Callable[[Callable[[], object]], float]
+
+
+def program(width: int, *, causal: bool, groups: int = 1, window: int = 0) -> Program:
+    """Trace an attention of any length; a window is of keys before a query."""
+    n = dd.dim("n", 128, 1 << 14)
+
+    def near(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+        i, j = places[-2:]
+        return dd.where(i - j < window, score, -float("inf"))
+
+    def attention(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+        return dd.scaled_dot_product_attention(
+            q, k, v, None, causal, enable_gqa=groups > 1, score_mod=near if window else None
+        )
+
+    keys = dd.bf16[4, 16 // groups, n, width]
+    return dd.trace(dd.bf16[4, 16, n, width], keys, keys)(attention)
+
+
+def decoding(width: int) -> Program:
+    """Trace the attention of one query in each of 64 batches."""
+    n = dd.dim("n", 128, 8192)
+    keys = dd.bf16[64, 16, n, width]
+    return dd.trace(dd.bf16[64, 16, 1, width], keys, keys)(dd.scaled_dot_product_attention)
+
+
+def timer(torch: Any, seconds: float) -> Timed:
+    """Return what times a call: the least mean, in milliseconds, of three runs."""
+
+    def elapsed(f: Callable[[], object], times: int) -> float:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(times):
+            f()
+        end.record()
+        end.synchronize()
+        return float(begin.elapsed_time(end)) / times
+
+    def timed(f: Callable[[], object]) -> float:
+        elapsed(f, 1)
+        times = max(1, int(seconds * 1000 / 3 / elapsed(f, 1)))
+        return min(elapsed(f, times) for _ in range(3))
+
+    return timed
+
+
+def fastest(timed: Timed, call: Callable[[], object]) -> tuple[float, str]:
+    """Return the time of PyTorch's fastest backend for a call, and its name."""
+    attention: Any = import_module("torch.nn.attention")
+    found: list[tuple[float, str]] = []
+    for backend in (attention.SDPBackend.FLASH_ATTENTION, attention.SDPBackend.CUDNN_ATTENTION):
+        try:
+            with attention.sdpa_kernel(backend):
+                found.append((timed(call), backend.name))
+        except RuntimeError as e:  # it has no kernel for the case
+            print(f"{backend.name}: {e}")
+    return min(found)
+
+
+def main() -> int:
+    """Time all cases."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=0.15)
+    torch: Any = import_module("torch")
+    timed = timer(torch, parser.parse_args().seconds)
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+
+    def case(label: str, p: Program, rows: int, keys: tuple[int, ...], **how: Any) -> None:
+        run = dd.compile(p, options=OPTIONS, engine="cuda")
+        shapes = ((*keys[:1], 16, rows, keys[-1]), keys, keys)
+        q, k, v = (torch.randn(*s, device="cuda", dtype=torch.bfloat16) for s in shapes)
+        got = torch.as_tensor(run(q, k, v))
+        window = how.pop("window", 0)
+        if window:
+            at = torch.arange(rows, device="cuda")
+            far = at[:, None] - at[None]
+            how = {"attn_mask": (far >= 0) & (far < window)}
+        want = sdpa(q, k, v, **how)
+        mine = timed(lambda: run(q, k, v))
+        peer, name = (
+            (timed(lambda: sdpa(q, k, v, **how)), "with a mask")
+            if window else fastest(timed, lambda: sdpa(q, k, v, **how))
+        )  # fmt: skip
+        off = float((got.float() - want.float()).abs().max())
+        print(f"{label:<32}{mine:>10.4f}{peer:>10.4f}{peer / mine:>8.2f}  {name:<18}{off:>10.2e}")
+
+    print(f"{'case':<32}{'didyma':>10}{'torch':>10}{'faster':>8}")
+    for width in (64, 128):
+        for causal in (True, False):
+            for n in LENGTHS:
+                label = f"{'causal' if causal else 'full'} {n}x{width}"
+                p = program(width, causal=causal)
+                case(label, p, n, (4, 16, n, width), is_causal=causal)
+    grouped = program(128, causal=True, groups=4)
+    case("causal 4096x128, 4 heads share", grouped, 4096, (4, 4, 4096, 128),
+         is_causal=True, enable_gqa=True)  # fmt: skip
+    near = program(128, causal=True, window=256)
+    case("causal 4096x128, window of 256", near, 4096, (4, 16, 4096, 128), window=256)
+    case("one query, 64 batches, 8192x128", decoding(128), 1, (64, 16, 8192, 128))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
