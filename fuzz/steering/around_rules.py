@@ -344,7 +344,7 @@ def runs(s: Sketch, op: str, exclusive: str, reverse: str) -> None:
     What is run along is at times a cast, which blocks make for themselves.
     """
     dtype = s.dtype([d for d in OPS[op].dtypes if d in PLAIN])
-    length = s.c.pick((9, 12, 13, 17, 24, 29, 35))
+    length = s.c.pick((9, 12, 13, 17, 24, 29, 35, 140, 67))
     shape = s.c.pick(((length,), (length, 3), (2, length), (2, length, 2), (5, 4, length)))
     source = s.dtype(PLAIN) if s.c.chance(3) else dtype
     x = s.param(TensorType(source, shape))

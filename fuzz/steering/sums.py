@@ -16,6 +16,8 @@ AXES = ("first", "last", "middle", "all", "some")
 _SHAPES = (
     (12, 5), (6, 20), (24, 3), (10, 16), (5, 12, 4), (3, 6, 7), (15, 8), (4, 35), (3, 67),
     (2, 261), (3, 96), (160, 3), (2, 5, 64),
+    # Such that a thread of many has all of its terms at once.
+    (2, 1000), (700, 2), (1, 1500), (3, 520), (1030,), (515, 3),
 )  # fmt: skip
 _LOW = {
     "kernels.full": (4, 16, 256), "kernels.short": (0, 2, 4), "kernels.chain": (2, 4),

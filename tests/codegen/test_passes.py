@@ -136,3 +136,22 @@ def test_a_listener_hears_each_step_with_its_time_and_result() -> None:
 
 def test_passes_have_names_of_their_own() -> None:
     assert len({p.name for p in PASSES}) == len(PASSES)
+
+
+PACKED = """module {
+  dims i in [0, 1]
+  func @step(%a: f32[3], %b: i4[3]) -> (%a, %b, %c) {
+    %c = cast(%a, dtype=i4) : i4[3]
+  }
+  func @main(%x: f32[3], %y: i4[2, 3]) -> (%last, %rows, %made) {
+    %last, %rows, %made = scan(%x, %y, body="step", index="i", length=2, scanned=1, states=1) : f32[3], i4[2, 3], i4[2, 3]
+  }
+}
+"""  # noqa: E501 - a line of the text format
+
+
+@pytest.mark.parametrize("level", range(4))
+def test_rows_of_no_whole_bytes_are_scanned_at_every_level(level: int) -> None:
+    options = Options(graph=GraphOptions(level=level))
+    report = dd.check(Program(parse_module(PACKED)), engines=["host"], options=options, tries=2)
+    assert report.agree, report.findings

@@ -22,7 +22,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     While,
 )
-from didyma.refimpl.ir.text import show
+from didyma.refimpl.ir.text import parse_module, show
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import expr_children, exprs, stmts
 from tests.codegen.lower.judged import agree, array, execute, primitive
@@ -301,3 +301,18 @@ def test_a_fold_behind_a_condition_is_kept_in_a_local_scalar() -> None:
     kept = [s.buffer for s in stmts(p.body) if isinstance(s, Allocate)]
     assert [(b.shape, str(b.scope)) for b in kept] == [((), "local")]
     assert any(isinstance(s, If) and isinstance(s.then, Fold) for s in stmts(p.body))
+
+
+def test_a_function_of_rows_may_return_what_it_is_given() -> None:
+    m = parse_module("""module {
+  func @rows(%x: f32[1, 2], %y: f32[2, 0]) -> (%x, %y, %z) attrs(Primitive=1) {
+    %m = max(%x, axes=(1,), keepdims=true) : f32[1, 1]
+    %z = multiply(%x, %m) : f32[1, 2]
+  }
+  func @main(%x: f32[1, 2], %y: f32[2, 0]) -> (%a, %b, %c) {
+    %a, %b, %c = call @rows(%x, %y) : f32[1, 2], f32[2, 0], f32[1, 2]
+  }
+}
+""")
+    x, y = array([[2.0, 3.0]]), np.zeros((2, 0), np.float32)
+    agree(m.function("rows"), m, [x, y], {})
