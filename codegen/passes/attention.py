@@ -142,7 +142,7 @@ def join(
                 for j in {*inner, *moved}:
                     made[j] = made[i]
                 break
-    return list({g.writes: g for g in made}.values())
+    return list({g.at: g for g in made}.values())
 
 
 def _closed(

@@ -129,7 +129,7 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
         motif.draw(s, *kind)
     if not s.b.params:
         s.start(PLAIN)
-    case = finished(s.b, c, RESULTS)
+    case = _kept(finished(s.b, c, RESULTS), c)
     found = dict(changes(c))
     found["kernels.streams"] = c.pick((1, 2, 3, 2))
     if planner := drawn_planner(c):
@@ -143,6 +143,19 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
     found |= s.changes
     case = replace(case, changes=tuple(found.items()), given=tuple(s.given.items()))
     return renamed(case, c) if c.chance(AWKWARD) else case
+
+
+def _kept(case: Case, c: Chooser) -> Case:
+    """Return a case that at times also returns values which others are made of."""
+    entry = case.module.entry
+    more = [r for n in entry.nodes for r in n.results if r not in entry.results]
+    if not more or c.below(3):
+        return case
+    some = {c.pick(more) for _ in range(1 + c.below(2))}
+    entry = replace(entry, results=(*entry.results, *sorted(some)))
+    return replace(
+        case, module=replace(case.module, functions=(*case.module.functions[:-1], entry))
+    )
 
 
 def _findings(made: Planned, case: Case) -> Iterator[Finding]:

@@ -53,7 +53,8 @@ def before(s: Sketch, x: str, axes: Sequence[int] = ()) -> tuple[str, str | None
             return _both(s, y, z or y) or y, None
         case 3 | 4:
             y = (s.c.chance(3) and _alone(s, x)) or x
-            beside = s.value(_spread(s, t, axes))
+            u = _spread(s, t, axes)
+            beside = _padded(s, u) if s.c.chance(3) else s.value(u)
             beside = beside and (_alone(s, beside) if s.c.chance(2) else beside)
             made = beside and _both(s, y, beside)
             return made or y, beside
@@ -90,6 +91,21 @@ def _spread(s: Sketch, t: TensorType, axes: Sequence[int]) -> TensorType:
     if axes and s.c.below(3):
         return t.with_shape(*(1 if a in axes else d for a, d in enumerate(t.shape)))
     return t.with_shape(*(1 if s.c.chance(2) else d for d in t.shape))
+
+
+def _padded(s: Sketch, t: TensorType) -> str | None:
+    """Return a value of a type whose first or last elements do not stand in memory."""
+    long = [a for a, d in enumerate(t.shape) if isinstance(d, int) and d > 1]
+    if not long:
+        return s.value(t)
+    axis, first = s.c.pick(long), s.c.chance(2)
+    x = s.value(t.with_shape(*(dims.sub(d, int(a == axis)) for a, d in enumerate(t.shape))))
+    x = x and (_alone(s, x) or x)
+    fill = s.value(t.with_shape())
+    ends = tuple(int(a == axis) for a in range(t.rank))
+    low, high = (ends, (0,) * t.rank) if first else ((0,) * t.rank, ends)
+    how = freeze({"low": low, "high": high, "mode": "constant"})
+    return s.apply("pad", (x, fill), how) if x and fill else None
 
 
 def _keeping(dtype: DType, ops: Sequence[str], arity: int) -> Iterator[str]:

@@ -46,6 +46,7 @@ def _guarded(s: Sketch) -> None:
     x = _long(s)
     if x is None:
         return
+    x = before(s, x)[0] if s.c.chance(2) else x
     t = s.types()[x]
     axis = s.c.below(t.rank)
     one = t.with_shape(*(1 + s.c.below(2) if a == axis else d for a, d in enumerate(t.shape)))
@@ -64,6 +65,10 @@ def _guarded(s: Sketch) -> None:
         made += [done] if done else []
     have = s.types()
     alike = [v for v in made if have[v] == have[made[0]]]
+    if len(alike) > 1 and s.c.chance(2):  # each behind its own guard, and behind one more
+        test = s.value(have[alike[0]].with_dtype(DType.BOOL))
+        if test is not None:
+            s.apply("where", (test, *s.c.pick((alike[:2], alike[1::-1]))))
     for v in alike[1:]:
         _met(s, alike[0], v)
 

@@ -132,7 +132,7 @@ def _once(s: Sketch) -> None:
     if s.c.below(4):  # no one pass does for rows with edges
         s.changes |= {"kernels.edges": USUAL["kernels.edges"]}
     first, step, second = s.c.pick(_PAIRS)
-    t = TensorType(s.dtype(FLOATS), _of(s, s.c.pick((_SHAPES, _EVEN))))
+    t = TensorType(s.dtype(FLOATS), _of(s, s.c.pick((_SHAPES, _EVEN, _EVEN))))
     x = s.param(t)
     if x is None:
         return

@@ -155,3 +155,20 @@ def test_rows_of_no_whole_bytes_are_scanned_at_every_level(level: int) -> None:
     options = Options(graph=GraphOptions(level=level))
     report = dd.check(Program(parse_module(PACKED)), engines=["host"], options=options, tries=2)
     assert report.agree, report.findings
+
+
+BOUND = """module {
+  dims m in [0, 1], n in [0, 1]
+  func @main(%x: i64[], %y: i64[]) -> (%a, %b) {
+    () = bind(%x, dim="m")
+    %a = iota(axis=0, dtype=f32, shape=(m,)) : f32[m]
+    () = bind(%y, dim="n")
+    %b = iota(axis=0, dtype=i32, shape=(n,)) : i32[n]
+  }
+}
+"""
+
+
+def test_fusion_keeps_every_size_that_a_function_binds() -> None:
+    fused = dict(compile(parse_module(BOUND), until="fuse").passes)["fuse"]
+    assert [n.attr["dim"] for n in fused.entry.nodes if n.op == "bind"] == ["m", "n"]

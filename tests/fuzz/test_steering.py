@@ -85,7 +85,8 @@ def test_axes_of_a_shape_and_symbols_differ() -> None:
     assert sum(len({v for _, v in c.env}) == len(c.env) for c in two) > 0.9 * len(two)
     shapes = [p.type.shape for c in cases for p in c.module.entry.params]
     static = [s for s in shapes if len(s) > 1 and all(isinstance(d, int) for d in s)]
-    assert sum(len(set(s)) == len(s) for s in static) > 0.8 * len(static)
+    differ = [len(set(long)) == len(long) for s in static if (long := [d for d in s if d != 1])]
+    assert sum(differ) > 0.8 * len(differ)  # axes of one may be exchanged
 
 
 def test_every_op_and_dtype_is_drawn() -> None:
