@@ -15,34 +15,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from didyma.codegen.emit import prelude
-from didyma.codegen.emit.dynamic import placed
-from didyma.codegen.intrinsics import extended
+from didyma.codegen.runtime import device_code
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.target import of_architecture
 from didyma.refimpl.ir.types import Array
 
+if TYPE_CHECKING:
+    from didyma.codegen.emit.prelude import Prelude
+
 ARCHITECTURE = "sm_90a"
 MEND = "python3 -m pip install nvidia-cuda-nvrtc"
 SOUND = (13, 5)  # the first version seen without the faults of ``docs/measurements.md``
-# Headers of the host that files of kernels include, as far as NVRTC does not know what they have.
-_INTEGERS = "".join(
-    f"typedef {sign} {kind} {'u' * (sign == 'unsigned')}int{bits}_t;\n"
-    for sign in ("signed", "unsigned")
-    for kind, bits in (("char", 8), ("short", 16), ("int", 32), ("long long", 64))
-)
-_EMPTY = (
-    "cuda_runtime.h", "cuda.h", "cuda_runtime_api.h", "device_launch_parameters.h", "stdio.h",
-    "stdlib.h", "math.h", "assert.h", "string.h", "cmath", "cstdio", "cstdlib", "cstring",
-    "cassert", "iostream", "vector",
-)  # fmt: skip
-HOST_HEADERS: dict[str, str] = {
-    **dict.fromkeys(_EMPTY, ""),
-    **dict.fromkeys(("stdint.h", "cstdint"), f"#pragma once\n{_INTEGERS}"),
-}
+_ATTEMPTS = 12
 _FILE = "kernel text"  # its name in messages
 _ERROR = re.compile(rf"^{_FILE}\((\d+)\): (?:catastrophic )?error: *(.*)$", re.MULTILINE)
 _ANY_ERROR = re.compile(r"^(?:(.+?)\((\d+)\): )?(?:catastrophic )?error: *(.*)$", re.MULTILINE)
@@ -89,7 +76,9 @@ class NvrtcCompiler:
         self.sound = (major.value, minor.value) >= SOUND
 
     @cached_property
-    def _prelude(self) -> prelude.Prelude:
+    def _prelude(self) -> Prelude:
+        from didyma.codegen.emit import prelude  # slow to import; kernels of users need none of it
+
         return prelude.load("cuda")
 
     def source(self, text: KernelText) -> str:
@@ -97,6 +86,9 @@ class NvrtcCompiler:
 
         Shared arrays that a kernel may not declare are in memory that its launch asks for.
         """
+        from didyma.codegen.emit.dynamic import placed
+        from didyma.codegen.intrinsics import extended
+
         prelude_ = extended(self._prelude, text.intrinsics)
         return f'{prelude_.select(text.source)}#line 1 "{_FILE}"\n{placed(text.source)[0]}'
 
@@ -130,24 +122,57 @@ class NvrtcCompiler:
     ) -> tuple[str, str]:
         """Compile CUDA C++ of a file to PTX; return that and the name of ``kernel`` in it.
 
-        ``kernel`` may be an instance of a template, such as ``f<float, 4>``.  Headers of the host
-        have nothing but types.  DidymaError ``kernel-text`` with NVRTC's first message
-        and its line.
+        ``kernel`` may be an instance of a template, such as ``f<float, 4>``.  Where NVRTC refuses
+        the file, what is for the host is left out.  Headers of the host
+        have nothing but a few types.  DidymaError ``kernel-text`` with NVRTC's first message and
+        its line.
         """
-        given = [f"--gpu-architecture={self._architecture}", "-lineinfo", *flags]
+        folders = [f"-I{f}" for f in device_code.include_folders()]
+        given = [f"--gpu-architecture={self._architecture}", "--device-int128", *flags, *folders]
+        if not {"-G", "--device-debug"} & {*flags}:
+            given.append("-lineinfo")
+        found, log = self._attempt(source, name, given, kernel, device_code.PLAIN)
+        if found is None:
+            found = self._device_part(source, name, given, kernel, log)
+        if found is None:
+            raise _message(source, name, log)
+        return found
+
+    def _device_part(
+        self, source: str, name: str, flags: Sequence[str], kernel: str, log: str
+    ) -> tuple[str, str] | None:
+        """Compile what of a file is for the device; leave out what NVRTC refuses of the rest."""
+        text, headers = device_code.device_part(source), {**device_code.PLAIN}
+        for attempt in range(_ATTEMPTS):
+            headers |= dict.fromkeys(device_code.lost_headers(log), "")
+            found, log = self._attempt(text, name, [*flags, "-default-device"], kernel, headers)
+            if found is not None:
+                return found
+            less = device_code.without(text, device_code.error_lines(log, name))
+            if less == text and not device_code.lost_headers(log):
+                if attempt and "std" not in log:
+                    return None
+                headers = {**headers, **device_code.STANDARD}
+            text = less
+        return None
+
+    def _attempt(
+        self, source: str, name: str, flags: Sequence[str], kernel: str, headers: Mapping[str, str]
+    ) -> tuple[tuple[str, str] | None, str]:
+        """Compile; return the PTX and the kernel's name, or nothing, and what NVRTC says."""
         template = "<" in kernel
-        with self._program(source, name, HOST_HEADERS) as program:
+        with self._program(source, name, headers) as program:
             if template:
                 self._check(self._lib.nvrtcAddNameExpression(program, kernel.encode()))
-            failed, log = self._run(program, given)
+            failed, log = self._run(program, flags)
             if failed:
-                raise _message(source, name, log)
+                return None, log
             lowered = ctypes.c_char_p(kernel.encode())
             if template:
                 self._check(self._lib.nvrtcGetLoweredName(
                     program, kernel.encode(), ctypes.byref(lowered)
                 ))  # fmt: skip
-            return _text(self._bytes(program, "PTX")), (lowered.value or b"").decode()
+            return (_text(self._bytes(program, "PTX")), (lowered.value or b"").decode()), log
 
     @contextmanager
     def _program(

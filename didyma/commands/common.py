@@ -13,6 +13,12 @@ from didyma.codegen.memory import planner as planner_by_name
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import USUAL, Options
 from didyma.codegen.runtime.registry import engine, names, require_target
+from didyma.commands.exits import AGREE as AGREE
+from didyma.commands.exits import BAD_INPUT as BAD_INPUT
+from didyma.commands.exits import DISAGREE as DISAGREE
+from didyma.commands.exits import ENGINE_MISSING as ENGINE_MISSING
+from didyma.commands.exits import NOTHING_RAN as NOTHING_RAN
+from didyma.commands.exits import print_json as print_json
 from didyma.fuzz.peers.registry import peer
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control
@@ -20,8 +26,6 @@ from didyma.refimpl.ir.graph import Module
 
 Engines: TypeAlias = tuple[str, ...] | None
 Record: TypeAlias = Mapping[str, Any]  # of JSON types
-
-AGREE, DISAGREE, BAD_INPUT, ENGINE_MISSING, NOTHING_RAN = 0, 1, 2, 4, 5
 
 
 def require(engines: Sequence[str], options: Options | None = None) -> None:
@@ -136,8 +140,3 @@ def ended(
     if result.findings:
         return DISAGREE
     return AGREE if ran else NOTHING_RAN
-
-
-def print_json(document: Any) -> None:
-    """Print the one JSON document of a command."""
-    print(json.dumps(document, indent=2))

@@ -13,7 +13,7 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx import sanitize as engine
 from didyma.codegen.runtime.ptx.machine import Shape
-from didyma.commands import common
+from didyma.commands import exits
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType
 from didyma.show import sanitize as show
@@ -51,20 +51,28 @@ def sanitize(asked: Request, json: bool) -> int:
     flags = [f"-D{d}" for d in asked.defines]
     flags += [f"-I{folder}" for folder in (asked.file.resolve().parent, *asked.includes)]
     kernel = engine.compiled(source, asked.kernel, flags)
+    also = engine.unoptimised(source, asked.kernel, flags)
     if not shape.blocks or not shape.threads or not asked.schedules:
         done = engine.Sanitized((), 0, 0, ())
     else:
         done = engine.sanitize(
-            source, kernel, shape, args, asked.shared, asked.schedules, asked.seconds
+            source,
+            kernel,
+            shape,
+            args,
+            asked.shared,
+            asked.schedules,
+            asked.seconds,
+            also=also,
         )
     record = show.record(done, str(asked.file), asked.kernel or kernel.name)
     if json:
-        common.print_json(record)
+        exits.print_json(record)
     else:
         show.text(record)
     if not done.schedules:
-        return common.NOTHING_RAN
-    return common.DISAGREE if done.faults else common.AGREE
+        return exits.NOTHING_RAN
+    return exits.DISAGREE if done.faults else exits.AGREE
 
 
 def extents(text: str, option: str) -> tuple[int, int, int]:

@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx.code import SIZES, KernelParam, Place, Slot, unknown
+from didyma.codegen.runtime.ptx.code import (
+    SIZES,
+    KernelParam,
+    Operand,
+    Place,
+    Reg,
+    Slot,
+    unknown,
+)
 from didyma.codegen.runtime.ptx.kinds import BITS, PACKED, TYPES, halves, packed
 from didyma.codegen.runtime.ptx.meeting import warps_of
 from didyma.codegen.runtime.ptx.memory import (
     ANYWHERE,
     GLOBAL,
     LOCAL,
-    READ,
     SHARED,
     SPACES,
     VOLATILE,
     WRITE,
 )
 from didyma.codegen.runtime.ptx.operands import Action, Operands
+from didyma.codegen.runtime.ptx.taint import PARTIAL, unfolded
 from didyma.refimpl.ir.types import Array
 
 if TYPE_CHECKING:
     from didyma.codegen.runtime.ptx.machine import Machine
 
 _ORDERS = ("acquire", "release", "acq_rel", "relaxed", "volatile", "sc", "mmio")
-_UPDATES = {
+UPDATES = {
     n: k
     for k, n in enumerate(("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"))
 }
-_TYPES = {"u32": 0, "b32": 0, "s32": 1, "u64": 2, "b64": 2, "s64": 3, "f32": 4, "f64": 5, "b16": 6}
+TYPE_NUMBERS = {
+    "u32": 0,
+    "b32": 0,
+    "s32": 1,
+    "u64": 2,
+    "b64": 2,
+    "s64": 3,
+    "f32": 4,
+    "f64": 5,
+    "b16": 6,
+}
 
 
 def compile_access(ops: Operands) -> Action | None:
@@ -91,7 +110,7 @@ def _load(ops: Operands) -> Action:
             rows = m.slots[number]
             for k, put in enumerate(puts):
                 a = rows[:, first + k * size : first + (k + 1) * size]
-                v = np.ascontiguousarray(a).view(d)[:, 0]
+                v = a.copy().view(d)[:, 0]
                 put(m, v if m.index is None else v[m.index])
 
         return from_slot
@@ -114,7 +133,10 @@ def _load(ops: Operands) -> Action:
         raw = np.empty((ids.size, total), np.uint8)
         syncs = bool(order) and m.kernel.synchronises
         places = np.empty(ids.size, np.int64) if syncs else None
-        m.tell(m.memory.access(ids, addresses, total, where, READ, strength, raw, m.at, places))
+        found, fresh = m.memory.load(ids, addresses, total, where, strength, raw, m.at, places)
+        m.tell(found)
+        if fresh is not None:
+            _taint(m, parts, ids, addresses, fresh, size)
         if places is not None:
             at = _global(places, addresses)
             m.knowledge.strong(at, ids, (True, False), wide, order, False)
@@ -123,6 +145,32 @@ def _load(ops: Operands) -> Action:
             put(m, m.widened(np.ascontiguousarray(values[:, k])))
 
     return load
+
+
+def _taint(
+    m: Machine, parts: Sequence[Operand], ids: Array, addresses: Array, fresh: Array, size: int
+) -> None:
+    """Taint the registers that were loaded from memory which nothing has written."""
+    bits = np.uint16(1) << np.arange(size, dtype=np.uint16)
+    first = int(np.flatnonzero(fresh.any(1))[0])
+    m.taints.texts[m.at] = m.place(int(addresses[first]) + int(np.flatnonzero(fresh[first])[0]),
+                                   m.kernel.program.instrs[m.at].mods)  # fmt: skip
+    for k, o in enumerate(parts):
+        if isinstance(o, Reg):
+            mask = np.where(fresh[:, k * size : (k + 1) * size], bits, np.uint16(0)).sum(1)
+            m.taints.set(o.index, ids, mask.astype(np.uint16), m.at)
+
+
+def _keep_taint(
+    m: Machine, parts: Sequence[Operand], ids: Array, addresses: Array, size: int, where: int
+) -> None:
+    """Let memory to which tainted bytes were copied count as not written."""
+    masks = [m.taints.of(o.index, ids) if isinstance(o, Reg) else None for o in parts]
+    masks = [x if x is None else np.where(x & PARTIAL, np.uint16(0), x) for x in masks]
+    if any(x is not None for x in masks):
+        none = np.zeros((ids.size, size), np.bool_)
+        which = np.concatenate([none if x is None else unfolded(x, size) for x in masks], 1)
+        m.memory.forget(ids, addresses, size * len(masks), where, which)
 
 
 def _global(places: Array, addresses: Array) -> Array:
@@ -159,6 +207,8 @@ def _store(ops: Operands) -> Action:
         syncs = m.kernel.synchronises
         places = np.empty(ids.size, np.int64) if syncs else None
         m.tell(m.memory.access(ids, addresses, total, where, WRITE, strength, raw, m.at, places))
+        if m.taints.masks:
+            _keep_taint(m, parts, ids, addresses, size, where)
         if places is not None and (order or m.knowledge.left):
             at = _global(places, addresses)
             m.knowledge.strong(at, ids, (False, bool(order)), wide, order, False)
@@ -170,9 +220,13 @@ def _atomic(ops: Operands) -> Action:
     ins = ops.ins
     mods = ins.mods
     kind = mods[-1]
-    how = next((x for x in mods if x in _UPDATES), "")
+    how = next((x for x in mods if x in UPDATES), "")
     halved = kind in PACKED or kind in ("f16", "bf16")
-    if not how or not (kind in _TYPES or (halved and how == "add")) or {"v2", "v4", "v8"} & {*mods}:
+    if (
+        not how
+        or not (kind in TYPE_NUMBERS or (halved and how == "add"))
+        or {"v2", "v4", "v8"} & {*mods}
+    ):
         raise unknown(ins)
     returns = ins.op == "atom"
     shift = 0 if returns else -1
@@ -183,7 +237,7 @@ def _atomic(ops: Operands) -> Action:
     where = ANYWHERE if space is None else SPACES[space]
     order, wide, _ = _order(mods)
     d, strength = TYPES[kind], 2 if wide else 1
-    op = (-1, 0) if halved else (_UPDATES[how], _TYPES[kind])
+    op = (-1, 0) if halved else (UPDATES[how], TYPE_NUMBERS[kind])
 
     def atomic(m: Machine) -> None:
         turned = m.schedule & 1
@@ -233,10 +287,20 @@ def _add_halves(m: Machine, places: Array, given: Array, old: Array, kind: str) 
 
 def _fence(ops: Operands) -> Action:
     mods = ops.ins.mods
+    if any(x.startswith(("proxy::async", "proxy::tensormap", "proxy::alias")) for x in (
+        "::".join(p) for p in zip(mods, (*mods[1:], ""), strict=True)
+    )):  # fmt: skip
+        return _proxy_fence
     if any("proxy" in x or "mbarrier_init" in x for x in mods):
         return lambda m: None
     wide = "cta" not in mods
     return lambda m: m.knowledge.fence(m.ids, wide)
+
+
+def _proxy_fence(m: Machine) -> None:
+    """Let the asynchronous unit see what lanes have written until now."""
+    m.memory.now += 1
+    m.memory.proxied[m.ids] = m.memory.now
 
 
 def _is_space(ops: Operands) -> Action:

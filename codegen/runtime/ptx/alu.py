@@ -52,6 +52,8 @@ def compile_alu(ops: Operands) -> Action | None:
             return _window(ops)
         case "setp":
             return _test(ops)
+        case "set":
+            return _set(ops)
         case "cvt":
             return compile_convert(ops)
         case _ if op in _CARRY or "cc" in mods:
@@ -156,6 +158,13 @@ def _bitwise(ins: Instr, t: str) -> tuple[Fn, Sequence[str], str] | None:
             return integers.funnel("l" in mods, "clamp" in mods), ["u32"] * 3, "u32"
         case "dp4a":
             return integers.dot(4, (mods[0], mods[1])), ["u32", "u32", "s32"], "s32"
+        case "dp2a":
+            f = integers.dot_of_two(mods[0] == "hi", (mods[1], mods[2]))
+            return f, ["u32", "u32", "s32"], "s32"
+        case "szext":
+            return integers.sign_extended("clamp" in mods), [t, "u32"], t
+        case "fns":
+            return integers.nth_set, ["u32", "u32", "s32"], "u32"
         case "mul24" | "mad24" if "lo" in mods:
             f = integers.SAME[op[:3]]
             return f, [t] * (2 if op == "mul24" else 3), t
@@ -173,12 +182,15 @@ def _float(ins: Instr, t: str) -> tuple[Fn, Sequence[str], str] | None:
             f = floats.binary(op, how)
         case "fma" | "mad":
             f, count = (floats.fma if how == "rn" else floats.fma_directed(how)), 3
-            if how != "rn" and t != "f32":
+            if how != "rn" and t not in ("f32", "f64"):
                 raise unknown(ins)
         case "min" | "max":
             f = floats.least("NaN" in mods, op == "max")
-            if "xorsign" in mods or len(ins.args) > 3:
-                raise unknown(ins)
+            if "xorsign" in mods:
+                f = floats.with_joint_sign(f)
+            count = len(ins.args) - 1
+            if count == 3:
+                f = floats.of_three(f)
         case "neg" | "abs":
             f, count = (np.negative if op == "neg" else np.abs), 1
         case "sqrt":
@@ -300,6 +312,30 @@ def _test(ops: Operands) -> Action:
         put(m, r)
         if other:
             other(m, contrary)
+
+    return run
+
+
+def _set(ops: Operands) -> Action:
+    """``set``: a comparison whose result is a number: all ones, or 1.0."""
+    mods = ops.ins.mods
+    to, t = [x for x in mods if x in TYPES][-2:]
+    compare = _compare(ops.ins, mods[0], PACKED.get(t, t))
+    a, b, put = ops.source(1, t), ops.source(2, t), ops.target(0, to)
+    join = next((_JOINS[x] for x in mods[1:] if x in _JOINS), None)
+    third = ops.source(3, "pred") if join else None
+    d, half = TYPES[PACKED.get(to, to)], TYPES[PACKED.get(t, t)]
+    yes = d.type(1) if PACKED.get(to, to) in FLOATS else np.array(-1).astype(d)[()]
+
+    def run(m: Machine) -> None:
+        x, y = (np.broadcast_to(np.asarray(g(m)), (m.n,)) for g in (a, b))
+        if t in PACKED:
+            x, y = (np.ascontiguousarray(v).view(half) for v in (x, y))
+        r = compare(x, y)
+        if join and third:
+            r = join(r, third(m))
+        v = np.where(r, yes, d.type(0))
+        put(m, np.ascontiguousarray(v).view(np.uint32) if to in PACKED else v)
 
     return run
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from didyma.codegen.runtime.ptx import clusters
 from didyma.codegen.runtime.ptx.machine import AT_BARRIER, DONE, RUN
 from didyma.codegen.runtime.ptx.operands import Operands, Source, Target
 from didyma.refimpl.ir.types import Array
@@ -14,8 +15,7 @@ from didyma.refimpl.ir.types import Array
 if TYPE_CHECKING:
     from didyma.codegen.runtime.ptx.machine import Machine
 
-_NUMBERS = 32  # more than barriers of a block; 16 is that of a cluster
-_CLUSTER = 16
+_NUMBERS = 32  # more than barriers of a block
 Reduction = tuple[Source, Target, str]
 
 
@@ -23,9 +23,8 @@ def compile_barrier(ops: Operands, at: int) -> tuple[Callable[[Machine], Any], R
     """Compile a barrier; the function returns the next counter, or None where lanes wait."""
     mods = ops.ins.mods
     if "cluster" in mods:
-        if "arrive" in mods:
-            return (lambda m: at + 1), None
-        return _sync(at, lambda m: np.uint32(_CLUSTER), None, None), None
+        compile_ = clusters.compile_arrive if "arrive" in mods else clusters.compile_wait
+        return compile_(ops, at), None
     if "arrive" in mods:
         return _arrive(at, ops.source(0, "u32"), ops.source(1, "u32")), None
     if "red" in mods:
@@ -78,6 +77,7 @@ def _sync(
 
 def complete(m: Machine) -> None:
     """Release the barriers that all have reached."""
+    clusters.complete(m)
     waiting = np.flatnonzero(m.state == AT_BARRIER).astype(np.int32)
     b = m.barrier
     if waiting.size:

@@ -25,6 +25,8 @@ SIZES: Mapping[str, int] = {
     "f32": 4,
     "f16x2": 4,
     "bf16x2": 4,
+    "e4m3x2": 2,
+    "e5m2x2": 2,
     "tf32": 4,
     "b64": 8,
     "u64": 8,
@@ -32,6 +34,21 @@ SIZES: Mapping[str, int] = {
     "f64": 8,
     "b128": 16,
 }
+
+
+_OPCODES = """
+abs activemask add addc alloca and applypriority atom bar barrier bfe bfi bfind bmsk bra brev
+brkpt brx call clusterlaunchcontrol clz cnot copysign cos cp createpolicy cvt cvta discard div
+dp2a dp4a elect ex2 exit extern fence fma fns getctarank griddepcontrol isspacep istypep ld
+ldmatrix ldu lg2 lop3 mad mad24 madc mapa match max mbarrier membar min mma mov movmatrix mul
+mul24 multimem nanosleep neg not or pmevent popc prefetch prefetchu prmt rcp red redux rem ret
+rsqrt sad selp set setmaxnreg setp shf shfl shl shr sin slct sqrt st stackrestore stacksave
+stmatrix sub subc suld suq sured sust szext tanh tcgen05 tensormap testp tex tld4 trap txq
+vabsdiff vabsdiff2 vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4
+vote vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wgmma wmma xor
+"""
+# Instructions of the ISA; those that the engine does not run are refused where lanes reach them.
+OPCODES = frozenset(_OPCODES.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +174,17 @@ class Instr:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable in a space of memory; one of size 0 gets its size with the launch."""
+    """A variable in a space of memory; one of size 0 gets its size with the launch.
+
+    ``refers`` are the addresses in its value: at which byte, of what, and how far from it.
+    """
 
     space: str
     name: str
     align: int
     size: int
     init: bytes = b""
+    refers: tuple[tuple[int, str, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -180,14 +201,16 @@ class Function:
     labels: dict[str, int] = field(default_factory=dict[str, int])
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     defined: bool = False
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 @dataclass(slots=True)
 class Module:
-    """Functions and variables by name."""
+    """Functions and variables by name; ``debug``: nothing was optimised."""
 
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    debug: bool = False
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from didyma.codegen.runtime.ptx.code import Instr, unknown
 from didyma.codegen.runtime.ptx.floats import DIRECTED, directed, flushed, narrow
-from didyma.codegen.runtime.ptx.kinds import FLOATS, TYPES, packed
+from didyma.codegen.runtime.ptx.kinds import EIGHTS, FLOATS, PACKED, TYPES, halves, packed
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 from didyma.refimpl.ir.types import Array
 
+if TYPE_CHECKING:
+    from didyma.codegen.runtime.ptx.machine import Machine
+
 Fn: TypeAlias = Callable[[Any], Array]
+_LARGEST = {"e4m3x2": 448.0, "e5m2x2": 57344.0}
 
 _INTEGRAL: Mapping[str, Callable[..., Any]] = {
     "rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil,
@@ -28,6 +32,8 @@ def compile_convert(ops: Operands) -> Action:
     mods = ins.mods
     if mods[-1] == "f32" and mods[-2] in ("f16x2", "bf16x2"):
         return _pair(ops)
+    if (small := next((x for x in mods if x in EIGHTS), None)) is not None:
+        return _to_eights(ops, small) if mods[-1] != small else _from_eights(ops, small)
     kinds = [x for x in mods if x in TYPES]
     if len(kinds) != 2 or any("x" in k for k in kinds):
         raise unknown(ins)
@@ -43,6 +49,40 @@ def _pair(ops: Operands) -> Action:
     f = conversion(ops.ins, "bf16" if "bf16x2" in mods else "f16", "f32")
     high, low, put = ops.source(1, "f32"), ops.source(2, "f32"), ops.target(0, "u32")
     return lambda m: put(m, packed(f(np.asarray(low(m))), f(np.asarray(high(m)))))
+
+
+def _to_eights(ops: Operands, to: str) -> Action:
+    """Two f32, or a register of halves, to two 8-bit floats: the largest where they overflow."""
+    mods, d, put = ops.ins.mods, EIGHTS[to], ops.target(0, to)
+    top = _LARGEST[to]
+    relu = "relu" in mods
+    half = PACKED.get(mods[-1])
+    gets = [ops.source(k, mods[-1]) for k in range(1, len(ops))]
+
+    def small(v: Array) -> Array:
+        v = np.where(v < 0, v.dtype.type(0), v) if relu else v
+        v = np.clip(v.astype(np.float32), -top, top)
+        return np.ascontiguousarray(v.astype(d)).view(np.uint8).astype(np.uint16)
+
+    def run(m: Machine) -> None:
+        given = [np.broadcast_to(np.asarray(g(m)), (m.n,)) for g in gets]
+        low, high = halves(given[0], half) if half else given[::-1]
+        put(m, small(low) | (small(high) << np.uint16(8)))
+
+    return run
+
+
+def _from_eights(ops: Operands, source: str) -> Action:
+    """Two 8-bit floats to a register of halves, exactly."""
+    d, get = EIGHTS[source], ops.source(1, source)
+    put = ops.target(0, "u32")
+    half = TYPES["bf16" if "bf16x2" in ops.ins.mods else "f16"]
+
+    def run(m: Machine) -> None:
+        pair = np.ascontiguousarray(np.broadcast_to(get(m), (m.n,))).view(d).astype(half)
+        put(m, pair.view(np.uint32))
+
+    return run
 
 
 def conversion(ins: Instr, to: str, source: str) -> Fn:

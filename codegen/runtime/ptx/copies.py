@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ class _Copy:
     data: Array
     group: Array
     pc: int
+    number: int
 
 
 @dataclass(slots=True)
@@ -32,6 +34,7 @@ class Copies:
     """The copies under way, and how many groups each lane has closed."""
 
     closed: Array
+    number: int = 0
     open: list[_Copy] = field(default_factory=list[_Copy])
 
 
@@ -50,8 +53,8 @@ def compile_copy(ops: Operands) -> Action | None:
     if ins.op != "cp" or ins.mods[:1] != ("async",):
         return None
     mods = ins.mods
-    if "bulk" in mods or "mbarrier" in mods:
-        raise unknown(ins)
+    if "mbarrier" in mods:
+        return None
     if "commit_group" in mods:
         return _commit
     if "wait_group" in mods or "wait_all" in mods:
@@ -97,7 +100,8 @@ def _issue(ops: Operands) -> Action:
                 data[mine, begin : begin + part] = raw
         m.tell(m.memory.access(ids, targets, size, SPACES["shared"], ISSUE, 0, data, m.at))
         c = copies_of(m)
-        c.open.append(_Copy(ids.copy(), targets, data, c.closed[ids], m.at))
+        c.number += 1
+        c.open.append(_Copy(ids.copy(), targets, data, c.closed[ids], m.at, c.number))
 
     return issue
 
@@ -125,9 +129,21 @@ def land(m: Machine, keep: int) -> None:
     c = copies_of(m)
     waits = np.zeros(m.size, np.bool_)
     waits[m.ids] = True
+    _land(m, lambda x: waits[x.lanes] & (x.group < c.closed[x.lanes] - keep))
+
+
+def land_all(m: Machine, lanes: Array, number: int) -> None:
+    """Let those copies of lanes arrive that were issued up to a number."""
+    waits = np.zeros(m.size, np.bool_)
+    waits[lanes] = True
+    _land(m, lambda x: waits[x.lanes] & (x.number <= number))
+
+
+def _land(m: Machine, chosen: Callable[[_Copy], Array]) -> None:
+    c = copies_of(m)
     still: list[_Copy] = []
     for copy in c.open:
-        done = waits[copy.lanes] & (copy.group < c.closed[copy.lanes] - keep)
+        done = chosen(copy)
         if done.any():
             lanes, to = copy.lanes[done], np.ascontiguousarray(copy.to[done])
             data = np.ascontiguousarray(copy.data[done])
@@ -136,6 +152,7 @@ def land(m: Machine, keep: int) -> None:
         if not done.all():
             rest = ~done
             still.append(_Copy(
-                copy.lanes[rest], copy.to[rest], copy.data[rest], copy.group[rest], copy.pc
+                copy.lanes[rest], copy.to[rest], copy.data[rest], copy.group[rest], copy.pc,
+                copy.number,
             ))  # fmt: skip
     c.open = still

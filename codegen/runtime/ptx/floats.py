@@ -162,9 +162,27 @@ def fma_directed(how: str) -> Fn:
 
     def run(a: Any, b: Any, c: Any) -> Array:
         x, y, z = (np.asarray(v, np.float64) for v in (a, b, c))
+        if np.result_type(a, b, c) == np.float64:
+            r, error = fma_exact(x, y, z)
+            return directed(r, r, error, how)
         return directed(fused(a, b, c), *exact_sum(x * y, z), how)
 
     return run
+
+
+def fma_exact(a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+    """Return a * b + c of f64, rounded, and a number with the sign of its error.
+
+    Products are split exactly (Dekker); the error is the sum of what each step loses (Ogita, Rump
+    and Oishi), whose sign is right where nothing overflows.
+    """
+    x, y, z = (np.asarray(v, np.float64) for v in (a, b, c))
+    r = fused(x, y, z)
+    p = x * y
+    e = fused(x, y, -p)
+    s, t = exact_sum(p, z)
+    u, v = exact_sum(t, e)
+    return r, ((s - r) + u) + v
 
 
 def flushed(v: Any) -> Any:
@@ -184,6 +202,25 @@ def least(nan: bool, most: bool) -> Fn:
             sign = (x & y) if most else (x | y)
             r = choose(zeros, choose(sign, r.dtype.type(-0.0), r.dtype.type(0.0)), r)
         return r
+
+    return run
+
+
+def of_three(f: Fn) -> Fn:
+    """Return a function of two applied to three."""
+
+    def run(a: Any, b: Any, c: Any) -> Any:
+        return f(f(a, b), c)
+
+    return run
+
+
+def with_joint_sign(f: Fn) -> Fn:
+    """Return a function of magnitudes whose result has the product of the signs."""
+
+    def run(a: Any, b: Any) -> Any:
+        r: Any = np.abs(f(np.abs(a), np.abs(b)))
+        return choose(np.signbit(a) ^ np.signbit(b), -r, r)
 
     return run
 

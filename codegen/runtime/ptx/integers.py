@@ -188,6 +188,45 @@ def dot(parts: int, kinds: tuple[str, str]) -> Fn:
     return run
 
 
+def dot_of_two(upper: bool, kinds: tuple[str, str]) -> Fn:
+    """Return the sum of two products, of 16 bits and of the lower or upper bytes, and a number."""
+    wide, narrow = {"s32": np.int16, "u32": np.uint16}, {"s32": np.int8, "u32": np.uint8}
+
+    def run(a: Any, b: Any, c: Any) -> Any:
+        out = c
+        for k in range(2):
+            x = (a >> np.uint32(16 * k)).astype(wide[kinds[0]]).astype(np.int32)
+            by = np.uint32(8 * (k + 2 * upper))
+            out = out + x * (b >> by).astype(narrow[kinds[1]]).astype(np.int32)
+        return out
+
+    return run
+
+
+def sign_extended(clamp: bool) -> Fn:
+    """Return what extends the lowest bits of a number by their sign, or by zeros."""
+
+    def run(a: Any, width: Any) -> Any:
+        n = np.minimum(width, 32) if clamp else width & 31
+        return extract(a, np.uint32(0), n)
+
+    return run
+
+
+def nth_set(mask_: Any, base: Any, offset: Any) -> Any:
+    """Find the n-th bit that is set from a base, upwards or downwards; all ones for none."""
+
+    def one(m: int, b: int, n: int) -> int:
+        if n == 0:
+            return b if m >> b & 1 else -1
+        where = range(b, 32) if n > 0 else range(b, -1, -1)
+        found = [k for k in where if m >> k & 1]
+        return found[abs(n) - 1] if len(found) >= abs(n) else -1
+
+    found = np.frompyfunc(one, 3, 1)(mask_, base & np.uint32(31), offset)
+    return np.asarray(found).astype(np.int64).astype(np.uint32)
+
+
 def add_carry(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
     """Return a + b + carry and what is carried out."""
     s = a + b

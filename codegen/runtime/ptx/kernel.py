@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx import barriers
+from didyma.codegen.runtime.ptx import barriers, calls
 from didyma.codegen.runtime.ptx.access import compile_access, space_of
 from didyma.codegen.runtime.ptx.alu import compile_alu
-from didyma.codegen.runtime.ptx.code import SIZES, Instr, Module, Symbol, unknown
+from didyma.codegen.runtime.ptx.bulk import compile_bulk
+from didyma.codegen.runtime.ptx.clusters import compile_map
+from didyma.codegen.runtime.ptx.code import OPCODES, SIZES, Instr, Module, Symbol, unknown
 from didyma.codegen.runtime.ptx.copies import compile_copy
 from didyma.codegen.runtime.ptx.flat import flatten
 from didyma.codegen.runtime.ptx.matrices import compile_matrices
 from didyma.codegen.runtime.ptx.mbarriers import compile_mbarrier
-from didyma.codegen.runtime.ptx.meeting import compile_meeting, compile_warp, meets
+from didyma.codegen.runtime.ptx.meeting import MATRICES, compile_meeting, compile_warp, meets
 from didyma.codegen.runtime.ptx.memory import Allocation
 from didyma.codegen.runtime.ptx.operands import Action, Operands
+from didyma.codegen.runtime.ptx.rules import Rule, rule_of
+from didyma.codegen.runtime.ptx.running import leave
+from didyma.codegen.runtime.ptx.taint import use
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
 
 if TYPE_CHECKING:
     from didyma.codegen.runtime.ptx.machine import Machine
 
-_JUMPS = frozenset(("bra", "brx", "exit", "ret", "trap", "brkpt"))
+Stretch: TypeAlias = "tuple[list[tuple[int, Action]], int | None, int]"
+_JUMPS = frozenset(("bra", "brx", "call", "exit", "ret", "trap", "brkpt"))
 _BARRIERS = frozenset(("bar", "barrier"))
 _PLAIN = frozenset(("param", "local", "const"))  # spaces in which nothing races
 _FIRST = 1024  # bytes of shared memory below the first variable
 _GAP = 256  # bytes between variables of shared and local memory
+
+
+_STRAIGHT = (
+    compile_alu, compile_access, compile_map, compile_bulk, compile_copy, compile_mbarrier,
+    calls.compile_extern,
+)  # fmt: skip
 
 
 class Kernel:
@@ -39,23 +53,52 @@ class Kernel:
     def __init__(self, module: Module, name: str) -> None:
         self.program = flatten(module, name)
         self.name = name
+        self.cluster = self.program.kernel.cluster
         self._place()
         instrs = self.program.instrs
+        for i in instrs:
+            if i.op not in OPCODES:
+                raise unknown(i)
         self.cell = _cell(instrs)
         self.synchronises = any(map(_synchronises, instrs))
         self.reductions: dict[int, barriers.Reduction] = {}
         self.ends: dict[int, Callable[[Machine], Any]] = {}
-        starts = {0, *self.program.labels.values()}
+        self.jumps = frozenset(k for k, i in enumerate(instrs) if i.op in ("bra", "brx"))
+        jumped = [self.program.labels.get(o.name) for i in instrs if i.op == "bra"
+                  for o in i.args if isinstance(o, Symbol)]  # fmt: skip
+        listed = [self.program.labels.get(t) for ts in self.program.targets.values() for t in ts]
+        starts = {self.program.start, *(s for s in (*jumped, *listed) if s is not None)}
+        starts |= {c.start for call in self.program.calls.values() for c in call.callees.values()}
         for at, i in enumerate(instrs):
             if _ends(i):
                 starts |= {at, at + 1}
-        code = [self._compile(i, at) for at, i in enumerate(instrs)]
-        self.stretches: dict[int, tuple[list[tuple[int, Action]], int | None, int]] = {}
-        ordered = sorted(s for s in starts if s < len(instrs))
-        for a, b in zip(ordered, [*ordered[1:], len(instrs)], strict=True):
-            last = b - 1 if b - 1 in self.ends else None
-            body = [(k, f) for k in range(a, b if last is None else last) if (f := code[k])]
-            self.stretches[a] = body, last, b
+        self.starts = sorted(s for s in starts if s < len(instrs))
+        self.stretches: dict[int, Stretch] = {}
+        self.rules: dict[int, Rule] = {}
+
+    def stretch(self, pc: int) -> Stretch:
+        """Return the straight code from a counter, which is compiled at its first use."""
+        found = self.stretches.get(pc)
+        if found is None:
+            k, instrs = bisect_right(self.starts, pc), self.program.instrs
+            after = self.starts[k] if k < len(self.starts) else len(instrs)
+            code = [(at, self._compile(instrs[at], at)) for at in range(pc, after)]
+            last = after - 1 if after - 1 in self.ends else None
+            found = self.stretches[pc] = [(at, f) for at, f in code if f], last, after
+        return found
+
+    def spread(self, m: Machine, at: int) -> None:
+        """Let an instruction that runs next spread the taint of registers."""
+        ins = self.program.instrs[at]
+        rule = self.rules.get(at)
+        if rule is None:
+            rule = self.rules[at] = rule_of(ins, self.program.regs)
+        ids = m.ids
+        if ins.guard is not None:
+            use(m, ins.guard[0].index, ids)
+            ids = ids[m.holds((ins.guard[0].index, ins.guard[1]))]
+        if ids.size:
+            rule(m, ids)
 
     def line(self, pc: int) -> str:
         """Return the source line of an instruction, such as ``k.cu:3``."""
@@ -97,6 +140,18 @@ class Kernel:
             self.param_bytes += v.size
 
     def _compile(self, ins: Instr, at: int) -> Action | None:
+        """Compile an instruction; what the engine does not run is refused where lanes reach it."""
+        try:
+            return self._compiled(ins, at)
+        except DidymaError as e:
+            refusal = e
+
+            def refuse(m: Machine) -> NoReturn:
+                raise refusal
+
+            return refuse if ins.guard is None else _guarded(refuse, ins)
+
+    def _compiled(self, ins: Instr, at: int) -> Action | None:
         """Compile an instruction: the function for a straight one; the end of a stretch is kept."""
         ops = Operands(ins, self.program.regs)
         try:
@@ -107,10 +162,7 @@ class Kernel:
                 end = self._meeting(ops, at)
                 self.ends[at] = end if ins.guard is None else _guarded_end(end, ins, at)
                 return None
-            f = (
-                compile_alu(ops) or compile_access(ops) or compile_copy(ops)
-                or compile_mbarrier(ops) or _extern(ins)
-            )  # fmt: skip
+            f = next((f for compile_ in _STRAIGHT if (f := compile_(ops))), None)
         except (KeyError, IndexError, StopIteration, ValueError) as e:
             raise unknown(ins) from e
         if f is None:
@@ -124,7 +176,7 @@ class Kernel:
             if reduction:
                 self.reductions[at] = reduction
             return end
-        if ins.op in ("mma", "ldmatrix", "stmatrix"):
+        if ins.op in MATRICES:
             return compile_meeting(compile_matrices(ops), lambda m: np.uint32(0xFFFFFFFF), at)
         return compile_meeting(*compile_warp(ops), at)
 
@@ -142,6 +194,12 @@ class Kernel:
                 goals = np.array([p.labels[t] for t in p.targets[table.name]])
                 index = ops.source(0, "u32")
                 return lambda m: _together(goals[m.active(index(m))])
+            case "call":
+                call = calls.compile_call(ops, self.program, at)
+                return call if ins.guard is None else _guarded_end(call, ins, at)
+            case "ret" if at in self.program.frames:
+                back = calls.compile_return(self.program, at)
+                return back if ins.guard is None else _guarded_end(back, ins, at)
             case _:
                 return _leave(ins, guard, at)
 
@@ -180,6 +238,8 @@ def _cell(instrs: list[Instr]) -> int:
     best = 4
     for i in instrs:
         if i.op in ("ld", "st", "atom", "red", "ldu") and space_of(i.mods) not in _PLAIN:
+            best = min(best, SIZES.get(i.mods[-1], 4))
+        if i.op == "wmma" and i.mods[0] != "mma":
             best = min(best, SIZES.get(i.mods[-1], 4))
     return best
 
@@ -238,7 +298,7 @@ def _guarded_end(f: Callable[[Machine], Any], ins: Instr, at: int) -> Callable[[
 
 
 def _leave(ins: Instr, guard: tuple[int, bool] | None, at: int) -> Callable[[Machine], Any]:
-    def leave(m: Machine) -> None:
+    def end(m: Machine) -> None:
         ids = m.ids
         if guard is not None:
             m.pc[ids] = at + 1
@@ -247,11 +307,6 @@ def _leave(ins: Instr, guard: tuple[int, bool] | None, at: int) -> Callable[[Mac
             m.report("trap", "a trap is reached", ids)
         if ids.size and ins.op == "extern":
             m.report("assert", "an assertion fails", ids)
-        m.leave(ids)
+        leave(m, ids)
 
-    return leave
-
-
-def _extern(ins: Instr) -> Action | None:
-    """A call of a function without a body: printing does nothing."""
-    return (lambda m: None) if ins.op == "extern" and ins.mods[0] == "vprintf" else None
+    return end

@@ -19,6 +19,9 @@ BF16: DT = np.dtype(ml_dtypes.bfloat16)
 _BOOL: DT = np.dtype(np.bool_)
 FLOATS = frozenset(("f16", "bf16", "f32", "f64", "tf32"))
 PACKED: Mapping[str, str] = {"f16x2": "f16", "bf16x2": "bf16"}
+EIGHTS: Mapping[str, DT] = {
+    "e4m3x2": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2x2": np.dtype(ml_dtypes.float8_e5m2),
+}  # fmt: skip
 _LETTERS = {"b": "u", "u": "u", "s": "i", "f": "f"}
 
 
@@ -32,6 +35,8 @@ def _dtype(name: str) -> DT:
             return np.dtype(np.float32)
         case _ if name in PACKED:
             return BITS[4]
+        case _ if name in EIGHTS:
+            return BITS[2]
         case _:
             found: DT = np.dtype(f"{_LETTERS[name[0]]}{SIZES[name]}")
             return found

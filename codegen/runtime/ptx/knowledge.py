@@ -17,7 +17,7 @@ import numpy as np
 from didyma.refimpl.ir.types import Array
 
 if TYPE_CHECKING:
-    from didyma.codegen.runtime.ptx.machine import Machine
+    from didyma.codegen.runtime.ptx.memory import Memory
 
 _ALWAYS = np.iinfo(np.int32).max
 
@@ -49,11 +49,11 @@ _Made: TypeAlias = dict[tuple[int, int], tuple[Array, Array | None, _Left]]
 class Knowledge:
     """Clocks of the lanes of a batch that barriers alone do not give."""
 
-    def __init__(self, m: Machine) -> None:
-        self.memory = m.memory
-        self.block = m.memory.block
-        n = m.size
-        self.base: Array = np.where(m.exists, 0, _ALWAYS).astype(np.int32)
+    def __init__(self, memory: Memory, exists: Array) -> None:
+        self.memory = memory
+        self.block = memory.block
+        n = exists.size
+        self.base: Array = np.where(exists, 0, _ALWAYS).astype(np.int32)
         self.wide, self.near = _Fences.none(n), _Fences.none(n)
         self.left: dict[int, _Left] = {}
         self.pending: dict[int, tuple[Array | None, Array | None]] = {}

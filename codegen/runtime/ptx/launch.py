@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from didyma.codegen.runtime.ptx import bulk, clusters
+from didyma.codegen.runtime.ptx.calls import FUNCTIONS, HEAP, allocates
 from didyma.codegen.runtime.ptx.kernel import Kernel
-from didyma.codegen.runtime.ptx.machine import Ended, Machine, Report, Shape
+from didyma.codegen.runtime.ptx.machine import Machine, Report, Shape
 from didyma.codegen.runtime.ptx.memory import (
     CONSTANT,
     GLOBAL,
@@ -19,6 +21,7 @@ from didyma.codegen.runtime.ptx.memory import (
     Memory,
     Space,
 )
+from didyma.codegen.runtime.ptx.running import Ended, run
 from didyma.refimpl.ir.types import Array
 
 _BATCH, _TOGETHER = 1 << 14, 1 << 16  # lanes that run together; where blocks wait for each other
@@ -69,22 +72,29 @@ def launch(
     out = Launch(kernel)
     room = sum(r.data.size + 2 * GUARD for r in regions) + kernel.param_bytes + 4 * GUARD
     room += sum(v.size + 2 * GUARD for v in kernel.program.variables.values() if v.space in _DEVICE)
-    space = Space("global", room, 0, 1, kernel.cell)
+    heap = HEAP if allocates(kernel.program) else 0
+    space = Space("global", room + heap, 0, 1, kernel.cell)
     places, symbols, params = _fill(space, kernel, regions, args)
+    symbols["the heap"] = room
     deadline = time.process_time() + seconds
     most = _TOGETHER if kernel.synchronises else _BATCH
-    step = max(1, most // shape.padded)
+    shape = replace(shape, cluster=kernel.cluster)
+    whole = clusters.unit(shape)
+    step = max(1, most // shape.padded // whole) * whole
     memory = None
     with np.errstate(all="ignore"):
         for first in range(0, shape.blocks, step):
             count = min(step, shape.blocks - first)
             memory = _memory(space, kernel, shape, first, count, shared, memory)
             m = Machine(kernel, shape, first, memory, symbols, params, schedule, deadline)
+            if memory.peers is not None:
+                m.clusters = clusters.peers(shape, first, count)[1]
             m.specials["dynamic_smem_size"] = np.uint32(shared)
             m.specials["total_smem_size"] = np.uint32(kernel.shared_end + shared)
             m.reports = out.reports
             try:
-                m.run()
+                run(m)
+                bulk.finish(m)
             except Ended:
                 out.ended = False
             out.steps += m.steps
@@ -118,11 +128,17 @@ def _fill(
     for r, a in zip(regions, places, strict=True):
         space.flags[a.start : a.start + a.size] |= np.where(r.written, INIT, 0).astype(np.uint8)
     symbols = dict(kernel.offsets)
+    symbols |= {n: FUNCTIONS + 64 * k for k, n in enumerate(kernel.program.functions)}
     for v in kernel.program.variables.values():
         if v.space in _DEVICE:
             raw = np.frombuffer(v.init.ljust(v.size, b"\0")[: v.size], np.uint8)
             flags = INIT | (CONSTANT if v.space == "const" else 0)
             symbols[v.name] = GLOBAL + put(v.name, raw, flags).start
+    for v in kernel.program.variables.values():
+        for at, name, offset in v.refers if v.space in _DEVICE else ():
+            start = symbols[v.name] - GLOBAL + at
+            value_ = (symbols.get(name, -offset) + offset).to_bytes(8, "little")
+            space.data[start : start + 8] = np.frombuffer(value_, np.uint8)
     params = bytearray(kernel.param_bytes)
     for v, given in zip(kernel.program.kernel.params, args, strict=True):
         at, value = kernel.param_at[v.name], given
@@ -155,7 +171,8 @@ def _memory(
     for a in kernel.local:
         local.allow(a)
     block = (np.arange(n) // shape.padded).astype(np.int32)
-    memory = Memory((space, shared, local), block, first * shape.padded)
+    peers = clusters.peers(shape, first, count)[0] if max(shape.cluster) > 1 else None
+    memory = Memory((space, shared, local), block, first * shape.padded, peers=peers)
     if before is not None:
         memory.follow(before)
     return memory

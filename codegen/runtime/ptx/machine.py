@@ -1,12 +1,7 @@
-"""A batch of blocks: every thread a lane of NumPy's arrays, with a program counter of its own.
-
-Of the lanes that can run, those with the smallest counter run together, up to the next branch or
-meeting.  Lanes that spin are set aside now and then, so that others can end what they wait for.
-"""
+"""A batch of blocks: every thread a lane of NumPy's arrays, with a program counter of its own."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,25 +9,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from didyma.codegen.runtime.ptx.code import unknown
+from didyma.codegen.runtime.ptx.flat import callers
 from didyma.codegen.runtime.ptx.kinds import container
 from didyma.codegen.runtime.ptx.knowledge import Knowledge
-from didyma.codegen.runtime.ptx.memory import Found, Memory
+from didyma.codegen.runtime.ptx.memory import GLOBAL, LOCAL, SHARED, Found, Memory
+from didyma.codegen.runtime.ptx.shape import Shape as Shape
+from didyma.codegen.runtime.ptx.shape import order, specials
+from didyma.codegen.runtime.ptx.taint import Taints
 from didyma.refimpl.ir.types import Array
 
 if TYPE_CHECKING:
     from didyma.codegen.runtime.ptx.kernel import Kernel
 
 RUN, DONE, AT_BARRIER, AT_WARP = range(4)
-_ASIDE = np.int64(1) << 40  # in the key of a lane that spins
-_TURNS = 64  # jumps back until a lane is set aside
-_LONG = 1 << 12  # jumps back of all lanes together until they count as spinning
 
 
 @dataclass(slots=True)
 class Report:
     """What one kind of check found at one instruction.
 
-    ``other`` is the instruction of the access that it races with, or -1.
+    ``other`` is the instruction of the access that it races with, or -1.  ``callers`` are the calls
+    that the lane is in, the innermost first.
     """
 
     kind: str
@@ -40,33 +37,7 @@ class Report:
     detail: str
     other: int = -1
     lanes: int = 0
-
-
-class Ended(Exception):
-    """The launch cannot go on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Threads of a block and blocks of the grid, along three axes."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return self.block[0] * self.block[1] * self.block[2]
-
-    @property
-    def padded(self) -> int:
-        """Lanes of a block: whole warps."""
-        return -(-self.threads // 32) * 32
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of the grid."""
-        return self.grid[0] * self.grid[1] * self.grid[2]
+    callers: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -108,15 +79,18 @@ class Machine:
         self.slots: list[Array] = [np.zeros((n, s), np.uint8) for s in kernel.program.slots]
         self.carries: Array = np.zeros(n, np.bool_)
         self.exists: Array = self.every % shape.padded < shape.threads
-        self.specials = _specials(shape, self.every + self.first)
+        self.specials = specials(shape, self.every + self.first)
         self.state: Array = np.where(self.exists, RUN, DONE).astype(np.int8)
         self.live = int(self.exists.sum())
         self.left_early: Array = np.zeros(n, np.bool_)
-        self.pc: Array = np.zeros(n, np.int64)
-        self.key = _order(schedule, n)
+        self.pc: Array = np.full(n, kernel.program.start, np.int64)
+        self.frames: dict[int, Array] = {}  # by function: where lanes were called from
+        self.key = order(schedule, n)
         self.spin: Array = np.zeros(n, np.int64)
         self.barrier = Barrier(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))
-        self.knowledge = Knowledge(self)
+        self.knowledge = Knowledge(memory, self.exists)
+        self.clusters: Array = np.arange(memory.bar.size)
+        self.taints = Taints(n)
         self.under_way: dict[str, Any] = {}  # copies, products and barriers of other modules
         self.reports: dict[tuple[str, int], Report] = {}
         self.at = 0
@@ -147,6 +121,11 @@ class Machine:
         if a is None:
             a = self.regs[i] = np.zeros(self.size, container(self.kernel.program.regs[i]))
         return a if self.index is None else a[self.index]
+
+    def full(self, i: int) -> Array:
+        """Return a register in all lanes."""
+        a = self.regs[i]
+        return np.zeros(self.size, container(self.kernel.program.regs[i])) if a is None else a
 
     def put(self, i: int, v: Any) -> None:
         """Set a register in the active lanes."""
@@ -220,13 +199,26 @@ class Machine:
         found = self.reports.get(key)
         if found is None:
             who = f", by {self.thread(int(lanes[0]) + self.first)}" if lanes.size else ""
-            found = self.reports[key] = Report(kind, key[1], detail + who, other)
+            found = self.reports[key] = Report(
+                kind, key[1], detail + who, other,
+                callers=callers(self.kernel.program, self.frames, int(lanes[0]), key[1])
+                if lanes.size else (),
+            )  # fmt: skip
         found.lanes += lanes.size
 
     def thread(self, lane: int) -> str:
         """Name a lane of the grid."""
         block, thread = divmod(lane, self.shape.padded)
         return f"thread {thread} of block {block}"
+
+    def place(self, address: int, mods: tuple[str, ...]) -> str:
+        """Say what is read at an address."""
+        heads = {x.split("::")[0] for x in mods}
+        for space, base in zip(self.memory.spaces, (GLOBAL, SHARED, LOCAL), strict=True):
+            generic = base <= address < base + (1 << 40)
+            if generic or space.kind in heads:
+                return f"{space.describe(address - base if generic else address)} is read"
+        return "memory is read"
 
     def tell(self, found: Iterable[Found]) -> None:
         """Report what an access found."""
@@ -245,6 +237,10 @@ class Machine:
                     detail = f"{where} is read"
                 case "unwaited":
                     detail = f"{where} is used before a wait for the copy that writes it"
+                case "exited":
+                    detail = f"{where} of a block that has ended"
+                case "overwritten":
+                    detail = f"{where} is written before a wait for the copy that reads it"
                 case "constant":
                     detail = f"{where} is written"
                 case _:
@@ -254,147 +250,6 @@ class Machine:
             self.report(f.kind, detail, lane, other)
             self.reports[key].lanes += f.times - 1
 
-    # Running
-
-    def run(self) -> None:
-        """Run all lanes to their end; ``Ended`` where they cannot go on."""
-        while True:
-            ready = self.state == RUN
-            if not ready.any():
-                if (self.state == DONE).all():
-                    return
-                self._stuck()
-            order = self.pc + self.key
-            lowest = order[ready].min()
-            if lowest >= _ASIDE:
-                self._round(ready)
-                continue
-            group = np.flatnonzero(ready & (order == lowest)).astype(np.int32)
-            alone = group.size == np.count_nonzero(ready)
-            self.select(group)
-            pc: int | None = int(self.pc[group[0]])
-            while pc is not None:
-                pc = self._stretch(pc, alone)
-            if time.process_time() > self.deadline:
-                self._hang("it still runs at the time limit")
-
-    def _stretch(self, pc: int, alone: bool) -> int | None:
-        """Run to the next branch or meeting; return where to go on if the lanes stay together."""
-        body, last, after = self.kernel.stretches[pc]
-        for at, f in body:
-            self.at = at
-            f(self)
-        count = len(body) + (last is not None)
-        self.steps += count
-        self.lane_steps += count * self.ids.size
-        to: Any = after
-        if last is not None:
-            self.at = last
-            to = self.kernel.ends[last](self)
-        if to is None:
-            return None
-        if np.ndim(to) == 0:
-            goal = int(to)
-            self.turns += goal <= pc
-            if alone and (goal > pc or self.turns < _LONG):
-                return goal
-            back = self.ids if to <= pc else None
-        else:
-            back = self.ids[to <= pc]
-        self.turns = 0
-        self.pc[self.ids] = to
-        if back is not None and back.size:
-            self.spin[back] += 1
-            self.key[back[self.spin[back] > _TURNS]] |= _ASIDE
-            if alone:
-                self.key[self.ids] |= _ASIDE
-        return None
-
-    def _round(self, ready: Array) -> None:
-        """Let lanes run that were set aside; find out whether anything still changes."""
-        self.key[ready] &= _ASIDE - 1
-        self.spin[:] = 0
-        if self.memory.changed:
-            self.memory.unchanged()
-            self.rounds = 0
-        self.rounds += 1
-        if self.rounds & (self.rounds - 1) and not (self.rounds - 1) & (self.rounds - 2):
-            now = [self.pc.tobytes(), *(r.tobytes() for r in self.regs if r is not None)]
-            if now == self.seen:
-                self._hang("nothing changes any more")
-        if self.rounds > 1 and not self.rounds & (self.rounds - 1):
-            self.seen = [self.pc.tobytes(), *(r.tobytes() for r in self.regs if r is not None)]
-
     def progress(self) -> None:
         """Note that something happened which lanes may wait for."""
         self.rounds = 0
-
-    def _hang(self, why: str) -> None:
-        lanes = np.flatnonzero(self.state == RUN)
-        self.report("hang", f"a loop does not end: {why}", lanes, pc=int(self.pc[lanes].min()))
-        raise Ended
-
-    def _stuck(self) -> None:
-        """Report lanes that wait for others which never come."""
-        for state, kind, text in (
-            (AT_WARP, "warp-divergence", "lanes wait for others of their mask, which never come"),
-            (AT_BARRIER, "barrier-divergence", "threads wait at a barrier that others never reach"),
-        ):
-            lanes = np.flatnonzero(self.state == state)
-            for pc in np.unique(self.pc[lanes]):
-                self.report(kind, text, lanes[self.pc[lanes] == pc], pc=int(pc))
-        raise Ended
-
-    def leave(self, ids: Array) -> None:
-        """End lanes."""
-        self.state[ids] = DONE
-        self.live -= ids.size
-        self.left_early[ids] = True
-        waiting = self.state == AT_WARP
-        if waiting.any():
-            self.state[waiting] = RUN  # to look again whether all that they wait for are there
-        self.progress()
-        if (self.state == AT_BARRIER).any():
-            self.kernel.complete(self)
-
-
-def _order(schedule: int, n: int) -> Array:
-    """Return keys by which groups of warps go first: none, halves, then quarters at random."""
-    warps = np.arange(n) >> 5
-    count = max(1, -(-n // 32))
-    if schedule == 0:
-        return np.zeros(n, np.int64)
-    if schedule <= 2:
-        half = warps * 2 // count
-        return (half if schedule == 2 else 1 - half).astype(np.int64) << 24
-    order: Array = np.random.default_rng(schedule).permutation(min(8, count)).astype(np.int64)
-    keys: Array = order[warps * order.size // count] << 24
-    return keys
-
-
-def _specials(shape: Shape, lane: Array) -> dict[str, Any]:
-    thread, block = lane % shape.padded, lane // shape.padded
-
-    def axes(name: str, i: Array, extents: tuple[int, int, int]) -> dict[str, Any]:
-        x, y, _ = extents
-        parts = (i % x, i // x % y, i // (x * y))
-        return {f"{name}.{a}": p.astype(np.uint32) for a, p in zip("xyz", parts, strict=True)}
-
-    found = axes("tid", thread, shape.block) | axes("ctaid", block, shape.grid)
-    for name, extents in (("ntid", shape.block), ("nctaid", shape.grid)):
-        found |= {f"{name}.{a}": np.uint32(e) for a, e in zip("xyz", extents, strict=True)}
-    for a in "xyz":
-        found |= {f"cluster_ctaid.{a}": np.uint32(0), f"cluster_nctaid.{a}": np.uint32(1)}
-        found |= {f"clusterid.{a}": found[f"ctaid.{a}"], f"nclusterid.{a}": found[f"nctaid.{a}"]}
-    bit = np.uint64(1) << (thread % 32).astype(np.uint64)
-    masks = {
-        "eq": bit, "lt": bit - np.uint64(1), "le": 2 * bit - np.uint64(1),
-        "gt": ~(2 * bit - np.uint64(1)), "ge": ~(bit - np.uint64(1)),
-    }  # fmt: skip
-    found |= {f"lanemask_{k}": v.astype(np.uint32) for k, v in masks.items()}
-    return found | {
-        "laneid": (thread % 32).astype(np.uint32), "warpid": (thread // 32).astype(np.uint32),
-        "nwarpid": np.uint32(shape.padded // 32), "smid": (block % 132).astype(np.uint32),
-        "nsmid": np.uint32(132), "gridid": np.uint64(1), "cluster_ctarank": np.uint32(0),
-        "cluster_nctarank": np.uint32(1), "is_explicit_cluster": np.bool_(False),
-    }  # fmt: skip

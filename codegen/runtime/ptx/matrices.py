@@ -5,15 +5,19 @@ A product's sums are in f32 of exact products; the manual leaves their order and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from didyma.codegen.runtime.ptx.code import unknown
-from didyma.codegen.runtime.ptx.kinds import halves, packed
+from didyma.codegen.runtime.ptx.kinds import TYPES, halves, packed
 from didyma.codegen.runtime.ptx.meeting import ALL, Body
 from didyma.codegen.runtime.ptx.memory import ANYWHERE, READ, SPACES, WRITE
 from didyma.codegen.runtime.ptx.operands import Operands, Source
+from didyma.codegen.runtime.ptx.wmma import compile_wmma, product_type, truncated
 from didyma.refimpl.ir.types import Array
 
 if TYPE_CHECKING:
@@ -25,13 +29,29 @@ _ROW, _COLUMN = _LANE // 4, _LANE % 4 * 2  # of a lane's first element in a matr
 
 def compile_matrices(ops: Operands) -> Body:
     """Compile an instruction on matrices of a warp, all of whose lanes take part."""
-    body = _product(ops) if ops.ins.op == "mma" else _move(ops)
+    makers = {"mma": _product, "wmma": compile_wmma, "movmatrix": _transposed}
+    body = makers.get(ops.ins.op, _move)(ops)
 
     def run(m: Machine, present: Array, want: Array) -> None:
         if (present != ALL).any():
             m.report("warp-divergence", f"{ops.ins.op} without all lanes of a warp", m.ids)
             return
         body(m, present, want)
+
+    return run
+
+
+def _transposed(ops: Operands) -> Body:
+    """``movmatrix``: the transpose of a matrix of 8 by 8."""
+    get, put = ops.source(1, "b32"), ops.target(0, "b32")
+
+    def run(m: Machine, present: Array, want: Array) -> None:
+        pair = _by_warp(m, get).view(np.uint16).reshape(-1, 32, 2)
+        matrix = np.zeros((pair.shape[0], 8, 8), np.uint16)
+        for side in (0, 1):
+            matrix[:, _ROW, _COLUMN + side] = pair[..., side]
+        out = packed(matrix[:, _COLUMN, _ROW], matrix[:, _COLUMN + 1, _ROW])
+        put(m, m.widened(np.ascontiguousarray(out).reshape(-1)))
 
     return run
 
@@ -83,49 +103,77 @@ def _move(ops: Operands) -> Body:
     return store
 
 
-def _product(ops: Operands) -> Body:
-    """``mma`` of f16, bf16 and tf32, m16n8 by k8, k16 or k4, with sums in f32 or f16."""
-    ins = ops.ins
-    shape = next(x for x in ins.mods if x.startswith("m16n8k"))
-    types = [x for x in ins.mods if x in ("f16", "bf16", "tf32", "f32")]
-    depth = int(shape[6:])
-    if "row" not in ins.mods or len(types) != 4 or types[1] != types[2] or types[0] != types[3]:
-        raise unknown(ins)
-    kind, sums = types[1], types[0]
-    if sums not in ("f32", "f16") or depth > (8 if kind == "tf32" else 16) or "sp" in ins.mods:
-        raise unknown(ins)
-    wide = kind == "tf32"
-    a, b, c = ([ops.read(p, "u32") for p in ops.parts(k)] for k in (1, 2, 3))
-    puts = [ops.write(p, "u32") for p in ops.parts(0)]
+_EIGHTS = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
+_ELEMENTS: Mapping[str, Any] = {
+    **{k: TYPES[k] for k in ("f16", "bf16", "tf32", "f64", "s8", "u8")},
+    **{k: np.dtype(v) for k, v in _EIGHTS.items()},
+    "s4": np.dtype(np.int8), "u4": np.dtype(np.uint8),
+}  # fmt: skip
+_MMA = re.compile(r"m(8|16)n8k(\d+)$")
 
-    def elements(v: Array) -> list[Array]:
-        if wide:
-            return [(v & np.uint32(0xFFFFE000)).view(np.float32)]
-        return [h.astype(np.float32) for h in halves(v, kind)]
+
+def _elements(v: Array, kind: str) -> list[Array]:
+    """Return the elements of a register, the lowest first."""
+    if kind in ("s4", "u4"):
+        u = np.ascontiguousarray(v).view(np.uint32)
+        nibbles = [((u >> np.uint32(4 * k)) & np.uint32(15)).astype(np.int8) for k in range(8)]
+        return [np.where(n > 7, n - 16, n) for n in nibbles] if kind == "s4" else nibbles
+    d = _ELEMENTS[kind]
+    parts = np.ascontiguousarray(v).view(d).reshape(*v.shape, -1)
+    return [np.ascontiguousarray(parts[..., k]) for k in range(parts.shape[-1])]
+
+
+def _product(ops: Operands) -> Body:
+    """``mma``: m8n8 and m16n8 by all depths, of floats of 8 to 64 bits and integers of 4 and 8.
+
+    A lane has the elements of a register side by side in a row of A, or a column of B; its
+    registers are first eight rows apart, then as many columns as four lanes have.
+    """
+    ins = ops.ins
+    shape = next((s for x in ins.mods if (s := _MMA.match(x))), None)
+    types = [x for x in ins.mods if x in _ELEMENTS or x in ("f32", "s32")]
+    if shape is None or "row" not in ins.mods or {"sp", "sp::ordered_metadata", "b1"} & {*ins.mods}:
+        raise unknown(ins)
+    rows, depth = int(shape[1]), int(shape[2])
+    if len(types) != 4 or types[0] != types[3] or (types[1] == "f16" and rows == 8):
+        raise unknown(ins)
+    sums, left_kind, right_kind = types[:3]
+    wide, word = product_type(sums), "u64" if sums == "f64" else "u32"
+    given = "u64" if left_kind == "f64" else "u32"
+    a, b = ([ops.read(p, given) for p in ops.parts(k)] for k in (1, 2))
+    c, puts = [ops.read(p, word) for p in ops.parts(3)], [ops.write(p, word) for p in ops.parts(0)]
+    halves_of_rows = rows // 8
+
+    def matrix(m: Machine, gets: list[Source], kind: str, high: int) -> Array:
+        """Return the matrices of rows (of A, or of B turned), one a warp."""
+        out: Array = np.zeros((m.ids.size // 32, 8 * high, depth), wide)
+        for k, f in enumerate(gets):
+            each = _elements(_by_warp(m, f), kind)
+            for e, v in enumerate(each):
+                column = _LANE % 4 * len(each) + e + 4 * len(each) * (k // high)
+                out[:, _ROW + 8 * (k % high), column] = truncated(v, kind, wide)
+        return out
 
     def mma(m: Machine, present: Array, want: Array) -> None:
-        n = m.ids.size // 32
-        left, right = np.zeros((n, 16, depth), np.float32), np.zeros((n, depth, 8), np.float32)
-        step, group = (4, _LANE % 4) if wide else (8, _COLUMN)
-        for k, f in enumerate(a):
-            for e, v in enumerate(elements(_by_warp(m, f))):
-                left[:, _ROW + 8 * (k & 1), group + e + step * (k >> 1)] = v
-        for k, f in enumerate(b):
-            for e, v in enumerate(elements(_by_warp(m, f))):
-                right[:, group + e + step * k, _ROW] = v
+        left = matrix(m, a, left_kind, halves_of_rows)
+        right = matrix(m, b, right_kind, 1).transpose(0, 2, 1)
         out = np.matmul(left, right)
         for k, (f, put) in enumerate(zip(c, puts, strict=True)):
             old = _by_warp(m, f)
-            if sums == "f32":
-                i, j = _ROW + 8 * (k >> 1), _COLUMN + (k & 1)
-                v = (out[:, i, j] + old.view(np.float32)).astype(np.float32).view(np.uint32)
-            else:
+            if sums == "f16":
                 i = _ROW + 8 * k
                 low, high = halves(old, "f16")
                 v = packed(
                     (out[:, i, _COLUMN] + low).astype(np.float16),
                     (out[:, i, _COLUMN + 1] + high).astype(np.float16),
                 )
+            else:
+                i, j = _ROW + 8 * (k >> 1), _COLUMN + (k & 1)
+                v = (out[:, i, j] + old.view(wide)).astype(wide)
+                if "satfinite" in ins.mods:
+                    exact = out[:, i, j].astype(np.int64) + old.view(wide)
+                    v = np.clip(exact, -(2**31), 2**31 - 1).astype(wide)
+                v = v.view(TYPES[word])
             put(m, m.widened(np.ascontiguousarray(v).reshape(-1)))
 
     return mma

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx.code import unknown
+from didyma.codegen.runtime.ptx.code import Pair, Reg, unknown
 from didyma.codegen.runtime.ptx.kinds import TYPES
 from didyma.codegen.runtime.ptx.machine import AT_WARP, DONE, RUN
 from didyma.codegen.runtime.ptx.operands import Operands, Source
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 ALL = np.uint32(0xFFFFFFFF)
 OPS = frozenset(("shfl", "vote", "match", "redux", "elect"))
+MATRICES = frozenset(("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"))
 # What the active lanes do, given those of their warp that are present, and their masks.
 Body: TypeAlias = "Callable[[Machine, Array, Array], None]"
 
 
 def meets(op: str, mods: tuple[str, ...]) -> bool:
     """Return whether lanes of a warp meet at an instruction."""
-    return op in OPS or op in ("mma", "ldmatrix", "stmatrix") or (op in ("bar",) and "warp" in mods)
+    return op in OPS or op in MATRICES or (op in ("bar", "barrier") and "warp" in mods)
 
 
 def warps_of(m: Machine, lanes: Array) -> Array:
@@ -78,7 +79,7 @@ def compile_meeting(body: Body, mask: Source, at: int) -> Callable[[Machine], An
 def compile_warp(ops: Operands) -> tuple[Body, Source]:
     """Compile what a warp does together; the body and the mask of lanes."""
     match ops.ins.op:
-        case "bar":
+        case "bar" | "barrier":
             return _sync, ops.source(0, "u32")
         case "shfl":
             return _shuffle(ops), ops.source(4, "u32")
@@ -144,11 +145,23 @@ def _shuffle(ops: Operands) -> Body:
                 m.report("inactive-lane", text, ids[lost])
         every = np.zeros(m.size, np.uint32)
         every[ids] = m.active(a(m))
+        if m.taints.masks:
+            _shuffle_taint(m, ids, (ids & ~31) + j)
         put(m, m.widened(every[(ids & ~31) + j]))
         if other:
             other(m, m.widened(inside))
 
     return shuffle
+
+
+def _shuffle_taint(m: Machine, ids: Array, source: Array) -> None:
+    ins = m.kernel.program.instrs[m.at]
+    to, given = ins.args[0], ins.args[1]
+    to = to.first if isinstance(to, Pair) else to
+    if isinstance(to, Reg):
+        mask = m.taints.masks.get(given.index) if isinstance(given, Reg) else None
+        origin = m.taints.origin.get(given.index, -1) if isinstance(given, Reg) else -1
+        m.taints.set(to.index, ids, None if mask is None else mask[source], origin)
 
 
 def _vote(ops: Operands) -> Body:

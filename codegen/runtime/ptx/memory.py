@@ -23,13 +23,14 @@ from didyma.refimpl.ir.types import Array
 GLOBAL, SHARED, LOCAL = 0x7000_0000_0000, 0x0100_0000_0000, 0x0200_0000_0000
 GUARD = 4096  # bytes between allocations that belong to none
 VALID, INIT, CONSTANT = 1, 2, 4
-READ, WRITE, UPDATE, ISSUE, LAND = range(5)
+READ, WRITE, UPDATE, ISSUE, LAND, BUSY = range(6)
 ANYWHERE = 3  # the space is that in whose window the address lies
 VOLATILE = 3  # strength: as a read, or after a fence, strong; else plain
 _POISON = 0xFF
 _NODE, _CELL = 20, 32  # bytes
 _KINDS = (
     "out-of-bounds", "misaligned", "uninitialised", "race", "same-value", "constant", "unwaited",
+    "exited", "overwritten",
 )  # fmt: skip
 SPACES = {"global": 0, "const": 0, "shared": 1, "local": 2}
 
@@ -66,6 +67,8 @@ class _State(ctypes.Structure):
             (n, ctypes.c_void_p)
             for n in ("block", "bar", "warp", "mates", "fenced", "rows", "pool")
         ),
+        *((n, ctypes.c_int64) for n in ("quiet", "fresh", "ranks")),
+        *((n, ctypes.c_void_p) for n in ("peers", "gone")),
         ("found", _Found * len(_KINDS)),
     ]
 
@@ -118,15 +121,16 @@ class Found(NamedTuple):
 
 
 @cache
-def _native() -> tuple[Native, Callable[..., None], Callable[..., None]]:
+def _native() -> tuple[Native, Callable[..., None], Callable[..., None], Callable[..., None]]:
     source = (files("didyma.codegen.runtime.ptx") / "shadow.c").read_text(encoding="utf-8")
-    native = TinyCC().compile(source, "the checks of engine ptx", ("access_", "atomic_"))
+    native = TinyCC().compile(source, "the checks of engine ptx", ("access_", "atomic_", "fresh_"))
     p, i = ctypes.c_void_p, ctypes.c_int64
     access = ctypes.CFUNCTYPE(None, p, i, p, p, i, i, i, i, p, p)(native.addresses["access_"])
     atomic = ctypes.CFUNCTYPE(None, p, i, p, p, i, i, i, i, i, p, p, p, p)(
         native.addresses["atomic_"]
     )
-    return native, access, atomic
+    fresh = ctypes.CFUNCTYPE(None, p, i, p, p, i, i, i, p)(native.addresses["fresh_"])
+    return native, access, atomic, fresh
 
 
 @dataclass(slots=True)
@@ -135,7 +139,9 @@ class Memory:
 
     ``bar``: until when a block knows all of itself; ``warp``: until when a lane knows all of its
     warp; ``mates``: until when it knows each lane of its warp; ``fenced``: the scope of its last
-    fence.  ``rows`` have until when a lane knows every lane of the batch; a row never changes.
+    fence; ``proxied``: when it last fenced for the asynchronous unit.  ``peers``: the blocks of a
+    block's cluster by rank; ``gone``: which blocks have ended.  ``rows`` have until when a lane
+    knows every lane of the batch; a row never changes.  ``heap`` has what ``malloc`` gave.
     """
 
     spaces: tuple[Space, Space, Space]
@@ -146,7 +152,11 @@ class Memory:
     warp: Array = field(init=False)
     mates: Array | None = None
     fenced: Array = field(init=False)
+    proxied: Array = field(init=False)
+    peers: Array | None = None
+    gone: Array = field(init=False)
     rows: dict[int, Array] = field(default_factory=dict[int, Array])
+    heap: dict[int, int] = field(default_factory=dict[int, int])
     _rows: Array = field(init=False)
     _pool: Array = field(init=False)
     _state: Any = field(init=False)
@@ -156,6 +166,7 @@ class Memory:
         n = self.block.size
         self.bar = np.zeros(int(self.block[-1]) + 1, np.int32)
         self.warp, self.fenced = np.zeros(n, np.int32), np.zeros(n, np.int32)
+        self.proxied, self.gone = np.zeros(n, np.int32), np.zeros(self.bar.size, np.uint8)
         self._rows = np.zeros(n, np.int64)
         self._pool = np.zeros(1 << 12, f"V{_NODE}")
         self._calls = _native()
@@ -169,11 +180,14 @@ class Memory:
             st.space[k].base = base
         st.first, st.lanes, st.nodes = self.first, n, 1
         st.block, st.bar, st.warp = _at(self.block), _at(self.bar), _at(self.warp)
+        st.gone = _at(self.gone)
+        if self.peers is not None:
+            st.ranks, st.peers = self.peers.shape[1], _at(self.peers)
         st.fenced, st.rows, st.pool = _at(self.fenced), _at(self._rows), _at(self._pool)
 
     def follow(self, before: Memory) -> None:
         """Go on with the time and the records of the batch before."""
-        self.now, self._pool = before.now, before._pool
+        self.now, self._pool, self.heap = before.now, before._pool, before.heap
         st, last = self._state, before._state
         st.nodes, st.spare, st.pool = last.nodes, last.spare, _at(self._pool)
 
@@ -218,6 +232,40 @@ class Memory:
             None if places is None else _at(places),
         )  # fmt: skip
         return self._found()
+
+    def load(
+        self,
+        lanes: Array,
+        addresses: Array,
+        nbytes: int,
+        where: int,
+        strength: int,
+        values: Array,
+        pc: int,
+        places: Array | None = None,
+    ) -> tuple[Iterator[Found], Array | None]:
+        """Load, and return which bytes nothing has written, if any, in place of reporting them."""
+        st = self._state
+        st.quiet = 1
+        found = self.access(lanes, addresses, nbytes, where, READ, strength, values, pc, places)
+        st.quiet = 0
+        if not st.fresh:
+            return found, None
+        told = [*found]
+        fresh = np.zeros((lanes.size, nbytes), np.bool_)
+        self._fresh(lanes, addresses, nbytes, where, 0, fresh)
+        return iter(told), fresh
+
+    def forget(self, lanes: Array, addresses: Array, nbytes: int, where: int, which: Array) -> None:
+        """Let those bytes that ``which`` names count as not written."""
+        self._fresh(lanes, addresses, nbytes, where, 1, np.ascontiguousarray(which))
+
+    def _fresh(self, lanes: Array, addresses: Array, nbytes: int, where: int, forget: int,
+               which: Array) -> None:  # fmt: skip
+        self._calls[3](
+            ctypes.addressof(self._state), lanes.size, _at(lanes), _at(addresses), nbytes, where,
+            forget, _at(which),
+        )  # fmt: skip
 
     def atomic(
         self,

@@ -108,6 +108,19 @@ def compiled(source: Source, kernel: str, flags: Sequence[str] = ()) -> Kernel:
     return _chosen(parse(ptx), name)
 
 
+def unoptimised(source: Source, kernel: str, flags: Sequence[str] = ()) -> tuple[Kernel, ...]:
+    """Compile a kernel of CUDA C++ without optimisation, which removes faults.
+
+    Nothing for PTX, nor where NVRTC has no unoptimised translation, as for some inline PTX.
+    """
+    if source.file.endswith(".ptx"):
+        return ()
+    try:
+        return (compiled(source, kernel, (*flags, "-G")),)
+    except DidymaError:
+        return ()
+
+
 def _chosen(module: Module, kernel: str) -> Kernel:
     names = module.kernels
     if kernel not in names:
@@ -133,11 +146,12 @@ def sanitize(
     seconds: float = 60.0,
     *,
     first: int = 0,
+    also: Sequence[Kernel] = (),
 ) -> Sanitized:
     """Run a launch in several orders of warps; return what the checks found.
 
-    ``first`` is the number of the first order.
-
+    ``first`` is the number of the first order.  ``also`` are other translations of the kernel, such
+    as the unoptimised one, which run once each.
     Errors: ``launch-failed`` for a launch that no device runs, ``input-count``, ``bad-option`` for
     an argument that does not fit the parameter.
     """
@@ -145,7 +159,8 @@ def sanitize(
     _demand_fit(kernel, args)
     found: dict[tuple[str, str, int, str], Finding] = {}
     steps, after = 0, list[Array]()
-    for schedule in range(first, first + schedules):
+    runs = [(kernel, k) for k in range(first, first + schedules)]
+    for translation, schedule in (*runs, *((k, first) for k in also if schedules)):
         regions = [
             Region(f"argument {a.name}", _bytes(a.value), np.full(a.value.nbytes, not a.output))
             for a in args
@@ -153,13 +168,15 @@ def sanitize(
         ]
         numbers = iter(range(len(regions)))
         given = [Pointer(next(numbers)) if a.value.ndim else a.value.tobytes() for a in args]
-        done = launch(kernel, shape, regions, given, shared, schedule, seconds)
+        done = launch(translation, shape, regions, given, shared, schedule, seconds)
         steps += done.lane_steps
         for f in (
             *_findings(source, done, schedule),
             *_unwritten(source, done, args, regions, schedule),
         ):
             found.setdefault((f.kind, f.file, f.line, f.detail if f.kind == "unwritten" else ""), f)
+        if translation is not kernel:
+            continue
         arrays = [a.value for a in args if a.value.ndim]
         after = [
             r.data.view(a.dtype).reshape(a.shape) for r, a in zip(regions, arrays, strict=True)
@@ -175,14 +192,15 @@ def _bytes(a: Array) -> Array:
 def _demand_room(kernel: Kernel, shape: Shape, shared: int) -> None:
     total = kernel.shared_bytes + shared
     fits = all(n <= most for n, most in zip(shape.grid, PORTABLE.grid, strict=True))
-    if fits and PORTABLE.has_room(shape.block) and total <= _SHARED:
+    whole = all(n % c == 0 for n, c in zip(shape.grid, kernel.cluster, strict=True))
+    if fits and whole and PORTABLE.has_room(shape.block) and total <= _SHARED:
         return
     raise DidymaError(
         "launch-failed", f"kernel {kernel.name}",
         got=f"{' x '.join(map(str, shape.grid))} blocks of {' x '.join(map(str, shape.block))} "
         f"threads with {total} bytes of shared memory",
         want=f"at most {PORTABLE.threads} threads and {_SHARED} bytes in a block, and "
-        f"{' x '.join(map(str, PORTABLE.grid))} blocks",
+        f"{' x '.join(map(str, PORTABLE.grid))} blocks, in whole clusters",
     )  # fmt: skip
 
 
@@ -216,6 +234,7 @@ def _finding(source: Source, kernel: Kernel, r: Report, schedule: int) -> Findin
     elif source.file.endswith(".ptx"):
         file, line = source.file, ins.at
     outer = tuple(f"{o.file}:{o.line}" for o in _outer(loc))
+    outer += tuple(kernel.line(pc) for pc in r.callers)
     other = kernel.line(r.other) if r.other >= 0 else ""
     text = source.line(file, line)
     return Finding(r.kind, r.detail, file, line, text, outer, other, r.lanes, schedule)
@@ -239,13 +258,26 @@ def _unwritten(
     arrays = [a for a in args if a.value.ndim]
     for a, r in zip(arrays, regions, strict=True):
         lost = np.flatnonzero(~r.written.reshape(-1, a.value.itemsize).all(1))
+        if lost.size and not a.output:
+            at = _index(int(lost[0]), a.value.shape)
+            text = f"argument {a.name}[{at}] gets a value that nothing has written"
+            yield _at_kernel(source, done, "uninitialised", text, int(lost.size), schedule)
         if a.output and lost.size:
-            place: list[int] = [int(i) for i in np.unravel_index(int(lost[0]), a.value.shape)]
-            at = ", ".join(map(str, place))
+            at = _index(int(lost[0]), a.value.shape)
             detail = f"argument {a.name}[{at}] is never written; {lost.size} elements are not"
-            ins = done.kernel.program.instrs[0]
-            file, line = (ins.loc.file, ins.loc.line) if ins.loc else (source.file, ins.at)
-            yield Finding(
-                "unwritten", detail, file, line, source.line(file, line), (), "",
-                int(lost.size), schedule,
-            )  # fmt: skip
+            yield _at_kernel(source, done, "unwritten", detail, int(lost.size), schedule)
+
+
+def _index(flat: int, shape: tuple[int, ...]) -> str:
+    found: list[int] = [int(i) for i in np.unravel_index(flat, shape)]
+    return ", ".join(map(str, found))
+
+
+def _at_kernel(
+    source: Source, done: Launch, kind: str, detail: str, count: int, schedule: int
+) -> Finding:
+    """Return a finding that belongs to the whole kernel."""
+    program = done.kernel.program
+    ins = program.instrs[program.start]
+    file, line = (ins.loc.file, ins.loc.line) if ins.loc else (source.file, ins.at)
+    return Finding(kind, detail, file, line, source.line(file, line), (), "", count, schedule)

@@ -10,10 +10,10 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-enum { VALID = 1, INIT = 2, CONSTANT = 4, FLIGHT = 8 };
-enum { READ, WRITE, UPDATE, ISSUE, LAND };
+enum { VALID = 1, INIT = 2, CONSTANT = 4, FLIGHT = 8, SOURCE = 16 };
+enum { READ, WRITE, UPDATE, ISSUE, LAND, BUSY };
 enum { STRENGTH = 3, WRITES = 4, MANY = 8, EVERYONE = 16, STRONG = 32 };
-enum { BOUNDS, SKEWED, FRESH, RACE, SAME, CONST, UNWAITED, KINDS };
+enum { BOUNDS, SKEWED, FRESH, RACE, SAME, CONST, UNWAITED, EXITED, CHANGED, KINDS };
 enum { FEW = 64, LOTS = 2048 };
 
 typedef struct { int lane, time, pc, what, next; } Node;
@@ -26,6 +26,10 @@ typedef struct {
   int *block, *bar, *warp, *mates, *fenced;
   int **rows;
   Node *pool;
+  i64 quiet, fresh; /* whether fresh bytes are counted alone; how many accesses had some */
+  i64 ranks;
+  int *peers; /* of each block, the blocks of its cluster by rank */
+  u8 *gone;
   Found found[KINDS];
 } State;
 
@@ -81,13 +85,15 @@ static void forget(State *s, Cell *c) {
 }
 
 /* Whether the access `what` of a lane meets a node; the node goes where the access replaces it. */
-static int meets(State *s, Node *n, int me, int what, int same, int *gone, i64 at, int space) {
+static int meets(State *s, Node *n, int me, int what, int same, int *gone, i64 at, int space,
+                 int own) {
   int w = n->lane - (int)s->first;
   int both = (what & STRENGTH) && (n->what & STRENGTH);
   int near = w >= 0 && w < s->lanes && s->block[w] == s->block[me] && !(n->what & EVERYONE);
   int wide = (what & STRENGTH) == 2 && (n->what & STRENGTH) == 2;
   int conflict = ((what | n->what) & WRITES) && !(both && (near || wide));
-  int known = (conflict || !(n->what & EVERYONE)) && knows(s, me, n->lane, n->time, n->what);
+  int known = conflict && own && (n->what & STRENGTH) ||
+              (conflict || !(n->what & EVERYONE)) && knows(s, me, n->lane, n->time, n->what);
   if (conflict && !known)
     tell(s, same && n->what & WRITES ? SAME : RACE, me, at, space, n->lane, n->pc,
          (what & WRITES ? 1 : 0) | (n->what & WRITES ? 2 : 0));
@@ -97,9 +103,16 @@ static int meets(State *s, Node *n, int me, int what, int same, int *gone, i64 a
          !(n->what & EVERYONE);
 }
 
+/* Whether a node is an own strong write before a plain access: strong accesses to this very cell
+   that are behind it in the list are before it for coherence. */
+static int owns(State *s, Node *n, int me, int what) {
+  return !(what & STRENGTH) && n->lane == me + (int)s->first && (n->what & STRENGTH) &&
+         (n->what & WRITES) && !(n->what & (MANY | EVERYONE));
+}
+
 static void note(State *s, Cell *c, int me, int what, int same, i64 at, int space) {
   Node mine, *n;
-  int gone, many = 0, kept = 0, reads = 0, strong = (what & STRENGTH) == 2, to = 0, next, mate;
+  int own = 0, gone, many = 0, kept = 0, reads = 0, strong = (what & STRENGTH) == 2, to = 0, next, mate;
   if (c->time && !knows(s, me, c->lane, c->time, 0))
     tell(s, same ? SAME : RACE, me, at, space, c->lane, c->pc, (what & WRITES ? 1 : 0) | 2);
   n = &c->first;
@@ -116,7 +129,8 @@ static void note(State *s, Cell *c, int me, int what, int same, i64 at, int spac
     /* The list is walked once; what stays is linked again behind the new node. */
     Node head = *n;
     int at_ = head.next, last = 0;
-    mate = meets(s, &head, me, what, same, &gone, at, space);
+    own = owns(s, &head, me, what);
+    mate = meets(s, &head, me, what, same, &gone, at, space, own);
     if (mate && !gone) { many |= head.lane != mine.lane || (head.what & MANY); }
     else if (!gone) {
       to = fresh_node(s); s->pool[to] = head; s->pool[to].next = 0;
@@ -125,7 +139,8 @@ static void note(State *s, Cell *c, int me, int what, int same, i64 at, int spac
     for (; at_; at_ = next) {
       n = &s->pool[at_];
       next = n->next;
-      mate = meets(s, n, me, what, same, &gone, at, space);
+      own |= owns(s, n, me, what);
+      mate = meets(s, n, me, what, same, &gone, at, space, own);
       if (mate && !gone) many |= n->lane != mine.lane || (n->what & MANY);
       if (mate || gone) { drop(s, at_); continue; }
       ++kept; reads += !(n->what & WRITES); strong &= (n->what & STRENGTH) == 2;
@@ -159,7 +174,7 @@ static void note(State *s, Cell *c, int me, int what, int same, i64 at, int spac
 
 /* Find the bytes of an access and check them; -1 where there are none. */
 static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where, i64 *offset) {
-  int i = *where, k;
+  int i = *where, k, block = s->block[me];
   Space *m;
   i64 at;
   u8 *f, all = 0xFF;
@@ -168,18 +183,28 @@ static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where,
   *where = i;
   m = &s->space[i];
   at = address >= m->base || !i ? address - m->base : address;
+  if (i == 1 && at >> 24 > 0 && at >> 24 <= s->ranks) {
+    block = s->peers[block * s->ranks + (at >> 24) - 1];
+    at &= (1 << 24) - 1;
+    if (s->gone[block]) tell(s, EXITED, me, at, i, 0, nbytes, how);
+  }
   *offset = at;
   if (at < 0 || at + nbytes > m->size) { tell(s, BOUNDS, me, at, i, 0, nbytes, how); return -1; }
   if (at & (nbytes - 1)) { tell(s, SKEWED, me, at, i, 0, nbytes, how); return -1; }
-  if (m->copies) at += m->size * (m->copies == 1 ? s->block[me] : me);
+  if (m->copies) at += m->size * (m->copies == 1 ? block : me);
   f = m->flags + at;
   for (k = 0; k < nbytes; ++k) all &= f[k];
   if (!(all & VALID)) { tell(s, BOUNDS, me, *offset, i, 0, nbytes, how); return -1; }
-  if (!(all & INIT) && (how == READ || how == UPDATE)) {
+  if (!(all & INIT) && (how == READ || how == UPDATE || how == BUSY)) {
     for (k = 0; k < nbytes && f[k] & (INIT | FLIGHT); ++k) ;
-    if (k < nbytes) tell(s, FRESH, me, *offset, i, 0, nbytes, how);
+    if (k < nbytes && s->quiet && how == READ) ++s->fresh;
+    else if (k < nbytes) tell(s, FRESH, me, *offset, i, 0, nbytes, how);
   }
-  if (how != READ) {
+  if (how == BUSY) for (k = 0; k < nbytes; ++k) f[k] |= SOURCE;
+  else if (how != READ) {
+    if (i == 1)
+      for (k = 0; k < nbytes; ++k)
+        if (f[k] & SOURCE) { tell(s, CHANGED, me, *offset, i, 0, nbytes, how); break; }
     if (f[0] & CONSTANT) { tell(s, CONST, me, *offset, i, 0, nbytes, how); return -1; }
     for (k = 0; k < nbytes; ++k) f[k] |= INIT;
   }
@@ -223,7 +248,7 @@ void access_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where,
     Space *m = &s->space[w];
     if (places) places[i] = at;
     if (at < 0) {
-      if (how == READ && values) { int k; for (k = 0; k < nbytes; ++k) v[k] = 0; }
+      if ((how == READ || how == BUSY) && values) { int k; for (k = 0; k < nbytes; ++k) v[k] = 0; }
       continue;
     }
     if (what == 3) what = how == READ ? 2 : s->fenced[me]; /* volatile */
@@ -236,10 +261,10 @@ void access_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where,
         }
       }
     } else if (m->cells)
-      race(s, m, at, (int)nbytes, me, what | (how == READ ? 0 : WRITES),
+      race(s, m, at, (int)nbytes, me, what | (how == READ || how == BUSY ? 0 : WRITES),
            how == WRITE ? v : 0, offset, w);
     if (!values || how == ISSUE) continue;
-    if (how == READ) move(v, m->data + at, (int)nbytes);
+    if (how == READ || how == BUSY) move(v, m->data + at, (int)nbytes);
     else if (how != UPDATE) {
       if (!s->changed && !equal(m->data + at, v, (int)nbytes)) s->changed = 1;
       move(m->data + at, v, (int)nbytes);
@@ -290,4 +315,25 @@ void atomic_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where,
     if (update(m->data + at, (int)op, (int)type, a + i * nbytes, b ? b + i * nbytes : 0, out + i * nbytes))
       s->changed = 1;
   }
+}
+
+/* For accesses that were done: which bytes nothing has written (`forget` 0), or let those that
+   `bytes` names count as not written. */
+void fresh_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where, i64 forget, u8 *bytes) {
+  i64 i, offset;
+  int k;
+  i64 quiet = s->quiet;
+  s->quiet = 1;
+  for (i = 0; i < n; ++i) {
+    int w = (int)where;
+    i64 at = reach(s, lanes[i], addresses[i], (int)nbytes, READ, &w, &offset);
+    u8 *f = s->space[w].flags + at, *b = bytes + i * nbytes;
+    if (at < 0) continue;
+    for (k = 0; k < nbytes; ++k)
+      if (forget) { if (b[k]) f[k] &= ~INIT; }
+      else b[k] = !(f[k] & (INIT | FLIGHT));
+  }
+  s->quiet = quiet;
+  s->fresh = 0;
+  for (k = 0; k < KINDS; ++k) s->found[k].count = 0;
 }

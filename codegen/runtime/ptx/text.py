@@ -29,10 +29,12 @@ from didyma.codegen.runtime.ptx.code import (
 )
 from didyma.refimpl.errors import DidymaError
 
+NEWEST = 9  # version of PTX
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _LINE = re.compile(r"\.(loc|file|version|target|address_size)\b[^\n]*")
+_VERSION = re.compile(r"\.version\s+(\d+)\.")
 _FILE = re.compile(r"\.file\s+(\d+)\s+\"([^\"]*)\"")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
@@ -41,6 +43,7 @@ _HEAD = re.compile(r"(?:\.(?:visible|extern|weak|common)\s+)*\.(entry|func)\b")
 _SIGNATURE = re.compile(
     r"\s*(?:\((?P<returns>.*?)\))?\s*(?P<name>[\w$%]+)\s*(?:\((?P<params>.*?)\))?[^()]*$", re.S
 )
+_CLUSTER = re.compile(r"\.reqnctapercluster\s+([\d,\s]+)")
 _POINTER = re.compile(r"\.ptr(\s*\.(global|shared|const|local))?(\s*\.align\s+\d+)?")
 _VARIABLE = re.compile(
     r"\.(global|shared|const|local|param)\b(.*?)\.(\w+)\s+([\w$%]+)\s*((?:\[\d*\]\s*)*)"
@@ -54,11 +57,16 @@ _NUMBER = re.compile(
 _SPECIAL = re.compile(
     r"%(tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|clock|clock_hi|clock64|globaltimer\w*|smid"
     r"|nsmid|gridid|lanemask_\w+|dynamic_smem_size|total_smem_size|aggr_smem_size|cluster_\w+"
-    r"|clusterid|nclusterid|is_explicit_cluster|envreg\d+)(\.[xyz])?$"
+    r"|clusterid|nclusterid|is_explicit_cluster|envreg\d+|reserved_smem_offset\w*|current_graph_exec)(\.[xyz])?$"
 )
 _PLACE = re.compile(r"([\w$%]+)\s*(?:\+\s*(-?\w+))?$")
 _OFFSET = re.compile(r"([\w$%]+)\s*\+\s*(-?\d+)$")
 _REGISTERS = re.compile(r"([\w$%]+)(?:<(\d+)>)?$")
+_GENERIC = re.compile(r"(?:generic\s*\(\s*)?([\w$%]+)\s*\)?\s*(?:\+\s*(\d+))?$")
+_MASKED = re.compile(
+    r"0[xX][fF]+0*\(\s*(?:generic\s*\(\s*)?([\w$%]+)\s*\)*\s*(?:\+\s*(\d+))?\s*\)*$"
+)
+_JOINED = re.compile(r"^(\.reg)\s*\.")
 _NAME = re.compile(r"[a-z][\w.:]*$")
 
 _Mark: TypeAlias = tuple[int, int, int]  # of .loc: file, line, column
@@ -125,6 +133,10 @@ class _Parser:
         if m is None:
             return False
         self.at = m.end()
+        if (version := _VERSION.match(m[0])) and int(version[1]) > NEWEST:
+            self.refuse(f"{m[0].strip()}, which is newer than version {NEWEST} of PTX", m.start())
+        if m[1] == "target" and "debug" in m[0]:
+            self.out.debug = True
         if (loc := _LOC.match(m[0])) and int(loc[2]):  # line 0 has no source: the last one stays
             mark, inlined = _mark(loc), _INLINED.search(m[0])
             outer = self.marks.get(_mark(inlined), self.place(_mark(inlined))) if inlined else None
@@ -158,6 +170,9 @@ class _Parser:
         if m is None:
             self.refuse(text, start)
         f = Function(m["name"], entry)
+        if cluster := _CLUSTER.search(text):
+            x, y, z = (*map(int, cluster[1].split(",")), 1, 1)[:3]
+            f.cluster = x, y, z
         for given, into in ((m["returns"], f.returns), (m["params"], f.params)):
             into += [self.variable(_POINTER.sub("", p), start) for p in split(given or "")]
         if self.text[self.at - 1] == "{":
@@ -175,12 +190,9 @@ class _Parser:
         for n in re.findall(r"\[(\d*)\]", shape):
             count *= int(n or 0)
         align = re.search(r"\.align\s+(\d+)", attributes)
-        data = b""
-        if init is not None:
-            found = re.findall(r"-?0[fFdDxX][0-9a-fA-F]+|-?\d+|[A-Za-z_$][\w$]*", init)
-            data = b"".join(_bits(v).to_bytes(8, "little")[: SIZES[kind]] for v in found)
+        data, refers = _value(init or "", SIZES[kind])
         size = SIZES[kind] * count
-        return Variable(space, name, int(align[1]) if align else SIZES[kind], size, data)
+        return Variable(space, name, int(align[1]) if align else SIZES[kind], size, data, refers)
 
     def body(self, f: Function) -> None:
         scopes: _Scopes = [{}]
@@ -223,12 +235,13 @@ class _Parser:
             pass
         elif text.startswith("."):
             v = self.variable(text, start)
-            f.variables[v.name] = v
+            if (before := f.variables.get(v.name)) is None or before.size < v.size:
+                f.variables[v.name] = v
         elif text:
             f.instrs.append(self.instruction(text, scopes, start))
 
     def declare(self, f: Function, text: str, scope: dict[str, Reg], at: int) -> None:
-        parts = text.split(None, 2)
+        parts = _JOINED.sub(r"\1 .", text, count=1).split(None, 2)
         if len(parts) < 3 or parts[1][1:] not in SIZES:
             self.refuse(text, at)
         for name in split(parts[2]):
@@ -295,11 +308,26 @@ def _mark(m: re.Match[str]) -> _Mark:
     return int(m[1]), int(m[2]), int(m[3])
 
 
-def _bits(text: str) -> int:
-    """Return a number of an initialiser as 64 bits; the address of another variable is 0."""
-    if text[:2].lower() in ("0f", "0d"):
-        return int(text[2:], 16)
-    return int(text, 0) % (1 << 64) if text[0] in "-0123456789" else 0
+def _value(text: str, size: int) -> tuple[bytes, tuple[tuple[int, str, int], ...]]:
+    """Return the bytes of an initialiser whose elements have a size, and the addresses in it.
+
+    >>> _value("{1, f, generic(x)+8}", 8)[1]
+    ((8, 'f', 0), (16, 'x', 8))
+    """
+    data, refers = b"", list[tuple[int, str, int]]()
+    for part in re.findall(r"[^,{}\s](?:[^,{}]*[^,{}\s])?", text):
+        if _NUMBER.match(part):
+            whole = part[:2].lower() in ("0f", "0d")
+            number = int(part[2:], 16) if whole else int(part.rstrip("U"), 0)
+            data += (number % (1 << 64)).to_bytes(8, "little")[:size]
+            continue
+        masked, generic = _MASKED.match(part), _GENERIC.match(part)
+        found = masked or generic
+        name, offset = (found[1], int(found[2] or 0)) if found else (part, 0)
+        if masked is None or masked[0].lower().startswith("0xff("):  # the lowest byte of an address
+            refers.append((len(data), name, offset))
+        data += bytes(size)
+    return data, tuple(refers)
 
 
 def _renamed(i: Instr, names: Mapping[str, str]) -> Instr:

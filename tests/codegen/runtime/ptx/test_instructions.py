@@ -243,7 +243,11 @@ def test_comparisons_with_nan(op: str, want: list[int]) -> None:
 def test_what_is_not_known_is_named_with_its_line() -> None:
     text = ".visible .entry k() {\n  .reg .b32 %r<2>;\n\n  tcgen05.alloc.b32 %r1, %r0;\n ret;\n}"
     with pytest.raises(DidymaError, match=r"line 4 of the PTX.*\n.*tcgen05.alloc") as e:
-        Kernel(parse(text), "k")
+        launch(Kernel(parse(text), "k"), Shape((1, 1, 1), (1, 1, 1)), [], [])
+    with pytest.raises(DidymaError, match="line 4 of the PTX"):
+        Kernel(parse(text.replace("tcgen05", "frobnicate")), "k")
+    skipped = text.replace("tcgen05", "bra END;\n tcgen05").replace(" ret;", "END: ret;")
+    assert not launch(Kernel(parse(skipped), "k"), Shape((1, 1, 1), (1, 1, 1)), [], []).reports
     assert e.value.code == "unknown-instruction"
     with pytest.raises(DidymaError, match="unknown-kernel"):
         Kernel(parse(text), "other")
@@ -251,6 +255,7 @@ def test_what_is_not_known_is_named_with_its_line() -> None:
         (".visible .entry k() {\n  mov.u32 %r1, 0;\n}", 2),
         (".visible .entry k() {\n  ret;", 2),
         ("\n.global .q17 x;", 2),
+        ("\n.version 10.0\n", 2),
     ):
         with pytest.raises(DidymaError, match=f"line {line} of the PTX") as e:
             parse(broken)

@@ -1,0 +1,239 @@
+"""Bulk copies, ``cp.async.bulk``: the asynchronous unit moves bytes, as late as it may.
+
+A copy into shared memory lands when somebody looks at its mbarrier, and all have arrived there; one
+into global memory lands at a wait for its group, or at the end.  Until then what is written must
+not be used, and what is read must not be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx.access import TYPE_NUMBERS, UPDATES
+from didyma.codegen.runtime.ptx.code import unknown
+from didyma.codegen.runtime.ptx.kinds import TYPES
+from didyma.codegen.runtime.ptx.mbarriers import LateCopy, locate, mbarrier
+from didyma.codegen.runtime.ptx.memory import BUSY, ISSUE, READ, SPACES, WRITE
+from didyma.codegen.runtime.ptx.operands import Action, Operands
+from didyma.refimpl.ir.types import Array
+
+if TYPE_CHECKING:
+    from didyma.codegen.runtime.ptx.machine import Machine
+
+_PIECE = 16  # bytes; addresses and sizes are multiples of it
+_RANK = 24  # bits of an address of shared memory below the block's rank in the cluster, plus one
+_CELL = np.dtype([(n, np.int32) for n in ("lane", "time", "pc", "a", "b", "c", "d", "e")])
+
+
+@dataclass(slots=True)
+class _Put:
+    """Bytes on their way to global memory."""
+
+    lane: int
+    to: int
+    source: int
+    data: Array
+    group: int
+    pc: int
+    update: tuple[str, str] | None
+    read: bool = False
+
+
+@dataclass(slots=True)
+class _Puts:
+    """Copies to global memory under way, and how many groups each lane has closed."""
+
+    closed: dict[int, int] = field(default_factory=dict[int, int])
+    open: list[_Put] = field(default_factory=list[_Put])
+
+
+def _puts(m: Machine) -> _Puts:
+    found: _Puts = m.under_way.setdefault("bulk copies", _Puts())
+    return found
+
+
+def compile_bulk(ops: Operands) -> Action | None:
+    """Compile a bulk copy of bytes; None for another instruction."""
+    mods = ops.ins.mods
+    if ops.ins.op != "cp" or "bulk" not in mods:
+        return None
+    if "tensor" in mods:
+        raise unknown(ops.ins, "a copy through a tensor map")
+    if "prefetch" in mods:
+        return lambda m: None
+    if "commit_group" in mods:
+        return _commit
+    if "wait_group" in mods:
+        keep, read = ops.integer(0), "read" in mods
+        return lambda m: wait(m, m.ids.tolist(), keep, read)
+    to_global = mods[mods.index("bulk") + 1] == "global"
+    update = (mods[-2].rpartition(":")[2], mods[-1]) if "reduce" in mods else None
+    if update and (update[0] not in UPDATES or update[1] not in TYPE_NUMBERS):
+        raise unknown(ops.ins)
+    return _put(ops, update) if to_global else _get(ops, update)
+
+
+def _commit(m: Machine) -> None:
+    for lane in m.ids.tolist():
+        _puts(m).closed[lane] = _puts(m).closed.get(lane, 0) + 1
+
+
+def _rows(m: Machine, ops: Operands, counts: Any, *at: Any) -> list[tuple[int, ...]]:
+    """Return for each active lane: itself, addresses, and how many bytes; sizes are checked."""
+    columns = [m.active(f(m)).astype(np.int64).tolist() for f in (*at, counts)]
+    wrong = np.array(columns[-1]) % _PIECE != 0
+    if wrong.any():
+        text = f"a bulk copy of {np.array(columns[-1])[wrong][0]} bytes, no multiple of {_PIECE}"
+        m.report("misaligned", text, m.ids[wrong])
+    return list(zip(m.ids.tolist(), *columns, strict=True))
+
+
+def _pieces(lane: int, address: int, size: int) -> tuple[Array, Array]:
+    n = size // _PIECE
+    at = address + _PIECE * np.arange(n, dtype=np.int64)
+    return np.full(n, lane, np.int32), at
+
+
+def _read(m: Machine, lane: int, address: int, size: int, space: str, how: int = READ) -> Array:
+    data = np.zeros((size // _PIECE, _PIECE), np.uint8)
+    lanes, at = _pieces(lane, address, size)
+    m.tell(m.memory.access(lanes, at, _PIECE, SPACES[space], how, 0, data, m.at))
+    return data
+
+
+def _get(ops: Operands, update: tuple[str, str] | None) -> Action:
+    """A copy into shared memory, of this block or of others, which an mbarrier counts."""
+    mods = ops.ins.mods
+    if update or not any("complete_tx" in x for x in mods):
+        raise unknown(ops.ins)
+    to, source, size, barrier = ops.address(0), ops.address(1), ops.source(2, "u32"), ops.address(3)
+    source_space = "global" if "global" in mods else "shared"
+    several = ops.source(4, "u16") if "multicast::cluster" in mods else None
+
+    def get(m: Machine) -> None:
+        masks = m.active(several(m)).tolist() if several else [None] * m.ids.size
+        for row, mask in zip(_rows(m, ops, size, to, source, barrier), masks, strict=True):
+            lane, target, where, signal, count = row
+            if source_space == "shared":
+                fenced(m, lane, where, count)
+            data = _read(m, lane, where, count, source_space)
+            ranks = [None] if mask is None else [k for k in range(16) if int(mask) >> k & 1]
+            for rank in ranks:
+                _send(m, lane, of_rank(target, rank), of_rank(signal, rank), data)
+
+    return get
+
+
+def of_rank(address: int, rank: int | None) -> int:
+    """Return an address of shared memory as it is in another block of the cluster."""
+    low = address & ((1 << _RANK) - 1)
+    return address if rank is None else (rank + 1) << _RANK | low
+
+
+def _send(m: Machine, lane: int, target: int, signal: int, data: Array) -> None:
+    lanes, at = _pieces(lane, target, data.size)
+    m.tell(m.memory.access(lanes, at, _PIECE, SPACES["shared"], ISSUE, 0, data, m.at))
+    place = locate(m, lane, signal)
+    found = mbarrier(m, place, np.array([lane]))
+    if found is not None:
+        found.late.append(LateCopy(lane, at, data, m.at))
+
+
+def _put(ops: Operands, update: tuple[str, str] | None) -> Action:
+    """A copy of shared memory to global memory, in a group of its lane."""
+    if "bulk_group" not in ops.ins.mods:
+        raise unknown(ops.ins)
+    to, source, size = ops.address(0), ops.address(1), ops.source(2, "u32")
+
+    def put(m: Machine) -> None:
+        p = _puts(m)
+        for lane, target, where, count in _rows(m, ops, size, to, source):
+            fenced(m, lane, where, count)
+            data = _read(m, lane, where, count, "shared", BUSY)
+            group = p.closed.get(lane, 0)
+            p.open.append(_Put(lane, target, where, data, group, m.at, update))
+
+    return put
+
+
+def fenced(m: Machine, lane: int, address: int, size: int) -> None:
+    """Report what the asynchronous unit reads of shared memory before a proxy fence.
+
+    Either the writer passes ``fence.proxy.async`` after its write, or the lane that issues does.
+    """
+    space, fences = m.memory.spaces[1], m.memory.proxied
+    low = address & ((1 << _RANK) - 1)
+    start = low + space.size * int(m.memory.block[lane])
+    if not space.cell or low + size > space.size:
+        return
+    cells = space.cells.view(_CELL)[start // space.cell : (start + size) // space.cell]
+    writers = cells["lane"] - m.first
+    known = (cells["time"] == 0) | (writers < 0) | (writers >= m.size)
+    by = np.where(known, 0, writers)
+    known |= (cells["time"] <= fences[by]) | (cells["time"] <= fences[lane]) | (cells["c"] < 0)
+    if not known.all():
+        k = int(np.flatnonzero(~known)[0])
+        text = (
+            f"{space.describe(low + k * space.cell)} is written, and no fence.proxy.async follows"
+        )
+        m.report("unfenced", text, np.array([lane]), int(cells["pc"][k]))
+
+
+def wait(m: Machine, lanes: Sequence[int], keep: int, read: bool) -> None:
+    """Let copies to global memory arrive but for those of the last ``keep`` groups of each lane.
+
+    With ``read`` only their sources are free again.
+    """
+    p, still = _puts(m), list[_Put]()
+    waits = {*lanes}
+    for c in p.open:
+        done = c.lane in waits and c.group < p.closed.get(c.lane, 0) - keep
+        if not done:
+            still.append(c)
+            continue
+        if not c.read:
+            _free(m, c)
+        if read:
+            c.read = True
+            still.append(c)
+        else:
+            _arrive(m, c)
+    p.open = still
+
+
+def _free(m: Machine, c: _Put) -> None:
+    space = m.memory.spaces[1]
+    start = (c.source & ((1 << _RANK) - 1)) + space.size * int(m.memory.block[c.lane])
+    space.flags[start : start + c.data.size] &= np.uint8(255 ^ BUSY_FLAG)
+
+
+BUSY_FLAG = 16
+
+
+def _arrive(m: Machine, c: _Put) -> None:
+    if c.update is None:
+        lanes, at = _pieces(c.lane, c.to, c.data.size)
+        m.tell(m.memory.access(lanes, at, _PIECE, SPACES["global"], WRITE, 0, c.data, c.pc))
+        return
+    how, kind = c.update
+    values = np.ascontiguousarray(c.data).reshape(-1).view(TYPES[kind])
+    lanes = np.full(values.size, c.lane, np.int32)
+    at = c.to + values.itemsize * np.arange(values.size, dtype=np.int64)
+    old, places = np.zeros(values.size, values.dtype), np.zeros(values.size, np.int64)
+    m.tell(m.memory.atomic(
+        lanes, at, values.itemsize, SPACES["global"], 2, (UPDATES[how], TYPE_NUMBERS[kind]), values,
+        None, old, places, c.pc,
+    ))  # fmt: skip
+
+
+def finish(m: Machine) -> None:
+    """Let all copies to global memory arrive, as a launch does at its end."""
+    p = m.under_way.get("bulk copies")
+    if isinstance(p, _Puts):
+        for c in p.open:
+            _arrive(m, c)
+        p.open = []

@@ -1,0 +1,136 @@
+"""Running the lanes of a batch of blocks to their end.
+
+Of the lanes that can run, those with the smallest counter run together, up to the next branch or
+meeting.  Lanes that spin are set aside now and then, so that others can end what they wait for.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx.machine import AT_BARRIER, AT_WARP, DONE, RUN, Machine
+from didyma.codegen.runtime.ptx.taint import unset
+from didyma.refimpl.ir.types import Array
+
+_ASIDE = np.int64(1) << 40  # in the key of a lane that spins
+_TURNS = 64  # jumps back until a lane is set aside
+_LONG = 1 << 12  # jumps back of all lanes together until they count as spinning
+
+
+class Ended(Exception):
+    """The launch cannot go on."""
+
+
+def run(m: Machine) -> None:
+    """Run all lanes to their end; ``Ended`` where they cannot go on."""
+    unset(m, m.kernel.program.unset, np.flatnonzero(m.exists))
+    while True:
+        ready = m.state == RUN
+        if not ready.any():
+            if (m.state == DONE).all():
+                return
+            _stuck(m)
+        order = m.pc + m.key
+        lowest = order[ready].min()
+        if lowest >= _ASIDE:
+            _round(m, ready)
+            continue
+        group = np.flatnonzero(ready & (order == lowest)).astype(np.int32)
+        alone = group.size == np.count_nonzero(ready)
+        m.select(group)
+        pc: int | None = int(m.pc[group[0]])
+        while pc is not None:
+            pc = _stretch(m, pc, alone)
+        if time.process_time() > m.deadline:
+            _hang(m, "it still runs at the time limit")
+
+
+def _stretch(m: Machine, pc: int, alone: bool) -> int | None:
+    """Run to the next branch or meeting; return where to go on if the lanes stay together."""
+    body, last, after = m.kernel.stretch(pc)
+    for at, f in body:
+        m.at = at
+        if m.taints.masks or m.taints.slots:
+            m.kernel.spread(m, at)
+        f(m)
+    count = len(body) + (last is not None)
+    m.steps += count
+    m.lane_steps += count * m.ids.size
+    to: Any = after
+    if last is not None:
+        m.at = last
+        if m.taints.masks or m.taints.slots:
+            m.kernel.spread(m, last)
+        to = m.kernel.ends[last](m)
+    if to is None:
+        return None
+    jumps = last in m.kernel.jumps
+    if np.ndim(to) == 0:
+        goal = int(to)
+        back = m.ids if jumps and goal <= pc else None
+        m.turns += back is not None
+        if alone and (back is None or m.turns < _LONG):
+            return goal
+    else:
+        back = m.ids[to <= pc] if jumps else None
+    m.turns = 0
+    m.pc[m.ids] = to
+    if back is not None and back.size:
+        m.spin[back] += 1
+        m.key[back[m.spin[back] > _TURNS]] |= _ASIDE
+        if alone:
+            m.key[m.ids] |= _ASIDE
+    return None
+
+
+def _round(m: Machine, ready: Array) -> None:
+    """Let lanes run that were set aside; find out whether anything still changes."""
+    m.key[ready] &= _ASIDE - 1
+    m.spin[:] = 0
+    if m.memory.changed:
+        m.memory.unchanged()
+        m.rounds = 0
+    m.rounds += 1
+    if m.rounds & (m.rounds - 1) and not (m.rounds - 1) & (m.rounds - 2):
+        now = [m.pc.tobytes(), *(r.tobytes() for r in m.regs if r is not None)]
+        if now == m.seen:
+            _hang(m, "nothing changes any more")
+    if m.rounds > 1 and not m.rounds & (m.rounds - 1):
+        m.seen = [m.pc.tobytes(), *(r.tobytes() for r in m.regs if r is not None)]
+
+
+def _hang(m: Machine, why: str) -> None:
+    lanes = np.flatnonzero(m.state == RUN)
+    m.report("hang", f"a loop does not end: {why}", lanes, pc=int(m.pc[lanes].min()))
+    raise Ended
+
+
+def _stuck(m: Machine) -> None:
+    """Report lanes that wait for others which never come."""
+    for state, kind, text in (
+        (AT_WARP, "warp-divergence", "lanes wait for others of their mask, which never come"),
+        (AT_BARRIER, "barrier-divergence", "threads wait at a barrier that others never reach"),
+    ):
+        lanes = np.flatnonzero(m.state == state)
+        for pc in np.unique(m.pc[lanes]):
+            m.report(kind, text, lanes[m.pc[lanes] == pc], pc=int(pc))
+    raise Ended
+
+
+def leave(m: Machine, ids: Array) -> None:
+    """End lanes."""
+    m.state[ids] = DONE
+    if m.memory.peers is not None:
+        left = np.bincount(m.memory.block[m.state != DONE], minlength=m.memory.gone.size)
+        m.memory.gone[:] = left == 0
+    m.live -= ids.size
+    m.left_early[ids] = True
+    waiting = m.state == AT_WARP
+    if waiting.any():
+        m.state[waiting] = RUN  # to look again whether all that they wait for are there
+    m.progress()
+    if (m.state == AT_BARRIER).any():
+        m.kernel.complete(m)

@@ -1,0 +1,85 @@
+"""The shape of a launch: special registers of its lanes, and in which order its warps go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from didyma.refimpl.ir.types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Threads of a block, blocks of the grid and of a cluster, along three axes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def padded(self) -> int:
+        """Lanes of a block: whole warps."""
+        return -(-self.threads // 32) * 32
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+def order(schedule: int, n: int) -> Array:
+    """Return keys by which groups of warps go first: none, halves, then quarters at random."""
+    warps = np.arange(n) >> 5
+    count = max(1, -(-n // 32))
+    if schedule == 0:
+        return np.zeros(n, np.int64)
+    if schedule <= 2:
+        half = warps * 2 // count
+        return (half if schedule == 2 else 1 - half).astype(np.int64) << 24
+    chosen: Array = np.random.default_rng(schedule).permutation(min(8, count)).astype(np.int64)
+    keys: Array = chosen[warps * chosen.size // count] << 24
+    return keys
+
+
+def specials(shape: Shape, lane: Array) -> dict[str, Any]:
+    """Return the special registers of lanes of the grid by name: arrays, or one value for all."""
+    thread, block = lane % shape.padded, lane // shape.padded
+
+    def axes(name: str, i: Array, extents: tuple[int, int, int]) -> dict[str, Any]:
+        x, y, _ = extents
+        parts = (i % x, i // x % y, i // (x * y))
+        return {f"{name}.{a}": p.astype(np.uint32) for a, p in zip("xyz", parts, strict=True)}
+
+    found = axes("tid", thread, shape.block) | axes("ctaid", block, shape.grid)
+    for name, extents in (("ntid", shape.block), ("nctaid", shape.grid)):
+        found |= {f"{name}.{a}": np.uint32(e) for a, e in zip("xyz", extents, strict=True)}
+    for a in "xyz":
+        c = np.uint32(shape.cluster["xyz".index(a)])
+        at, count = found[f"ctaid.{a}"], found[f"nctaid.{a}"]
+        found |= {f"cluster_ctaid.{a}": at % c, f"cluster_nctaid.{a}": c}
+        found |= {f"clusterid.{a}": at // c, f"nclusterid.{a}": count // c}
+    x, y, z = (found[f"cluster_ctaid.{a}"] for a in "xyz")
+    cx, cy, cz = map(np.uint32, shape.cluster)
+    bit = np.uint64(1) << (thread % 32).astype(np.uint64)
+    masks = {
+        "eq": bit, "lt": bit - np.uint64(1), "le": 2 * bit - np.uint64(1),
+        "gt": ~(2 * bit - np.uint64(1)), "ge": ~(bit - np.uint64(1)),
+    }  # fmt: skip
+    found |= {f"lanemask_{k}": v.astype(np.uint32) for k, v in masks.items()}
+    return found | {
+        "laneid": (thread % 32).astype(np.uint32), "warpid": (thread // 32).astype(np.uint32),
+        "nwarpid": np.uint32(shape.padded // 32), "smid": (block % 132).astype(np.uint32),
+        "nsmid": np.uint32(132), "gridid": np.uint64(1), "cluster_ctarank": x + cx * (y + cy * z),
+        "cluster_nctarank": cx * cy * cz, "is_explicit_cluster": np.bool_(cx * cy * cz > 1),
+        "reserved_smem_offset_begin": np.uint32(0), "reserved_smem_offset_cap": np.uint32(1024),
+        "reserved_smem_offset_end": np.uint32(1024), "reserved_smem_offset_0": np.uint32(0),
+        "reserved_smem_offset_1": np.uint32(8), "current_graph_exec": np.uint64(0),
+        "aggr_smem_size": np.uint32(0),
+    }  # fmt: skip

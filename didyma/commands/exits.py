@@ -1,0 +1,13 @@
+"""Exit codes of commands, and their documents."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+AGREE, DISAGREE, BAD_INPUT, ENGINE_MISSING, NOTHING_RAN = 0, 1, 2, 4, 5
+
+
+def print_json(document: Any) -> None:
+    """Print the one JSON document of a command."""
+    print(json.dumps(document, indent=2))
