@@ -8,10 +8,12 @@ from rich.console import Console
 
 from didyma.commands import common
 from didyma.files import must_have_folder
+from didyma.fuzz.disk import read_text
 from didyma.judging import certificate
+from didyma.judging.adapters import load_inline
 from didyma.judging.contracts import Declared
 from didyma.judging.judge import Judgement, Outcome, judge, located
-from didyma.judging.making import Launch, make_task, ranges_of, read_source, sizes_of
+from didyma.judging.making import Launch, make_task, merged, ranges_of, read_source, sizes_of
 from didyma.judging.request import Request, absolute, described, relative
 from didyma.judging.specs import load_spec
 from didyma.judging.task import Draw, Task
@@ -98,8 +100,13 @@ def task_of(asked: Request) -> Task:
     folders = (path.resolve().parent, *asked.include)
     flags = (*(f"-D{d}" for d in asked.define), *(f"-I{f}" for f in folders))
     launch = Launch(asked.kernel, asked.grid, asked.block, asked.shared, asked.arg, flags)
+    if path.suffix == ".py":
+        inline = load_inline.read(read_text(path), str(path), spec)
+        source, launch = inline.source, merged(inline.launch, launch)
+    else:
+        source = read_source(path)
     contract = Declared(asked.accumulate, asked.order, asked.fast_math, asked.finite)
     draw = Draw(
         sizes_of(asked.size), asked.where, ranges_of(asked.values, spec), asked.rounds, asked.seed
     )
-    return make_task(read_source(path), spec, launch, contract, draw, asked.seconds)
+    return make_task(source, spec, launch, contract, draw, asked.seconds)

@@ -53,7 +53,7 @@ class Decoys:
         c = bar.c
         yield "zeros", np.zeros_like(c)
         if name in self.first:  # a constant is the same in every round
-            yield "a constant", np.broadcast_to(self.first[name], c.shape)
+            yield "a constant", np.full(c.shape, self.first[name][0], c.dtype)
         for source, x in given.items():
             if x.size == c.size and x.dtype.kind != "V":
                 yield f"a copy of {source}", x.reshape(c.shape)

@@ -142,4 +142,5 @@ _RULES: tuple[Rule, ...] = (
     _each(_INDEX, lambda m: [f"{m[1]}[{m[4]} * {m[3]} + {m[2]}]"]),
     _each(_OPERATOR, lambda m: [" * ", " + "]),
     _each(_TERM, lambda m: [""]),
+    _each(re.compile(r"= (\w+);"), lambda m: [f"= {m[1]} * {m[1]};"]),
 )  # fmt: skip

@@ -13,11 +13,12 @@ from didyma.judging.task import Task
 from didyma.refimpl.ir.types import Array, DType
 from didyma.rounds import EVERY, PAIRS, Round, Source
 
+RARE = "a special value in a row"
 # Ordinary numbers, and whole ones whose sums are exact, stand beside each special kind.
 _KINDS: tuple[Distribution | str, ...] = (
-    Distribution.NORMAL, Distribution.SMALL, Distribution.SPARSE, "far below zero",
+    Distribution.NORMAL, Distribution.SMALL, RARE, "far below zero", Distribution.SPARSE,
     Distribution.UNIT, Distribution.NEUTRAL, Distribution.NORMAL, Distribution.SMALL,
-    Distribution.SCALES, "far above zero", EVERY, Distribution.NORMAL, PAIRS, Distribution.SMALL,
+    Distribution.SCALES, "far above zero", EVERY, RARE, PAIRS, Distribution.NORMAL,
     Distribution.MIXED, Distribution.BITS,
 )  # fmt: skip
 # Maxima that start from 0 and sums of squares that cancel show only far from zero.
@@ -52,11 +53,14 @@ def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
     """Draw the inputs of a round; ``again`` draws others of the same kind."""
     source = Source(task.spec, case.env, task.draw.seed + 1000 * again)
     shift = _SHIFTS.get(case.kind)
-    kind = Distribution.NORMAL if shift else case.kind
+    kind = Distribution.NORMAL if shift or case.kind == RARE else case.kind
     known = kind if isinstance(kind, Distribution) else None
     drawn = source.values(Round(case.number, str(kind), known))
     if shift:
         drawn = tuple(_shifted(x, shift) for x in drawn)
+    if case.kind == RARE:
+        drawn = tuple(_with_special(x, (task.draw.seed, case.number, i))
+                      for i, x in enumerate(drawn))  # fmt: skip
     params = task.spec.entry.params
     return tuple(
         task.contract.promised(_ranged(task, p.name, x, (case.number, again, i)))
@@ -66,6 +70,19 @@ def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
 
 def _shifted(x: Array, by: float) -> Array:
     return np.asarray(x.astype(np.float64) + by).astype(x.dtype) if DType.of(x).is_float else x
+
+
+def _with_special(x: Array, of: tuple[int, ...]) -> Array:
+    """Return an array of floats in which most rows have one NaN or infinity somewhere."""
+    if not DType.of(x).is_float or not x.size:
+        return x
+    rng = np.random.default_rng(of)
+    rows = x.reshape(-1, x.shape[-1] if x.ndim else 1).copy()
+    which = np.flatnonzero(rng.random(len(rows)) < 0.9)
+    at = rng.integers(0, rows.shape[1], which.size)
+    some = np.array([np.nan, np.inf, np.nan, -np.inf])[rng.integers(0, 4, which.size)]
+    rows[which, at] = some.astype(x.dtype)
+    return rows.reshape(x.shape)
 
 
 def _ranged(task: Task, name: str, x: Array, of: tuple[int, ...]) -> Array:

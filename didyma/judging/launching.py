@@ -48,13 +48,16 @@ def geometry(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> tup
 
 
 def functions(task: Task, arrays: Sequence[Array]) -> Functions:
-    """Return the functions of expressions: the usual ones, and ``size(x, axis)`` of an input."""
+    """Return the functions of expressions: the usual, ``size(x, axis)`` and ``numel(x)``."""
     named = {p.name: a for p, a in zip(task.spec.entry.params, arrays, strict=True)}
 
     def size(name: str, axis: int) -> int:
         return int(named[name].shape[axis])
 
-    return {**USUAL, "size": size}
+    def numel(name: str) -> int:
+        return int(named[name].size)
+
+    return {**USUAL, "size": size, "numel": numel}
 
 
 def _whole(text: str, env: Mapping[str, int], option: str, known: Functions) -> int:

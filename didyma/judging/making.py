@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from didyma.codegen.runtime.ptx.sanitize import Source, compiled
@@ -72,6 +72,13 @@ def make_task(
         contract or Declared(), draw or Draw(), seconds,
         launch.kernel or source_name(source.text, kernel), launch.kernel, tuple(flags),
     )  # fmt: skip
+
+
+def merged(found: Launch, given: Launch) -> Launch:
+    """Return a launch that was read off a host function, with what the user gave in its place."""
+    usual = Launch()
+    own = {f.name: getattr(given, f.name) for f in fields(Launch)}
+    return replace(found, **{k: v for k, v in own.items() if v != getattr(usual, k)})
 
 
 def _three(text: str, option: str) -> tuple[str, ...]:

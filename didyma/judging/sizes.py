@@ -48,7 +48,8 @@ def bindings(m: Module, near: Sequence[int], draw: Draw) -> list[Mapping[str, in
     """Return the sizes of each round: every symbol goes through its values, each in its own order.
 
     Sizes that break a condition of ``draw.where``, or at which a round has too many elements, are
-    not drawn.  DidymaError ``bad-option`` where none is left.
+    not drawn.  A specification without symbols has one choice.  DidymaError ``bad-option`` where
+    none is left.
     """
     inputs = control.input_symbols(m)
     free = [v for v in m.dims if v.name in inputs]
@@ -84,7 +85,7 @@ def _drawn(
         if (key := tuple(env.values())) in seen or len(env) < len(free):
             continue
         seen.add(key)
-        if smaller := _fitted(m, env, rows, draw):
+        if (smaller := _fitted(m, env, rows, draw)) is not None:
             yield smaller
         if len(seen) >= 4 * draw.rounds:
             return
@@ -96,7 +97,7 @@ def _fitted(
     """Return sizes at which a round is small enough: the largest give way; None where none is."""
     env = dict(env)
     for _ in range(_TRIES):
-        if _cost(m, env) <= draw.most:
+        if not env or _cost(m, env) <= draw.most:
             if all(evaluate(w, env, "--where") for w in draw.where):
                 return env
             return None

@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
 from didyma.files import read_module
+from didyma.judging.adapters import flashinfer, gpumode, kernelbench
+from didyma.judging.pytorch import program_of
 from didyma.refimpl.errors import DidymaError
 from didyma.tracer.tracing import Program, Traceable, trace
 
-_WANT = "FILE.dym, FILE.onnx or FILE.py::NAME"
+_WANT = "FILE.dym, FILE.onnx, FILE.py::NAME or FILE.json"
 
 
 def load_spec(text: str | Path) -> Program:
-    """Return the program of ``FILE.dym``, ``FILE.onnx`` or ``FILE.py::NAME``.
+    """Return the program of ``FILE.dym``, ``FILE.onnx``, ``FILE.py::NAME`` or ``FILE.json``.
 
-    The name of a Python file is a program, a function whose annotations are types, or an
-    ``nn.Module`` of PyTorch.  It may be left out where the file has one program.
+    The name in a Python file is a program, a function whose annotations are types, or an
+    ``nn.Module`` of PyTorch, whose example inputs the file's ``get_inputs()`` returns.  It may be
+    left out where the file has one program, or is a task of KernelBench or GPU MODE.  JSON is a
+    definition of FlashInfer-Trace.
 
     Errors: ``bad-spec``, and those of reading a program.
     """
     file, _, name = str(text).partition("::")
     path = Path(file)
     if path.suffix == ".py":
-        return _of_python(path, name)
+        return _of_task(path, name) or _of_python(path, name)
+    if path.suffix == ".json":
+        return flashinfer.load(path)
     if path.suffix not in (".dym", ".onnx"):
         raise DidymaError("bad-spec", str(text), got=path.suffix or "no suffix", want=_WANT)
     return Program(read_module(path))
+
+
+def _of_task(path: Path, name: str) -> Program | None:
+    """Return the program of a task in a format of others; None for other files."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    if name in ("", "Model") and kernelbench.is_task(text):
+        return kernelbench.load(path)
+    if name in ("", "ref_kernel") and gpumode.is_task(text):
+        return gpumode.load(path)
+    return None
 
 
 def _of_python(path: Path, name: str) -> Program:
@@ -43,7 +60,12 @@ def _of_python(path: Path, name: str) -> Program:
             "bad-spec", f"{path}::{name}", got=f"no {name}" if name else "no name",
             want=f"{path}::NAME with NAME of {', '.join(programs) or 'a traced function'}",
         )  # fmt: skip
-    return as_program(found[name], f"{path}::{name}")
+    given = found[name]
+    if hasattr(given, "state_dict") and callable(found.get("get_inputs")):
+        signature = inspect.signature(given.forward).parameters
+        examples = dict(zip(signature, found["get_inputs"](), strict=False))
+        return program_of(given, examples, f"{path}::{name}", dict(given.named_parameters()))
+    return as_program(given, f"{path}::{name}")
 
 
 def as_program(given: Any, where: str) -> Program:

@@ -38,8 +38,9 @@ def verdict(
     launch: Launch,
     contract: Declared | None = None,
     where: tuple[str, ...] = (),
+    rounds: int = 8,
 ) -> Judgement:
-    draw = Draw(where=where, rounds=8, most=1 << 13)
+    draw = Draw(where=where, rounds=rounds, most=1 << 13)
     task = make_task(Source(text, "k.cu"), spec, launch, contract, draw)
     return judge(task)
 
@@ -177,6 +178,35 @@ def column_sums(x: dd.Tensor) -> dd.Tensor:
 @dd.trace(dd.f32[n])
 def halves(x: dd.Tensor) -> dd.Tensor:
     return x * 0.5
+
+
+@dd.trace(dd.f32[n])
+def largest(x: dd.Tensor) -> dd.Tensor:
+    return dd.max(x)
+
+
+LARGEST = """
+__global__ void largest(const float* x, float* y, int n) {
+  float v = -INFINITY;
+  for (int i = threadIdx.x; i < n; i += 32) v = v > x[i] || isnan(v) ? v : x[i];
+  for (int s = 16; s > 0; s /= 2) {
+    float u = __shfl_xor_sync(0xffffffff, v, s);
+    v = v > u || isnan(v) ? v : u;
+  }
+  if (!threadIdx.x) *y = v;
+}
+"""
+
+
+def test_an_output_may_be_one_number_and_nan_counts() -> None:
+    assert verdict(LARGEST, largest.module, Launch()).outcome is Outcome.CORRECT
+    dropped = LARGEST.replace(" || isnan(v)", "")
+    found = verdict(dropped, largest.module, Launch(), rounds=16)
+    assert found.outcome is Outcome.WRONG
+    assert found.only_special
+    assert verdict(dropped, largest.module, Launch(), Declared(finite=True)).outcome is (
+        Outcome.CORRECT
+    )
 
 
 COLUMNS = """

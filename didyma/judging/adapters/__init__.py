@@ -1,0 +1,1 @@
+"""Tasks in the formats of others: KernelBench, FlashInfer-Trace and GPU MODE."""

@@ -1,0 +1,13 @@
+"""What a judgement comes to."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What a judgement comes to."""
+
+    CORRECT = "correct"
+    WRONG = "wrong"
+    CANNOT_TELL = "cannot tell"

@@ -1,0 +1,164 @@
+"""Tasks in the formats of others: what is read of them without PyTorch."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.runtime.registry import probe
+from didyma.commands import judge_kernel
+from didyma.judging.adapters import flashinfer, gpumode, kernelbench, load_inline
+from didyma.judging.adapters.load_inline import Inline
+from didyma.judging.request import Request
+from didyma.judging.specs import load_spec
+from didyma.refimpl.errors import DidymaError
+from tests.didyma.judging.kernels import SUMS, n, r, sums
+
+SOLUTION = '''
+import torch
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+#include <torch/extension.h>
+KERNEL
+torch::Tensor row_sums(torch::Tensor input, int64_t unused) {
+  const int rows = input.size(0);
+  const auto cols = static_cast<int>(input.numel() / rows);
+  auto out = torch::empty({rows}, input.options());
+  const int threads = 64;
+  dim3 grid((rows * threads + threads - 1) / threads, 1);
+  sums<<<grid, threads, 0 * sizeof(float)>>>(input.data_ptr<float>(), out.data_ptr<float>(), cols);
+  return out;
+}
+"""
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return module.row_sums(x, 0)
+'''
+
+
+@dd.trace(dd.f32[r, n])
+def spec(x: dd.Tensor) -> dd.Tensor:
+    return dd.sum(x, axis=1)
+
+
+def inline(text: str = SOLUTION) -> Inline:
+    return load_inline.read(text.replace("KERNEL", SUMS), "s.py", spec.module)
+
+
+def test_a_launch_of_load_inline_is_read() -> None:
+    found = inline()
+    launch = found.launch
+    assert (launch.kernel, launch.block, launch.shared) == ("sums", "64", "0 * 4")
+    assert launch.grid == "(size(x, 0) * 64 + 64 - 1) / 64, 1"
+    assert launch.args == ("x", "sum", "(numel(x) / size(x, 0))")
+    lines = SOLUTION.replace("KERNEL", SUMS).split("\n")
+    at = next(k for k, row in enumerate(lines) if "__global__" in row)
+    assert found.source.text.split("\n")[at] == lines[at], "lines are those of the Python file"
+    assert "torch" not in found.source.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("sums<<<", "sums<<<1, 1>>>(cols); sums<<<"), ("__global__", "__glob__"),
+     ("<<<grid, threads, 0 * sizeof(float)>>>", "<<<grid>>>")],
+)  # fmt: skip
+def test_other_host_functions_are_refused(old: str, new: str) -> None:
+    text = SOLUTION.replace("KERNEL", SUMS)
+    with pytest.raises(DidymaError, match="bad-option"):
+        inline(text.replace(old, new))
+
+
+def test_a_solution_of_kernelbench_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not probe("ptx").runs:
+        pytest.skip("no NVRTC")
+    (tmp_path / "spec.dym").write_text(f"{sums}\n")
+    for wrong, code in (("", 0), ("+ 1", 1)):
+        text = SOLUTION.replace("KERNEL", SUMS).replace(
+            "y[blockIdx.x] =", f"y[blockIdx.x] = 1 {wrong} - 1 +"
+        )
+        (tmp_path / "s.py").write_text(text)
+        asked = Request(str(tmp_path / "s.py"), str(tmp_path / "spec.dym"), rounds=3, size=("r=5",))
+        assert judge_kernel.command(asked, None, json=True) == code
+        found = json.loads(capsys.readouterr().out)
+    assert found["findings"][0]["file"] == "s.py"
+    rows = text.split("\n")
+    at = next(k for k, row in enumerate(rows, 1) if "y[blockIdx.x] =" in row)
+    assert abs(found["findings"][0]["line"] - at) <= 3
+
+
+DEFINITION = {
+    "name": "gemm", "op_type": "gemm",
+    "axes": {"M": {"type": "var"}, "K": {"type": "const", "value": 64}},
+    "inputs": {
+        "A": {"shape": ["M", "K"], "dtype": "float16"}, "s": {"shape": None, "dtype": "int32"},
+    },
+    "outputs": {"C": {"shape": ["M"], "dtype": "float32"}},
+    "reference": "def run(A, s):\n    return A.float().sum(1)",
+}  # fmt: skip
+
+
+def test_definitions_workloads_and_evaluations(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps(DEFINITION))
+    d = flashinfer.read(path)
+    assert (d.constants, d.variables) == ({"K": 64}, ("M",))
+    assert d.inputs["A"].axes == ("M", "K")
+    assert d.inputs["s"].axes == ()
+    rows = [{"definition": k, "workload": {"axes": {"M": m}}} for k, m in (("gemm", 7), ("x", 9))]
+    (tmp_path / "w.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    assert flashinfer.workloads(tmp_path / "w.jsonl", d) == {"M": (7,)}
+    for text in ("[1]", "{", json.dumps({**DEFINITION, "outputs": {"C": {"shape": ["Q"]}}})):
+        path.write_text(text)
+        with pytest.raises(DidymaError, match="bad-spec"):
+            flashinfer.read(path)
+    row = {"kind": "hang", "detail": "it never ends"}
+    for verdict, findings, status in (
+        ("correct", [], "PASSED"), ("cannot tell", [], "INCORRECT_NUMERICAL"),
+        ("wrong", [row], "RUNTIME_ERROR"),
+    ):  # fmt: skip
+        record = {"verdict": verdict, "findings": findings, "cannot_tell": ["zeros"]}
+        made = flashinfer.evaluation(record, "gemm", "mine")
+        assert made["evaluation"]["status"] == status
+
+
+TASK = """
+class Model: pass
+batch, dim = 16, 3 * 4096
+shape = (512, 100)
+def get_inputs(): return [dim]
+def get_init_inputs(): return [1000]
+"""
+
+
+def test_sizes_of_tasks_shrink_by_halves() -> None:
+    assert kernelbench.is_task(TASK)
+    space: dict[str, object] = {}
+    exec(kernelbench.shrunk(TASK, 64), space)
+    assert (space["batch"], space["dim"], space["shape"]) == (16, 3 * 64, (64, 50))
+    assert "1000" in kernelbench.shrunk(TASK, 64), "only numbers of the module are sizes"
+    rows = gpumode.arguments('tests:\n  - {size: 127, seed: 4}\n  - {"m": 3}\nranked: []\n')
+    assert [*rows] == [{"size": 127, "seed": 4}, {"m": 3}]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="PyTorch is installed")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("task.py", TASK),
+        ("reference.py", "def generate_input(): pass\ndef ref_kernel(data): pass\n"),
+        ("d.json", json.dumps(DEFINITION)),
+    ],
+)
+def test_pytorch_is_an_extra(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DidymaError, match="extra-missing"):
+        load_spec(tmp_path / name)
