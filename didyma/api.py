@@ -31,6 +31,7 @@ from didyma.functions.products import *
 from didyma.functions.randomness import *
 from didyma.functions.reductions import *
 from didyma.functions.shaping import *
+from didyma.functions.sizes import *
 from didyma.functions.windows import *
 from didyma.kernels import kernel as kernel
 from didyma.libraries import library as library

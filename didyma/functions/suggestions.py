@@ -65,7 +65,6 @@ INSTEAD: Mapping[str, str] = {
     "inner": "dd.vecdot(x, y) or dd.tensordot",
     "interpolate": "dd.repeat(x, factor, axis=axis) for whole factors; ONNX's Resize is imported",
     "int": "dd.i32 or dd.i64",
-    "item": "an element has no value while tracing",
     "inv": "dd.linalg has no inv: " + DECOMPOSED,
     "isclose": "dd.abs(x - y) <= tolerance",
     "allclose": "dd.all(dd.abs(x - y) <= tolerance)",

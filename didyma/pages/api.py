@@ -27,7 +27,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Neural networks", ("neural",)),
     ("Random numbers and bits", ("randomness",)),
     ("Dtypes", ("dtypes",)),
-    ("Control flow", ("control",)),
+    ("Control flow and sizes from data", ("control", "sizes")),
 )  # modules of didyma.functions by the heading under which their functions stand
 PROTOCOLS: tuple[tuple[str, str], ...] = (
     ("Engines", "didyma.codegen.runtime.engine"),

@@ -15,7 +15,8 @@ _CASTS = {"float": "f32", "double": "f64", "half": "f16", "bfloat16": "bf16", "i
           "long": "i64", "short": "i16", "char": "i8", "byte": "u8", "bool": "bool"}  # fmt: skip
 _REMEDIES: Mapping[str, str] = {
     **{name: f"x.astype(dd.{dtype})" for name, dtype in _CASTS.items()},
-    **dict.fromkeys(("numpy", "item", "tolist", "data", "tobytes", "data_ptr"), _VALUE),
+    "item": f"dd.item(x, most=...) is a size that x tells; for its value {_VALUE}",
+    **dict.fromkeys(("numpy", "tolist", "data", "tobytes", "data_ptr"), _VALUE),
     **dict.fromkeys(("contiguous", "copy", "clone", "detach", "requires_grad_"),
                     "leave it out: a tensor is a value"),
     **dict.fromkeys(("cpu", "cuda"), "dd.compile(program, engine=...) says where a program runs"),
