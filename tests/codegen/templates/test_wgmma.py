@@ -20,16 +20,18 @@ from tests.codegen.templates.judging import judged, request
 GPU = Options(target="sm_90a")
 _, DTYPES, SIZES = FAMILIES["wgmma_gemm"]
 SEEDS = (0, 1, 2, 3, 4)
-POINT = "wgmma_gemm(free={free}, height=64, stages=3, tall=64, width=64)"
+POINT = "wgmma_gemm(apart={apart}, free={free}, height=64, stages=4, tall=64, width=64)"
+IN_TURNS = "wgmma_gemm(apart=2, free=2, height=128, stages=4, tall=64, width=256)"
+WAIT = "      cp_async_wait({{ ahead - 1 if apart == 1 else 0 }});\n"
+FENCE = "      proxy_fence();\n"
 FAULTS = {
     "swizzle": ("({{ piece }} ^ ({{ line }}) % 8) * 8", "{{ piece }} * 8"),
-    "copies": ("cp_async_wait({{ ahead - 1 }})", "cp_async_wait({{ ahead }})"),
+    "copies": ("cp_async_wait({{ ahead - 1", "cp_async_wait({{ ahead"),
     "products": ("    wgmma_wait(1);\n", "    wgmma_wait(2);\n"),
     "sums": ("  wgmma_wait(0);\n", ""),
     "registers": ("    wgmma_fence();\n", ""),
-    "proxy": ("    proxy_fence();\n", ""),
-    "late fence": ("    cp_async_wait({{ ahead - 1 }});\n    proxy_fence();",
-                   "    proxy_fence();\n    cp_async_wait({{ ahead - 1 }});"),
+    "proxy": (FENCE, ""),
+    "late fence": (WAIT + FENCE, FENCE + WAIT),
     "barrier": ("    __syncthreads();\n    const u32 here", "    const u32 here"),
     "refilled": ("turn + {{ ahead }}", "turn + {{ ahead + 1 }}"),
     "panel": ("step * 1024]);", "step * 16]);"),
@@ -39,6 +41,7 @@ FAULTS = {
     "epilogue": ("i % {{ width // 32 }} * 32 + lane", "i * 32 + lane + 1"),
     "fragment": ("lane / 4 + j % 2 * 8", "lane / 4 + j % 2 * 4"),
     "first barrier": ("    wgmma_wait(1);\n    __syncthreads();", "    wgmma_wait(1);"),
+    "turns": ("turn % {{ apart }} == filler", "turn % {{ apart }} != filler"),
     "narrow": ("total[{{ i * each }} + i] = sums{{ i }}[i]",
                "total[{{ i * each }} + i] = cast_bf16_f32(cast_f32_bf16(sums{{ i }}[i]))"),
 }  # fmt: skip
@@ -69,11 +72,13 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     assert old in wgmma.TEXT.source
     text = Text("wgmma_gemm", wgmma.TEXT.source.replace(old, new))
     wrong = replace(wgmma.TEMPLATE, render=partial(wgmma.render, text=text))
-    free = 1 if fault == "first barrier" else 2
-    said = judged(layer, POINT.format(free=free), wrong, GPU, engines=("simt",))
+    point = POINT.format(apart=1, free=1 if fault == "first barrier" else 2)
+    point = IN_TURNS if fault == "turns" else point
+    said = judged(layer, point, wrong, GPU, engines=("simt",))
     assert said != {""}
 
 
 def test_the_kernel_without_a_fault_is_right() -> None:
     for free in (1, 2):
-        assert judged(layer, POINT.format(free=free), options=GPU) == {""}
+        assert judged(layer, POINT.format(apart=1, free=free), options=GPU) == {""}
+    assert judged(layer, IN_TURNS, options=GPU) == {""}
