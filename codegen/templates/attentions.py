@@ -3,46 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from didyma.codegen.codegens import Asked
 from didyma.codegen.lower.affine import Affine
-from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.names import loop_names
-from didyma.codegen.lower.place import Placer
-from didyma.codegen.lower.scalar import narrowed
 from didyma.codegen.passes.attention import Attention, attention
-from didyma.codegen.passes.values import kind
 from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
+from didyma.codegen.templates.reading import Reading, folds
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant, plus
-from didyma.refimpl.ir.graph import STAGES, Function, Node
+from didyma.refimpl.ir.graph import STAGES, Function
 from didyma.refimpl.ir.loop import (
     INDEX,
     Binary,
-    Block,
-    Buffer,
     Compare,
     Const,
     Expr,
-    Let,
     LetExpr,
     Load,
     PrimFunc,
     Select,
-    Stmt,
-    Store,
     Var,
-    Yield,
 )
-from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, subexprs, substitute_expr
-from didyma.refimpl.ops.spec import Kind
+from didyma.refimpl.ir.walk import subexprs, substitute_expr
 
 INPUTS = ("the_batch", "the_row", "the_column", "the_dot")  # of the body ``score``
-Known = Mapping[str, tuple[Var, tuple[Var, ...]]]  # values of which an element is a variable
 
 
 def found(asked: Asked) -> Problem | None:
@@ -72,158 +60,48 @@ def _found(f: Function, loop: PrimFunc) -> Problem | None:
         return None
     ends = {*a.scores.results, *a.output.results}
     roots = (*a.scores.args, a.score, a.output.args[1], *f.results)
-    return None if _folds(defs, roots, ends) else _Reader.of(f, loop, a).problem()
+    return None if folds(defs, roots, ends) else _problem(f, loop, a)
 
 
-def _folds(defs: Mapping[str, Node], roots: Sequence[str], ends: Collection[str]) -> bool:
-    """Return whether values are computed by folds, other than the values ``ends``."""
-    todo, seen = [*roots], {*ends}
-    while todo:
-        n = defs.get(name := todo.pop())
-        if n is None or name in seen:
-            continue
-        seen.add(name)
-        if kind(n) in (Kind.REDUCTION, Kind.OPAQUE):
-            return True
-        todo += n.args
-    return False
+def _problem(f: Function, loop: PrimFunc, a: Attention) -> Problem:
+    names = loop_names([*(b.name for b in loop.params), *(d.name for d in loop.dims), *INPUTS])
+    types, shape, out = f.types(), a.scores.types[0].shape, a.output.types[0].shape
+    b, i, j = (Var(x, INDEX) for x in INPUTS[:-1])
+    k, e = (Var(names.fresh(x), INDEX) for x in ("term", "feature"))
+    dtype = a.scores.types[0].dtype.compute
+    dot, acc = Var(INPUTS[-1], dtype), Var(names.fresh("acc"), dtype)
+    parts = [Var(names.fresh("part"), INDEX) for _ in out[:-2]]
+    sizes = [ix.of_dim(d) for d in out[:-2]]
+    query, key, value = *a.scores.args, a.output.args[1]
+    single = (*shape[-2:], types[query].shape[-1], out[-1])
+    extents = {
+        b: ix.mul(*sizes), **dict(zip(parts, sizes, strict=True)),
+        **dict(zip((i, j, k, e), map(ix.of_dim, single), strict=True)),
+    }  # fmt: skip
+    known = {a.scores.results[0]: dot, a.output.results[0]: acc}
+    bound = [*zip(parts, ix.unflatten(b, sizes), strict=True)]
+    reading = Reading(f, loop, names, types, extents, bound, known)
 
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads parts of a function as expressions of indices; ``batches`` are parts of ``batch``."""
-
-    function: Function
-    loop: PrimFunc
-    attention: Attention
-    names: Names
-    batch: Var
-    row: Var
-    column: Var
-    term: Var
-    feature: Var
-    batches: tuple[Var, ...]
-
-    @staticmethod
-    def of(f: Function, loop: PrimFunc, a: Attention) -> _Reader:
-        taken = [*(b.name for b in loop.params), *(d.name for d in loop.dims), *INPUTS, "acc"]
-        names = loop_names(taken)
-        batch, row, column = (Var(x, INDEX) for x in INPUTS[:-1])
-        term, feature = (Var(names.fresh(x), INDEX) for x in ("term", "feature"))
-        batches = tuple(Var(names.fresh("part"), INDEX) for _ in a.output.types[0].shape[:-2])
-        return _Reader(f, loop, a, names, batch, row, column, term, feature, batches)
-
-    def problem(self) -> Problem:
-        a, extents = self.attention, self._extents()
-        b, i, j, k, e = self.batch, self.row, self.column, self.term, self.feature
-        dtype = a.scores.types[0].dtype.compute
-        dot, acc = Var(INPUTS[-1], dtype), Var("acc", dtype)
-        query, key, value = *a.scores.args, a.output.args[1]
-
-        def operand(name: str, at: tuple[Var, Var], order: tuple[Var, ...]) -> Subgraph:
-            return Subgraph(order, self._operand(name, *at), tuple(extents[v] for v in order))
-
-        operands = {
-            "query": operand(query, (i, k), (b, i, k)),
-            "key": operand(key, (k, j), (b, j, k)),
-            "value": operand(value, (j, e), (b, j, e)),
-        }
-        at = (*self.batches, i, j)
-        score = self._value(a.score, at, {a.scores.results[0]: (dot, at)})
-        to = (*self.batches, i, e)
-        outs = [x for x in self.loop.params if x.name in self.loop.outputs]
-
-        def stores(values: Sequence[Expr]) -> Stmt:
-            pairs = zip(outs, values, strict=True)
-            return Block(tuple(Store(x.name, to, narrowed(v, x.dtype)) for x, v in pairs))
-
-        body = self._placed(self.function.results, to, {a.output.results[0]: (acc, to)}, stores)
-        used = {x.name for x in exprs(body) if isinstance(x, Var)}
-        for var, part in reversed(self._parts()):
-            body = Let(var, part, body) if var.name in used else body
-        return Problem(
-            self.loop,
-            operands,
-            Output((b, i, e, acc), body, (extents[b], extents[i], extents[e])),
-            {"score": Subgraph((b, i, j, dot), score, (extents[b], extents[i], extents[j]))},
+    def operand(name: str, at: tuple[Var, Var], order: tuple[Var, ...]) -> Subgraph:
+        """Return an operand of a product, whose batches may be broadcast."""
+        own = types[name].shape[:-2]
+        last = parts[len(parts) - len(own) :]
+        index = (ix.ZERO if d == 1 else part for d, part in zip(own, last, strict=True))
+        return Subgraph(
+            order, reading.element(name, (*index, *at)), tuple(extents[v] for v in order)
         )
 
-    def _extents(self) -> dict[Var, Expr]:
-        a = self.attention
-        shape, out = a.scores.types[0].shape, a.output.types[0].shape
-        terms = self.function.types()[a.scores.args[0]].shape[-1]
-        batches = [*zip(self.batches, map(ix.of_dim, out), strict=False)]
-        sizes = zip(
-            (self.row, self.column, self.term, self.feature),
-            map(ix.of_dim, (*shape[-2:], terms, out[-1])), strict=True,
-        )  # fmt: skip
-        return {self.batch: ix.mul(*(n for _, n in batches)), **dict(batches), **dict(sizes)}
-
-    def _parts(self) -> list[tuple[Var, Expr]]:
-        """Return the values of the indices of the axes of batches."""
-        extents = self._extents()
-        at = ix.unflatten(self.batch, [extents[v] for v in self.batches])
-        return [*zip(self.batches, at, strict=True)]
-
-    def _operand(self, name: str, row: Var, column: Var) -> Expr:
-        """Return an element of an operand of a product, whose batches may be broadcast."""
-        own = self.function.types()[name].shape[:-2]
-        last = self.batches[len(self.batches) - len(own) :]
-        at = (ix.ZERO if d == 1 else i for d, i in zip(own, last, strict=True))
-        return self._value(name, (*at, row, column), {})
-
-    def _value(self, name: str, at: tuple[Expr, ...], known: Known) -> Expr:
-        s = self._placed((name,), at, known, lambda values: Yield(tuple(values)))
-        bound: list[tuple[Var, Expr]] = []
-        while isinstance(s, Let):
-            bound.append((s.var, s.value))
-            s = s.body
-        assert isinstance(s, Yield)
-        (value,) = s.values
-        for var, e in reversed([*self._parts(), *bound]):
-            if var.name in {x.name for x in subexprs(value) if isinstance(x, Var)}:
-                value = LetExpr(var, e, value)
-        return value
-
-    def _placed(
-        self,
-        names: Sequence[str],
-        at: tuple[Expr, ...],
-        known: Known,
-        final: Callable[[Sequence[Expr]], Stmt],
-    ) -> Stmt:
-        """Return the statements that compute elements of values, and do ``final`` with them."""
-        f, types = self.function, self.function.types()
-        inputs = [b for b in self.loop.params if b.name not in self.loop.outputs]
-        buffers = dict(zip((p.name for p in f.params), inputs, strict=True))
-        for name, (var, _) in known.items():
-            wish = self.names.fresh(name)
-            buffers[name] = Buffer(wish, var.dtype, types[name].shape)
-        nodes = {r: n for n in f.nodes for r in n.results}
-        b = ScalarBuilder(nodes, types, buffers, self.names, self.loop.dims)
-        for var, extent in self._extents().items():
-            b.affine.loop(var, extent)
-        shapes = {x.name: x.shape for x in buffers.values()}
-        body = Placer(b, shapes).body([b.read(n, at) for n in names], final)
-        return _replaced(body, {buffers[n].name: var for n, (var, _) in known.items()})
-
-
-def _replaced(s: Stmt, elements: Mapping[str, Var]) -> Stmt:
-    """Return a statement with variables in place of the only elements read of some buffers."""
-
-    def on_expr(e: Expr) -> Expr:
-        match e:
-            case Load(buffer) if buffer in elements:
-                return elements[buffer]
-            case Var() | Const():
-                return e
-            case _:
-                return map_expr(on_expr, e)
-
-    def on_stmt(s: Stmt) -> Stmt:
-        return map_stmt(s, on_expr, on_stmt)
-
-    return on_stmt(s)
+    operands = {
+        "query": operand(query, (i, k), (b, i, k)),
+        "key": operand(key, (k, j), (b, j, k)),
+        "value": operand(value, (j, e), (b, j, e)),
+    }
+    score = reading.element(a.score, (*parts, i, j))
+    output = Output((b, i, e, acc), reading.stores((*parts, i, e)), tuple(
+        extents[v] for v in (b, i, e)
+    ))  # fmt: skip
+    body = Subgraph((b, i, j, dot), score, tuple(extents[v] for v in (b, i, j)))
+    return Problem(loop, operands, output, {"score": body})
 
 
 CORNERS = ("first_row", "last_row", "first_column", "last_column")  # of a tile, which bodies take

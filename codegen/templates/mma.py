@@ -24,7 +24,7 @@ from didyma.codegen.templates.products import product
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.fragments import COLUMNS, PRODUCTS, ROWS, WARP, Product
 from didyma.refimpl.ir.kernel import TextKernel
-from didyma.refimpl.ir.loop import Cast, Expr, LetExpr
+from didyma.refimpl.ir.loop import Cast, Const, Expr, LetExpr, Select
 
 TEXT = Text("mma_gemm", """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
@@ -278,6 +278,9 @@ def _inside(e: Expr) -> Expr | None:
     if isinstance(e, LetExpr):
         inner = _inside(e.body)
         return None if inner is None else replace(e, body=inner)
+    if isinstance(e, Select) and e.other == Const(0, e.dtype):  # the border of a convolution
+        inner = _inside(e.then)
+        return None if inner is None else Select(e.cond, inner, Const(0, inner.dtype))
     return e.arg if isinstance(e, Cast) else None
 
 

@@ -12,6 +12,7 @@ from didyma.codegen.schedule import folds, matmul
 from didyma.codegen.schedule.folds import FoldNest, needed, with_lets
 from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.nest import NestFacts, let_all, nests
+from didyma.codegen.templates.convolutions import convolution
 from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.expand import expand
@@ -27,8 +28,11 @@ def product(asked: Asked) -> Problem | None:
     output has batch, row and column, and then the sum ``acc`` over the terms.  Several axes of the
     function, as of batches, are one flat axis; where there is none, it has one element.
 
-    None for a function that is no single product, such as a chain of several kernels.
+    A convolution is one, too, as of ``convolutions``.  None for a function that is no single
+    product, such as a chain of several kernels.
     """
+    if any(n.op == "conv" for n in asked.function.nodes):
+        return convolution(asked.function, asked.loop)
     return _product(asked.loop, asked.target)
 
 

@@ -1,0 +1,129 @@
+"""Reads elements of a function's values as expressions, for the problems of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from didyma.codegen.lower.build import ScalarBuilder
+from didyma.codegen.lower.place import Placer
+from didyma.codegen.lower.scalar import narrowed
+from didyma.codegen.passes.values import kind
+from didyma.refimpl.ir.graph import Function, Node
+from didyma.refimpl.ir.loop import (
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    Let,
+    LetExpr,
+    Load,
+    PrimFunc,
+    Stmt,
+    Store,
+    Var,
+    Yield,
+)
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, subexprs
+from didyma.refimpl.ops.spec import Kind
+
+Roots: TypeAlias = Callable[[ScalarBuilder], Sequence[Expr]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Expressions of a function's values by index variables.
+
+    ``extents`` are those of all index variables, ``parts`` the values of those among them that are
+    parts of another, and ``known`` values of which the only element read is a variable.
+    """
+
+    function: Function
+    loop: PrimFunc
+    names: Names
+    types: Mapping[str, TensorType]
+    extents: Mapping[Var, Expr]
+    parts: Sequence[tuple[Var, Expr]]
+    known: Mapping[str, Var]
+
+    def element(self, name: str, at: Sequence[Expr]) -> Expr:
+        """Return an element of a value, in its compute dtype."""
+        return self.value(lambda b: [b.read(name, tuple(at))])
+
+    def value(self, roots: Roots) -> Expr:
+        """Return one expression that a builder makes, with all that it needs bound around it."""
+        s = self._placed(roots, lambda values: Yield(tuple(values)))
+        bound: list[tuple[Var, Expr]] = []
+        while isinstance(s, Let):
+            bound.append((s.var, s.value))
+            s = s.body
+        assert isinstance(s, Yield)
+        (value,) = s.values
+        for var, e in reversed([*self.parts, *bound]):
+            if var.name in {x.name for x in subexprs(value) if isinstance(x, Var)}:
+                value = LetExpr(var, e, value)
+        return value
+
+    def stores(self, at: Sequence[Expr]) -> Stmt:
+        """Return the stores of an element of each result."""
+        outs = [b for b in self.loop.params if b.name in self.loop.outputs]
+        to = tuple(at)
+
+        def final(values: Sequence[Expr]) -> Stmt:
+            pairs = zip(outs, values, strict=True)
+            return Block(tuple(Store(b.name, to, narrowed(v, b.dtype)) for b, v in pairs))
+
+        body = self._placed(lambda b: [b.read(r, to) for r in self.function.results], final)
+        for var, part in reversed(self.parts):
+            if var.name in {e.name for e in exprs(body) if isinstance(e, Var)}:
+                body = Let(var, part, body)
+        return body
+
+    def _placed(self, roots: Roots, final: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
+        f = self.function
+        inputs = [b for b in self.loop.params if b.name not in self.loop.outputs]
+        buffers = dict(zip((p.name for p in f.params), inputs, strict=True))
+        for name, var in self.known.items():
+            buffers[name] = Buffer(self.names.fresh(name), var.dtype, self.types[name].shape)
+        nodes = {r: n for n in f.nodes for r in n.results}
+        b = ScalarBuilder(nodes, self.types, buffers, self.names, self.loop.dims)
+        for var, extent in self.extents.items():
+            b.affine.loop(var, extent)
+        shapes = {x.name: x.shape for x in buffers.values()}
+        body = Placer(b, shapes).body(roots(b), final)
+        return _replaced(body, {buffers[name].name: var for name, var in self.known.items()})
+
+
+def _replaced(s: Stmt, elements: Mapping[str, Var]) -> Stmt:
+    """Return a statement with variables in place of the only elements read of some buffers."""
+
+    def on_expr(e: Expr) -> Expr:
+        match e:
+            case Load(buffer) if buffer in elements:
+                return elements[buffer]
+            case Var() | Const():
+                return e
+            case _:
+                return map_expr(on_expr, e)
+
+    def on_stmt(s: Stmt) -> Stmt:
+        return map_stmt(s, on_expr, on_stmt)
+
+    return on_stmt(s)
+
+
+def folds(defs: Mapping[str, Node], roots: Sequence[str], ends: Collection[str]) -> bool:
+    """Return whether values are computed by folds, other than the values ``ends``."""
+    todo, seen = [*roots], {*ends}
+    while todo:
+        n = defs.get(name := todo.pop())
+        if n is None or name in seen:
+            continue
+        seen.add(name)
+        if kind(n) in (Kind.REDUCTION, Kind.OPAQUE):
+            return True
+        todo += n.args
+    return False
