@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from didyma.codegen import intrinsics
+from didyma.codegen.emit import dynamic
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.text_kernel import Head, Reader
 from didyma.codegen.options import Options
@@ -62,6 +63,11 @@ def claim(text: TextKernel, loop: PrimFunc, where: str, target: Target = PORTABL
     known = intrinsics.given(text.intrinsics)
     reader = Reader(text.source, where, intrinsics.table(known), target)
     head = reader.head()
+    if (asked := dynamic.nbytes(text.source)) > target.dynamic:
+        raise DidymaError(
+            "target-lacks", where, got=f"{asked} bytes of shared memory",
+            want=f"at most {target.dynamic}, which a block has on the {target.name} target",
+        )  # fmt: skip
     fresh = _apart(text, loop)
     made = ClaimedKernel(fresh, loop, tuple(v for v in loop.dims if v.name in head.symbols))
     _match(reader, head, text, made)

@@ -140,3 +140,34 @@ def test_products_of_other_dtypes_and_targets_are_refused() -> None:
 def name(program: Program) -> str:
     (found,) = compile(program.module, until="lower").loops
     return found
+
+
+def test_a_text_with_more_shared_memory_than_a_block_has_is_refused() -> None:
+    @dd.trace(dd.f32[32])
+    def twice(x: dd.Tensor) -> dd.Tensor:
+        return x + x
+
+    def compiled(count: int, target: str) -> str:
+        source = f"""extern "C" __global__ void twice(const f32 *x, f32 *y) {{
+  __shared__ f32 s[{count}];
+  s[threadIdx.x] = x[threadIdx.x];
+  y[threadIdx.x] = s[threadIdx.x] + s[threadIdx.x];
+}}"""
+        kernel = dd.TextKernel(source, ("x",), ("y",), grid=(1, 1, 1), block=(32, 1, 1))
+        options = Options(target=target)
+        return dd.compile(twice, kernels={"fused_add_0": kernel}, options=options).text
+
+    with says("target-lacks", "65536 bytes of shared memory", "at most 49152"):
+        compiled(16384, "portable")
+    assert "f32 s[16384]" in compiled(16384, "sm_80")
+    with says("target-lacks", "232452 bytes", "at most 232448"):
+        compiled(58113, "sm_90a")
+
+
+def test_what_nvrtc_compiles_of_it_is_right_with_memory_that_a_launch_asks_for() -> None:
+    @dd.trace(dd.bf16[72, 72], dd.bf16[72, 136])
+    def plain(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return x @ w
+
+    large = "mma_gemm(depth=64, height=64, stages=4, tall=32, wide=64, width=128)"
+    assert judged(plain, large, options=GPU, engines=("ptx",)) == {""}
