@@ -396,6 +396,33 @@ _RUNTIME = (
         "moved = [(v, source, self.python[source]) for v, source in s.values]", "host",
     ),
     _slip(
+        "an input freed before its last use", "emit/program_lines.py",
+        "for v in last.get(i, ()):", "for v in last.get(i + 1, ()):",
+        "host", "simt", "wrapper",
+    ),
+    _slip(
+        "an input freed while a view of it is in use", "emit/holders.py",
+        "if isinstance(s, View) and s.of in of:",
+        "if isinstance(s, View) and s.of in of and not of:",
+        "host", "simt", "wrapper",
+    ),
+    _slip(
+        "a size read from the axis before", "emit/binding.py",
+        "yield Told(d.name, (Place(v, axis, 1, 0),))",
+        "yield Told(d.name, (Place(v, max(0, axis - 1), 1, 0),))",
+        "host", "simt", "wrapper",
+    ),
+    _slip(
+        "a part of a buffer taken from its start", "emit/program_lines.py",
+        'view = f"{py[of]}, {code(s.offset, self.sizes)}, {self._bytes(v)}"',
+        'view = f"{py[of]}, 0, {self._bytes(v)}"',
+        "host", "simt", "wrapper",
+    ),
+    _slip(
+        "a base read without its steps", "layouts/module.py",
+        "tuple(max(1, s.step) for s in layout)", "tuple(1 for s in layout)", "layouts",
+    ),
+    _slip(
         "a download in the order of columns", "runtime/host.py",
         "return from_memory(buffer.array[:nbytes], dtype, shape).copy()",
         'return from_memory(buffer.array[:nbytes], dtype, shape).copy("F").reshape('
