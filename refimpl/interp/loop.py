@@ -29,7 +29,7 @@ from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.allocated import allocated
 from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.loop_chain import chained
-from didyma.refimpl.interp.loop_memory import Box, Contents, Limits, Memory
+from didyma.refimpl.interp.loop_memory import Box, Limits, memory_of
 from didyma.refimpl.interp.loop_thread import Routine as Routine
 from didyma.refimpl.interp.loop_thread import Thread, element, evaluate
 from didyma.refimpl.interp.scalar import Arithmetic, Value
@@ -38,7 +38,6 @@ from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.dims import free as dims_of
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ir.vectors import lanes_of
-from didyma.refimpl.ir.workspace import given_room
 
 # A thread stops at each barrier and yields the choices that led there: positions in blocks, sides
 # of conditions, rounds of loops.  Threads with equal choices wait at the same barrier.
@@ -67,14 +66,9 @@ def run(
     ``extern-result`` where they are of another type.  With ``scalar_ring`` as the ``arithmetic``,
     arrays of floats are records of their values and payloads.
     """
-    given = buffers.keys()
-    f, buffers = given_room(f, buffers, dims, arithmetic.held)
-    params = {
-        p.name: Contents(a := buffers[p.name], np.full(a.shape, p.name in given)) for p in f.params
-    }
+    f, memory = memory_of(f, buffers, dims, arithmetic.held)
     names: dict[str, Value] = {name: np.int64(size) for name, size in dims.items()}
     names |= {v.name: arithmetic.constant((scalars or {})[v.name], v.dtype) for v in f.scalars}
-    memory = Memory(arithmetic.held, params)
     thread = Thread(arithmetic, f.function, externals or {}, names, memory)
     with np.errstate(all="ignore"):
         deque(execute(thread, f.body), maxlen=0)

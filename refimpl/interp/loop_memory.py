@@ -13,8 +13,9 @@ from didyma.refimpl.interp.faults import stmt_fault
 from didyma.refimpl.interp.scalar import Value
 from didyma.refimpl.interp.scalar_ring import forget, value_of
 from didyma.refimpl.ir import dims as sizes
-from didyma.refimpl.ir.loop import Buffer, Scope, Stmt
+from didyma.refimpl.ir.loop import Buffer, PrimFunc, Scope, Stmt
 from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.workspace import given_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +157,20 @@ class Memory:
             raise stmt_fault("uninitialised", s, f"{name} is freed")
         m.data[m.place(at)] = value
         m.stored[m.place(at)] = True
+
+
+def memory_of(
+    f: PrimFunc,
+    buffers: Mapping[str, Array],
+    dims: Mapping[str, int],
+    held: Callable[[DType], np.dtype[np.generic]],
+) -> tuple[PrimFunc, Memory]:
+    """Return a function that has its workspace among its parameters, and what these hold.
+
+    All elements of the arrays that are given are stored, and none of the workspace is.
+    """
+    whole, arrays = given_room(f, buffers, dims, held)
+    begun = {name: np.full(a.shape, name in buffers) for name, a in arrays.items()}
+    return whole, Memory(
+        held, {p.name: Contents(arrays[p.name], begun[p.name]) for p in whole.params}
+    )
