@@ -45,7 +45,7 @@ class Callees:
 
     def nest(self, kind: str, loops: tuple[Var, Var, Var]) -> Stmt:
         """Return the nest that a function of this name stands for, at times with a slip."""
-        return self._nest(kind, loops, self._buffers(kind), self.chance.random() < 0.1)
+        return self._nest(kind, loops, self._buffers(kind), self.chance.random() < 0.25)
 
     def _function(self, kind: str) -> PrimFunc:
         names = "xyz"[: _count(kind)]

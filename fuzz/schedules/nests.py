@@ -130,7 +130,12 @@ class _Nests(Maker):
         if topic != "calls":
             self.callees, self.called = None, ()
         kinds: Mapping[Topic, Sequence[Callable[[Var, Var], Stmt]]] = {
-            "order": (partial(places.skewed, self), partial(places.deep, self)),
+            "order": (
+                partial(places.skewed, self),
+                partial(places.deep, self),
+                partial(places.checked, self),
+                partial(places.so_far, self),
+            ),
             "lanes": (partial(places.carried, self),),
             "ahead": (partial(places.filled, self),),
             "as one": (partial(places.uneven, self),),

@@ -202,12 +202,36 @@ def folded(m: Maker, i: Var, j: Var) -> Stmt:
 
 
 def skewed(m: Maker, i: Var, j: Var) -> Stmt:
-    """Return stores that need the row before at a later column, or the other way round."""
+    """Return stores that need the row before at a later column, or an earlier one, or both turned.
+
+    With an earlier column the order of the loops is free, but either carries what is needed if it
+    is the outer one.
+    """
     target, far = m.target(), ix.ONE
     places = [(ix.add(i, far), j), (i, ix.add(j, far))]
     m.chance.shuffle(places)
+    if m.chance.random() < 0.4:
+        places = [(ix.add(i, far), ix.add(j, far)), (i, j)]
     near = Load(target, places[1], m.dtype)
     return m.over(i, j, Store(target, places[0], Binary(m.op(), near, m.load(i, j, "a"))))
+
+
+def checked(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return rows that are written under a condition on what one of their elements was before."""
+    target = m.target()
+    before = Load(target, (i, m.chance.choice((ix.ZERO, ix.ONE))), m.dtype)
+    inner = For(j, m.columns, Store(target, (i, j), m.load(i, j, "a")))
+    return For(i, m.rows, If(Compare("lt", before, Load("a", (i, ix.ZERO), m.dtype)), inner))
+
+
+def so_far(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return sums, of all or of a row or column, and what each comes to from term to term."""
+    target, other = m.chance.sample("bc", 2)
+    there = m.chance.choice(((ix.ZERO, ix.ZERO), (i, ix.ZERO), (ix.ZERO, j)))
+    now = Load(target, there, m.dtype)
+    op: BinaryOp = m.chance.choice(("add", "add", "max"))
+    step = Store(target, there, Binary(op, now, m.load(i, j, "a")))
+    return m.over(i, j, Block((step, Store(other, (i, j), now))))
 
 
 def carried(m: Maker, i: Var, j: Var) -> Stmt:

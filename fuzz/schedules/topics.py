@@ -16,7 +16,7 @@ from didyma.codegen.schedule.steps.loops import loops_of
 from didyma.codegen.schedule.steps.records import Step
 from didyma.fuzz.schedules.motifs import called, is_placed, moved, nearer, spread, swapped
 from didyma.fuzz.schedules.steps import is_update
-from didyma.refimpl.ir.loop import Allocate, Block, For, PrimFunc, Store
+from didyma.refimpl.ir.loop import Allocate, Block, For, If, PrimFunc, Store
 from didyma.refimpl.ir.walk import exprs, stmts
 
 Topic: TypeAlias = Literal[
@@ -36,12 +36,14 @@ def of_topic(topic: Topic, f: PrimFunc, chance: random.Random) -> list[Step]:
 
 def _ordered(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return what takes the iterations of two loops in another order."""
-    nests = [(x.var.name, x.body.var.name) for x in loops_of(f.body) if isinstance(x.body, For)]
+    inner = [(x, x.body.then if isinstance(x.body, If) else x.body) for x in loops_of(f.body)]
+    nests = [(x.var.name, y.var.name) for x, y in inner if isinstance(y, For)]
     if not nests:
         return []
     pair = chance.choice(nests)
-    if chance.random() < 0.3:
-        return [records.Reorder(pair[::-1])]
+    if chance.random() < 0.5:
+        at_once = [records.Parallel(pair[1])] if chance.random() < 0.5 else []
+        return [*at_once, records.Reorder(pair[::-1])]
     return [records.Tile(pair, (chance.choice(_FACTORS), chance.choice(_FACTORS)))]
 
 
