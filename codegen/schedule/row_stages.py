@@ -106,6 +106,7 @@ class Stages:
         mine = self._mine(s)
         step = self._leaving(self._step(s, mine), len(later))
         back = self._is_back(len(self.rows.stages) - len(later) - 1)
+        back = back and s.op is not None  # of equal elements, a place is that of the first
         part = partial(self._over, step, exists, back=back)
         rest = partial(self.write, later, exists)
         return allocated(mine, self._met(s, mine, part, rest, started(s, mine)))

@@ -65,3 +65,16 @@ def test_rows_read_from_the_end_agree_at_every_level(recipe: str, back: int) -> 
     chosen = options(p, f"{recipe.format(back)}, lanes=32, wide=4)")
     report = dd.check(p, engines=["simt"], options=chosen, tries=1)
     assert report.agree, [str(f) for f in report.findings]
+
+
+def test_of_equal_elements_the_first_is_found_wherever_rows_are_read_from() -> None:
+    def traced(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+        first = dd.argmax(x, axis=-1, keepdims=True)
+        return dd.astype(first, dd.f32) + x, dd.argmin(x, axis=-1)
+
+    p: dd.Program = dd.trace(dd.f32[64, 6])(traced)
+    chosen = options(p, "looped(back=1, groups=32, lanes=1, wide=1)")
+    x = np.zeros((64, 6), np.float32)
+    total, place = dd.compile(p, engine=Simt(), options=chosen)(x)
+    assert not total.any()
+    assert not place.any()
