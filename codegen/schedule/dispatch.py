@@ -35,7 +35,8 @@ from didyma.codegen.schedule.recipes.recipe import Recipe, best, fits
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir.expand import expand
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.loop import Atomic, Block, PrimFunc, Stmt, Store
+from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.ir.workspace import opened
 
 CLASSES = (
@@ -121,7 +122,17 @@ def _different(work: Work) -> list[Point]:
 
 
 def _works(p: PrimFunc, options: Options) -> list[Work]:
-    return Work.all_of(expand(opened(p)), options)
+    f = expand(opened(p))
+    if f.outputs == p.outputs:
+        return Work.all_of(f, options)
+    assert isinstance(f.body, Block)  # a stage reads what others before it store, as any operand
+    return [w for s in f.body.body for w in Work.all_of(_stage(f, s), options)]
+
+
+def _stage(f: PrimFunc, s: Stmt) -> PrimFunc:
+    """Return a function that runs one nest of another, and writes what that nest stores."""
+    written = {x.buffer for x in stmts(s) if isinstance(x, Store | Atomic)}
+    return replace(f, body=s, outputs=tuple(o for o in f.outputs if o in written))
 
 
 def recipes(options: Options) -> tuple[Recipe, ...]:
