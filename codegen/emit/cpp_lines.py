@@ -54,6 +54,11 @@ class Writer(Protocol):
         ...
 
     @property
+    def digest(self) -> str:
+        """The SHA-256 of that file."""
+        ...
+
+    @property
     def offsets(self) -> Mapping[str, int]:
         """Where each constant begins there."""
         ...
@@ -105,7 +110,8 @@ class Body:
         if not self._p.constants:
             return
         yield "    {"
-        yield f'        const auto weights = didyma::bytes_of(folder + "{cpp.weights}");'
+        found = f'folder + "{cpp.weights}", "{cpp.digest}"'
+        yield f"        const auto weights = didyma::checked({found});"
         for v, t in self._p.constants:
             place = f"weights.data() + {cpp.offsets[v]}, {len(t.data)}"
             yield f"        {self.names[v]} = d.upload({place});"

@@ -52,13 +52,16 @@ def layer() -> str:
 class Cpp:
     """Writes a program for an architecture such as ``sm_90a``.
 
-    ``offsets`` are where each constant begins in the file ``weights``.
+    ``code`` is the SHA-256 of ``kernels.cubin``, and ``digest`` that of the file ``weights``, in
+    which ``offsets`` are where each constant begins.
     """
 
     program: Program
     text: KernelText
     architecture: str
+    code: str = ""
     weights: str = ""
+    digest: str = ""
     offsets: Mapping[str, int] = field(default_factory=dict[str, int])
 
     # ---- the header
@@ -209,7 +212,9 @@ class Cpp:
             yield f"    s->{sizes[d.name]} = {within(d.name, value, d.lo, d.hi)};"
         yield "    didyma::Driver driver;"
         yield "    driver.require(DIDYMA_MAJOR, DIDYMA_MINOR, DIDYMA_EXACT);"
-        yield '    didyma::Kernels d(driver, folder + "kernels.cubin");'
+        found = f'didyma::checked(folder + "kernels.cubin", "{self.code}")'
+        code = found if self.text.kernels else "std::vector<char>()"
+        yield f"    didyma::Kernels d(driver, {code});"
         yield "    std::vector<Buffer> inputs;"
         for i, v in enumerate(p.inputs):
             name = sanitise(v)

@@ -41,10 +41,11 @@ def contents(c: Compiled, architecture: str) -> tuple[dict[str, tuple[str, bytes
         found["kernels.cu"] = "text", compiler.source(c.text).encode()
         objects[architecture] = CUBIN, sha256(cubin.code)
     weights = wrapper.weights_table(p)
-    name, _, offsets = weights
+    name, digest, offsets = weights
     if p.constants:
         found[name] = "constants", wrapper.weights(p)
-    cpp = Cpp(p, c.text, architecture, name, offsets)
+    code = objects.get(architecture, ("", ""))[1]
+    cpp = Cpp(p, c.text, architecture, code, name, digest, offsets)
     found[HEADER] = "text", cpp.header().encode()
     found[LOADER] = "text", cpp.loader().encode()
     found[LAYER] = "text", layer().encode()

@@ -45,6 +45,66 @@ inline std::vector<char> bytes_of(const std::string &path) {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+// The SHA-256 of bytes in hexadecimal digits, as FIPS 180-4 defines it.
+inline std::string sha256(const std::vector<char> &data) {
+    static const uint32_t k[64] = {
+        0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4,
+        0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe,
+        0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f,
+        0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7,
+        0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc,
+        0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b,
+        0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116,
+        0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+        0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7,
+        0xc67178f2};
+    uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    const auto turn = [](uint32_t x, int n) { return x >> n | x << (32 - n); };
+    const size_t blocks = (data.size() + 9 + 63) / 64;
+    const auto byte = [&](size_t i) -> uint32_t {
+        if (i < data.size()) return uint8_t(data[i]);
+        if (i == data.size()) return 0x80;
+        const size_t left = blocks * 64 - 1 - i;  // the last eight bytes count the bits
+        return left < 8 ? uint8_t(uint64_t(data.size()) * 8 >> 8 * left) : 0;
+    };
+    for (size_t b = 0; b < blocks; ++b) {
+        uint32_t w[64], s[8];
+        for (size_t i = 0; i < 16; ++i) {
+            const size_t at = 64 * b + 4 * i;
+            w[i] = byte(at) << 24 | byte(at + 1) << 16 | byte(at + 2) << 8 | byte(at + 3);
+        }
+        for (size_t i = 16; i < 64; ++i) {
+            const uint32_t x = w[i - 15], y = w[i - 2];
+            w[i] = w[i - 16] + (turn(x, 7) ^ turn(x, 18) ^ x >> 3) + w[i - 7] +
+                   (turn(y, 17) ^ turn(y, 19) ^ y >> 10);
+        }
+        for (int i = 0; i < 8; ++i) s[i] = h[i];
+        for (size_t i = 0; i < 64; ++i) {
+            const uint32_t one = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) +
+                                 ((s[4] & s[5]) ^ (~s[4] & s[6])) + k[i] + w[i];
+            const uint32_t two = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) +
+                                 ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+            for (int j = 7; j > 0; --j) s[j] = s[j - 1];
+            s[4] += one;
+            s[0] = one + two;
+        }
+        for (int i = 0; i < 8; ++i) h[i] += s[i];
+    }
+    std::string digits;
+    for (const uint32_t word : h)
+        for (int n = 28; n >= 0; n -= 4) digits += "0123456789abcdef"[word >> n & 15];
+    return digits;
+}
+
+// The bytes of a file of this SHA-256.
+inline std::vector<char> checked(const std::string &path, const std::string &digest) {
+    auto data = bytes_of(path);
+    const auto got = sha256(data);
+    if (got != digest) throw Refused("hash-mismatch", path, "sha256 " + got, "sha256 " + digest);
+    return data;
+}
+
 // The driver, with the context of the first device made current.
 class Driver {
   public:
@@ -172,8 +232,8 @@ struct Buffer {
 // The functions of a module of kernels.
 class Kernels {
   public:
-    Kernels(const Driver &driver, const std::string &path)
-        : driver(driver), module_(driver.module(bytes_of(path))) {}
+    Kernels(const Driver &driver, const std::vector<char> &code)
+        : driver(driver), module_(code.empty() ? nullptr : driver.module(code)) {}
 
     void *operator()(const char *name) {
         auto &found = functions_[name];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -21,9 +22,9 @@ from didyma.codegen.runtime import modules
 from didyma.codegen.runtime.objects import shared_object
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.kernel import KernelText
-from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.program import Allocate, Copy, Program, Return
 from didyma.refimpl.ir.text import parse_module
-from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array, DType, TensorType
 from tests.codegen.control.modules import module
 from tests.codegen.order.test_control import bare, inputs
 
@@ -43,12 +44,13 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(p: Program, text: KernelText, folder: Path) -> Path:
     """Write and compile a loader and what it needs; return it."""
-    name, _, offsets = wrapper.weights_table(p)
+    name, digest, offsets = wrapper.weights_table(p)
     (folder / name).write_bytes(wrapper.weights(p))
-    cpp = Cpp(p, text, "sm_90a", name, offsets)
+    code = b"machine code" * 9
+    cpp = Cpp(p, text, "sm_90a", hashlib.sha256(code).hexdigest(), name, digest, offsets)
     for file, source in ((HEADER, cpp.header()), (LOADER, cpp.loader()), (LAYER, layer())):
         (folder / file).write_text(source)
-    (folder / "kernels.cubin").write_bytes(b"")
+    (folder / "kernels.cubin").write_bytes(code)
     (folder / "kernels.so").write_bytes(shared_object(text))
     made = folder / "program"
     words = [str(CPP), "-std=c++17", *FLAGS, str(folder / LOADER), "-o", str(made), "-ldl"]
@@ -134,6 +136,46 @@ def test_a_compiled_program_and_what_its_loader_refuses(tmp_path: Path, driver: 
     ):
         done = started(text, words, tmp_path, driver, has)
         assert (done.returncode, done.stderr[: len(code)]) == (2, code)
+    for name in ("kernels.cubin", wrapper.weights_file(p)):
+        data = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        done = started(text, ["n=3"], tmp_path, driver)
+        assert (done.returncode, done.stderr[:13]) == (2, "hash-mismatch")
+        (tmp_path / name).write_bytes(data)
+
+
+def test_a_program_without_kernels_needs_no_machine_code(tmp_path: Path, driver: Path) -> None:
+    lines = (Allocate("y"), Copy("y", "x"), Return(("y",)))
+    t = TensorType(DType.F32, (3,))
+    p = Program("copy", (), ("x",), (), (("x", t), ("y", t)), (), lines)
+    text = cuda.emit(())
+    written(p, text, tmp_path)
+    (tmp_path / "kernels.cubin").unlink()
+    x = np.arange(3, dtype=np.float32)
+    done = called(p, text, [x], tmp_path, driver)
+    assert done.returncode == 0, done.stderr
+    assert results(p, tmp_path) == [x.tobytes()]
+
+
+def test_the_loader_hashes_as_the_standard_says(tmp_path: Path) -> None:
+    (tmp_path / LAYER).write_text(layer())
+    (tmp_path / "hash.cpp").write_text(
+        f'''#include "{LAYER}"
+int main(int count, char **files) {{
+    for (int i = 1; i < count; ++i) puts(didyma::sha256(didyma::bytes_of(files[i])).c_str());
+}}
+'''
+    )
+    words = [str(CPP), "-std=c++17", *FLAGS, str(tmp_path / "hash.cpp"), "-o"]
+    subprocess.run([*words, str(tmp_path / "hash"), "-ldl"], check=True)
+    r = np.random.default_rng(0)
+    files: list[str] = []
+    for length in (0, 1, 3, 55, 56, 57, 63, 64, 65, 119, 120, 1000, 1 << 17):
+        files.append(str(tmp_path / f"{length}"))
+        Path(files[-1]).write_bytes(r.bytes(length))
+    said = subprocess.run([str(tmp_path / "hash"), *files], capture_output=True, text=True)
+    want = [hashlib.sha256(Path(f).read_bytes()).hexdigest() for f in files]
+    assert said.stdout.split() == want
 
 
 def test_the_header_is_c(tmp_path: Path) -> None:
