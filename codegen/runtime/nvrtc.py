@@ -30,6 +30,11 @@ ARCHITECTURE = "sm_90a"
 MEND = "python3 -m pip install nvidia-cuda-nvrtc"
 SOUND = (13, 5)  # the first version seen without the faults of ``docs/measurements.md``
 _ATTEMPTS = 12
+# What nvcc includes of itself in every file.
+_AS_NVCC = (
+    "-default-device",
+    *(f"--pre-include={h}.h" for h in ("stdint", "limits", "math", "float")),
+)
 _FILE = "kernel text"  # its name in messages
 _ERROR = re.compile(rf"^{_FILE}\((\d+)\): (?:catastrophic )?error: *(.*)$", re.MULTILINE)
 _ANY_ERROR = re.compile(r"^(?:(.+?)\((\d+)\): )?(?:catastrophic )?error: *(.*)$", re.MULTILINE)
@@ -145,7 +150,7 @@ class NvrtcCompiler:
         text, headers = device_code.device_part(source), {**device_code.PLAIN}
         for attempt in range(_ATTEMPTS):
             headers |= dict.fromkeys(device_code.lost_headers(log), "")
-            found, log = self._attempt(text, name, [*flags, "-default-device"], kernel, headers)
+            found, log = self._attempt(text, name, [*flags, *_AS_NVCC], kernel, headers)
             if found is not None:
                 return found
             less = device_code.without(text, device_code.error_lines(log, name))

@@ -90,7 +90,7 @@ def function(ins: Instr) -> tuple[Fn, Sequence[str], str] | None:
         w = f"{t[0]}{TYPES[t].itemsize * 16}"
         product, and_sum = integers.wide(TYPES[w])
         return (product, [t, t], w) if op == "mul" else (and_sum, [t, t, w], w)
-    if "hi" in mods:
+    if "hi" in mods and op in ("mul", "mad"):
         if op == "mul":
             return integers.high, [t, t], t
         return integers.multiply_add_high, [t, t, t], t

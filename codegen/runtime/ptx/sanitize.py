@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from didyma.refimpl.ir.types import Array
 
 ARCHITECTURE = "compute_90a"
 NOTES = frozenset(("same-value",))  # kinds that are worth a note, and no fault
+_MANGLED = re.compile(r"_Z(N?)L?(\d.*)$")
 _SHARED = 227 << 10  # bytes of shared memory that a block may have
 
 
@@ -124,16 +126,34 @@ def unoptimised(source: Source, kernel: str, flags: Sequence[str] = ()) -> tuple
 def _chosen(module: Module, kernel: str) -> Kernel:
     names = module.kernels
     if kernel not in names:
-        mangled = f"_Z{len(kernel)}{kernel}"
-        near = [n for n in names if (n.startswith(mangled) if kernel else True)]
+        plain = {n: _plain(n) for n in names}
+        near = [n for n, p in plain.items() if f"::{p}".endswith(f"::{kernel}") or not kernel]
         if len(near) == 1:
             return Kernel(module, near[0])
-    if not names and kernel:
-        raise DidymaError(
-            "unknown-kernel", kernel, got="a text without kernels", want="a kernel",
-            help="of a template, name an instance: --kernel 'f<float, 128>'",
-        )  # fmt: skip
+        if kernel:
+            raise DidymaError(
+                "unknown-kernel", kernel, got="a text without kernels" if not names else kernel,
+                want=f"one of {', '.join(near or names)}" if names else "a kernel",
+                help="of a template, name an instance: --kernel 'f<float, 128>'",
+            )  # fmt: skip
     return Kernel(module, kernel)
+
+
+def _plain(name: str) -> str:
+    """Return the name in C++ of a function, without its parameters; unnamed scopes have none.
+
+    >>> _plain("_ZN1a1b4scanEPi"), _plain("_Z4scanPi"), _plain("scan")
+    ('a::b::scan', 'scan', 'scan')
+    """
+    m = _MANGLED.match(name)
+    if m is None:
+        return name
+    parts, rest = list[str](), m[2]
+    while count := re.match(r"\d+", rest):
+        end = count.end() + int(count[0])
+        parts.append(rest[count.end() : end])
+        rest = rest[end:] if m[1] else ""
+    return "::".join(p for p in parts if not p.startswith("_GLOBAL__N_"))
 
 
 def sanitize(
@@ -175,12 +195,13 @@ def sanitize(
             *_unwritten(source, done, args, regions, schedule),
         ):
             found.setdefault((f.kind, f.file, f.line, f.detail if f.kind == "unwritten" else ""), f)
-        if translation is not kernel:
-            continue
-        arrays = [a.value for a in args if a.value.ndim]
-        after = [
-            r.data.view(a.dtype).reshape(a.shape) for r, a in zip(regions, arrays, strict=True)
-        ]
+        if translation is kernel:
+            arrays = [a.value for a in args if a.value.ndim]
+            after = [
+                r.data.view(a.dtype).reshape(a.shape) for r, a in zip(regions, arrays, strict=True)
+            ]
+        if any(r.kind == "hang" for r in done.reports.values()):
+            break  # it would take as long in other orders
     ordered = sorted(found.values(), key=lambda f: (f.is_note, f.schedule))
     return Sanitized(tuple(ordered), schedules, steps, tuple(after))
 

@@ -193,6 +193,14 @@ static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where,
   if (at & (nbytes - 1)) { tell(s, SKEWED, me, at, i, 0, nbytes, how); return -1; }
   if (m->copies) at += m->size * (m->copies == 1 ? block : me);
   f = m->flags + at;
+  if (nbytes == 4) { /* the usual case, four flags at once */
+    u32 *four = (u32 *)f;
+    if (how == READ && *four == 0x01010101u * (VALID | INIT)) return at;
+    if (how == WRITE && (*four & ~(0x01010101u * INIT)) == 0x01010101u * VALID) {
+      *four = 0x01010101u * (VALID | INIT);
+      return at;
+    }
+  }
   for (k = 0; k < nbytes; ++k) all &= f[k];
   if (!(all & VALID)) { tell(s, BOUNDS, me, *offset, i, 0, nbytes, how); return -1; }
   if (!(all & INIT) && (how == READ || how == UPDATE || how == BUSY)) {

@@ -5,7 +5,6 @@
 // FAULT 4: overwritten race unwaited
 // FAULT 5: misaligned
 // Bulk copies in and out of shared memory, counted by an mbarrier and in groups.
-#include <cuda/std/cstdint>
 __device__ unsigned address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 __global__ void k(const float* x, float* y) {
   __shared__ alignas(128) float s[64];

@@ -230,6 +230,44 @@ def test_conversions_round_and_clamp() -> None:
     assert run("cvt.rn.bf16.f32", "b16 f32", ties).tolist() == [0x3F80, 0x3F82, 0x3F81]
 
 
+def test_eight_bit_floats_are_clamped_to_the_largest() -> None:
+    x = np.array([1.0, 448.0, 1000.0, -0.5, 2**-9], np.float32)
+    small = run("cvt.rn.satfinite.e4m3x2.f32", "b16 f32 f32", x[::-1].copy(), x)
+    assert [v & 0xFF for v in small.tolist()] == [0x38, 0x7E, 0x7E, 0xB0, 0x01]
+    assert [v >> 8 for v in small.tolist()] == [0x01, 0xB0, 0x7E, 0x7E, 0x38]
+    back = run("cvt.rn.f16x2.e4m3x2", "b32 b16", small).view(np.float16)[::2]
+    assert back.tolist() == [1.0, 448.0, 448.0, -0.5, 2**-9]
+    assert run("cvt.rn.satfinite.e5m2x2.f32", "b16 f32 f32", x, x)[2] == 0x6464
+
+
+@pytest.mark.parametrize(("how", "sign"), [("rm", -1), ("rp", 1)])
+def test_fma_of_f64_is_rounded_down_and_up(how: str, sign: int) -> None:
+    some = [1 + 2**-52, -1.5, 3.0, 0.1, 1e-9, -7e8]
+    rows = [(a, b, c) for a in some for b in some for c in some]
+    a, b, c = (np.array(v, np.float64) for v in zip(*rows, strict=True))
+    got = run(f"fma.{how}.f64", "f64 f64 f64 f64", a, b, c)
+    for (x, y, z), r in zip(rows, got.tolist(), strict=True):
+        exact = Fraction(x) * Fraction(y) + Fraction(z)
+        assert (Fraction(r) - exact) * sign >= 0
+        inward = math.nextafter(r, -sign * math.inf)
+        assert Fraction(r) == exact or (Fraction(inward) - exact) * sign < 0
+
+
+def test_less_usual_instructions() -> None:
+    x = np.array([0x80000001, 0xF0, 0x12345678], np.uint32)
+    assert run("fns.b32", "u32 u32", x, more=", 0, 2").tolist() == [31, 5, 4]
+    assert run("szext.wrap.s32", "s32 s32", x.view(np.int32), more=", 4").tolist() == [1, 0, -8]
+    f, g = np.array([1.0, -2.0, 3.0], np.float32), np.array([2.0, -3.0, 3.0], np.float32)
+    assert run("set.lt.u32.f32", "u32 f32 f32", f, g).tolist() == [0xFFFFFFFF, 0, 0]
+    assert run("set.lt.f32.f32", "f32 f32 f32", f, g).tolist() == [1.0, 0.0, 0.0]
+    assert run("max.f32", "f32 f32 f32", f, g, more=", 0f40200000").tolist() == [2.5, 2.5, 3.0]
+    assert run("min.xorsign.abs.f32", "f32 f32 f32", f, g).tolist() == [1.0, 2.0, 3.0]
+    low, high = 2 * 3 + -1 * 4, 2 * 5 + -1 * 6
+    halves, small = np.array([0xFFFF0002], np.uint32), np.array([0x06050403], np.uint32)
+    assert run("dp2a.lo.s32.s32", "s32 u32 u32", halves, small, more=", 10").tolist() == [low + 10]
+    assert run("dp2a.hi.s32.s32", "s32 u32 u32", halves, small, more=", 10").tolist() == [high + 10]
+
+
 @pytest.mark.parametrize(
     ("op", "want"), [("eq", [1, 0, 0]), ("ne", [0, 0, 0]), ("neu", [0, 1, 1]), ("num", [1, 0, 0])]
 )

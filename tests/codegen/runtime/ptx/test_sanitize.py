@@ -78,6 +78,14 @@ def test_instances_of_templates_have_names() -> None:
     assert compiled(plain, "f").name == compiled(plain, "").name == "_Z1fPi"
     with pytest.raises(DidymaError, match="name an instance"):
         compiled(source, "f")
+    scoped = Source(
+        "namespace a { __global__ void f(int* x) {} namespace { __global__ void g(int* x) {} } }"
+        "__global__ void h(int* x) {} __global__ void h(float* x) {}", "f.cu",
+    )  # fmt: skip
+    assert compiled(scoped, "a::f").name == compiled(scoped, "f").name == "_ZN1a1fEPi"
+    assert compiled(scoped, "g").name.endswith("1gEPi")
+    with pytest.raises(DidymaError, match="one of _Z1hPi, _Z1hPf"):
+        compiled(scoped, "h")
     with pytest.raises(DidymaError, match=r"kernel-text at `f\.cu:2`") as e:
         compiled(Source("// a comment\n__global__ void f() { nothing(); }", "f.cu"), "f")
     assert (e.value.file, e.value.line) == ("f.cu", 2)

@@ -1,0 +1,4 @@
+// RUN: --grid 2 --block 64 --arg out=out:f32[128] --arg n=i32:50 --arg seed=u64:42
+__device__ unsigned rotl(unsigned x, int k) { return (x << k) | (x >> (32 - k)); }
+struct Rng { unsigned s[4]; __device__ Rng(unsigned long long seed) { for (int i = 0; i < 4; ++i) { seed += 0x9E3779B97F4A7C15ull; unsigned long long z = seed; z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull; s[i] = z >> 32; } } __device__ float next() { unsigned r = rotl(s[1] * 5, 7) * 9, t = s[1] << 9; s[2] ^= s[0]; s[3] ^= s[1]; s[1] ^= s[2]; s[0] ^= s[3]; s[2] ^= t; s[3] = rotl(s[3], 11); return (r >> 8) * 0x1p-24f; } };
+__global__ void k(float* out, int n, unsigned long long seed) { int i = blockIdx.x * 64 + threadIdx.x; Rng r(seed + i); float s = 0; for (int j = 0; j < n; ++j) { float a = r.next(), b = r.next(); s += sqrtf(-2 * logf(a + 1e-7f)) * cospif(2 * b); } out[i] = s / n; }
