@@ -44,7 +44,7 @@ def run(m: Machine) -> None:
         pc: int | None = int(m.pc[group[0]])
         while pc is not None:
             pc = _stretch(m, pc, alone)
-        if time.process_time() > m.deadline:
+        if time.process_time() > m.deadline and not (m.state == DONE).all():
             _hang(m, "it still runs at the time limit")
 
 
@@ -104,6 +104,8 @@ def _round(m: Machine, ready: Array) -> None:
 
 def _hang(m: Machine, why: str) -> None:
     lanes = np.flatnonzero(m.state == RUN)
+    if not lanes.size:  # all that are left have just reached a barrier
+        lanes = np.flatnonzero(m.state != DONE)
     m.report("hang", f"a loop does not end: {why}", lanes, pc=int(m.pc[lanes].min()))
     raise Ended
 

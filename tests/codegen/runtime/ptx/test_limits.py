@@ -1,0 +1,29 @@
+"""A launch that reaches its time limit is a hang, wherever its threads are then."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from didyma.codegen.runtime.ptx.machine import Shape
+from didyma.codegen.runtime.ptx.sanitize import Argument, Source, compiled, sanitize
+from didyma.codegen.runtime.registry import probe
+
+LOOP = """
+__global__ void k(int* y, int n) {
+  for (int i = 0; i < n; ++i) { __syncthreads(); y[threadIdx.x] = i; __syncthreads(); }
+}
+"""
+
+
+@pytest.mark.parametrize("n", [1, 100_000_000])
+def test_a_time_limit_of_nothing_is_reached(n: int) -> None:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    source = Source(LOOP, "k.cu")
+    args = [Argument("y", np.zeros(32, np.int32)), Argument("n", np.array(n, np.int32))]
+    done = sanitize(source, compiled(source, "k"), Shape((1, 1, 1), (32, 1, 1)), args,
+                    schedules=3, seconds=1e-9)  # fmt: skip
+    assert {f.kind for f in done.faults} <= {"hang"}
+    assert done.faults or n == 1
