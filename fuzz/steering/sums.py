@@ -39,7 +39,7 @@ def sums(s: Sketch, op: str, where: str) -> None:
         let_repeat(s, x)
     axes = {
         "first": (0,), "last": (t.rank - 1,), "middle": (t.rank // 2,),
-        "all": tuple(range(t.rank)), "some": tuple(range(1, t.rank)),
+        "all": tuple(range(t.rank)), "some": tuple(range(1, t.rank)) or (0,),
     }[where]  # fmt: skip
     y, beside = before(s, x, axes)
     how = {"axis": axes[-1]} if op.startswith("arg") else {"axes": axes}

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -30,9 +31,11 @@ from didyma.fuzz.steering.draw import (
     symbols,
 )
 from didyma.fuzz.steering.names import AWKWARD, renamed
+from didyma.fuzz.steering.opsets import FOLDS
 from didyma.fuzz.steering.primitives import FOLDING, cut
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.fuzz.steering.structure import KINDS, structure
+from didyma.fuzz.steering.sums import AXES, sums
 from didyma.fuzz.steering.twins import PATTERNS, SPOILED, spoiled, twins
 from didyma.fuzz.values import FOCUSED, Readers, corners, focused
 from didyma.refimpl.interp import graph
@@ -281,3 +284,14 @@ def test_no_drawn_slice_begins_before_the_first_element() -> None:
     for start, fits in ((m, True), (dims.sub(m, 1), False)):
         how = freeze({"starts": (start, 0), "stops": (8, m), "steps": (1, 1)})
         assert (s.apply("slice", (x,), how) is not None) == fits
+
+
+def test_every_fold_is_drawn_along_some_axes_of_every_shape() -> None:
+    for op, where in product(FOLDS, AXES):
+        for seed in range(12):
+            c = Dice(seed)
+            s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
+            s.bind_symbols()
+            with np.errstate(all="ignore"):  # corners of one dtype may lie outside of another
+                sums(s, op, where)
+            assert s.b.nodes
