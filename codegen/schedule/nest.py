@@ -177,6 +177,12 @@ class NestFacts:
             if isinstance(s, (Store, Atomic)) and s.buffer in self.buffers:
                 yield s.buffer, s.index
 
+    @property
+    def operands(self) -> frozenset[str]:
+        """The parameters that the nest does not write: inputs, and what other nests have left."""
+        written = {s.buffer for s in self.statements if isinstance(s, (Store, Atomic))}
+        return frozenset(self.buffers) - written
+
     def kernel(self, body: Stmt, schedule: str, flat: Iterable[str] = ()) -> PrimFunc:
         """Return the kernel with this body; it sees the ``flat`` parameters as one-dimensional."""
         flat = frozenset(flat)

@@ -67,7 +67,7 @@ class Values:
     def of(facts: NestFacts, rows: RowNest) -> Values:
         """Find what stages have in common that is worth registers."""
         numbers, parts = Numbers(), tuple(parts_of(rows))
-        inputs, axes = frozenset(facts.func.inputs), frozenset(v.name for v in rows.axes)
+        inputs, axes = facts.operands, frozenset(v.name for v in rows.axes)
         first = dict[int, int]()
         for stage, part in enumerate(parts):
             for n in _certain(numbers, part):

@@ -242,8 +242,9 @@ def sure_loads(facts: NestFacts, rows: RowNest, part: Stmt) -> Iterator[Load]:
     """Yield loads of operands, surely within them, at what the row and the axes alone decide."""
     ks = {v.name for v in rows.axes}
     known = {v.name for v in rows.nest.index} | {d.name for d in facts.func.dims} | ks
+    operands = facts.operands
     for e in exprs(part):
-        if not isinstance(e, Load) or e.buffer not in facts.func.inputs:
+        if not isinstance(e, Load) or e.buffer not in operands:
             continue
         e = written_out(facts, e)
         inner = [x for i in e.index for x in subexprs(i)]
