@@ -25,6 +25,7 @@ _SCOPE = re.compile(r'\s*(?:inline\s+)?(?:namespace\b[^;(]*|extern\s*"[^"]*"\s*)
 _CLASS = re.compile(r"\b(?:class|struct|union|enum)\b")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)]*\))?((?:\\\n|[^\n])*)", re.M)
 _NAME = re.compile(r"(\w+)\s*(?:<[^<>]*>\s*)?\(")
+_LAMBDA = re.compile(r"(\])((?:\s*__(?:host|device)__)+)(?=\s*[({])")
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic )?error", re.M)
 _LOST = re.compile(r'cannot open source file "([^"]+)"')
 
@@ -211,9 +212,15 @@ def _goes_on(head: str) -> bool:
 def device_part(text: str) -> str:
     """Return a file without the functions of the host that no code of the device names.
 
+    Lambdas lose the marks that say where they run, which nvcc reads and NVRTC refuses: all that is
+    left runs on the device.
+
     >>> print(device_part("__global__ void k() {} int main() { k<<<1, 1>>>(); }").rstrip())
     __global__ void k() {}
+    >>> print(device_part("__device__ int f(int a) { return [=] __device__ () { return a; }(); }"))
+    __device__ int f(int a) { return [=]            () { return a; }(); }
     """
+    text = _LAMBDA.sub(lambda m: m[1] + re.sub(r"\S", " ", m[2]), text)
     marks = {*_DEVICE, *(m[1] for m in _MACRO.finditer(text) if any(d in m[2] for d in _DEVICE))}
     found = list(parts(text))
     words = [{*re.findall(r"\w+", text[p.start : p.end])} for p in found]
