@@ -14,6 +14,7 @@ from didyma.refimpl.ir.loop import (
     Expr,
     Fold,
     Let,
+    Load,
     Stmt,
     Store,
     Var,
@@ -120,6 +121,8 @@ def _own(facts: NestFacts, run: Running) -> Running | None:
     if any(_has(e, v) for e in values):
         return None
     *step, term = (substitute_expr(e, {here.name: v}) for e in values)
+    if not inclusive and not all(_exists(facts, e, v) for e in (*step, term)):
+        return None
     lets_ = tuple(replace(x, value=e) for x, e in zip(run.step, step, strict=True))
     return replace(run, inclusive=inclusive, reverse=reverse, step=lets_, term=term)
 
@@ -130,6 +133,21 @@ def _values(run: Running) -> tuple[Expr, ...]:
 
 def _has(e: Expr, v: Var) -> bool:
     return any(isinstance(x, Var) and x.name == v.name for x in subexprs(e))
+
+
+def _exists(facts: NestFacts, e: Expr, v: Var) -> bool:
+    """Return whether each element of a line certainly has what an expression loads for it.
+
+    That of one end of a line is loaded, though no fold has it as a term.
+    """
+    loads = (x for x in subexprs(e) if isinstance(x, Load))
+    return all(
+        facts.affine.within(p, facts.affine.poly(n))
+        for x in loads
+        for i, n in zip(x.index, facts.shape(x.buffer), strict=True)
+        for p in [facts.affine.poly(i)]
+        if v.name in facts.affine.names(p) and not any(isinstance(y, Load) for y in subexprs(i))
+    )
 
 
 def _shortened(facts: NestFacts, e: Expr, v: Var) -> Expr:
