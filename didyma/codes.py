@@ -150,13 +150,13 @@ _RUNS = _table(
      ">>> dd.interpret(dd.trace(dd.f32[2])(lambda x: -x))"),
     ("input-alignment", "A call of a built program that is strict was given an array that begins "
      "where kernels cannot read several elements at once; else it would be copied.",
-     ">>> module.call([np.zeros(9, np.float32)[1:]], strict=True)"),
+     "module.call([np.zeros(9, np.float32)[1:]], strict=True)"),
     ("input-device", "A call of a built program that is strict was given an array on a GPU; the "
      "program runs on the CPU.",
-     ">>> module.call([torch.zeros(8, device='cuda')], strict=True)"),
+     "module.call([torch.zeros(8, device='cuda')], strict=True)"),
     ("input-strides", "A call of a built program that is strict was given an array that is not in "
      "row-major order; else it would be copied.",
-     ">>> module.call([np.zeros((3, 4), np.float32).T], strict=True)"),
+     "module.call([np.zeros((3, 4), np.float32).T], strict=True)"),
     ("input-dtype", "An input has another dtype than its parameter.",
      ">>> dd.interpret(dd.trace(dd.f32[2])(lambda x: -x), np.ones(2, np.float64))"),
     ("bad-ptx", "A text of PTX cannot be read.",

@@ -27,8 +27,8 @@ def placed(source: str) -> tuple[str, dict[str, int]]:
     >>> text, asked = placed(f"{head} __shared__ f32 s[16384]; y[0] = s[1]; }}")
     >>> asked
     {'f': 65536}
-    >>> print(text[len(head) : -14])
-     extern __shared__ __align__(1024) u8 f_shared__[]; f32 *const s = (f32 *)(f_shared__ + 0);
+    >>> print(text[len(head) + 1 : -15])
+    extern __shared__ __align__(1024) u8 f_shared__[]; f32 *const s = (f32 *)(f_shared__ + 0);
     >>> placed(f"{head} __shared__ f32 s[16]; y[0] = s[1]; }}")[1]
     {}
     """

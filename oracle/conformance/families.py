@@ -23,6 +23,8 @@ def cases() -> Iterator[LaunchCase]:
     yield from (_rows(d) for d in BYTES if d.nbytes <= 4 and d is not DType.BOOL)
     yield from map(_product, PRODUCTS.values())
     yield _tf32()
+    for n, d in product((64, 128, 192, 256), (DType.F16, DType.BF16)):
+        yield _group_product(n, d)
 
 
 def _case(
@@ -150,6 +152,68 @@ def _product(p: Product) -> LaunchCase:
 
 def _lines(lines: Iterator[str]) -> str:
     return "\n".join(lines)
+
+
+def _group_product(columns: int, dtype: DType) -> LaunchCase:
+    """Products of four warps, added to a third matrix, with operands in each layout in turn.
+
+    PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": lines of 64 elements, in which
+    128-byte swizzling exchanges pieces of 16 bytes, so that bits 4 to 6 of an address change by
+    bits 7 to 9.
+    """
+    t = c_type(dtype)
+    a, b = (_numbers(dtype, n * 16).reshape(n, 16) for n in (64, columns))
+    c = _numbers(DType.F32, 64 * columns).reshape(64, columns)
+    want = a.astype(np.float32) @ b.astype(np.float32).T + c
+    places = {"ak": "row * 64 + k", "am": "k * 64 + row", "bk": "row * 64 + k",
+              "bn": "row / 64 * 4096 + k * 64 + row % 64"}  # fmt: skip
+
+    def fill(array: str, given: str, rows: int, layout: str) -> str:
+        return f"""\
+  for (u32 n = i; n < {rows * 16}; n += 128) {{
+    const u32 row = n / 16;
+    const u32 k = n % 16;
+    const u32 at = ({places[given + layout]}) * 2;
+    {array}[(at ^ (at >> 7 & 7) << 4) / 2] = {given}[n];
+  }}
+"""
+
+    def turn(number: int, layout: tuple[str, str]) -> str:
+        return f"""\
+{fill("left", "a", 64, layout[0])}{fill("right", "b", columns, layout[1])}\
+  proxy_fence();
+  __syncthreads();
+  for (u32 n = 0; n < {columns // 2}; ++n) {{
+    sums[n] = c[{_SUM.format(columns)}];
+  }}
+  wgmma_fence();
+  wgmma_m64n{columns}k16_{dtype}_{"".join(layout)}(sums, &left[0], &right[0]);
+  wgmma_commit();
+  wgmma_wait(0);
+  __syncthreads();
+  for (u32 n = 0; n < {columns // 2}; ++n) {{
+    y[{number * 64 * columns} + {_SUM.format(columns)}] = sums[n];
+  }}
+"""
+
+    turns = [turn(*layout) for layout in enumerate(product("km", "kn"))]
+    body = f"""\
+  __shared__ __align__(1024) {t} left[4096];
+  __shared__ __align__(1024) {t} right[{columns * 64}];
+  const u32 i = threadIdx.x;
+  f32 sums[{columns // 2}];
+{_cleared("left", 4096)}{_cleared("right", columns * 64)}  __syncthreads();
+{"".join(turns)}"""
+    name = f"products of four warps {dtype} by {columns}"
+    return _case(name, "wgmma", body, {"a": a, "b": b, "c": c}, np.stack([want] * 4), 128)
+
+
+# Where the sum ``n`` of thread ``i`` is in a matrix of as many columns.
+_SUM = "(i / 32 * 16 + i % 32 / 4 + n / 2 % 2 * 8) * {} + n / 4 * 8 + i % 4 * 2 + n % 2"
+
+
+def _cleared(array: str, size: int) -> str:
+    return f"  for (u32 n = i; n < {size}; n += 128) {{\n    {array}[n] = 0;\n  }}\n"
 
 
 def _tf32() -> LaunchCase:

@@ -59,7 +59,8 @@ def test_a_finding_becomes_a_case_of_one_node_and_a_script(tmp_path: Path) -> No
     assert (r["before"], r["after"]["nodes"]) == ({"nodes": 4, "elements": 30}, 1)
     assert r["after"]["elements"] == 1
     assert r["needed"] == []
-    passes = {"graph.simplify", "graph.fuse", "graph.rows", "kernels.vectorise", "kernels.contract"}
+    passes = {f"graph.{name}" for name in ("simplify", "fuse", "rows", "attention")}
+    passes |= {f"kernels.{name}" for name in ("vectorise", "contract", "waits")}
     assert set(r["left_out"]) == {*passes, "memory.planner"}
     assert r["options"] == {}, "blocks of 64 threads do not matter"
     small = replay.load(out)

@@ -12,7 +12,7 @@ from didyma.fuzz.conform import Runner
 from didyma.oracle import lanes
 from didyma.oracle.conformance import LaunchCase, calls, conform
 from didyma.refimpl.ir.expand import expand
-from didyma.refimpl.ir.target import PORTABLE, SM_80
+from didyma.refimpl.ir.target import PORTABLE, SM_80, SM_90A
 from didyma.refimpl.verify import loop as laws
 
 
@@ -33,16 +33,16 @@ def test_engine_passes_every_case(name: str, suite: list[LaunchCase]) -> None:
     assert not wrong
 
 
-def test_ptx_passes_a_sample(suite: list[LaunchCase]) -> None:
+def test_ptx_passes_a_sample() -> None:
     """One in twenty-five of each group; all take minutes, most of them for chains of blocks."""
     state = probe("ptx")
     if not state.runs:
         pytest.skip(f"ptx: {state.why}")
-    groups: dict[str, list[LaunchCase]] = {}
-    for c in suite:
+    groups, e = dict[str, list[LaunchCase]](), engine("ptx")
+    for c in emitting.suite(e):
         groups.setdefault(c.group, []).append(c)
     sample = [c for g in groups.values() for c in g[::25] if not c.name.startswith("chains")]
-    assert not [o for o in conform(sample, Runner(engine("ptx"))) if o.wrong]
+    assert not [o for o in conform(sample, Runner(e)) if o.wrong]
 
 
 def test_an_engine_is_asked_for_what_its_targets_have(suite: list[LaunchCase]) -> None:
@@ -52,10 +52,15 @@ def test_an_engine_is_asked_for_what_its_targets_have(suite: list[LaunchCase]) -
     class Ampere(Host):
         targets = (SM_80,)
 
-    plain, ampere = ([c.needs for c in emitting.suite(e)] for e in (Plain(), Ampere()))
+    class Hopper(Host):
+        targets = (SM_90A,)
+
+    engines = Plain(), Ampere(), Hopper()
+    plain, ampere, hopper = ([c.needs for c in emitting.suite(e)] for e in engines)
     assert {*plain} == {""}
-    assert ampere == [c.needs for c in suite]
     assert {*ampere} == {"", "cp_async", "mma"}
+    assert {*hopper} == {*ampere, "wgmma"}
+    assert hopper == [c.needs for c in suite]
 
 
 @pytest.mark.parametrize("order", ["reverse", 1, 2])
