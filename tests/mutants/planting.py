@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, TypeAlias
@@ -150,7 +150,11 @@ class Planter:
 
 
 def _plant_in_imports(path: str, code: CodeType) -> None:
-    """Let the module of a file have other code when it is imported."""
+    """Let the module of a file have other code when it is imported.
+
+    Modules are found as usual, before hooks such as pytest's, which compile files themselves.
+    """
+    sys.meta_path.insert(0, PathFinder)
     original = SourceFileLoader.get_code
 
     def get_code(self: SourceFileLoader, fullname: str) -> CodeType | None:
