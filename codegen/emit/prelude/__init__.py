@@ -15,7 +15,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from didyma.codegen.emit.intrinsics import NBYTES, TYPES, WIDTHS
+from didyma.codegen.emit.intrinsics import NBYTES, TYPES, WIDTHS, components
 from didyma.codegen.emit.prelude import groups
 from didyma.refimpl.ir.types import F8
 
@@ -41,6 +41,7 @@ _GROUPS = {
     "floats": _FLOATS,
     "types": tuple(TYPES),
     "f8s": tuple(d.value for d in F8),
+    "widths": tuple(map(str, WIDTHS)),
     **{f"bytes{n}": tuple(t for t in TYPES if NBYTES[t] == n) for n in (1, 2, 4)},
 }
 _BITS = {t: 8 * n for t, n in NBYTES.items()}
@@ -50,8 +51,9 @@ _NAN = {"f32": "0x7fc00000u", "f64": "0x7ff8000000000000ull"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _HOLE = re.compile(
     r"(?<![A-Za-z0-9])(?:T(?=x(?:2|4|8|16)\b)"
-    r"|(?:T|F|U|BITS|TMIN|TMAX|LO|HI|INF|NAN|(?:ALIGN|WORD|PARTS)(?:2|4|8|16))(?![A-Za-z0-9]))|@"
+    r"|(?:T|F|U|OP|BITS|TMIN|TMAX|LO|HI|INF|NAN|(?:ALIGN|WORD|PARTS)(?:2|4|8|16))(?![A-Za-z0-9]))|@"
 )
+_LANES = re.compile(r"^.*`.*\n", re.MULTILINE)
 _DEFINES = re.compile(r"^#define (\w+)|^FN \w+ (\w+)\(|^typedef .* (\w+);$", re.MULTILINE)
 
 
@@ -120,34 +122,33 @@ def _definitions(source: str) -> Iterator[tuple[str, str]]:
         if paragraph.startswith("//:"):
             directive, _, paragraph = paragraph.partition("\n")
             loops = list(_loops(directive.removeprefix("//:")))
-        if not _DEFINES.search(paragraph):
-            continue  # a comment
         variables = [v for v, _ in loops]
-        for dtypes in product(*(group for _, group in loops)):
-            if len(set(dtypes)) < len(dtypes):
+        for values in product(*(group for _, group in loops)):
+            if len(set(values)) < len(values):
                 continue  # a cast from a dtype to itself
-            text = _fill(paragraph, dict(zip(variables, dtypes, strict=True)))
-            defined = _DEFINES.search(text)
-            assert defined is not None
-            yield next(g for g in defined.groups() if g), text
+            text = _fill(paragraph, dict(zip(variables, values, strict=True)))
+            if defined := _DEFINES.search(text):  # a paragraph without one is a comment
+                yield next(g for g in defined.groups() if g), text
 
 
 def _loops(directive: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     for clause in filter(None, map(str.strip, directive.split(","))):
         variable, _, groups = clause.partition(" in ")
-        dtypes = [t for g in groups.split() for t in _GROUPS.get(g, (g,))]
-        yield variable, tuple(dtypes)
+        yield variable, tuple(t for g in groups.split() for t in _GROUPS.get(g, (g,)))
 
 
-def _fill(paragraph: str, dtypes: Mapping[str, str]) -> str:
-    if not dtypes:
+def _fill(paragraph: str, values: Mapping[str, str]) -> str:
+    if not values:
         return paragraph
-    t = dtypes.get("T", "b8")
+    if "$" in values:
+        paragraph = _LANES.sub(lambda m: _each_lane(m[0], int(values["$"])), paragraph)
+        paragraph = paragraph.replace("$", values["$"])
+    t = values.get("T", "b8")
     bits = _BITS[t]
-    floats = [d for d in dtypes.values() if d in _FLOATS]
+    floats = [d for d in values.values() if d in _FLOATS]
     top = bits - 1 if t in _SIGNED else bits
     holes = {
-        **dtypes,
+        **values,
         "U": "u64" if bits == 64 else "u32",
         "BITS": str(bits),
         "TMIN": f"(-{2**top - 1}ll - 1)" if t in _SIGNED else "0",
@@ -160,6 +161,10 @@ def _fill(paragraph: str, dtypes: Mapping[str, str]) -> str:
         "@": "f" if floats == ["f32"] else "",
     }
     return _HOLE.sub(lambda m: holes[m[0]], paragraph)
+
+
+def _each_lane(line: str, width: int) -> str:
+    return "".join(line.replace("`", name) for name in components(width))
 
 
 def _vector(nbytes: int, lanes: int) -> dict[str, str]:

@@ -4,7 +4,9 @@
  * repeats the paragraphs below it for each dtype: a word, or a part of a name between underscores,
  * that is T, F, U, BITS, TMIN, TMAX, LO, HI, INF or NAN is replaced, as are ALIGN, WORD and PARTS
  * of vectors, and @ becomes the suffix of a float literal or libm function.  U is the unsigned type
- * T computes in, so that nothing overflows.
+ * T computes in, so that nothing overflows.  `//: $ in widths` repeats it for vectors of each number
+ * of lanes, $, and a line with ` stands there once for each lane, ` being the lane's name;
+ * `OP in add mul` repeats it for names of intrinsics.
  * Macros evaluate each argument once; what would evaluate one twice is a function (FN).
  */
 

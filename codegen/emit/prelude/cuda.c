@@ -174,227 +174,37 @@ FN f32 divided__(f32 a, f32 b, f64 y) {
   return (f32)((r < 0.0) | (r > 0.0) ? __fma_rn(r, y, q) : q);
 }
 
-FN f32x2 quotients2_f32(f32x2 a, f32 b) {
-  f32x2 q;
+//: $ in widths
+FN f32x$ quotients$_f32(f32x$ a, f32 b) {
+  f32x$ q;
   f32 y = __frcp_rn(b);
   u32 zero = b > 0.0f, least = ~0u;
   f32 sum = 0.0f;
-  q.x = quotient__(a.x, b, y);
-  q.y = quotient__(a.y, b, y);
-  least = least__(least, a.x, zero);
-  sum += fabsf(a.x);
-  least = least__(least, a.y, zero);
-  sum += fabsf(a.y);
+  q.` = quotient__(a.`, b, y);
+  least = least__(least, a.`, zero);
+  sum += fabsf(a.`);
   if (!all_plain__(b, least, sum)) {
     f64 z = __drcp_rn((f64)b);
-    q.x = divided__(a.x, b, z);
-    q.y = divided__(a.y, b, z);
-  }
-  return q;
-}
-
-FN f32x4 quotients4_f32(f32x4 a, f32 b) {
-  f32x4 q;
-  f32 y = __frcp_rn(b);
-  u32 zero = b > 0.0f, least = ~0u;
-  f32 sum = 0.0f;
-  q.x = quotient__(a.x, b, y);
-  q.y = quotient__(a.y, b, y);
-  q.z = quotient__(a.z, b, y);
-  q.w = quotient__(a.w, b, y);
-  least = least__(least, a.x, zero);
-  sum += fabsf(a.x);
-  least = least__(least, a.y, zero);
-  sum += fabsf(a.y);
-  least = least__(least, a.z, zero);
-  sum += fabsf(a.z);
-  least = least__(least, a.w, zero);
-  sum += fabsf(a.w);
-  if (!all_plain__(b, least, sum)) {
-    f64 z = __drcp_rn((f64)b);
-    q.x = divided__(a.x, b, z);
-    q.y = divided__(a.y, b, z);
-    q.z = divided__(a.z, b, z);
-    q.w = divided__(a.w, b, z);
-  }
-  return q;
-}
-
-FN f32x8 quotients8_f32(f32x8 a, f32 b) {
-  f32x8 q;
-  f32 y = __frcp_rn(b);
-  u32 zero = b > 0.0f, least = ~0u;
-  f32 sum = 0.0f;
-  q.s0 = quotient__(a.s0, b, y);
-  q.s1 = quotient__(a.s1, b, y);
-  q.s2 = quotient__(a.s2, b, y);
-  q.s3 = quotient__(a.s3, b, y);
-  q.s4 = quotient__(a.s4, b, y);
-  q.s5 = quotient__(a.s5, b, y);
-  q.s6 = quotient__(a.s6, b, y);
-  q.s7 = quotient__(a.s7, b, y);
-  least = least__(least, a.s0, zero);
-  sum += fabsf(a.s0);
-  least = least__(least, a.s1, zero);
-  sum += fabsf(a.s1);
-  least = least__(least, a.s2, zero);
-  sum += fabsf(a.s2);
-  least = least__(least, a.s3, zero);
-  sum += fabsf(a.s3);
-  least = least__(least, a.s4, zero);
-  sum += fabsf(a.s4);
-  least = least__(least, a.s5, zero);
-  sum += fabsf(a.s5);
-  least = least__(least, a.s6, zero);
-  sum += fabsf(a.s6);
-  least = least__(least, a.s7, zero);
-  sum += fabsf(a.s7);
-  if (!all_plain__(b, least, sum)) {
-    f64 z = __drcp_rn((f64)b);
-    q.s0 = divided__(a.s0, b, z);
-    q.s1 = divided__(a.s1, b, z);
-    q.s2 = divided__(a.s2, b, z);
-    q.s3 = divided__(a.s3, b, z);
-    q.s4 = divided__(a.s4, b, z);
-    q.s5 = divided__(a.s5, b, z);
-    q.s6 = divided__(a.s6, b, z);
-    q.s7 = divided__(a.s7, b, z);
-  }
-  return q;
-}
-
-FN f32x16 quotients16_f32(f32x16 a, f32 b) {
-  f32x16 q;
-  f32 y = __frcp_rn(b);
-  u32 zero = b > 0.0f, least = ~0u;
-  f32 sum = 0.0f;
-  q.s0 = quotient__(a.s0, b, y);
-  q.s1 = quotient__(a.s1, b, y);
-  q.s2 = quotient__(a.s2, b, y);
-  q.s3 = quotient__(a.s3, b, y);
-  q.s4 = quotient__(a.s4, b, y);
-  q.s5 = quotient__(a.s5, b, y);
-  q.s6 = quotient__(a.s6, b, y);
-  q.s7 = quotient__(a.s7, b, y);
-  q.s8 = quotient__(a.s8, b, y);
-  q.s9 = quotient__(a.s9, b, y);
-  q.sa = quotient__(a.sa, b, y);
-  q.sb = quotient__(a.sb, b, y);
-  q.sc = quotient__(a.sc, b, y);
-  q.sd = quotient__(a.sd, b, y);
-  q.se = quotient__(a.se, b, y);
-  q.sf = quotient__(a.sf, b, y);
-  least = least__(least, a.s0, zero);
-  sum += fabsf(a.s0);
-  least = least__(least, a.s1, zero);
-  sum += fabsf(a.s1);
-  least = least__(least, a.s2, zero);
-  sum += fabsf(a.s2);
-  least = least__(least, a.s3, zero);
-  sum += fabsf(a.s3);
-  least = least__(least, a.s4, zero);
-  sum += fabsf(a.s4);
-  least = least__(least, a.s5, zero);
-  sum += fabsf(a.s5);
-  least = least__(least, a.s6, zero);
-  sum += fabsf(a.s6);
-  least = least__(least, a.s7, zero);
-  sum += fabsf(a.s7);
-  least = least__(least, a.s8, zero);
-  sum += fabsf(a.s8);
-  least = least__(least, a.s9, zero);
-  sum += fabsf(a.s9);
-  least = least__(least, a.sa, zero);
-  sum += fabsf(a.sa);
-  least = least__(least, a.sb, zero);
-  sum += fabsf(a.sb);
-  least = least__(least, a.sc, zero);
-  sum += fabsf(a.sc);
-  least = least__(least, a.sd, zero);
-  sum += fabsf(a.sd);
-  least = least__(least, a.se, zero);
-  sum += fabsf(a.se);
-  least = least__(least, a.sf, zero);
-  sum += fabsf(a.sf);
-  if (!all_plain__(b, least, sum)) {
-    f64 z = __drcp_rn((f64)b);
-    q.s0 = divided__(a.s0, b, z);
-    q.s1 = divided__(a.s1, b, z);
-    q.s2 = divided__(a.s2, b, z);
-    q.s3 = divided__(a.s3, b, z);
-    q.s4 = divided__(a.s4, b, z);
-    q.s5 = divided__(a.s5, b, z);
-    q.s6 = divided__(a.s6, b, z);
-    q.s7 = divided__(a.s7, b, z);
-    q.s8 = divided__(a.s8, b, z);
-    q.s9 = divided__(a.s9, b, z);
-    q.sa = divided__(a.sa, b, z);
-    q.sb = divided__(a.sb, b, z);
-    q.sc = divided__(a.sc, b, z);
-    q.sd = divided__(a.sd, b, z);
-    q.se = divided__(a.se, b, z);
-    q.sf = divided__(a.sf, b, z);
+    q.` = divided__(a.`, b, z);
   }
   return q;
 }
 
 /* A struct is copied lane by lane, whatever its alignment: the words of CUDA's own are not. */
 
-//: T in types
-FN Tx2 load2_T(const T *p) {
-  union { WORD2 words[PARTS2]; Tx2 lanes; } v;
+//: T in types, $ in widths
+FN Tx$ load$_T(const T *p) {
+  union { WORD$ words[PARTS$]; Tx$ lanes; } v;
 #pragma unroll
-  for (i32 i = 0; i < PARTS2; ++i) v.words[i] = ((const WORD2 *)p)[i];
+  for (i32 i = 0; i < PARTS$; ++i) v.words[i] = ((const WORD$ *)p)[i];
   return v.lanes;
 }
 
-FN void store2_T(T *p, Tx2 x) {
-  union { WORD2 words[PARTS2]; Tx2 lanes; } v;
+FN void store$_T(T *p, Tx$ x) {
+  union { WORD$ words[PARTS$]; Tx$ lanes; } v;
   v.lanes = x;
 #pragma unroll
-  for (i32 i = 0; i < PARTS2; ++i) ((WORD2 *)p)[i] = v.words[i];
-}
-
-FN Tx4 load4_T(const T *p) {
-  union { WORD4 words[PARTS4]; Tx4 lanes; } v;
-#pragma unroll
-  for (i32 i = 0; i < PARTS4; ++i) v.words[i] = ((const WORD4 *)p)[i];
-  return v.lanes;
-}
-
-FN void store4_T(T *p, Tx4 x) {
-  union { WORD4 words[PARTS4]; Tx4 lanes; } v;
-  v.lanes = x;
-#pragma unroll
-  for (i32 i = 0; i < PARTS4; ++i) ((WORD4 *)p)[i] = v.words[i];
-}
-
-FN Tx8 load8_T(const T *p) {
-  union { WORD8 words[PARTS8]; Tx8 lanes; } v;
-#pragma unroll
-  for (i32 i = 0; i < PARTS8; ++i) v.words[i] = ((const WORD8 *)p)[i];
-  return v.lanes;
-}
-
-FN void store8_T(T *p, Tx8 x) {
-  union { WORD8 words[PARTS8]; Tx8 lanes; } v;
-  v.lanes = x;
-#pragma unroll
-  for (i32 i = 0; i < PARTS8; ++i) ((WORD8 *)p)[i] = v.words[i];
-}
-
-FN Tx16 load16_T(const T *p) {
-  union { WORD16 words[PARTS16]; Tx16 lanes; } v;
-#pragma unroll
-  for (i32 i = 0; i < PARTS16; ++i) v.words[i] = ((const WORD16 *)p)[i];
-  return v.lanes;
-}
-
-FN void store16_T(T *p, Tx16 x) {
-  union { WORD16 words[PARTS16]; Tx16 lanes; } v;
-  v.lanes = x;
-#pragma unroll
-  for (i32 i = 0; i < PARTS16; ++i) ((WORD16 *)p)[i] = v.words[i];
+  for (i32 i = 0; i < PARTS$; ++i) ((WORD$ *)p)[i] = v.words[i];
 }
 
 //: T in types

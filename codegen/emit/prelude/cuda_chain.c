@@ -46,8 +46,8 @@ FN i32 chain_look__(const i32 *p, i64 blocks) {
   }
 }
 
-//: T in ints floats
-FN T chain_add_T(i32 *states, T *totals, i64 n, i64 blocks, T start, T value) {
+//: T in ints floats, OP in add mul
+FN T chain_OP_T(i32 *states, T *totals, i64 n, i64 blocks, T start, T value) {
   __shared__ T window[WINDOW__], before;
   volatile T *all = totals;
   i32 *state = states + n + 1, lane = (i32)thread__();
@@ -72,8 +72,8 @@ FN T chain_add_T(i32 *states, T *totals, i64 n, i64 blocks, T start, T value) {
     if (lane == 0) {
       sum = window[seen];
 #pragma unroll 8
-      for (i32 i = seen; i > 0; --i) sum = add__T(sum, window[i - 1]);
-      all[2 * n + 1] = add__T(sum, value);
+      for (i32 i = seen; i > 0; --i) sum = OP__T(sum, window[i - 1]);
+      all[2 * n + 1] = OP__T(sum, value);
       release__(state, 2);
       before = sum;
     }
@@ -82,37 +82,3 @@ FN T chain_add_T(i32 *states, T *totals, i64 n, i64 blocks, T start, T value) {
   return before;
 }
 
-FN T chain_mul_T(i32 *states, T *totals, i64 n, i64 blocks, T start, T value) {
-  __shared__ T window[WINDOW__], before;
-  volatile T *all = totals;
-  i32 *state = states + n + 1, lane = (i32)thread__();
-  if (lane == 0) {
-    all[2 * n] = value;
-    release__(state, 1);
-  }
-  if (lane < 32) {
-    i64 first = (u32)n % (u32)blocks; /* blocks before this one */
-    i32 seen = 0, nearest;
-    T sum = start;
-    for (;;) {
-      i64 back = seen + lane + 1;
-      nearest = chain_look__(state - seen - 1, first - seen);
-      if (lane <= nearest)
-        window[seen + lane] = back > first ? start : all[2 * (n - back) + (lane == nearest)];
-      seen += nearest;
-      if (nearest < 32) break;
-      if (seen == WINDOW__) seen = 0; /* too far to be kept: look again */
-    }
-    __syncwarp();
-    if (lane == 0) {
-      sum = window[seen];
-#pragma unroll 8
-      for (i32 i = seen; i > 0; --i) sum = mul__T(sum, window[i - 1]);
-      all[2 * n + 1] = mul__T(sum, value);
-      release__(state, 2);
-      before = sum;
-    }
-  }
-  __syncthreads();
-  return before;
-}

@@ -136,70 +136,18 @@ FN bf16 cast_f32_bf16(f32 x) {
   return (bf16)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
 
-//:
-FN f32x2 quotients2_f32(f32x2 a, f32 b) {
-  a.x = a.x / b;
-  a.y = a.y / b;
+//: $ in widths
+FN f32x$ quotients$_f32(f32x$ a, f32 b) {
+  a.` = a.` / b;
   return a;
 }
 
-FN f32x4 quotients4_f32(f32x4 a, f32 b) {
-  a.x = a.x / b;
-  a.y = a.y / b;
-  a.z = a.z / b;
-  a.w = a.w / b;
-  return a;
-}
+//: T in types, $ in widths
+#define load$_T(p) (*(const Tx$ *)aligned__((p), ALIGN$, __LINE__))
 
-FN f32x8 quotients8_f32(f32x8 a, f32 b) {
-  a.s0 = a.s0 / b;
-  a.s1 = a.s1 / b;
-  a.s2 = a.s2 / b;
-  a.s3 = a.s3 / b;
-  a.s4 = a.s4 / b;
-  a.s5 = a.s5 / b;
-  a.s6 = a.s6 / b;
-  a.s7 = a.s7 / b;
-  return a;
-}
-
-FN f32x16 quotients16_f32(f32x16 a, f32 b) {
-  a.s0 = a.s0 / b;
-  a.s1 = a.s1 / b;
-  a.s2 = a.s2 / b;
-  a.s3 = a.s3 / b;
-  a.s4 = a.s4 / b;
-  a.s5 = a.s5 / b;
-  a.s6 = a.s6 / b;
-  a.s7 = a.s7 / b;
-  a.s8 = a.s8 / b;
-  a.s9 = a.s9 / b;
-  a.sa = a.sa / b;
-  a.sb = a.sb / b;
-  a.sc = a.sc / b;
-  a.sd = a.sd / b;
-  a.se = a.se / b;
-  a.sf = a.sf / b;
-  return a;
-}
+#define store$_T(p, v) (*(Tx$ *)aligned__((p), ALIGN$, __LINE__) = (v))
 
 //: T in types
-#define load2_T(p) (*(const Tx2 *)aligned__((p), ALIGN2, __LINE__))
-
-#define store2_T(p, v) (*(Tx2 *)aligned__((p), ALIGN2, __LINE__) = (v))
-
-#define load4_T(p) (*(const Tx4 *)aligned__((p), ALIGN4, __LINE__))
-
-#define store4_T(p, v) (*(Tx4 *)aligned__((p), ALIGN4, __LINE__) = (v))
-
-#define load8_T(p) (*(const Tx8 *)aligned__((p), ALIGN8, __LINE__))
-
-#define store8_T(p, v) (*(Tx8 *)aligned__((p), ALIGN8, __LINE__) = (v))
-
-#define load16_T(p) (*(const Tx16 *)aligned__((p), ALIGN16, __LINE__))
-
-#define store16_T(p, v) (*(Tx16 *)aligned__((p), ALIGN16, __LINE__) = (v))
-
 #ifdef __TINYC__
 #define prefetch_T(p) ((void)(p))
 #else
