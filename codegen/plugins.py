@@ -8,7 +8,9 @@ registers lives in this process alone; it is the one table that modules write to
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from importlib import metadata
 from typing import TypeAlias, TypeVar
 
@@ -69,15 +71,25 @@ def names(group: str) -> tuple[str, ...]:
 
 
 def of_groups(groups: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return what ``names`` gives for each of several groups that have any, by one look.
+    """Return what ``names`` gives for each of several groups that have any.
+
+    Distributions are looked at once for each ``sys.path``: one that is installed into a folder of
+    it later is not seen by the same process.
 
     >>> of_groups(("didyma.nothing",))
     {}
     """
-    every = metadata.entry_points()
+    path = tuple(sys.path)
     called = {g: [name for group, name in _CALLED if group == g] for g in groups}
-    found = {g: tuple(sorted({*every.select(group=g).names, *called[g]})) for g in groups}
+    found = {g: tuple(sorted({*_installed(g, path), *called[g]})) for g in groups}
     return {g: some for g, some in found.items() if some}
+
+
+@lru_cache(maxsize=16)
+def _installed(group: str, path: tuple[str, ...]) -> frozenset[str]:
+    """Return the names of a group on a path, which takes milliseconds to read."""
+    del path
+    return frozenset(metadata.entry_points(group=group).names)
 
 
 def value(group: str, name: str) -> object:

@@ -44,7 +44,8 @@ class Case:
     ``changes`` are the options that differ from the usual ones, by path.  ``given`` are the values
     of parameters that no seed draws; one of rank 0 fills its parameter.  ``ring`` says whether the
     case is judged in the ring as well, ``again`` whether what is compiled is called with other
-    sizes, too, and ``laid`` whether with inputs that lie in other layouts.
+    sizes, too, and ``laid`` whether with inputs that lie in other layouts.  Where ``quick``, slow
+    engines do not judge it if there are others.
     """
 
     module: Module
@@ -55,6 +56,7 @@ class Case:
     ring: bool = False
     again: bool = False
     laid: bool = False
+    quick: bool = False
 
     def options(self, base: Options) -> Options:
         """Return the options of the compile: those of ``base`` that are not the usual ones stay."""

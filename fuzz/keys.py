@@ -17,6 +17,7 @@ from didyma.refimpl.ops import OPS
 
 DTYPE, RANK, ATTRIBUTE, PAIR, DECISION = "dtype", "rank", "attribute", "pair", "decision"
 OPERAND, VALUE = "operand", "value"
+ENGINE = "engine"  # that judged a program
 EXAMINED = "examined"  # of a decision that was made, as is MATTERED
 PLACES = 3  # operands of one op that are told apart
 

@@ -9,6 +9,7 @@ from didyma.fuzz.coverage import report
 from didyma.fuzz.domains.domain import Domain
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.groups import Example, Group
+from didyma.fuzz.keys import ENGINE
 from didyma.fuzz.result import Result, Tally
 
 Record: TypeAlias = dict[str, Any]
@@ -47,16 +48,18 @@ def _graphs(d: Domain[Any] | None, r: Result) -> Record:
     if not isinstance(d, Graphs):
         return {}
     t = r.tallies[d.name]
-    engine = {
-        "programs": t.cases,
-        "programs_per_minute": round(r.rate(t.cases), 1),
-        "checked_share": round(t.checked_share, 6),
-    }
+    share = round(t.checked_share, 6)
+    judged = {name: t.covered[ENGINE, name] for name in d.engine_names}
     return {
         "median_nodes": t.median_size,
         "coverage": d.summary(t.covered),
-        "engines": dict.fromkeys(d.engine_names, engine),
-    }
+        "engines": {
+            name: {
+                "programs": n, "programs_per_minute": round(r.rate(n), 1), "checked_share": share
+            }
+            for name, n in judged.items()
+        },
+    }  # fmt: skip
 
 
 def _domain(d: Domain[Any], r: Result) -> Record:

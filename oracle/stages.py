@@ -110,7 +110,9 @@ def judge(
     """Judge every level on the given inputs.
 
     With ``details`` the results of the program and of each backend are also compared with those in
-    float64 (``Comparison.off``), and the note of ``plan`` says how its symbolic laws were verified.
+    float64 (``Comparison.off``), and the note of ``plan`` says how its symbolic laws were verified;
+    without, loops are judged in the ring, and elsewhere only where kernels are wrong, since right
+    kernels come of right loops.
     With ``in_ring`` graphs, loops, kernels and the program are also compared in the ring, which
     sees terms that bars forgive; so are backends whose results are records of values and payloads.
 
@@ -138,8 +140,13 @@ def judge(
             return results
 
         run("passes", _passes)
-        run("loop", _loop)
+        loops_first = details or in_ring
+        if loops_first:
+            run("loop", _loop)
         unplanned = run("kernel", _kernel)
+        if not loops_first and levels[-1].findings:
+            run("loop", _loop)
+            levels[-2:] = levels[:-3:-1]  # in the order of the stages
         run("plan", _plan)
         planned = tuple(MemoryUse() for _ in case.variants)
         run("program", partial(_program, unplanned, planned))

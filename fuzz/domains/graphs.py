@@ -18,7 +18,7 @@ from didyma.fuzz.builder import CONTROLLED
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import BYTES, Case, decode
-from didyma.fuzz.keys import DECISION
+from didyma.fuzz.keys import DECISION, ENGINE
 from didyma.fuzz.levels import Failed
 from didyma.fuzz.mattered import Examiner
 from didyma.fuzz.minimise.dtypes import shrink_dtypes
@@ -41,6 +41,8 @@ CUT = 0.1  # of the graphs drawn around what compilers do: their Primitive funct
 STREAMED = 8  # of so many graphs, one has several streams
 CONTROL_STREAMED = 4  # and of so many that have branches, loops or calls
 DISPATCHED = 17  # of so many graphs, one has several kernels for each loop nest
+SLOW = frozenset(("simt",))  # it parses the text in Python
+SLOW_EVERY = 4  # one graph in so many is judged on slow engines, unless there are no others
 RING_EVERY = 15  # so that programs a minute hardly change; coprime to ``STREAMED``
 
 EngineChoice: TypeAlias = str | Engine  # the name of an engine, or the engine itself
@@ -106,8 +108,9 @@ class Graphs(Domain[Case]):
     def _finished(self, case: Case, index: int) -> Case:
         """Say how a graph is judged beside the usual, and whether it has streams and variants."""
         ring = self.ring_every > 0 and index % self.ring_every == 0
-        laid = index % LAID == 2
-        case = replace(case, ring=ring, again=index % CALLED_AGAIN == 1, laid=laid)
+        again, laid = index % CALLED_AGAIN == 1, index % LAID == 2
+        quick = not ring and index // CALLED_AGAIN % SLOW_EVERY > 0
+        case = replace(case, ring=ring, again=again, laid=laid, quick=quick)
         one_in = CONTROL_STREAMED if len(case.module.functions) > 1 else STREAMED
         changes = list(case.changes)
         if index % one_in == one_in - 1:
@@ -190,11 +193,12 @@ class GraphJudge:
     def __call__(self, case: Case) -> Outcome:
         """Judge every level."""
         made, inputs = self._compiled(case), case.inputs()
-        covered = list(coverage.keys(case, inputs))
+        chosen = [e for e in self.engines if not case.quick or e.name not in SLOW] or self.engines
+        covered: list[Key] = [*coverage.keys(case, inputs), *((ENGINE, e.name) for e in chosen)]
         if isinstance(made, Failed):
             report = made.report()
         else:
-            report = levels.judged(made, inputs, self.engines, details=False, ring=case.ring)
+            report = levels.judged(made, inputs, chosen, details=False, ring=case.ring)
             report = self._called_again(report, made, case, inputs)
             report = self._laid(report, made, case, inputs)
             places = {name: list(values) for name, values in self._heard.items()}

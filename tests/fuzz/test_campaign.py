@@ -193,7 +193,8 @@ def test_it_ends_in_time_and_says_what_it_saw(tmp_path: Path) -> None:
     assert list(domains) == list(DOMAINS)
     assert sum(d["cases"] for d in domains.values()) == said["programs"] > 0
     assert all(d["cases"] for d in domains.values()), "each gets its share"
-    assert {e["programs"] for e in said["engines"].values()} == {domains["graphs"]["cases"]}
+    assert said["engines"]["host"]["programs"] == domains["graphs"]["cases"]
+    assert 0 < said["engines"]["simt"]["programs"] < domains["graphs"]["cases"], "it is slow"
     assert said["programs_per_minute"] == pytest.approx(
         60 * said["programs"] / said["seconds"], rel=0.01
     )
