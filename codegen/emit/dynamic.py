@@ -31,9 +31,11 @@ def placed(source: str) -> tuple[str, dict[str, int]]:
     extern __shared__ __align__(1024) u8 f_shared__[]; f32 *const s = (f32 *)(f_shared__ + 0);
     >>> placed(f"{head} __shared__ f32 s[16]; y[0] = s[1]; }}")[1]
     {}
+    >>> placed("")
+    ('', {})
     """
     heads = list(_HEAD.finditer(source))
-    ends = [*(h.start() for h in heads[1:]), len(source)]
+    ends = [*(h.start() for h in heads), len(source)][1:]
     parts, asked = [source[: heads[0].start()] if heads else source], dict[str, int]()
     for head, end in zip(heads, ends, strict=True):
         text, nbytes = _one(head[1], source[head.start() : end])
