@@ -16,14 +16,23 @@ def sanitize(
             help="The kernel by name, or an instance of a template (default: the only kernel)."
         ),
     ] = "",
-    grid: Annotated[str, typer.Option(metavar="X[,Y[,Z]]", help="Blocks.")] = "1",
-    block: Annotated[str, typer.Option(metavar="X[,Y[,Z]]", help="Threads of a block.")] = "32",
+    grid: Annotated[
+        str, typer.Option(metavar="X[,Y[,Z]]", help="Blocks (default: 2 along each axis in use).")
+    ] = "",
+    block: Annotated[
+        str,
+        typer.Option(
+            metavar="X[,Y[,Z]]",
+            help="Threads of a block (default: as the kernel's launch bounds, or 128).",
+        ),
+    ] = "",
     arg: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
             help="An argument, in order: f32[1000] drawn, i32[9]:0..4 drawn from a range, "
-            "out:f32[1] unwritten, zero:f32[1], i32:1000 a number, FILE.npy or out:FILE.npy.",
+            "out:f32[1] unwritten, zero:f32[1], i32:1000 a number, FILE.npy or out:FILE.npy, "
+            "{n=i32:9,x=f32[9]} a structure (default: guessed).",
         ),
     ] = None,
     shared: Annotated[int, typer.Option(min=0, help="Bytes of dynamic shared memory.")] = 0,

@@ -13,7 +13,8 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx import sanitize as engine
 from didyma.codegen.runtime.ptx.machine import Shape
-from didyma.commands import exits
+from didyma.codegen.runtime.ptx.text import split
+from didyma.commands import exits, guess
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType
 from didyma.show import sanitize as show
@@ -21,14 +22,18 @@ from didyma.show import sanitize as show
 _ARRAY = re.compile(r"(?:(out|zero):)?(\w+)\[([\d,\s]*)\](?::(-?\d+)\.\.(-?\d+))?$")
 _SCALAR = re.compile(r"(\w+):(-?[\w.+-]+)$")
 _FILE = re.compile(r"(?:(out):)?(.+\.npy)$")
-_WANT = "NAME=f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=i32:VALUE or NAME=FILE.npy"
+_STRUCT = re.compile(r"\{(.*)\}$", re.S)
+_WANT = (
+    "NAME=f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=i32:VALUE, NAME=FILE.npy, or of a structure "
+    "NAME={FIELD=…, FIELD=…}"
+)
 _POISON = 0xFF
 _MOST = 64  # drawn integers are below this, and below the size of every array
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for."""
+    """What the user asked for; an empty ``grid`` or ``block`` is guessed, as are no ``args``."""
 
     file: Path
     kernel: str
@@ -45,13 +50,20 @@ class Request:
 
 def sanitize(asked: Request, json: bool) -> int:
     """Run a kernel in several orders of warps and print what its checks found."""
-    shape = Shape(extents(asked.grid, "--grid"), extents(asked.block, "--block"))
+    given = (asked.grid and extents(asked.grid, "--grid"),
+             asked.block and extents(asked.block, "--block"))  # fmt: skip
     args = arguments(asked.args, asked.seed)
     source = engine.Source.read(asked.file)
     flags = [f"-D{d}" for d in asked.defines]
     flags += [f"-I{folder}" for folder in (asked.file.resolve().parent, *asked.includes)]
     kernel = engine.compiled(source, asked.kernel, flags)
     also = engine.unoptimised(source, asked.kernel, flags)
+    near = guess.shape(kernel)
+    shape = Shape(given[0] or near.grid, given[1] or near.block)
+    guessed = list[str]()
+    if kernel.program.kernel.params and not args:
+        guessed = guess.items(source.text, kernel, asked.kernel, shape)
+        args = arguments(guessed, asked.seed)
     if not shape.blocks or not shape.threads or not asked.schedules:
         done = engine.Sanitized((), 0, 0, ())
     else:
@@ -65,7 +77,7 @@ def sanitize(asked: Request, json: bool) -> int:
             asked.seconds,
             also=also,
         )
-    record = show.record(done, str(asked.file), asked.kernel or kernel.name)
+    record = show.record(done, str(asked.file), asked.kernel or kernel.name, shape, guessed)
     if json:
         exits.print_json(record)
     else:
@@ -98,9 +110,16 @@ def arguments(items: Sequence[str], seed: int) -> list[engine.Argument]:
     [('x', (2, 3), False), ('n', (), False)]
     """
     rng = np.random.default_rng(seed)
-    sizes = [math.prod(_shape(m[3])) for i in items if (m := _ARRAY.match(i.partition("=")[2]))]
+    plain = [f for i in items for f in _fields(i)]
+    sizes = [math.prod(_shape(m[3])) for i in plain if (m := _ARRAY.match(i.partition("=")[2]))]
     most = max(1, min((_MOST, *(s for s in sizes if s))))
     return [_argument(item, rng, most) for item in items]
+
+
+def _fields(item: str) -> list[str]:
+    """Return the fields of an item, in all structures in it; of another item, itself."""
+    m = _STRUCT.match(item.partition("=")[2])
+    return [f for part in split(m[1]) for f in _fields(part)] if m else [item]
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -110,6 +129,9 @@ def _shape(text: str) -> tuple[int, ...]:
 def _argument(item: str, rng: np.random.Generator, most: int) -> engine.Argument:
     name, equals, spec = item.partition("=")
     if equals and name:
+        if (m := _STRUCT.match(spec)) and m[1].strip():
+            fields = tuple(_argument(f, rng, most) for f in split(m[1]))
+            return engine.Argument(name, np.zeros((), np.uint8), fields=fields)
         if m := _ARRAY.match(spec):
             dtype, shape = _dtype(m[2], item), _shape(m[3])
             bounds = (int(m[4]), int(m[5]) + 1) if m[4] else (0, most)

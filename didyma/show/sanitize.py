@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from didyma.codegen.runtime.ptx.sanitize import Sanitized
+from didyma.codegen.runtime.ptx.shape import Shape
 from didyma.refimpl.errors import counted
 from didyma.show.console import console, line
 
 
-def record(done: Sanitized, file: str, kernel: str) -> dict[str, Any]:
-    """Return findings, and how much ran."""
+def record(
+    done: Sanitized, file: str, kernel: str, shape: Shape, guessed: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return findings, how much ran, and the arguments that were guessed for want of others."""
     rows = [(f.is_note, {**asdict(f), "inlined": list(f.inlined)}) for f in done.findings]
     return {
         "file": file,
         "kernel": kernel,
         "verdict": "faulty" if done.faults else "clean" if done.schedules else "nothing ran",
+        "grid": list(shape.grid),
+        "block": list(shape.block),
+        "guessed": list(guessed),
         "schedules": done.schedules,
         "instructions": done.instructions,
         "findings": [row for note, row in rows if not note],
@@ -26,8 +32,11 @@ def record(done: Sanitized, file: str, kernel: str) -> dict[str, Any]:
 
 
 def text(found: Mapping[str, Any]) -> None:
-    """Print findings with their lines, then a summary."""
+    """Print the guessed arguments, findings with their lines, then a summary."""
     to = console()
+    if found["guessed"]:
+        launch = (f"--{n} {','.join(map(str, found[n]))}" for n in ("grid", "block"))
+        line(to, f"guessed: {' '.join(launch)} --arg {' --arg '.join(found['guessed'])}")
     for row in found["findings"]:
         line(to, f"{_where(row)}: {row['kind']}: {_what(row)}")
         _more(row)

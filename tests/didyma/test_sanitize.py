@@ -90,3 +90,51 @@ def test_items_that_are_no_arguments_are_refused(item: str, code: str) -> None:
     with pytest.raises(DidymaError) as e:
         arguments([item], 0)
     assert e.value.code == code
+
+
+def test_fields_of_structures_are_laid_out_as_in_c(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kernel copies from ``g.x``, which is at byte 8, to ``g.y`` at 16 while below ``g.n``."""
+    text = COPY.replace(".param .u64 x, .param .u64 y, .param .u32 n", ".param .align 8 .b8 g[32]")
+    text = text.replace("[n]", "[g+24]").replace("[x]", "[g+8]").replace("[y]", "[g+16]")
+    path = tmp_path / "copy.ptx"
+    path.write_text(text.replace("GE", "ge"), encoding="utf-8")
+    fields = "c=u8:1,x=u32[{}],y=out:u32[33],inner={{n=u32:33,d=u8:2}}"
+    for size, code in ((33, 0), (32, 1)):
+        item = f"g={{{fields.format(size)}}}"
+        asked = Request(path, "copy", "1", "40", (item,), 0, (), (), 2, 1, 10.0)
+        assert sanitize(asked, True) == code
+        found = json.loads(capsys.readouterr().out)["findings"]
+        assert [f["detail"].split(" by ")[0] for f in found] == (
+            ["argument x at byte 128 of 128, access of 4 bytes,"] if code else []
+        )
+    small = Request(path, "copy", "1", "40", ("g={n=i32:1}",), 0, (), (), 2, 1, 10.0)
+    with pytest.raises(DidymaError, match="structure of 4 bytes"):
+        sanitize(small, True)
+
+
+def test_what_is_left_out_is_guessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bounded = COPY.replace("GE", "gt").replace(") {", ") .maxntid 48, 1, 1 {", 1)
+    cases = (
+        (COPY.replace("GE", "ge"), "", [128, 1, 1], 253),
+        (COPY.replace("GE", "ge").replace("%tid.x", "%tid.y"), "", [16, 8, 1], 253),
+        (bounded, "", [48, 1, 1], 93),
+        (bounded, "64", [64, 1, 1], 125),
+    )
+    for text, block, launched, number in cases:
+        path = tmp_path / "copy.ptx"
+        path.write_text(text, encoding="utf-8")
+        assert sanitize(Request(path, "", "", block, (), 0, (), (), 1, 1, 10.0), True) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["grid"], found["block"]) == ([2, 1, 1], launched)
+        assert found["guessed"] == [
+            f"x=i32[{number**2}]", f"y=i32[{number**2}]", f"n=i32:{number}",
+        ]  # fmt: skip
+
+
+def test_a_structure_is_not_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "copy.ptx"
+    path.write_text(COPY.replace(".u32 n)", ".align 4 .b8 n[12])").replace("GE", "ge"), "utf-8")
+    with pytest.raises(DidymaError, match="by its fields"):
+        sanitize(Request(path, "", "", "", (), 0, (), (), 1, 1, 10.0), True)

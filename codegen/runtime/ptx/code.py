@@ -189,7 +189,10 @@ class Variable:
 
 @dataclass(slots=True)
 class Function:
-    """A kernel (``entry``) or a function; ``regs`` are the types of its registers."""
+    """A kernel (``entry``) or a function; ``regs`` are the types of its registers.
+
+    ``block`` are the threads of a block, along three axes, that the text asks for or allows.
+    """
 
     name: str
     entry: bool
@@ -202,6 +205,7 @@ class Function:
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     defined: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] | None = None
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -44,6 +45,10 @@ class Pointer:
     offset: int = 0
 
 
+# An argument: a pointer, bytes, or the parts of a structure, each with its offset.
+Value: TypeAlias = "Pointer | bytes | tuple[tuple[int, Pointer | bytes], ...]"
+
+
 @dataclass(slots=True)
 class Launch:
     """What a launch did; ``ended`` is false where it could not go on."""
@@ -59,7 +64,7 @@ def launch(
     kernel: Kernel,
     shape: Shape,
     regions: Sequence[Region],
-    args: Sequence[Pointer | bytes],
+    args: Sequence[Value],
     shared: int = 0,
     schedule: int = 0,
     seconds: float = 60.0,
@@ -111,7 +116,7 @@ _DEVICE = ("global", "const")
 
 
 def _fill(
-    space: Space, kernel: Kernel, regions: Sequence[Region], args: Sequence[Pointer | bytes]
+    space: Space, kernel: Kernel, regions: Sequence[Region], args: Sequence[Value]
 ) -> tuple[list[Allocation], dict[str, int], bytes]:
     """Put regions, variables and parameters into global memory."""
     end = GUARD
@@ -141,10 +146,12 @@ def _fill(
             space.data[start : start + 8] = np.frombuffer(value_, np.uint8)
     params = bytearray(kernel.param_bytes)
     for v, given in zip(kernel.program.kernel.params, args, strict=True):
-        at, value = kernel.param_at[v.name], given
-        if isinstance(value, Pointer):
-            value = (GLOBAL + places[value.region].start + value.offset).to_bytes(8, "little")
-        params[at : at + v.size] = value[: v.size].ljust(v.size, b"\0")
+        for offset, part in given if isinstance(given, tuple) else ((0, given),):
+            value = part
+            if isinstance(value, Pointer):
+                value = (GLOBAL + places[value.region].start + value.offset).to_bytes(8, "little")
+            at, value = kernel.param_at[v.name] + offset, value[: v.size - offset]
+            params[at : at + len(value)] = value
     whole = np.frombuffer(bytes(params) or b"\0", np.uint8)
     name = "parameters of the kernel"
     symbols[name] = GLOBAL + put(name, whole, INIT | CONSTANT).start

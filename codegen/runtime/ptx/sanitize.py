@@ -12,7 +12,7 @@ import numpy as np
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
 from didyma.codegen.runtime.ptx.code import Loc, Module
 from didyma.codegen.runtime.ptx.kernel import Kernel
-from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, launch
+from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, Value, launch
 from didyma.codegen.runtime.ptx.machine import Report, Shape
 from didyma.codegen.runtime.ptx.text import parse
 from didyma.refimpl.errors import DidymaError
@@ -27,11 +27,46 @@ _SHARED = 227 << 10  # bytes of shared memory that a block may have
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument: an array, or a scalar of no axes.  An ``output`` counts as unwritten."""
+    """An argument: an array, or a scalar of no axes.  An ``output`` counts as unwritten.
+
+    One with ``fields`` is a structure of these, as C lays it out; it has no value of its own.
+    """
 
     name: str
     value: Array
     output: bool = False
+    fields: tuple[Argument, ...] = ()
+
+    @property
+    def align(self) -> int:
+        """The alignment in bytes of what is passed."""
+        if self.fields:
+            return max(f.align for f in self.fields)
+        return 8 if self.value.ndim else self.value.itemsize
+
+    @property
+    def passed(self) -> int:
+        """The bytes that are passed: those of a number, of an address, or of a structure."""
+        if not self.fields:
+            return 8 if self.value.ndim else self.value.itemsize
+        last = list(self.offsets())[-1] + self.fields[-1].passed
+        return -(-last // self.align) * self.align
+
+    def offsets(self) -> Iterator[int]:
+        """Yield the offset in bytes of each field."""
+        end = 0
+        for f in self.fields:
+            end = -(-end // f.align) * f.align
+            yield end
+            end += f.passed
+
+    def arrays(self) -> Iterator[Argument]:
+        """Yield the arrays that are passed by address: itself, or those of its fields."""
+        if self.fields:
+            for f in self.fields:
+                yield from f.arrays()
+        elif self.value.ndim:
+            yield self
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,31 +214,48 @@ def sanitize(
     _demand_fit(kernel, args)
     found: dict[tuple[str, str, int, str], Finding] = {}
     steps, after = 0, list[Array]()
+    arrays = [a for given in args for a in given.arrays()]
     runs = [(kernel, k) for k in range(first, first + schedules)]
     for translation, schedule in (*runs, *((k, first) for k in also if schedules)):
         regions = [
             Region(f"argument {a.name}", _bytes(a.value), np.full(a.value.nbytes, not a.output))
-            for a in args
-            if a.value.ndim
+            for a in arrays
         ]
         numbers = iter(range(len(regions)))
-        given = [Pointer(next(numbers)) if a.value.ndim else a.value.tobytes() for a in args]
+        given = [_given(a, numbers) for a in args]
         done = launch(translation, shape, regions, given, shared, schedule, seconds)
         steps += done.lane_steps
         for f in (
             *_findings(source, done, schedule),
-            *_unwritten(source, done, args, regions, schedule),
+            *_unwritten(source, done, arrays, regions, schedule),
         ):
             found.setdefault((f.kind, f.file, f.line, f.detail if f.kind == "unwritten" else ""), f)
         if translation is kernel:
-            arrays = [a.value for a in args if a.value.ndim]
             after = [
-                r.data.view(a.dtype).reshape(a.shape) for r, a in zip(regions, arrays, strict=True)
+                r.data.view(a.value.dtype).reshape(a.value.shape)
+                for r, a in zip(regions, arrays, strict=True)
             ]
         if any(r.kind == "hang" for r in done.reports.values()):
             break  # it would take as long in other orders
     ordered = sorted(found.values(), key=lambda f: (f.is_note, f.schedule))
     return Sanitized(tuple(ordered), schedules, steps, tuple(after))
+
+
+def _given(a: Argument, numbers: Iterator[int]) -> Value:
+    """Return what is passed for an argument; ``numbers`` are those of the arrays, in order."""
+    if a.fields:
+        return tuple(_parts(a, 0, numbers))
+    return Pointer(next(numbers)) if a.value.ndim else a.value.tobytes()
+
+
+def _parts(
+    a: Argument, first: int, numbers: Iterator[int]
+) -> Iterator[tuple[int, Pointer | bytes]]:
+    for at, f in zip(a.offsets(), a.fields, strict=True):
+        if f.fields:
+            yield from _parts(f, first + at, numbers)
+        else:
+            yield first + at, Pointer(next(numbers)) if f.value.ndim else f.value.tobytes()
 
 
 def _bytes(a: Array) -> Array:
@@ -233,9 +285,9 @@ def _demand_fit(kernel: Kernel, args: Sequence[Argument]) -> None:
             want=f"{len(params)}, of {', '.join(str(p.size) for p in params)} bytes",
         )  # fmt: skip
     for k, (p, a) in enumerate(zip(params, args, strict=True)):
-        size = a.value.nbytes if a.value.ndim == 0 else 8
-        if size != p.size:
-            what = f"a scalar of {size} bytes" if a.value.ndim == 0 else "an array"
+        if a.passed != p.size:
+            what = f"a scalar of {a.passed} bytes" if a.value.ndim == 0 else "an array"
+            what = f"a structure of {a.passed} bytes" if a.fields else what
             raise DidymaError(
                 "bad-option", f"argument {a.name}", got=what,
                 want=f"what fits parameter {k} of {kernel.name}, which has {p.size} bytes",
@@ -269,14 +321,13 @@ def _outer(loc: Loc | None) -> Iterator[Loc]:
 def _unwritten(
     source: Source,
     done: Launch,
-    args: Sequence[Argument],
+    arrays: Sequence[Argument],
     regions: Sequence[Region],
     schedule: int,
 ) -> Iterator[Finding]:
     """Yield a finding for each output with elements that nothing has written."""
     if not done.ended:
         return
-    arrays = [a for a in args if a.value.ndim]
     for a, r in zip(arrays, regions, strict=True):
         lost = np.flatnonzero(~r.written.reshape(-1, a.value.itemsize).all(1))
         if lost.size and not a.output:

@@ -44,6 +44,7 @@ _SIGNATURE = re.compile(
     r"\s*(?:\((?P<returns>.*?)\))?\s*(?P<name>[\w$%]+)\s*(?:\((?P<params>.*?)\))?[^()]*$", re.S
 )
 _CLUSTER = re.compile(r"\.reqnctapercluster\s+([\d,\s]+)")
+_BLOCK = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+(?:\s*,\s*\d+)*)")
 _POINTER = re.compile(r"\.ptr(\s*\.(global|shared|const|local))?(\s*\.align\s+\d+)?")
 _VARIABLE = re.compile(
     r"\.(global|shared|const|local|param)\b(.*?)\.(\w+)\s+([\w$%]+)\s*((?:\[\d*\]\s*)*)"
@@ -173,6 +174,9 @@ class _Parser:
         if cluster := _CLUSTER.search(text):
             x, y, z = (*map(int, cluster[1].split(",")), 1, 1)[:3]
             f.cluster = x, y, z
+        if block := _BLOCK.search(text):
+            x, y, z = (*map(int, block[1].split(",")), 1, 1)[:3]
+            f.block = x, y, z
         for given, into in ((m["returns"], f.returns), (m["params"], f.params)):
             into += [self.variable(_POINTER.sub("", p), start) for p in split(given or "")]
         if self.text[self.at - 1] == "{":
