@@ -13,9 +13,12 @@ from didyma.judging.expressions import evaluate
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import bars
-from didyma.refimpl.ops.bars import LEAST, LEAST_NORMAL, Bar, Contract
+from didyma.refimpl.ops.bars import LEAST, Bar, Contract
+from didyma.refimpl.ops.liberties import LEAST_NORMAL
 
 ACCUMULATORS = ("f32", "bf16", "f16")
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """A contract as its author declares it.
@@ -44,7 +47,7 @@ class Declared:
     def rules(self) -> Contract:
         """The contract as the reference's bars take it."""
         kept = None if self.accumulate == "f32" else DType(self.accumulate)
-        found = Contract(accumulate=kept)
+        found = Contract(accumulate=kept, reordered=True)
         if self.fast_math:
             found = replace(found, ulp=fast_math.ULPS, looser=fast_math.LOOSER, flush=True)
         if self.order == "any":

@@ -79,6 +79,8 @@ class Contract:
     kept where that is narrower than the compute dtype.  ``+ - * /`` and ``sqrt`` are correctly
     rounded unless ``ulp`` names ``div`` or ``sqrt``.  ``looser`` gives, for ops that compute in
     f32, absolute errors beside those in ulp.  With ``flush`` each subnormal f32 may be a zero.
+    With ``reordered``, products and sums may be formed in another order or kept in a wider dtype,
+    so those near overflow are undecided.
     """
 
     chain: Callable[[int], int] = sequential
@@ -89,6 +91,7 @@ class Contract:
     accumulate: DType | None = None
     looser: Mapping[str, Looser] = field(default_factory=dict[str, Looser])
     flush: bool = False
+    reordered: bool = False
 
     def kept(self, dtype: DType) -> DType:
         """Return the dtype in which a sum of numbers of a dtype is kept."""
@@ -103,23 +106,6 @@ class Contract:
         if name in ("div", "sqrt"):
             return 0.5
         return max(self.default_ulp, STEEP.get((name, dtype), 0.0))
-
-    def loosened(self, name: str, operands: Sequence[Bar], b: Bar, dtype: DType) -> Bar:
-        """Return the bar of an op's result with what ``looser`` and ``flush`` allow beside it.
-
-        NaN and infinities stay what they are, unless ``looser`` leaves them undecided.
-        """
-        if dtype.compute is not DType.F32:
-            return b
-        more = self.looser.get(name)
-        e = b.e
-        if more is not None:
-            extra = more(operands, b)
-            e = np.where(np.isfinite(b.c) | np.isinf(extra), as_error(e + extra), e)
-        if self.flush:
-            near = (np.abs(b.c) - e < LEAST_NORMAL) & ((b.c != 0) | (e > 0))
-            e = np.where(near, as_error(e + LEAST_NORMAL), e)
-        return b if e is b.e else Bar(b.c, e)
 
 
 ANYONES = Contract(rescaled=at_each_level)  # of an implementation of which nothing is known
@@ -150,7 +136,6 @@ OVER: Mapping[DType, float | np.longdouble] = {
     DType.F64: np.longdouble(2.0**1023) * (2 - np.longdouble(2.0**-53)),
     DType.F32: 2.0**128 - 2.0**103,
 }
-LEAST_NORMAL = 2.0**-126  # of f32
 LEAST = 5e-324  # an error that frees the sign of a zero and nothing else
 _UP = 1 + 2.0**-50  # covers the roundings made while computing an error
 
