@@ -38,8 +38,8 @@ def _exponential(operands: Sequence[Bar], out: Bar) -> Array:
 
 
 def _wave(x: Array) -> Array:
-    near = np.where(x <= 2 * np.pi, _WAVE, _FAR_WAVE)
-    return np.where(x <= 100 * np.pi, near, np.inf)
+    far = np.where(x <= 100 * np.pi, np.full(x.shape, _FAR_WAVE), np.inf)
+    return np.where(x <= 2 * np.pi, np.full(x.shape, _WAVE), far)
 
 
 def _sine(operands: Sequence[Bar], out: Bar) -> Array:

@@ -30,9 +30,17 @@ FAR = single([1e-3, 3.0, 1e10])
 
 def accepted(op: str, inputs: tuple[Array, ...], got: Array, contract: Declared = FAST) -> bool:
     """Return whether results of an op are inside of the bars of a contract."""
-    types, of = [dd.f32[len(x)] for x in inputs], getattr(dd, op)
-    one, two = (lambda a: of(a)), (lambda a, b: of(a, b))
-    m = dd.trace(*types)(one if len(types) == 1 else two).module
+    types = [dd.f32[len(x)] for x in inputs]
+
+    def one(a: dd.Tensor) -> dd.Tensor:
+        found: dd.Tensor = getattr(dd, op)(a)
+        return found
+
+    def two(a: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+        found: dd.Tensor = getattr(dd, op)(a, b)
+        return found
+
+    m = (dd.trace(*types)(one) if len(types) == 1 else dd.trace(*types)(two)).module
     given = [bars.exact(x, DType.F32) for x in inputs]
     (found,) = interpreter.bars(m.entry, m, given, {}, contract.rules, stored=True)
     with np.errstate(all="ignore"):
