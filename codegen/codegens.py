@@ -154,15 +154,23 @@ class Template:
 
 def own() -> Mapping[str, Template]:
     """Return Didyma's own templates by their names."""
-    from didyma.codegen.templates import attention, attention_mma, gemm, mma, wgmma
+    from didyma.codegen.templates import (
+        attention,
+        attention_mma,
+        attention_wgmma,
+        gemm,
+        mma,
+        wgmma,
+    )
 
-    every = (gemm, wgmma, mma, attention, attention_mma)
+    every = (gemm, wgmma, mma, attention, attention_wgmma, attention_mma)
     return {t.TEMPLATE.name: t.TEMPLATE for t in every}
 
 
 def given(options: Options) -> tuple[Codegen, ...]:
     """Return the codegens and templates that options name, in order; errors of ``plugins.part``."""
-    return tuple(map(_made, options.kernels.codegens))
+    chosen: tuple[Any, ...] = options.kernels.codegens
+    return tuple(map(_made, chosen))
 
 
 def _made(which: str | Codegen) -> Codegen:

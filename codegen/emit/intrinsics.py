@@ -8,6 +8,7 @@ name               meaning
 ``add_i8`` …       integer arithmetic that wraps; see the comments on ``loop.BinaryOp``
 ``floormod_f32``   float arithmetic that C has no operator for
 ``exp_f32`` …      each of ``loop.INTRINSICS``; predicates yield b8
+``exp2_flush_f32``  ``exp2_f32``, but 0 in place of what is less than 2**-126
 ``cast_a_b``       conversion; storage floats convert from and to f32 alone
 ``bitcast_a_b``    the bits of a float as the unsigned integer of its width, and back
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
@@ -40,8 +41,10 @@ name               meaning
 ``tf32_f32``       the nearest f32 whose last 13 bits are 0, of two the larger in size
 ``wgmma_m64n128k16_T_kn``  starts ``d += a @ b`` (``refimpl.ir.group_products``) by four warps:
                    ``d`` is an array of each thread, ``a`` and ``b`` lie in shared memory; likewise
-                   ``n64`` and ``n256``, and lines of ``kk``, ``mk`` and ``mn``
-``wgmma_fence``    what a thread has written to ``d`` before is there for those that follow
+                   ``n64``, ``n192`` and ``n256``, and lines of ``kk``, ``mk`` and ``mn``; of
+                   ``rk`` and ``rn`` each thread holds a as an array of eight elements
+``narrow2_T``      two numbers of f32 as those of T, each rounded as ``cast_f32_T`` does
+``wgmma_fence``    what a thread has written to arrays of its own is there for those that follow
 ``wgmma_commit``   the products that a thread has started since the last commit are a group
 ``wgmma_wait``     the thread waits until only a literal number of its last groups are under way
 ``proxy_fence``    what a thread has written to shared memory is there for ``wgmma``, once others
@@ -71,7 +74,7 @@ COPIES = (4, 8, 16)  # bytes of asynchronous copies
 # The families of functions that only some targets have, by the beginnings of their names.
 FAMILIES = {
     "cp_async": "cp_async", "ldmatrix": "mma", "mma_": "mma", "tf32_": "mma", "wgmma_": "wgmma",
-    "proxy_fence": "wgmma",
+    "narrow2_": "wgmma", "proxy_fence": "wgmma",
 }  # fmt: skip
 LITERALS = ("cp_async_wait", "wgmma_wait")  # functions whose argument is a literal
 
@@ -155,6 +158,7 @@ def _floats() -> dict[str, CFunction]:
         for op, x in INTRINSICS.items():
             table[f"{op}_{t}"] = CFunction((t,) * x.operands, "b8" if x.predicate else t)
         table |= {f"{literal}_{t}": CFunction((), t) for literal in ("inf", "nan")}
+    table["exp2_flush_f32"] = CFunction(("f32",), "f32")
     return table
 
 
@@ -223,6 +227,7 @@ def _matrices() -> dict[str, CFunction]:
         table[f"mma_{p.name}"] = CFunction((a, b, c), c)
     for g in group_products.PRODUCTS.values():
         operand = f"const {c_type(g.operands)} *"
+        table[f"narrow2_{c_type(g.operands)}"] = CFunction(("f32", "f32"), f"{g.operands.value}x2")
         table[f"wgmma_{g.name}"] = CFunction(("f32 *", operand, operand), "void")
     plain = ("wgmma_fence", "wgmma_commit", "proxy_fence")
     table |= {name: CFunction((), "void") for name in plain}

@@ -348,7 +348,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     p, m = _problem(asked)
     terms, features = inner(p)
     batch, rows, _ = p.output.extents
-    copied = {f"{x}_copied": int(_is_copied(p, x)) for x in ("key", "value")}
+    copied = {f"{x}_copied": int(is_copied(p, x)) for x in ("key", "value")}
     launch = Launch(
         (p.dim(ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))), 1, 1),
         (block(asked, values)[0], 1, 1),
@@ -360,7 +360,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     return text.render(p, values, launch)
 
 
-def _is_copied(p: Problem, operand: str) -> bool:
+def is_copied(p: Problem, operand: str) -> bool:
     """Return whether an operand is copied in runs along its last axis."""
     run = p.run(operand, ACCESS)
     return run is not None and run.axis == 2

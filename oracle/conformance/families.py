@@ -25,6 +25,8 @@ def cases() -> Iterator[LaunchCase]:
     yield _tf32()
     for n, d in product((64, 128, 192, 256), (DType.F16, DType.BF16)):
         yield _group_product(n, d)
+    yield from map(_pairs, (DType.F16, DType.BF16))
+    yield _flushed()
 
 
 def _case(
@@ -154,6 +156,32 @@ def _lines(lines: Iterator[str]) -> str:
     return "\n".join(lines)
 
 
+def _pairs(dtype: DType) -> LaunchCase:
+    """Two numbers rounded at once: halfway cases, subnormal ones and what has no number."""
+    t = c_type(dtype)
+    bits = np.array([
+        0x3F808000, 0x3F818000, 0x3F801000, 0x3F803000, 0x33800000, 0x477FF000,
+        0x7F7FFFFF, 0x7F800000, 0xC0490FDB, 0x80000001, 0xFF800000, 0,
+    ], np.uint32)  # fmt: skip
+    x = bits.view(np.float32)
+    with np.errstate(over="ignore"):
+        want = x.astype(dtype.numpy)
+    body = f"""\
+  const {t}x2 pair = narrow2_{t}(x[2 * threadIdx.x], x[2 * threadIdx.x + 1]);
+  y[2 * threadIdx.x] = pair.x;
+  y[2 * threadIdx.x + 1] = pair.y;
+"""
+    return _case(f"pairs of {t}", "wgmma", body, {"x": x}, want, x.size // 2)
+
+
+def _flushed() -> LaunchCase:
+    """Powers of two of whole numbers; those that are below the least normal number are zero."""
+    x = np.array([-np.inf, -150, -149, -127, -126, -10, 0, 3, 10, np.inf], np.float32)
+    want = np.where(x < -126, np.float32(0), np.exp2(x.astype(np.float64)).astype(np.float32))
+    body = "  y[threadIdx.x] = exp2_flush_f32(x[threadIdx.x]);\n"
+    return _case("powers of two", "", body, {"x": x}, want, x.size)
+
+
 def _group_product(columns: int, dtype: DType) -> LaunchCase:
     """Products of four warps, added to a third matrix, with operands in each layout in turn.
 
@@ -196,7 +224,16 @@ def _group_product(columns: int, dtype: DType) -> LaunchCase:
   }}
 """
 
+    def held(number: int, layout: str) -> str:
+        return f"""\
+  __align__(16) {t} mine{number}[8];
+  for (u32 n = 0; n < 8; ++n) {{
+    mine{number}[n] = a[{_HELD}];
+  }}
+""" + turn(number, ("k", layout)).replace("_k", "_r").replace("&left[0]", f"&mine{number}[0]")
+
     turns = [turn(*layout) for layout in enumerate(product("km", "kn"))]
+    turns += [held(4 + n, layout) for n, layout in enumerate("kn")]
     body = f"""\
   __shared__ __align__(1024) {t} left[4096];
   __shared__ __align__(1024) {t} right[{columns * 64}];
@@ -205,9 +242,11 @@ def _group_product(columns: int, dtype: DType) -> LaunchCase:
 {_cleared("left", 4096)}{_cleared("right", columns * 64)}  __syncthreads();
 {"".join(turns)}"""
     name = f"products of four warps {dtype} by {columns}"
-    return _case(name, "wgmma", body, {"a": a, "b": b, "c": c}, np.stack([want] * 4), 128)
+    return _case(name, "wgmma", body, {"a": a, "b": b, "c": c}, np.stack([want] * 6), 128)
 
 
+# Where the element ``n`` of the first operand that thread ``i`` holds is in it.
+_HELD = "(i / 32 * 16 + i % 32 / 4 + n / 2 % 2 * 8) * 16 + n / 4 * 8 + i % 4 * 2 + n % 2"
 # Where the sum ``n`` of thread ``i`` is in a matrix of as many columns.
 _SUM = "(i / 32 * 16 + i % 32 / 4 + n / 2 % 2 * 8) * {} + n / 4 * 8 + i % 4 * 2 + n % 2"
 

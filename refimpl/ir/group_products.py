@@ -1,4 +1,4 @@
-"""Matrix products of four warps together, whose operands stay in shared memory.
+"""Matrix products of four warps together, whose operands stay in shared memory or registers.
 
 As PTX ISA, "Asynchronous warpgroup level matrix multiply-accumulate instructions", has them, with
 operands in the layouts of 128-byte swizzling: a line has 64 elements of two bytes, and of the bytes
@@ -19,6 +19,7 @@ from didyma.refimpl.ir.types import Array, DType
 GROUP = 128  # threads
 ROWS, TERMS = 64, 16  # of one product
 LINE = 64  # elements of a line
+HELD = 8  # elements of an operand that each thread holds
 ALIGNMENT = 1024  # bytes to a multiple of which an array of operands begins
 COLUMNS = (64, 128, 192, 256)
 
@@ -29,7 +30,8 @@ class GroupProduct:
 
     ``a_by`` is ``k`` where a line has terms of one row of a, and ``m`` where it has rows of one
     term; ``b_by`` is ``k``, or ``n`` where a line has columns of one term.  Lines of different rows
-    follow each other; those of terms do in panels of 64 rows or columns, each of 64 lines.
+    follow each other; those of terms do in panels of 64 rows or columns, each of 64 lines.  Where
+    ``a_by`` is ``r``, each thread holds eight elements of a.
     """
 
     columns: int
@@ -54,6 +56,15 @@ class GroupProduct:
     def of_sums(self) -> tuple[Array, Array]:
         """Return the rows and columns of what each thread holds of d, (128, sums) each."""
         t, i = np.ogrid[:GROUP, : self.sums]
+        return t // 32 * 16 + t % 32 // 4 + i // 2 % 2 * 8, i // 4 * 8 + t % 4 * 2 + i % 2
+
+    @staticmethod
+    def of_registers() -> tuple[Array, Array]:
+        """Return the rows and terms of what each thread holds of a, (128, 8) each.
+
+        They are those of the rows and columns of the first eight sums.
+        """
+        t, i = np.ogrid[:GROUP, :HELD]
         return t // 32 * 16 + t % 32 // 4 + i // 2 % 2 * 8, i // 4 * 8 + t % 4 * 2 + i % 2
 
     def of_a(self) -> Array:
@@ -82,6 +93,6 @@ PRODUCTS: Mapping[str, GroupProduct] = MappingProxyType({
     p.name: p
     for p in (
         GroupProduct(columns, dtype, a, b)
-        for columns in COLUMNS for dtype in (DType.F16, DType.BF16) for a in "km" for b in "kn"
+        for columns in COLUMNS for dtype in (DType.F16, DType.BF16) for a in "kmr" for b in "kn"
     )
 })  # fmt: skip

@@ -1,23 +1,33 @@
 """Time attention beside PyTorch's on a machine with a GPU: bf16, a batch of 4, 16 heads.
 
-    python3 -m tests.gpu.attention [--seconds 0.15]
+    python3 -m tests.gpu.attention [--seconds 0.15] [--problems 60] [--points]
 
-Prints a row for each case: milliseconds of Didyma and of PyTorch's fastest backend, their quotient,
-and the largest difference of the results.
+Drawn attentions are judged first, by points of the templates for tensor cores.  Then it prints a
+row for each case: milliseconds of Didyma and of PyTorch's fastest backend, their quotient, and the
+largest difference of the results; and with ``--points`` how long other points take.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
 from importlib import import_module
+from multiprocessing import get_context
 from typing import Any
 
 import didyma as dd
+from didyma.codegen.codegens import own
+from didyma.codegen.runtime.cuda import Cuda
 from didyma.tracer.tracing import Program
+from tests.codegen.templates.draw_attention import drawn
+from tests.codegen.templates.judging import judged, points, request
 
 LENGTHS = (1024, 4096, 16384)
+DRAWN = (1, 5, 17, 64, 65, 130, 257, 400)
 OPTIONS = dd.Options(target="sm_90a")
+TEMPLATES = ("wgmma_attention", "mma_attention")
 Timed = Callable[[Callable[[], object]], float]
 
 
@@ -43,6 +53,44 @@ def decoding(width: int) -> Program:
     n = dd.dim("n", 128, 8192)
     keys = dd.bf16[64, 16, n, width]
     return dd.trace(dd.bf16[64, 16, 1, width], keys, keys)(dd.scaled_dot_product_attention)
+
+
+@cache
+def checked() -> Cuda:
+    """Return the engine of a process that judges."""
+    return Cuda()
+
+
+def judge(seed: int) -> list[str]:
+    """Judge what a seed draws; return a line for each template, which ends with what was wrong."""
+    d = drawn(seed, (dd.f16, dd.bf16)[seed % 2], (64, 128), DRAWN)
+    out = list[str]()
+    for name in TEMPLATES:
+        template = own()[name]
+        every = points(request(d.program, OPTIONS, template.space), template)
+        point = every[int(d.share * len(every))]
+        said = judged(d.program, point, options=OPTIONS, suits=template.space, engines=(checked(),))
+        out.append(f"{seed} {d.about} {point}: {'; '.join(said - {''})}")
+    return out
+
+
+def wrong_ones(count: int) -> Iterator[str]:
+    """Yield what was wrong of drawn problems, and say how many were judged."""
+    done = 0
+    with ProcessPoolExecutor(12, mp_context=get_context("spawn")) as pool:
+        for lines in pool.map(judge, range(count)):
+            done += len(lines)
+            yield from (x for x in lines if not x.endswith(": "))
+    print(f"judged on cuda: {done} kernels of drawn attentions", flush=True)
+
+
+def offered(p: Program) -> list[str]:
+    """Return the points of the templates of tensor cores, the model's best first: two of mma's."""
+    out = list[str]()
+    for name, count in (("wgmma_attention", 10), ("mma_attention", 1)):
+        r = request(p, OPTIONS, own()[name].space)
+        out += [f"{r.name}: {point}" for point in points(r, own()[name])[:count]]
+    return out
 
 
 def timer(torch: Any, seconds: float) -> Timed:
@@ -82,8 +130,13 @@ def main() -> int:
     """Time all cases."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=0.15)
+    parser.add_argument("--problems", type=int, default=0)
+    parser.add_argument("--points", action="store_true")
+    asked = parser.parse_args()
+    wrong = list(wrong_ones(asked.problems)) if asked.problems else []
+    print(*wrong, sep="\n", flush=True)
     torch: Any = import_module("torch")
-    timed = timer(torch, parser.parse_args().seconds)
+    timed = timer(torch, asked.seconds)
     sdpa = torch.nn.functional.scaled_dot_product_attention
 
     def case(label: str, p: Program, rows: int, keys: tuple[int, ...], **how: Any) -> None:
@@ -103,7 +156,16 @@ def main() -> int:
             if window else fastest(timed, lambda: sdpa(q, k, v, **how))
         )  # fmt: skip
         off = float((got.float() - want.float()).abs().max())
-        print(f"{label:<32}{mine:>10.4f}{peer:>10.4f}{peer / mine:>8.2f}  {name:<18}{off:>10.2e}")
+        print(
+            f"{label:<32}{mine:>10.4f}{peer:>10.4f}{peer / mine:>8.2f}  {name:<18}{off:>10.2e}",
+            flush=True,
+        )
+        for point in offered(p) if asked.points and rows == 4096 else ():
+            how_made = OPTIONS.changed({"kernels.choices": point})
+            other = dd.compile(p, options=how_made, engine="cuda")
+            off = float((torch.as_tensor(other(q, k, v)).float() - want.float()).abs().max())
+            taken = timed(partial(other, q, k, v))
+            print(f"    {taken:>10.4f}{off:>10.2e}  {point}", flush=True)
 
     print(f"{'case':<32}{'didyma':>10}{'torch':>10}{'faster':>8}")
     for width in (64, 128):
@@ -118,7 +180,7 @@ def main() -> int:
     near = program(128, causal=True, window=256)
     case("causal 4096x128, window of 256", near, 4096, (4, 16, 4096, 128), window=256)
     case("one query, 64 batches, 8192x128", decoding(128), 1, (64, 16, 8192, 128))
-    return 0
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

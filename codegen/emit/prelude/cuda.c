@@ -135,6 +135,12 @@ FN bf16 cast_f32_bf16(f32 x) {
   return y;
 }
 
+FN f32 exp2_flush_f32(f32 x) {
+  f32 y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 /* Many numbers divided by one.  With a reciprocal, correctly rounded, two fused steps round the
  * quotient correctly, if neither overflows nor loses bits of the remainder: what could differ is a
  * quotient within 3/2**25 of an ulp of the middle of two floats, and none of these does (P. Markstein,

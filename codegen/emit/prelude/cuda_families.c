@@ -16,6 +16,25 @@ FN u32 in_shared__(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
 #define proxy_fence() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
 
+/* Volatile, that it stays before a wgmma_fence. */
+FN bf16x2 narrow2_bf16(f32 x, f32 y) {
+  u32 z;
+  bf16x2 r;
+  asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(z) : "f"(y), "f"(x));
+  r.x = (bf16)z;
+  r.y = (bf16)(z >> 16);
+  return r;
+}
+
+FN f16x2 narrow2_f16(f32 x, f32 y) {
+  u32 z;
+  f16x2 r;
+  asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(z) : "f"(y), "f"(x));
+  r.x = (f16)z;
+  r.y = (f16)(z >> 16);
+  return r;
+}
+
 //: T in types
 FN void cp_async16_T(T *to, const T *from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"

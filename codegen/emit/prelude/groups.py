@@ -25,10 +25,25 @@ def _product(p: GroupProduct) -> str:
     n, t = p.sums, p.operands.value
     registers = ", ".join(f"%{i}" for i in range(n))
     sums = ", ".join(f'"+f"(d[{i}])' for i in range(n))
+    if p.a_by == "r":
+        return _held(p, registers, sums)
     turned = f"{int(p.a_by == 'm')}, {int(p.b_by == 'n')}"
     return f"""\
 FN void wgmma_{p.name}(f32 *d, const {t} *a, const {t} *b) {{
   asm volatile("wgmma.mma_async.sync.aligned.m64n{p.columns}k16.f32.{t}.{t} "
                "{{{registers}}}, %{n}, %{n + 1}, 1, 1, 1, {turned};"
                : {sums} : "l"(descriptor__(a)), "l"(descriptor__(b)));
+}}"""
+
+
+def _held(p: GroupProduct, registers: str, sums: str) -> str:
+    """Return the product of what threads hold: pairs of elements, each in a register."""
+    n, t = p.sums, p.operands.value
+    held = ", ".join(f"%{n + i}" for i in range(4))
+    words = ", ".join(f'"r"(((const u32 *)a)[{i}])' for i in range(4))
+    return f"""\
+FN void wgmma_{p.name}(f32 *d, const {t} *a, const {t} *b) {{
+  asm volatile("wgmma.mma_async.sync.aligned.m64n{p.columns}k16.f32.{t}.{t} "
+               "{{{registers}}}, {{{held}}}, %{n + 4}, 1, 1, 1, {int(p.b_by == "n")};"
+               : {sums} : {words}, "l"(descriptor__(b)));
 }}"""

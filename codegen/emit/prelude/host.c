@@ -136,6 +136,9 @@ FN bf16 cast_f32_bf16(f32 x) {
   return (bf16)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
 
+extern f32 exp2f(f32);
+FN f32 exp2_flush_f32(f32 x) { return x < -126.0f ? 0.0f : exp2f(x); }
+
 //: $ in widths
 FN f32x$ quotients$_f32(f32x$ a, f32 b) {
   a.` = a.` / b;

@@ -89,6 +89,8 @@ FN Tx4 matrices4__T(const T *p, u32 line) { Tx4 r; rows__(&r, p, 4, 0, line); re
 /* Four warps share operands in shared memory: each thread adds up its own sums, along k in order. */
 
 //: T in f16 bf16
+FN Tx2 narrow2_T(f32 x, f32 y) { Tx2 r; r.x = cast_f32_T(x); r.y = cast_f32_T(y); return r; }
+
 FN u32 lies__T(u32 at) { return at ^ at / 64 % 8 * 8; }
 
 static u32 first__(u32 *t);
@@ -104,6 +106,41 @@ FN void group__T(f32 *d, const T *a, const T *b, u32 n, u32 by_m, u32 by_n) {
     }
   }
 }
+
+/* Each thread of a warp gives eight elements of a; the four that hold a row read each other's. */
+static u32 *together__(const void *a, const void *b, u32 line), first__(u32 *t), apart__(u32 line);
+FN void held__T(f32 *d, const T *a, const T *b, u32 n, u32 by_n, u32 line) {
+  const T *right = (const T *)((u64)b / 1024 * 1024), *all;
+  u32 t, i, k, words[4], none[2] = {0, 0}, to = (u32)(b - right);
+  for (i = 0; i < 4; i++) words[i] = (u32)a[2 * i] | (u32)a[2 * i + 1] << 16;
+  all = (const T *)together__(words, none, line);
+  all += 12 * first__(&t);
+  for (i = 0; i < n / 2; i++) {
+    u32 column = i / 4 * 8 + t % 4 * 2 + i % 2;
+    for (k = 0; k < 16; k++) {
+      u32 y = to + (by_n ? column / 64 * 4096 + k * 64 + column % 64 : column * 64 + k);
+      T x = all[12 * (t / 4 * 4 + k % 8 / 2) + k / 8 * 4 + i / 2 % 2 * 2 + k % 2];
+      d[i] = d[i] + cast_T_f32(x) * cast_T_f32(right[lies__T(y)]);
+    }
+  }
+  apart__(line);
+}
+
+#define wgmma_m64n64k16_T_rk(d, a, b) held__T((d), (a), (b), 64, 0, __LINE__)
+
+#define wgmma_m64n64k16_T_rn(d, a, b) held__T((d), (a), (b), 64, 1, __LINE__)
+
+#define wgmma_m64n128k16_T_rk(d, a, b) held__T((d), (a), (b), 128, 0, __LINE__)
+
+#define wgmma_m64n128k16_T_rn(d, a, b) held__T((d), (a), (b), 128, 1, __LINE__)
+
+#define wgmma_m64n192k16_T_rk(d, a, b) held__T((d), (a), (b), 192, 0, __LINE__)
+
+#define wgmma_m64n192k16_T_rn(d, a, b) held__T((d), (a), (b), 192, 1, __LINE__)
+
+#define wgmma_m64n256k16_T_rk(d, a, b) held__T((d), (a), (b), 256, 0, __LINE__)
+
+#define wgmma_m64n256k16_T_rn(d, a, b) held__T((d), (a), (b), 256, 1, __LINE__)
 
 #define wgmma_m64n64k16_T_kk(d, a, b) group__T((d), (a), (b), 64, 0, 0)
 

@@ -72,6 +72,8 @@ def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval
         return _product(t, name, args, line)
     if stem == "wgmma" or name == "proxy_fence":
         return _group(t, name, args, line)
+    if stem == "narrow2":
+        return _narrowed(t, name, args)
     if stem == "tf32":
         number, single = t.expr(args[0]), t.arithmetic.converter("f32")
         return lambda r, m: matrices.rounded(single(number(r, m)))
@@ -128,6 +130,13 @@ def _quotients(t: Compiles, args: Sequence[c.Node]) -> Eval:
     above, below = t.expr(args[0]), t.expr(args[1])
     divide, single = t.arithmetic.binary("/"), t.arithmetic.converter("f32")
     return lambda r, m: {part: single(divide(a, below(r, m))) for part, a in above(r, m).items()}
+
+
+def _narrowed(t: Compiles, name: str, args: Sequence[c.Node]) -> Eval:
+    f = t.arithmetic.function(f"cast_f32_{name.removeprefix('narrow2_')}")
+    single = t.arithmetic.converter("f32")
+    given = list(zip("xy", map(t.expr, args), strict=True))
+    return lambda r, m: {part: f(single(value(r, m))) for part, value in given}
 
 
 def _product(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:

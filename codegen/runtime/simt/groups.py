@@ -18,7 +18,16 @@ from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.copies import PRODUCT, Moved
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Report
 from didyma.codegen.runtime.simt.values import Arithmetic
-from didyma.refimpl.ir.group_products import ALIGNMENT, GROUP, LINE, PRODUCTS, TERMS, swizzled
+from didyma.refimpl.ir.group_products import (
+    ALIGNMENT,
+    GROUP,
+    HELD,
+    LINE,
+    PRODUCTS,
+    ROWS,
+    TERMS,
+    swizzled,
+)
 
 FENCES = ("wgmma_fence", "proxy_fence")
 Place: TypeAlias = tuple[LaneArray, Value]
@@ -54,28 +63,30 @@ def product(arithmetic: Arithmetic, name: str) -> Callable[[Run, Mask, Sequence[
             r.report(kind, f"{detail}, by {name}", lanes, line)
 
         lead = _leaders(r, m, report)
-        (sums, first), *operands = places
-        offsets = (p.of_a(), p.of_b())
-        found = [_operand(r, x, at, lead, report) for x, at in zip(operands, offsets, strict=True)]
+        (sums, first), left, right = places
+        of_left = p.of_registers() if p.a_by == "r" else p.of_a()
+        found = [
+            _held(r, left, lead, report)
+            if isinstance(of_left, tuple)
+            else _operand(r, left, of_left, lead, report),
+            _operand(r, right, p.of_b(), lead, report),
+        ]
         if lead is None or None in found or np.any(first != 0) or sums.count < p.sums:
             if lead is not None and None not in found:
                 report("out-of-bounds", f"{sums.kind} {sums.name} of {sums.count} elements", 1)
             return
-        a, b = (
-            convert(x.array.read(x.at)).reshape(len(lead), *at.shape)
-            for x, at in zip(found, offsets, strict=True)
-            if x is not None
-        )
+        moved = [x for x in found if x is not None]
+        a, b = (convert(x.array.read(x.at)).reshape(len(lead), -1, TERMS) for x in moved)
+        a, b = _matrix(a, of_left), b.reshape(len(lead), TERMS, -1)
         who = (lead[:, None] + np.arange(GROUP)).reshape(-1)
         at = who[:, None] * sums.count + np.arange(p.sums)
-        _check_sums(r, sums, at, report)
+        _check_own(sums, at, report)
         total = np.empty((len(lead), 64, p.columns), sums.read(at[:1]).dtype)
         total[:, rows, columns] = sums.read(at.reshape(-1)).reshape(len(lead), GROUP, p.sums)
         for k in range(TERMS):
             total = plus(total, times(a[:, :, k, None], b[:, k, None, :]))
         sums.write(at.reshape(-1), total[:, rows, columns].reshape(-1))
         each = np.repeat(who, p.sums)
-        moved = [x for x in found if x is not None]
         moved.append(Moved(sums, at.reshape(-1), each, True))
         r.copies.start(name, line, who, moved, PRODUCT)
 
@@ -125,9 +136,34 @@ def _operand(r: Run, place: Place, at: Lanes, lead: Lanes | None, report: Report
     return Moved(array, located, mine, False)
 
 
-def _check_sums(r: Run, sums: LaneArray, at: Lanes, report: Report) -> None:
-    """Report sums that were written since the last fence, or never."""
-    del r
+def _held(r: Run, place: Place, lead: Lanes | None, report: Report) -> Moved | None:
+    """Return the elements of an operand that the threads of each group hold."""
+    array, index = place
+    if lead is None:
+        return None
+    first = np.unique(r.lanes(index))
+    if array.kind != "local" or first.size > 1 or first[0] + HELD > array.count:
+        detail = f"{array.kind} {array.name} of {array.count} elements, for {HELD} of each thread"
+        report("out-of-bounds", detail, len(lead))
+        return None
+    who = (lead[:, None] + np.arange(GROUP)).reshape(-1)
+    at = who[:, None] * array.count + first + np.arange(HELD)
+    _check_own(array, at, report)
+    return Moved(array, at.reshape(-1), np.repeat(who, HELD), False)
+
+
+def _matrix(a: Any, of_left: Lanes | tuple[Lanes, Lanes]) -> Any:
+    """Return the rows of a of each group, by what its threads hold."""
+    if not isinstance(of_left, tuple):
+        return a
+    out = np.empty((len(a), ROWS, TERMS), a.dtype)
+    rows, terms = of_left
+    out[:, rows, terms] = a.reshape(len(a), GROUP, HELD)
+    return out
+
+
+def _check_own(sums: LaneArray, at: Lanes, report: Report) -> None:
+    """Report elements of threads that were written since the last fence, or never."""
     flat = at.reshape(-1)
     if sums.loose is not None and (lost := sums.loose[flat]).any():
         text = f"{sums.kind} {sums.name} was written since the last wgmma_fence"

@@ -49,6 +49,8 @@ def function(name: str) -> Callable[..., Any]:
         held = np.dtype(NUMPY_OF_C[TYPES[c_name]])
         return partial(_view, held)
     dtype = DType(c_name)
+    if op == "exp2_flush":
+        return _exp2_flush
     if op in _LITERALS:
         literal = dtype.numpy.type(_LITERALS[op])
         return lambda: literal
@@ -57,6 +59,10 @@ def function(name: str) -> Callable[..., Any]:
     if op in _UNARY:
         return scalar.unary_fn(_UNARY[op], dtype)
     return scalar.intrinsic_fn(op, dtype)
+
+
+def _exp2_flush(x: Array) -> Any:
+    return np.where(x < -126, np.float32(0), scalar.intrinsic_fn("exp2", DType.F32)(x))[()]
 
 
 def _cast(source: str, target: str) -> Callable[..., Any]:

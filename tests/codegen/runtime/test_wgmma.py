@@ -66,6 +66,19 @@ def source(columns: int, dtype: str, a: str, b: str) -> str:
     return text
 
 
+def held(columns: int, dtype: str, b: str) -> str:
+    """The text of a product whose first operand threads hold: eight elements of two rows each."""
+    text = source(columns, dtype, "k", b)
+    mine = f"""  __align__(16) {dtype} mine[8];
+  for (u32 n = 0; n < 8; ++n) {{
+    mine[n] = a[(i / 32 * 16 + i % 32 / 4 + n / 2 % 2 * 8) * 16 + n / 4 * 8 + i % 4 * 2 + n % 2];
+  }}
+  wgmma_fence();
+"""
+    text = text.replace("  wgmma_fence();\n", mine)
+    return text.replace(f"{dtype}_k{b}(sums, &left[0]", f"{dtype}_r{b}(sums, &mine[0]")
+
+
 def program(columns: int, dtype: str) -> Program:
     t = {"f16": dd.f16, "bf16": dd.bf16}[dtype]
 
@@ -97,6 +110,12 @@ def findings(text: str, columns: int = 64, dtype: str = "bf16", *engines: str) -
 def test_elements_lie_where_the_instruction_reads_them(layout: tuple[int, str, str, str]) -> None:
     columns, dtype, _, _ = layout
     assert findings(source(*layout), columns, dtype) == []
+
+
+@pytest.mark.parametrize("n", range(4))
+def test_elements_that_threads_hold_are_those_that_the_instruction_reads(n: int) -> None:
+    columns, dtype, b = (64, 128, 192, 256)[n], ("bf16", "f16")[n % 2], "nk"[n // 2]
+    assert findings(held(columns, dtype, b), columns, dtype) == []
 
 
 @cache
@@ -142,6 +161,24 @@ def test_what_is_not_waited_for_is_found_with_its_line(fault: str) -> None:
     (message,) = findings(text.replace(old, new), 64, "bf16", "simt")
     assert f"KernelFault: {kind} in" in message
     assert "wgmma" in message or kind == "race"
+
+
+HELD_FAULTS = {
+    "no fence": ("  wgmma_fence();\n", "", "unfenced"),
+    "written under way": ("  wgmma_wait(0);\n", "  mine[0] = 0;\n  wgmma_wait(0);\n", "unwaited"),
+    "beyond the array": ("&mine[0]", "&mine[1]", "out-of-bounds"),
+    "never written": ("n < 8; ++n", "n < 7; ++n", "uninitialised"),
+    "not its own": ("_rn(sums, &mine[0]", "_rn(sums, &left[0]", "out-of-bounds"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", HELD_FAULTS)
+def test_faults_of_elements_that_threads_hold_are_found(fault: str) -> None:
+    old, new, kind = HELD_FAULTS[fault]
+    text = held(64, "bf16", "n")
+    assert old in text
+    (message,) = findings(text.replace(old, new), 64, "bf16", "simt")
+    assert f"KernelFault: {kind} in" in message
 
 
 def test_targets_without_it_refuse_it() -> None:

@@ -25,11 +25,16 @@ class Drawn:
     about: str
 
 
-def drawn(seed: int, dtype: Element | None = None, widths: tuple[int, ...] = WIDTHS) -> Drawn:
-    """Return what a seed draws; of the dtype given, and of terms and features among the widths."""
+def drawn(
+    seed: int,
+    dtype: Element | None = None,
+    widths: tuple[int, ...] = WIDTHS,
+    lengths: tuple[int, ...] = LENGTHS,
+) -> Drawn:
+    """Return what a seed draws: of the dtype given, of terms and features among the widths."""
     r = Random(seed)
     element = dtype or r.choice(DTYPES)
-    rows, columns = r.choice(LENGTHS), r.choice(LENGTHS)
+    rows, columns = r.choice(lengths), r.choice(lengths)
     terms, features = r.choice(widths), r.choice(widths)
     mask, after = r.choice(MASKS), r.choice(("", "tanh", "residual", "cast"))
     batch: tuple[int, ...] = r.choice(((), (3,), (2, 4), (1, 6)))
