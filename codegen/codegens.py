@@ -160,10 +160,11 @@ def own() -> Mapping[str, Template]:
         attention_wgmma,
         gemm,
         mma,
+        tma,
         wgmma,
     )
 
-    every = (gemm, wgmma, mma, attention, attention_wgmma, attention_mma)
+    every = (gemm, tma, wgmma, mma, attention, attention_wgmma, attention_mma)
     return {t.TEMPLATE.name: t.TEMPLATE for t in every}
 
 

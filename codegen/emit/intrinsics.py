@@ -49,7 +49,21 @@ name               meaning
 ``wgmma_wait``     the thread waits until only a literal number of its last groups are under way
 ``proxy_fence``    what a thread has written to shared memory is there for ``wgmma``, once others
                    know of it by a barrier
-``assert_b8``      a fault of the launch unless it is true
+``mbarrier_init``  a u64 in shared memory is a barrier, a phase of which so many arrivals end
+``mbarrier_arrive``  the thread arrives
+``mbarrier_expect``  likewise, and the phase ends no sooner than so many bytes have come, too
+``mbarrier_wait``  the thread waits for the end of the phase whose number has a parity, counted
+                   from 0; the phase before the first has parity 1, and has ended
+``named_barrier``  a literal number of threads wait for each other at a barrier, numbered from 1;
+                   they are whole warps
+``setmaxnreg_dec`` each thread of four warps has so many registers from now on, a literal, and gives
+                   the others back; ``setmaxnreg_inc`` takes more
+``tensor_map3_T``  describes an array, with neighbours along its first axis, to the copies of boxes:
+                   where the description goes, of 16 words, the first element, extents, strides of
+                   the two other axes, and the second extent of a box of 64 by that by 1
+``tma_load3_T``    starts the copy of a box: to shared memory, by a description, from three
+                   coordinates; zeros for what is outside of the array.  The bytes come to a barrier
+``assert_b8````assert_b8``      a fault of the launch unless it is true
 ``inf_T nan_T``    literals that C lacks
 =================  ==================================================================
 
@@ -74,9 +88,13 @@ COPIES = (4, 8, 16)  # bytes of asynchronous copies
 # The families of functions that only some targets have, by the beginnings of their names.
 FAMILIES = {
     "cp_async": "cp_async", "ldmatrix": "mma", "mma_": "mma", "tf32_": "mma", "wgmma_": "wgmma",
-    "narrow2_": "wgmma", "proxy_fence": "wgmma",
+    "narrow2_": "wgmma",
+    "proxy_fence": "wgmma", "setmaxnreg_": "wgmma", "mbarrier_": "mbarrier",
+    "named_barrier": "mbarrier", "tensor_map": "tma", "tma_": "tma",
 }  # fmt: skip
-LITERALS = ("cp_async_wait", "wgmma_wait")  # functions whose argument is a literal
+# Functions whose one argument is a literal.
+LITERALS = ("cp_async_wait", "wgmma_wait", "setmaxnreg_dec", "setmaxnreg_inc")
+BOXED = (DType.F16, DType.BF16)  # elements of arrays of which boxes are copied
 
 INT_BINARY = (
     "add", "sub", "mul", "floordiv", "truncdiv", "floormod", "truncmod",
@@ -191,7 +209,7 @@ def _memory() -> dict[str, CFunction]:
         table[f"prefetch_{t}"] = CFunction((f"const {t} *",), "void")
         table[f"cluster_load_{t}"] = CFunction((f"const {t} *", "u32"), t)
         table[f"cluster_store_{t}"] = CFunction((f"{t} *", "u32", t), "void")
-    table |= _copies() | _matrices()
+    table |= _copies() | _matrices() | _boxes()
     for t in map(c_type, (*COMPUTED, *INTS)):
         args = ("i32 *", f"{t} *", "i64", "i64", t, t)
         table |= {f"chain_{op}_{t}": CFunction(args, t) for op in CHAIN_OPS}
@@ -232,6 +250,24 @@ def _matrices() -> dict[str, CFunction]:
     plain = ("wgmma_fence", "wgmma_commit", "proxy_fence")
     table |= {name: CFunction((), "void") for name in plain}
     table["wgmma_wait"] = CFunction(("u32",), "void")
+    return table
+
+
+def _boxes() -> dict[str, CFunction]:
+    table = {
+        "mbarrier_init": CFunction(("u64 *", "u32"), "void"),
+        "mbarrier_arrive": CFunction(("u64 *",), "void"),
+        "mbarrier_expect": CFunction(("u64 *", "u32"), "void"),
+        "mbarrier_wait": CFunction(("u64 *", "u32"), "void"),
+        "named_barrier": CFunction(("u32", "u32"), "void"),
+        "setmaxnreg_dec": CFunction(("u32",), "void"),
+        "setmaxnreg_inc": CFunction(("u32",), "void"),
+    }
+    for t in map(c_type, BOXED):
+        described = ("u64 *", f"const {t} *", *("i64",) * 5, "u32")
+        table[f"tensor_map3_{t}"] = CFunction(described, "void")
+        copied = (f"{t} *", "const u64 *", *("i64",) * 3, "u64 *")
+        table[f"tma_load3_{t}"] = CFunction(copied, "void")
     return table
 
 

@@ -330,5 +330,7 @@ def _describe(found: tuple[int, ...], k: _HostKernel) -> Fault:
             return Fault("out-of-bounds", name, f"bytes beside {beside} were written {block}")
         case 5:
             return Fault("assert", name, f"it does not hold in thread {thread} {block}", line)
+        case 6:
+            return Fault("hang", name, f"thread {thread} waits {block} for what never comes", line)
         case _:
             return Fault("misaligned", name, f"a wide access of thread {thread} {block}", line)

@@ -13,7 +13,10 @@ from didyma.codegen.intrinsics import extended
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.target import PORTABLE
 
-_MEETS = ("__syncthreads", "shuffle_xor_", "cluster_barrier", "chain_", "ldmatrix", "mma_")
+_MEETS = (
+    "__syncthreads", "shuffle_xor_", "cluster_barrier", "chain_", "ldmatrix", "mma_",
+    "mbarrier_wait", "named_barrier",
+)  # fmt: skip
 GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 
 # Patterns begin with plain text, which a search finds fast.

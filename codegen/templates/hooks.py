@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from didyma.codegen.emit.intrinsics import c_type
@@ -12,9 +13,20 @@ from didyma.codegen.templates.partial import Fail, Partial
 from didyma.codegen.templates.problem import Output, Problem, Subgraph
 from didyma.codegen.templates.writer import Writer, size, words
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.loop import Expr
+from didyma.refimpl.ir.loop import Buffer, Expr
 
-NAMES = ("def_kernel", "dtype", "size", "stride", "load", "address", "modification", "store_output")
+NAMES = (
+    "def_kernel",
+    "dtype",
+    "size",
+    "stride",
+    "load",
+    "address",
+    "modification",
+    "store_output",
+    "store_outputs",
+)
+WIDE = 8  # results that ``store_outputs`` stores together
 ACCESS = 16  # bytes of the widest access, and of an asynchronous copy
 Index: TypeAlias = str | Sequence[str]  # an index for each axis, or the flat one
 S = TypeVar("S", Subgraph, Output)
@@ -32,6 +44,7 @@ class Hooks:
     threads: int  # of a block
     fail: Fail
     line: Callable[[], int]
+    workspace: Mapping[str, Buffer] = field(default_factory=lambda: MappingProxyType({}))
     _partial: Partial = field(init=False)
     _calls: Counter[str] = field(default_factory=Counter[str])
     _given: list[str] = field(default_factory=list[str])  # texts that calls were given
@@ -135,6 +148,31 @@ class Hooks:
 
         return self._partial.hole("store_output", self.line(), fill)
 
+    def store_outputs(self, index: Sequence[str], *values: str, mask: str = "") -> str:
+        """Store what follows from values at an index and its neighbours along the last axis.
+
+        A value is the name of an array, with an element for each of the neighbours, of which there
+        are as many as ``Problem.stored`` finds together; the mask is that of the first.
+        """
+        self._once("store_output")
+        out = self.problem.output
+        _, given = self._indexed(out, tuple(index))
+        store = self.problem.stored(WIDE)
+        if store is None:
+            want = f"results of which {WIDE} lie together"
+            raise self.fail(self.line(), "store_outputs", want)
+        *rest, last = given
+        each = [
+            [*rest, f"{last} + {n}" if n else last, *(f"{v}[{n}]" for v in values)]
+            for n in range(WIDE)
+        ]
+        self._given += [*each[-1], str(mask)]
+
+        def fill() -> Sequence[str]:
+            return self._wrote(self._writer.stores_wide(out, store, each, str(mask)))
+
+        return self._partial.hole("store_outputs", self.line(), fill)
+
     def finished(self, rendered: str) -> tuple[str, Writer]:
         """Return the text of the kernel, once the template is rendered, and what wrote into it.
 
@@ -161,7 +199,7 @@ class Hooks:
         return self._partial.hole(f"{hook} of {name}", self.line(), fill)
 
     def _head(self) -> Sequence[str]:
-        return self._writer.head(self.name, "\n".join(self._body), self.threads)
+        return self._writer.head(self.name, "\n".join(self._body), self.threads, self.workspace)
 
     def _wrote(self, lines: Sequence[str]) -> Sequence[str]:
         self._body += lines

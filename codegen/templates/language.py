@@ -21,6 +21,7 @@ from didyma.codegen.templates.problem import Problem
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.kernel import ChainRule, TextKernel
+from didyma.refimpl.ir.loop import Buffer
 
 if TYPE_CHECKING:
     from jinja2 import Template as Jinja
@@ -33,13 +34,16 @@ FILE = "<template>"  # by which tracebacks name a template that is no file
 class Launch:
     """How a kernel is launched, and its longest chain of additions, as of ``TextKernel``.
 
-    ``names`` are what the text of the template may use beside the values of its parameters.
+    ``names`` are what the text of the template may use beside the values of its parameters, and
+    ``workspace`` buffers that the kernel is given beside those of its function, each by the word
+    that the text has for it.
     """
 
     grid: tuple[Dim, Dim, Dim]
     block: tuple[int, int, int]
     chain: ChainRule | None = None
     names: Mapping[str, Given] = field(default_factory=lambda: MappingProxyType({}))
+    workspace: Mapping[str, Buffer] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,11 @@ class Text:
         that stands for two things.
         """
         names = [*NAMES, *problem.operands, *problem.bodies, *values, *launch.names]
+        names += launch.workspace
         if double := sorted({n for n in names if names.count(n) > 1}):
             raise self.error(0, f"{', '.join(double)} for two things", "a name for each")
-        hooks = Hooks(problem, self.name, math.prod(launch.block), self.error, _line)
+        threads, more = math.prod(launch.block), launch.workspace
+        hooks = Hooks(problem, self.name, threads, self.error, _line, more)
         try:
             rendered = compiled(self.source).render(**hooks.table(), **values, **launch.names)
         except DidymaError:
@@ -72,7 +78,8 @@ class Text:
         loop, array = problem.loop, writer.arrays
         return TextKernel(
             text, tuple(array[b] for b in loop.inputs), tuple(array[b] for b in loop.outputs),
-            launch.grid, launch.block, (), launch.chain, (*writer.intrinsics.values(),),
+            launch.grid, launch.block, (*more.values(),), launch.chain,
+            (*writer.intrinsics.values(),),
         )  # fmt: skip
 
     def error(self, line: int, got: str, want: str) -> DidymaError:

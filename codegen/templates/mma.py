@@ -21,12 +21,13 @@ from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.problem import Problem, Subgraph
 from didyma.codegen.templates.products import product
+from didyma.codegen.templates.tiles import ORDER
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.fragments import COLUMNS, PRODUCTS, ROWS, WARP, Product
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.loop import Cast, Const, Expr, LetExpr, Select
 
-TEXT = Text("mma_gemm", """\
+TEXT = Text("mma_gemm", ORDER + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
 {% set T, threads = dtype("left"), height // tall * (width // wide) * 32 %}
 {% set down_warps, across_warps = height // tall, width // wide %}
@@ -120,14 +121,8 @@ TEXT = Text("mma_gemm", """\
   __shared__ __align__(16) {{ T }} left_tile[{{ stages * height * depth }}];
   __shared__ __align__(16) {{ T }} right_tile[{{ stages * width * depth }}];
   __shared__ __align__(16) {{ acc }} part[{{ down_warps * 16 * (width + 8) }}];
-  const i64 down = ({{ rows }} + {{ height - 1 }}) / {{ height }};
-  const i64 across = ({{ columns }} + {{ width - 1 }}) / {{ width }};
-  const i64 batch = blockIdx.x / (down * across);
-  const i64 tile = blockIdx.x % (down * across);
-  const i64 first = tile / ({{ group }} * across) * {{ group }};
-  const i64 together = down - first < {{ group }} ? down - first : {{ group }};
-  const i64 top = (first + tile % ({{ group }} * across) % together) * {{ height }};
-  const i64 side = tile % ({{ group }} * across) / together * {{ width }};
+{{ tile_counts(rows, columns, height, width) -}}
+{{ tile_place("blockIdx.x", height, width, group) -}}
   const i32 turns = ({{ terms }} + {{ depth - 1 }}) / {{ depth }};
   const u32 lane = threadIdx.x % 32;
   const u32 upper = threadIdx.x / 32 / {{ across_warps }} * {{ tall }};

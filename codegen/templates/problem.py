@@ -12,8 +12,19 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import Dim, symbol
 from didyma.refimpl.ir.dims.polynomial import coefficient
-from didyma.refimpl.ir.loop import INDEX, Expr, Let, LetExpr, Load, PrimFunc, Stmt, Var
-from didyma.refimpl.ir.walk import subexprs
+from didyma.refimpl.ir.loop import (
+    INDEX,
+    Block,
+    Expr,
+    Let,
+    LetExpr,
+    Load,
+    PrimFunc,
+    Stmt,
+    Store,
+    Var,
+)
+from didyma.refimpl.ir.walk import stmts, subexprs
 
 USUAL = 1024
 _FLAT = Var("flat", INDEX)
@@ -129,6 +140,35 @@ class Problem:
         if any(c % lanes for q in (*rest, start, length) for c in q.values()):
             return None
         return Run(load.buffer, axis, tuple(affine.expr(q or {}) for q in steps), begin[0])
+
+    def stored(self, lanes: int) -> Store | None:
+        """Return the one store of the output, if neighbours along its last axis are so in memory.
+
+        So many of them lie together, from each index that is a multiple of ``lanes``.
+        """
+        body = self.output.body
+        while isinstance(body, Let | Block):
+            if isinstance(body, Block) and len(body.body) != 1:
+                return None
+            body = body.body if isinstance(body, Let) else body.body[0]
+        if not isinstance(body, Store):
+            return None
+        axes = self.output.inputs[: len(self.output.extents)]
+        lets = [(s.var, s.value) for s in stmts(self.output.body) if isinstance(s, Let)]
+        value: Expr = body.value
+        for var, e in reversed(lets):
+            value = LetExpr(var, e, value)
+        affine, shapes = self._affine(Subgraph(axes, value, self.output.extents))
+        p = affine.offset(body.index, shapes[body.buffer])
+        last = coefficient(p, axes[-1].name)
+        rest = {m: c for m, c in p.items() if axes[-1].name not in m}
+        known = {v.name for v in axes} | {d.name for d in self.loop.dims}
+        length = affine.poly(self.output.extents[-1])
+        if last != {(): 1} or not {n for m in rest for n in m} <= known:
+            return None
+        if any(c % lanes for q in (rest, length) for c in q.values()):
+            return None
+        return body
 
     def _affine(self, sub: Subgraph) -> tuple[Affine, Mapping[str, Sequence[Poly]]]:
         """Return what knows the variables of a subgraph, and the shapes of the arrays."""

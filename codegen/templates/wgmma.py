@@ -20,12 +20,13 @@ from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.mma import narrowed
 from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.tiles import ORDER
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.types import DType
 
-TEXT = Text("wgmma_gemm", """\
+TEXT = Text("wgmma_gemm", ORDER + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
 {% set T, groups = dtype("left"), height // tall %}
 {% set threads, above = groups * 128, tall // 64 %}
@@ -99,14 +100,8 @@ TEXT = Text("wgmma_gemm", """\
   __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * 64 }}];
   __shared__ __align__(1024) {{ T }} right_tile[{{ stages * width * 64 }}];
   __shared__ __align__(16) f32 part[{{ groups * 64 * 40 }}];
-  const i64 down = ({{ rows }} + {{ height - 1 }}) / {{ height }};
-  const i64 across = ({{ columns }} + {{ width - 1 }}) / {{ width }};
-  const i64 batch = blockIdx.x / (down * across);
-  const i64 tile = blockIdx.x % (down * across);
-  const i64 first = tile / ({{ group }} * across) * {{ group }};
-  const i64 together = down - first < {{ group }} ? down - first : {{ group }};
-  const i64 top = (first + tile % ({{ group }} * across) % together) * {{ height }};
-  const i64 side = tile % ({{ group }} * across) / together * {{ width }};
+{{ tile_counts(rows, columns, height, width) -}}
+{{ tile_place("blockIdx.x", height, width, group) -}}
   const i32 turns = ({{ terms }} + 63) / 64;
   const u32 lane = threadIdx.x % 32;
   const u32 warp = threadIdx.x / 32 % 4;

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from didyma.codegen.emit.expressions import CBuffer, Expressions
-from didyma.codegen.emit.intrinsics import c_type
+from didyma.codegen.emit.intrinsics import c_type, components
 from didyma.codegen.emit.lines import TextLines
 from didyma.codegen.emit.names import c_names
 from didyma.codegen.emit.statements import Statements
@@ -17,7 +17,7 @@ from didyma.codegen.emit.terms import PRIMARY, Term, literal
 from didyma.codegen.templates.problem import Output, Problem, Subgraph
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.intrinsic import Intrinsic
-from didyma.refimpl.ir.loop import Expr, PrimFunc, Var
+from didyma.refimpl.ir.loop import Buffer, Expr, PrimFunc, Store, Var
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.walk import exprs, subexprs
 
@@ -55,6 +55,19 @@ def unmarked(text: str) -> str:
 
 def _term(d: DimVar, text: str) -> Term:
     return Term(text, PRIMARY, d.lo, d.hi, True)
+
+
+@dataclass(slots=True)
+class _Lanes(Statements):
+    """Writes statements whose store becomes a lane of a vector: ``to`` in place of ``element``."""
+
+    to: str = ""
+    element: str = ""
+
+    def _store(self, s: Store) -> None:
+        value = self.expressions.data(s.value)
+        self.element = self.expressions.element(s.buffer, s.index)
+        self.lines.add(f"{self.to} = {value.text};")
 
 
 @dataclass(slots=True)
@@ -111,8 +124,37 @@ class Writer:
             s.write(out.body)
         return self._done(s)
 
-    def head(self, name: str, text: str, threads: int) -> list[str]:
-        """Write the head of the kernel, of which ``text`` is all the rest, for so many threads."""
+    def stores_wide(
+        self, out: Output, store: Store, given: Sequence[Sequence[str]], mask: str = ""
+    ) -> list[str]:
+        """Store the results at neighbouring indices together, if the mask holds for the first.
+
+        ``given`` are the inputs of each; ``store`` is the one of the output, as of
+        ``Problem.stored``.
+        """
+        s = self._statements()
+        lane = _Lanes(s.names, s.lines, s.expressions, s.functions, s.noalias)
+        used = {e.name for e in exprs(out.body) if isinstance(e, Var)}
+        dtype = c_type(lane.expressions.buffers[store.buffer].buffer.dtype)
+        with self._where(s, mask):
+            wide = self.names.fresh("wide")
+            s.lines.add(f"{dtype}x{len(given)} {wide};")
+            first = ""
+            for part, inputs in zip(components(len(given)), given, strict=True):
+                self._bind(s, out, inputs, used)
+                lane.to = f"{wide}.{part}"
+                lane.write(out.body)
+                first = first or lane.element
+            s.lines.add(f"store{len(given)}_{dtype}(&{first}, {wide});")
+        return self._done(s)
+
+    def head(
+        self, name: str, text: str, threads: int, workspace: Mapping[str, Buffer]
+    ) -> list[str]:
+        """Write the head of the kernel, of which ``text`` is all the rest, for so many threads.
+
+        ``workspace`` are buffers beside those of the function, by their names in the text.
+        """
         loop = self.problem.loop
         self.symbols = tuple(d.name for d in loop.dims if d.name in _WORD.findall(text))
         params = [
@@ -120,6 +162,7 @@ class Writer:
             f"{self.arrays[b.name]}"
             for b in loop.params
         ]
+        params += [f"{c_type(b.dtype)} *__restrict__ {word}" for word, b in workspace.items()]
         params += [f"i64 {s}" for s in self.symbols]
         rest = [f"{INDENT * 2}{p}," for p in params]
         bounds = f"__launch_bounds__({threads})"

@@ -26,8 +26,7 @@ def judged(kernel: Judged, text: str, rounds: int = 16, most: int = 1 << 16) -> 
     """Judge a text of a kernel as the command does."""
     source = Source(text, "k.cu")
     draw = Draw(rounds=rounds, most=most)
-    task = make_task(source, kernel.spec.module, kernel.launch, kernel.contract, draw)
-    return located(judge(task))
+    return located(judge(make_task(source, kernel.spec.module, kernel.launch, draw=draw)))
 
 
 def edited(kernel: Judged, fault: Fault) -> tuple[str, int]:
@@ -40,11 +39,8 @@ def edited(kernel: Judged, fault: Fault) -> tuple[str, int]:
 
 def lines_of(found: Judgement) -> list[int]:
     """Return the lines that a judgement names."""
-    faults = [n for f, _ in found.faults for n in f.lines]
-    traced = found.suspect
-    if traced is None or (faults and traced.edit is None):
-        return faults
-    return [*faults, traced.line, *(e.line for e in traced.others)]
+    faults = [f.line for f, _ in found.faults]
+    return faults or ([found.suspect.line] if found.suspect else [])
 
 
 def known() -> tuple[list[str], list[float]]:

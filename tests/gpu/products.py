@@ -38,7 +38,7 @@ from tests.codegen.templates import draw
 from tests.codegen.templates.judging import judged, request
 
 GPU = Options(target="sm_90a")
-TEMPLATES = ("wgmma_gemm", "mma_gemm")
+TEMPLATES = ("tma_gemm", "wgmma_gemm", "mma_gemm")  # those after the first give one point each
 REST = 0.05  # seconds before each contender
 
 
@@ -90,13 +90,19 @@ def gelu(x: dd.Tensor) -> dd.Tensor:
 
 
 SETS: dict[str, Sequence[Shape]] = {
-    "square": [Shape(n, n, n) for n in (512, 1024, 2048, 4096, 8192)],
-    "turned": [Shape(n, n, n, turned=True) for n in (2048, 4096, 8192)],
-    "skinny": [Shape(16, 4096, 4096), Shape(64, 4096, 4096, turned=True), Shape(128, 8192, 8192),
-               Shape(512, 512, 16384), Shape(8192, 8192, 64), Shape(4096, 256, 4096)],
-    "ragged": [Shape(1000, 4104, 2056), Shape(1023, 1016, 1000), Shape(777, 1001, 513)],
-    "batched": [Shape(512, 512, 64, 64), Shape(1024, 1024, 1024, 16), Shape(128, 128, 512, 128)],
-    "wide": [Shape(8192, 28672, 4096), Shape(4096, 14336, 4096, turned=True)],
+    "square": [Shape(n, n, n) for n in (512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)],
+    "turned": [Shape(n, n, n, turned=True) for n in (1024, 2048, 4096, 8192)],
+    "skinny": [Shape(16, 4096, 4096), Shape(32, 8192, 8192), Shape(64, 4096, 4096, turned=True),
+               Shape(128, 8192, 8192), Shape(256, 4096, 4096), Shape(512, 512, 16384),
+               Shape(1024, 1024, 8192), Shape(8192, 8192, 64), Shape(4096, 4096, 256),
+               Shape(4096, 256, 4096), Shape(16384, 1024, 1024), Shape(1024, 8192, 8192),
+               Shape(8192, 1024, 8192, turned=True)],
+    "ragged": [Shape(1000, 4104, 2056), Shape(1023, 1016, 1000), Shape(777, 1001, 513),
+               Shape(3000, 2000, 1000), Shape(4100, 4104, 4104, turned=True)],
+    "batched": [Shape(512, 512, 64, 64), Shape(1024, 1024, 1024, 16), Shape(128, 128, 512, 128),
+                Shape(2048, 128, 2048, 32), Shape(2048, 2048, 512, 8)],
+    "wide": [Shape(8192, 28672, 4096), Shape(4096, 14336, 4096, turned=True),
+             Shape(4096, 4096, 14336), Shape(2048, 16384, 2048, turned=True)],
     "fused": [Shape(4096, 4096, 4096, after="bias gelu"),
               Shape(8192, 8192, 1024, after="bias gelu"),
               Shape(4096, 4096, 4096, after="bias residual"),
@@ -124,7 +130,11 @@ def made(job: tuple[Shape, int, bool]) -> list[Built]:
     asked = Asked(r.source, r.loop, GPU.device)
     which = iter if stages else _apart
     templates = [own()[name] for name in TEMPLATES]
-    found = [(t, p) for t in templates for p in islice(which(t.points(asked)), count)]
+    found = [
+        (t, p)
+        for n, t in enumerate(templates)
+        for p in islice(which(t.points(asked)), count if n == 0 else min(count, 1))
+    ]
     compiler, out = NvrtcCompiler("sm_90a"), list[Built]()
     for t, p in found:
         candidate = build(r.loop, r.options, Choice((p,)), r.source)
@@ -198,7 +208,11 @@ class Bench:
         (s,) = b.text.kernels
         g = geometry(s, {})
         known = dict(zip("xwbz", self.given, strict=False))
-        arrays = (*(known[name[0]] for name in b.inputs), self.out)
+        more = [
+            self.t.empty(n, device="cuda", dtype=self.t.uint8)
+            for n in g.nbytes[len(b.inputs) + 1 :]  # of the workspace
+        ]
+        arrays = (*(known[name[0]] for name in b.inputs), self.out, *more)
         cells = array("Q", [x.data_ptr() for x in arrays])
         first = cells.buffer_info()[0]
         args = array("Q", range(first, first + 8 * len(cells), 8))
@@ -211,7 +225,7 @@ class Bench:
             stream = ctypes.c_void_p(self.t.cuda.current_stream().cuda_stream)
             if code := launch(*call, stream, *rest):
                 raise RuntimeError(f"launch: {driver.error_name(code)}")
-            _ = loaded, cells, args
+            _ = loaded, cells, args, more
 
         return run
 
@@ -313,16 +327,19 @@ def main() -> int:
     p.add_argument("--stages", action="store_true", help="points that differ in stages alone")
     p.add_argument("--sets", default="square,turned,skinny,ragged,batched,wide")
     p.add_argument("--load", type=float, default=0.0, help="seconds of load before, for sustained")
+    p.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
     p.add_argument("--json", default="")
     a = p.parse_args()
     shapes = [s for name in a.sets.split(",") for s in SETS.get(name, ())]
     with ProcessPoolExecutor(14) as pool:
         built = list(pool.map(made, [(s, a.points, a.stages) for s in shapes]))
     print("compiled", flush=True)
-    engine, rows, wrong = Cuda(checked=False), list[dict[str, Any]](), 0
+    engine, rows, wrong, began = Cuda(checked=False), list[dict[str, Any]](), 0, time.time()
     if a.problems:
         wrong = judge(Cuda(), a.problems)
     for shape, choices in zip(shapes, built, strict=True):
+        if time.time() - began > a.seconds:
+            break
         rows.append(timed(engine, shape, choices, a.load))
         if a.json:
             with open(a.json, "w") as f:

@@ -16,6 +16,80 @@ FN u32 in_shared__(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
 #define proxy_fence() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
 
+FN void mbarrier_init(u64 *barrier, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n\tfence.mbarrier_init.release.cluster;"
+               :: "r"(in_shared__(barrier)), "r"(count) : "memory");
+}
+
+FN void mbarrier_arrive(u64 *barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(in_shared__(barrier)) : "memory");
+}
+
+FN void mbarrier_expect(u64 *barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+               :: "r"(in_shared__(barrier)), "r"(bytes) : "memory");
+}
+
+FN void mbarrier_wait(u64 *barrier, u32 parity) {
+  u32 ended;
+  do {
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+                 : "=r"(ended) : "r"(in_shared__(barrier)), "r"(parity) : "memory");
+  } while (!ended);
+}
+
+#define named_barrier(number, threads) \
+  asm volatile("bar.sync %0, %1;" :: "r"((u32)(number)), "n"(threads) : "memory")
+
+#define setmaxnreg_dec(registers) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(registers))
+
+#define setmaxnreg_inc(registers) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers))
+
+//: T in f16 bf16
+/* A warp writes the map field by field, from zeros, and copies it to global memory: as the PTX ISA
+ * has it, "tensormap.replace".  The copies see words of two bytes, whatever they mean. */
+FN void tensor_map3_T(u64 *to, const T *from, i64 n0, i64 n1, i64 n2, i64 s1, i64 s2, u32 rows) {
+  __shared__ __align__(128) u32 map[32];
+  const u32 at = in_shared__(map);
+  __syncwarp();
+  map[threadIdx.x % 32] = 0;
+  __syncwarp();
+  if (threadIdx.x % 32 == 0)
+    asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;\n\t"
+                 "tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], 2;\n\t"
+                 "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], 0, %7;\n\t"
+                 "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], 1, %8;\n\t"
+                 "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], 2, %9;\n\t"
+                 "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 0, %2;\n\t"
+                 "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 1, %3;\n\t"
+                 "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 2, %4;\n\t"
+                 "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 0, %5;\n\t"
+                 "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 1, %6;\n\t"
+                 "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], 0, %9;\n\t"
+                 "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], 1, %9;\n\t"
+                 "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], 2, %9;\n\t"
+                 "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], 1;\n\t"
+                 "tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%0], 0;\n\t"
+                 "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;\n\t"
+                 "tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;"
+                 :: "r"(at), "l"(from), "r"((u32)n0), "r"((u32)n1), "r"((u32)n2),
+                    "l"(s1 * (i64)sizeof(T)), "l"(s2 * (i64)sizeof(T)), "r"(64), "r"(rows), "r"(1)
+                 : "memory");
+  __syncwarp();
+  asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
+               " [%0], [%1], 128;" :: "l"(__cvta_generic_to_global(to)), "r"(at) : "memory");
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(to) : "memory");
+}
+
+FN void tma_load3_T(T *to, const u64 *map, i64 c0, i64 c1, i64 c2, u64 *barrier) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               " [%0], [%1, {%2, %3, %4}], [%5];"
+               :: "r"(in_shared__(to)), "l"(map), "r"((i32)c0), "r"((i32)c1), "r"((i32)c2),
+                  "r"(in_shared__(barrier)) : "memory");
+}
+
+//:
 /* Volatile, that it stays before a wgmma_fence. */
 FN bf16x2 narrow2_bf16(f32 x, f32 y) {
   u32 z;

@@ -18,7 +18,7 @@ typedef struct {
 } Launch__;
 typedef struct { u32 bytes, gaps; const u32 *gap; } Shared__; /* gap: offsets of guard bytes */
 
-enum { EXITED__ = 1, SITES__ = 2, SHARED__ = 3, MISALIGNED__ = 4, ASSERT__ = 5, GAP__ = 64, GUARD__ = 0xB7 };
+enum { EXITED__ = 1, SITES__ = 2, SHARED__ = 3, MISALIGNED__ = 4, ASSERT__ = 5, HANG__ = 6, GAP__ = 64, GUARD__ = 0xB7 };
 
 static dim3__ threadIdx, blockIdx, blockDim, gridDim;
 static Launch__ *launch__;
@@ -136,9 +136,31 @@ static u64 exchange__(u64 v, u32 mask, u32 line) {
   return v;
 }
 
-/* Threads that wait for their warp, or stay until all wait for the block. */
-enum { GOES__, HELD__, STAYS__, WARP__ = 32 };
+/* Threads that wait for their warp, stay until all wait for the block, or look again and again. */
+enum { GOES__, HELD__, STAYS__, POLLS__, WARP__ = 32 };
 static u8 state__[1024];
+static u32 polling__, moved__; /* threads that look again, and what has changed that they look at */
+static u32 gathered__[16], gatherings__[16];
+
+static void moves__(void) { moved__++; }
+
+static void polls__(u32 line) {
+  state__[current__] = POLLS__;
+  polling__++;
+  sync__(line);
+  state__[current__] = GOES__;
+}
+
+static void gathers__(u32 number, u32 threads, u32 line) {
+  u32 *n = &gathered__[number % 16], *turn = &gatherings__[number % 16], mine = *turn;
+  if (++*n == threads) {
+    *n = 0;
+    ++*turn;
+    moves__();
+  }
+  while (*turn == mine) polls__(line);
+}
+
 static u32 held__, words__[1024][6];
 
 static void meet__(u32 line) {
@@ -155,6 +177,7 @@ static int warps__(u32 threads) {
     for (i = w; i < end; i++) held += state__[i] == HELD__ && line__[i] == line__[w];
     for (i = w; i < end; i++) {
       u8 was = state__[i];
+      if (was == POLLS__) continue;
       if (was == HELD__ && held < WARP__) {
         fault__(SITES__, line__[i], line__[w] == line__[i] ? 0 : line__[w], i, w);
         return 0;
@@ -224,8 +247,10 @@ static int fibers__(Launch__ *l, u32 threads) {
     state__[i] = GOES__;
   }
   held__ = 0;
+  for (i = 0; i < 16; i++) gathered__[i] = 0;
   do {
-    ended = 0;
+    u32 before = moved__;
+    ended = polling__ = 0;
     for (k = 0; k < threads; k++) {
       i = l->order ? l->order[k] : k;
       if (state__[i] == STAYS__) {
@@ -241,6 +266,15 @@ static int fibers__(Launch__ *l, u32 threads) {
       if (!warps__(threads)) return 0;
       ended = 0;
       continue;
+    }
+    if (polling__) {
+      for (i = 0; i < threads; i++)
+        if (state__[i] == GOES__) state__[i] = STAYS__;
+      ended = 0;
+      if (moved__ != before) continue;
+      for (i = 0; i < threads && state__[i] != POLLS__; i++) {}
+      fault__(HANG__, line__[i], 0, i, 0);
+      return 0;
     }
     first = line__[0];
     for (i = 1; i < threads; i++)

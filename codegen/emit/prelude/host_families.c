@@ -13,6 +13,85 @@
 
 #define proxy_fence() ((void)0)
 
+/* A barrier: the arrivals of a phase, those still to come, and the bytes still to come, twice, with
+ * the parity of the phase. */
+
+static void moves__(void);
+FN void turned__(u64 *barrier) {
+  u16 *arrivals = (u16 *)barrier;
+  i32 *rest = (i32 *)barrier + 1;
+  if (arrivals[1] || *rest >> 1) return;
+  arrivals[1] = arrivals[0];
+  *rest ^= 1;
+  moves__();
+}
+
+FN void mbarrier_init(u64 *barrier, u32 count) {
+  ((u16 *)barrier)[0] = ((u16 *)barrier)[1] = (u16)count;
+  ((i32 *)barrier)[1] = 0;
+}
+
+FN void mbarrier_arrive(u64 *barrier) {
+  ((u16 *)barrier)[1]--;
+  turned__(barrier);
+}
+
+FN void mbarrier_expect(u64 *barrier, u32 bytes) {
+  ((i32 *)barrier)[1] += 2 * (i32)bytes;
+  mbarrier_arrive(barrier);
+}
+
+FN void came__(u64 *barrier, u32 bytes) {
+  ((i32 *)barrier)[1] -= 2 * (i32)bytes;
+  turned__(barrier);
+}
+
+static void polls__(u32 line);
+FN void ends__(u64 *barrier, u32 parity, u32 line) {
+  while ((((u32 *)barrier)[1] & 1) == parity) polls__(line);
+}
+
+#define mbarrier_wait(barrier, parity) ends__((barrier), (parity), __LINE__)
+
+static void gathers__(u32 number, u32 threads, u32 line);
+#define named_barrier(number, threads) gathers__((number), (threads), __LINE__)
+
+#define setmaxnreg_dec(registers) ((void)(registers))
+
+#define setmaxnreg_inc(registers) ((void)(registers))
+
+//: T in f16 bf16
+/* A description: the first element, extents, strides, and the rows of a box.  One thread copies. */
+FN void described__T(u64 *to, const T *from, i64 n0, i64 n1, i64 n2, i64 s1, i64 s2, u32 rows) {
+  to[0] = (u64)from;
+  to[1] = (u64)n0;
+  to[2] = (u64)n1;
+  to[3] = (u64)n2;
+  to[4] = (u64)s1;
+  to[5] = (u64)s2;
+  to[6] = rows;
+}
+
+#define tensor_map3_T(to, from, n0, n1, n2, s1, s2, rows) described__T( \
+  (u64 *)aligned__((to), 128, __LINE__), (const T *)aligned__((from), 16, __LINE__), (n0), (n1), (n2), \
+  (s1), (s2), (rows))
+
+FN void boxed__T(T *to, const u64 *map, i64 c0, i64 c1, i64 c2, u64 *barrier) {
+  const T *from = (const T *)map[0];
+  const i64 *n = (const i64 *)map + 1;
+  i64 i, k, rows = (i64)map[6];
+  for (i = 0; i < rows; i++)
+    for (k = 0; k < 64; k++) {
+      i64 x = c0 + k, y = c1 + i;
+      int inside = x >= 0 && x < n[0] && y >= 0 && y < n[1] && c2 >= 0 && c2 < n[2];
+      to[i * 64 + (k / 8 ^ i % 8) * 8 + k % 8] = inside ? from[x + y * n[3] + c2 * n[4]] : 0;
+    }
+  came__(barrier, (u32)rows * 128);
+}
+
+#define tma_load3_T(to, map, c0, c1, c2, barrier) \
+  boxed__T((T *)aligned__((to), 1024, __LINE__), (map), (c0), (c1), (c2), (barrier))
+
 //: T in types
 /* A copy is done when it starts. */
 FN void copied__T(T *to, const T *from, u32 n, u32 many) {

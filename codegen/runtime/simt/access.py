@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didyma.codegen.runtime.simt.copies import Copies, Moved, Place, zeros_like
+from didyma.codegen.runtime.simt.meets import Meets
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Warps
+from didyma.codegen.runtime.simt.turns import Turn
 from didyma.refimpl.interp import scalar, scalar_ring
 from didyma.refimpl.ir.loop import AtomicOp
 from didyma.refimpl.ir.target import PORTABLE
@@ -55,6 +57,8 @@ class Run:
     fresh: dict[str, NDArray[np.bool_]] = field(default_factory=dict[str, NDArray[np.bool_]])
     kernel: str = ""
     traffic: Traffic | None = None
+    meets: Meets | None = None  # of kernels whose groups of threads run in turn
+    turn: Turn | None = None
     everyone: Lanes = field(init=False)
     copies: Copies = field(init=False)
     steps: Lanes = field(init=False)
@@ -281,8 +285,11 @@ def barrier(r: Run, m: Mask, line: int) -> None:
 
 
 def exchange(r: Run, v: Value, mask: int, m: Mask, line: int) -> Value:
-    """Give each thread what another of its warp gives, of whole blocks; a fault as of a barrier."""
-    if m is not None:
+    """Give each thread what another of its warp gives; a fault as of a barrier.
+
+    Whole blocks come, but for groups that run in turn.
+    """
+    if m is not None and r.meets is None:
         arrived(r, m, "exchange", line)
     threads = r.warps.threads
     own = np.arange(r.warps.size) % threads

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import NBYTES, TABLE, VECTORS, components
-from didyma.codegen.runtime.simt import access, chain, groups, matrices
+from didyma.codegen.runtime.simt import access, chain, groups, matrices, meets
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.copies import PRODUCT
 from didyma.codegen.runtime.simt.values import Arithmetic
@@ -38,7 +39,7 @@ def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval
     """Compile a call of a function that touches memory or other threads; None for any other."""
     stem = name.split("_")[0]
     if name == "__syncthreads":
-        return lambda r, m: access.barrier(r, m, line)
+        return partial(_barrier, line)
     if name == "cluster_barrier":
         return lambda r, m: access.meeting(r, m, line)
     if stem == "cluster":
@@ -52,7 +53,13 @@ def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval
     if stem == "shuffle":
         convert, mask = t.arithmetic.converter(TABLE[name].result), t.expr(args[1])
         value = t.expr(args[0])
-        return lambda r, m: access.exchange(r, convert(value(r, m)), int(mask(r, m)), m, line)
+
+        def exchange(r: Run, m: Mask) -> Value:
+            if r.meets is not None:
+                meets.whole(r, m, "exchange", line)
+            return access.exchange(r, convert(value(r, m)), int(mask(r, m)), m, line)
+
+        return exchange
     if stem.startswith("load"):
         return _load(t, name, args, line)
     if stem.startswith("store"):
@@ -74,6 +81,8 @@ def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval
         return _group(t, name, args, line)
     if stem == "narrow2":
         return _narrowed(t, name, args)
+    if (met := _meeting(t, name, args, line)) is not None:
+        return met
     if stem == "tf32":
         number, single = t.expr(args[0]), t.arithmetic.converter("f32")
         return lambda r, m: matrices.rounded(single(number(r, m)))
@@ -156,6 +165,46 @@ def _group(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:
     run = groups.product(t.arithmetic, name)
     places = list(map(t.address, args))
     return lambda r, m: run(r, m, [(r.arrays[a], i(r, m)) for a, i in places], line)
+
+
+def _barrier(line: int, r: Run, m: Mask) -> None:
+    if r.meets is not None:
+        meets.gather(r, 0, r.warps.threads, m, line)
+    else:
+        access.barrier(r, m, line)
+
+
+def _nothing(r: Run, m: Mask) -> Value:
+    del r, m
+    return 0
+
+
+def _meeting(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval | None:
+    """Compile a call by which groups of threads meet, or copies of boxes come; None for others."""
+    if name.startswith("setmaxnreg_"):
+        return lambda r, m: None
+    if name == "named_barrier":
+        number, threads = map(t.expr, args)
+        return lambda r, m: meets.numbered(r, number(r, m), threads(r, m), m, line)
+    if name.startswith("mbarrier_"):
+        array, index = t.address(args[0])
+        given: Eval = t.expr(args[1]) if len(args) > 1 else _nothing
+        return lambda r, m: meets.mbarrier(r, name, array, index(r, m), given(r, m), m, line)
+    if name.startswith(("tensor_map3_", "tma_load3_")):
+        (to, index), (source, start) = map(t.address, args[:2])
+        rest = args[2:5] if name.startswith("tma") else args[2:]
+        values = list(map(t.expr, rest))
+        if not name.startswith("tma"):
+            return lambda r, m: meets.describe(
+                r, name, r.arrays[to], index(r, m), r.arrays[source], start(r, m),
+                [v(r, m) for v in values], m, line,
+            )  # fmt: skip
+        barrier, at = t.address(args[5])
+        return lambda r, m: meets.fetch(
+            r, name, r.arrays[to], index(r, m), r.arrays[source], start(r, m),
+            [v(r, m) for v in values], (barrier, at(r, m)), m, line,
+        )  # fmt: skip
+    return None
 
 
 def _copy(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:

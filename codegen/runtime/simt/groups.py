@@ -33,11 +33,11 @@ FENCES = ("wgmma_fence", "proxy_fence")
 Place: TypeAlias = tuple[LaneArray, Value]
 
 
-def calls(f: c.FuncDef) -> bool:
-    """Return whether a kernel has products of four warps."""
+def calls(f: c.FuncDef, names: tuple[str, ...]) -> bool:
+    """Return whether a kernel calls a function whose name begins with one of these."""
 
     def found(n: Any) -> bool:
-        here = isinstance(n, c.FuncCall) and str(n.name.name).startswith("wgmma_m")
+        here = isinstance(n, c.FuncCall) and str(n.name.name).startswith(names)
         return here or any(found(below) for _, below in n.children())
 
     return found(f.body)

@@ -10,9 +10,10 @@ from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import NBYTES, TABLE, VECTORS, CFunction, components
 from didyma.codegen.emit.subset import place
-from didyma.codegen.runtime.simt import access, calls, groups
+from didyma.codegen.runtime.simt import access, calls, groups, meets
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.calls import Eval
+from didyma.codegen.runtime.simt.clocks import ClockArray
 from didyma.codegen.runtime.simt.memory import LaneArray
 from didyma.codegen.runtime.simt.values import Arithmetic, is_int, promote, truth
 
@@ -67,13 +68,18 @@ class Translator:
         self.types: dict[str, str] = {}
         self.bare: set[str] = set()  # declared without a value
         self.fenced = False  # whether what threads write has to be fenced for products
+        self.in_turn = False  # whether groups of threads wait for each other
 
     def function(self, f: c.FuncDef) -> tuple[Exec, tuple[str, ...]]:
         """Compile the body of a kernel; return it with the names of the parameters."""
         params = f.decl.type.args.params
-        self.fenced = groups.calls(f)
+        self.fenced = groups.calls(f, ("wgmma_m",))
+        self.in_turn = groups.calls(f, ("mbarrier_", "named_barrier", "tma_", "tensor_map"))
         self.types.update((p.name, self._type_name(p.type)) for p in params)
-        return self.stmt(f.body), tuple(p.name for p in params)
+        body, names = self.stmt(f.body), tuple(p.name for p in params)
+        if self.in_turn:
+            return lambda r, m: meets.in_turn(r, body), names
+        return body, names
 
     # Types
 
@@ -342,9 +348,13 @@ class Translator:
                 fresh = np.zeros(size, np.bool_)
                 data, payloads = memory(type_name, size)
                 loose = np.zeros(size, np.bool_) if self.fenced else None
-                r.arrays[name] = LaneArray(
-                    name, kind, data, count, fresh, shared, payloads, alignment, loose=loose
-                )
+                about = (name, kind, data, count, fresh, shared, payloads, alignment)
+                if shared and r.meets is not None:
+                    r.arrays[name] = r.meets.shared(
+                        name, lambda clocks: ClockArray(*about, loose=loose, clocks=clocks)
+                    )
+                else:
+                    r.arrays[name] = LaneArray(*about, loose=loose)
 
             return declare
         if type_name in VECTORS:

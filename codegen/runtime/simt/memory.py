@@ -200,12 +200,7 @@ class LaneArray:
 
     def check_read(self, at: Lanes, warps: Warps, who: Lanes, report: Report) -> None:
         """Look for uninitialised, unwaited and racing reads, then remember the readers."""
-        if self.flight is not None:
-            self._unwaited(self.flight, at, "read", report)
-        if self.written is not None and not self.written[at].all():
-            fresh = ~self.written[at]
-            detail = f"{self.kind} {self.name}[{int(at[fresh][0]) % max(self.count, 1)}] is read"
-            report("uninitialised", detail, int(fresh.sum()))
+        self.check_there(at, "read", report)
         if not self.tracked:
             return
         lane, block = warps.lane[who], warps.block[who]
@@ -213,7 +208,16 @@ class LaneArray:
         self._conflict(self.writer[at], self.writer_epoch[at], lane, epoch, warps, "read", report)
         self._remember_readers(at, lane, block + warps.first, epoch, warps.cluster)
 
-    def _unwaited(self, flight: Flight, at: Lanes, verb: str, report: Report) -> None:
+    def check_there(self, at: Lanes, verb: str, report: Report) -> None:
+        """Look for elements that copies have yet to write, or that nobody has."""
+        if self.flight is not None:
+            self.check_waited(self.flight, at, verb, report)
+        if self.written is not None and not self.written[at].all():
+            fresh = ~self.written[at]
+            detail = f"{self.kind} {self.name}[{int(at[fresh][0]) % max(self.count, 1)}] is {verb}"
+            report("uninitialised", detail, int(fresh.sum()))
+
+    def check_waited(self, flight: Flight, at: Lanes, verb: str, report: Report) -> None:
         """Report elements that copies under way have yet to write, or to read if one writes."""
         moves = [("writes", flight.arriving)]
         if verb == "written":
@@ -279,7 +283,7 @@ class LaneArray:
     ) -> None:
         """Look for copies under way, for races with writers and readers; remember the writers."""
         if self.flight is not None:
-            self._unwaited(self.flight, at, "written", report)
+            self.check_waited(self.flight, at, "written", report)
         if self.written is not None:
             self.written[at] = True
         if self.loose is not None:

@@ -1,0 +1,351 @@
+"""Matrix products whose tiles one thread fetches while eight warps multiply.
+
+A block stays for many tiles, each of ``height`` by ``width`` results.  Its first four warps fetch:
+boxes of 64 terms by the copies of TMA, into a ring of as many stages as shared memory holds.  The
+other eight are two groups, which multiply what has come, as ``wgmma`` has it, and say when a stage
+may be filled again.  They share each tile, or take tiles in turn (``alternate``), so that one
+stores while the other multiplies.  After the "warp-specialised persistent" kernels of NVIDIA's
+CUTLASS, cooperative and ping-pong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from didyma.codegen.codegens import Asked, Template, Values
+from didyma.codegen.templates import mma, wgmma
+from didyma.codegen.templates.hooks import ACCESS, WIDE
+from didyma.codegen.templates.language import Given, Launch, Text
+from didyma.codegen.templates.mma import narrowed
+from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.tiles import ORDER
+from didyma.codegen.templates.writer import size
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
+from didyma.refimpl.ir.kernel import TextKernel
+from didyma.refimpl.ir.loop import Buffer
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.types import DType
+
+TEXT = Text("tma_gemm", ORDER + """\
+{% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
+{% set batches = size("left", 0) %}
+{% set T, above, each = dtype("left"), tall // 64, width // 2 %}
+{% set shared = 0 if alternate else 1 %}
+{% set rows_before = "mine * %d + " % tall if shared %}
+{% set product = "wgmma_m64n%dk16_%s_%s%s" % (
+    width, T, "m" if left_by == "row" else "k", "n" if right_by == "column" else "k") %}
+{% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
+{% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
+{% macro describe(name, at, side, extent, by, batch, step, far) %}
+      tensor_map3_{{ T }}(&maps[blockIdx.x * 32 + {{ at }}],
+          {{ address(name, ("0", "0", "0")) }},
+          {{ "%s, %s" % ((terms, extent) if by == "term" else (extent, terms)) }},
+          {{ batches if batch == "batch" else 1 }}, {{ step }}, {{ far }},
+          {{ side if by == "term" else 64 }});
+{% endmacro %}
+{% macro fetch(name, at, side, start, by, batch) %}
+{% if by == "term" %}
+          tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }}],
+              &maps[blockIdx.x * 32 + {{ at }}], turn * 64, {{ start }}, {{ batch }},
+              &full[stage]);
+{% else %}
+{% for panel in range(side // 64) %}
+          tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }} + {{ panel * 4096 }}],
+              &maps[blockIdx.x * 32 + {{ at }}], {{ start }} + {{ panel * 64 }}, turn * 64,
+              {{ batch }}, &full[stage]);
+{% endfor %}
+{% endif %}
+{% endmacro %}
+{% macro next_stage() %}
+          stage = stage + 1;
+          if (stage == {{ stages }}) {
+            stage = 0;
+            phase = phase ^ 1;
+          }
+{% endmacro %}
+{{ def_kernel("left", "right") }} {
+  __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * 64 }}];
+  __shared__ __align__(1024) {{ T }} right_tile[{{ stages * width * 64 }}];
+  __shared__ __align__(16) f32 part[{{ 128 * 40 }}];
+  __shared__ __align__(8) u64 full[{{ stages }}];
+  __shared__ __align__(8) u64 empty[{{ stages }}];
+  __shared__ __align__(8) u64 order[2];
+{{ tile_counts(rows, columns, height, width) -}}
+  const i64 tiles = {{ batches }} * down * across;
+  const i32 turns = ({{ terms }} + 63) / 64;
+  const u32 lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    for (u32 i = 0; i < {{ stages }}; ++i) {
+      mbarrier_init(&full[i], 1);
+      mbarrier_init(&empty[i], {{ 4 + 4 * shared }});
+    }
+    mbarrier_init(&order[0], 1);
+    mbarrier_init(&order[1], 1);
+  }
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    setmaxnreg_dec(40);
+    if (threadIdx.x < 32) {
+{{ describe("left", 0, height, rows, left_by, left_batch, left_step, left_far) }}
+{{ describe("right", 16, width, columns, right_by, right_batch, right_step, right_far) }}
+    }
+    if (threadIdx.x == 0) {
+      u32 stage = 0;
+      u32 phase = 1;
+      for (i64 number = blockIdx.x; number < tiles; number = number + gridDim.x) {
+{{ tile_place("number", height, width, group) | indent(6, first=True) }}
+        #pragma unroll 1
+        for (i32 turn = 0; turn < turns; ++turn) {
+          mbarrier_wait(&empty[stage], phase);
+          mbarrier_expect(&full[stage], {{ (height + width) * 128 }});
+{{ fetch("left", 0, height, "top", left_by, left_batch) }}
+{{ fetch("right", 16, width, "side", right_by, right_batch) }}
+{{ next_stage() }}
+        }
+      }
+    }
+  } else {
+    setmaxnreg_inc(232);
+    const u32 mine = threadIdx.x / 128 - 1;
+    const u32 warp = threadIdx.x / 32 % 4;
+{% for i in range(above) %}
+    f32 sums{{ i }}[{{ each }}];
+{% endfor %}
+{% if alternate %}
+    u32 stage = mine * turns % {{ stages }};
+    u32 phase = mine * turns / {{ stages }} % 2;
+    u32 waits = 1 - mine;
+{% else %}
+    u32 stage = 0;
+    u32 phase = 0;
+{% endif %}
+    for (i64 number = blockIdx.x{{ " + mine * gridDim.x" if alternate }}; number < tiles;
+         number = number + {{ "2 * " if alternate }}gridDim.x) {
+{{ tile_place("number", height, width, group) | indent(4, first=True) }}
+      #pragma unroll
+      for (u32 i = 0; i < {{ each }}; ++i) {
+{% for i in range(above) %}
+        sums{{ i }}[i] = 0.0f;
+{% endfor %}
+      }
+      u32 before = 0;
+{% if alternate %}
+      mbarrier_wait(&order[mine], waits);
+      waits = waits ^ 1;
+{% endif %}
+      #pragma unroll 1
+      for (i32 turn = 0; turn < turns; ++turn) {
+        mbarrier_wait(&full[stage], phase);
+        wgmma_fence();
+        #pragma unroll
+        for (u32 step = 0; step < 4; ++step) {
+{% for i in range(above) %}
+          {{ product }}(
+              sums{{ i }},
+{% if left_by == "row" %}
+              &left_tile[(stage * {{ height }} + {{ rows_before }}{{ 64 * i }}) * 64 +
+                         step * 1024],
+{% else %}
+              &left_tile[(stage * {{ height }} + {{ rows_before }}{{ 64 * i }}) * 64 +
+                         step * 16],
+{% endif %}
+{% if right_by == "column" %}
+              &right_tile[stage * {{ width * 64 }} + step * 1024]);
+{% else %}
+              &right_tile[stage * {{ width * 64 }} + step * 16]);
+{% endif %}
+{% endfor %}
+        }
+        wgmma_commit();
+        wgmma_wait(1);
+        if (turn > 0 && lane == 0) {
+          mbarrier_arrive(&empty[before]);
+        }
+        before = stage;
+{{ next_stage() }}
+      }
+{% if alternate %}
+      if (threadIdx.x % 128 == 0) {
+        mbarrier_arrive(&order[1 - mine]);
+      }
+{% endif %}
+      wgmma_wait(0);
+      if (turns > 0 && lane == 0) {
+        mbarrier_arrive(&empty[before]);
+      }
+{% if alternate %}
+      stage = stage + turns;
+      phase = (phase + stage / {{ stages }}) % 2;
+      stage = stage % {{ stages }};
+{% endif %}
+      f32 total[{{ above * each }}];
+      #pragma unroll
+      for (u32 i = 0; i < {{ each }}; ++i) {
+{% for i in range(above) %}
+        total[{{ i * each }} + i] = sums{{ i }}[i];
+{% endfor %}
+      }
+      #pragma unroll
+      for (u32 i = 0; i < {{ above * width // 32 }}; ++i) {
+        named_barrier(mine + 1, 128);
+        #pragma unroll
+        for (u32 j = 0; j < 8; ++j) {
+          f32x2 pair;
+          pair.x = total[i * 16 + j * 2];
+          pair.y = total[i * 16 + j * 2 + 1];
+          store2_f32(&part[(mine * 64 + warp * 16 + lane / 4 + j % 2 * 8) * 40 + j / 2 * 8 +
+                           lane % 4 * 2], pair);
+        }
+        named_barrier(mine + 1, 128);
+{% if wide %}
+        #pragma unroll
+        for (u32 n = 0; n < 2; ++n) {
+          const u32 line = mine * 64 + warp * 16 + n * 8 + lane / 4;
+          const i64 row = top + {{ rows_before }}i / {{ width // 32 }} * 64 + line % 64;
+          const i64 column = side + i % {{ width // 32 }} * 32 + lane % 4 * 8;
+          const f32x4 near = load4_f32(&part[line * 40 + lane % 4 * 8]);
+          const f32x4 far = load4_f32(&part[line * 40 + lane % 4 * 8 + 4]);
+          f32 sum[8];
+{% for half in ("near", "far") %}
+{% for lane in "xyzw" %}
+          sum[{{ 4 * (half == "far") + loop.index0 }}] = {{ half }}.{{ lane }};
+{% endfor %}
+{% endfor %}
+          {{ store_outputs(("batch", "row", "column"), "sum",
+                           mask=all(below("row", rows, height), below("column", columns, width))) }}
+        }
+{% else %}
+        #pragma unroll
+        for (u32 n = 0; n < 16; ++n) {
+          const u32 line = mine * 64 + warp * 16 + n;
+          const i64 row = top + {{ rows_before }}i / {{ width // 32 }} * 64 + line % 64;
+          const i64 column = side + i % {{ width // 32 }} * 32 + lane;
+          const f32 sum = part[line * 40 + lane];
+          {{ store_output(("batch", "row", "column"), "sum",
+                          mask=all(below("row", rows, height), below("column", columns, width))) }}
+        }
+{% endif %}
+      }
+    }
+  }
+}
+""")  # fmt: skip
+SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
+    "height": (64, 128, 256),
+    "width": (64, 128, 192, 256),
+    "alternate": (0, 1),
+    "group": (8, 16),
+})  # fmt: skip
+THREADS, MOST_SUMS, MOST_STAGES = 3 * GROUP, 192, 8
+PART, BARRIERS, MAP = 2 * ROWS * 40 * 4, 256, 1024  # bytes beside those of tiles
+NEEDED = {"wgmma", "tma", "mbarrier"}  # families
+WORDS = 32  # of the descriptions of a block
+
+
+def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
+    """Return the values of the parameters, or None for a function that is no such product."""
+    return None if _found(asked) is None else SPACE
+
+
+def _found(asked: Asked) -> Problem | None:
+    found = narrowed(asked) if {*asked.target.families} >= NEEDED else None
+    if found is None or found[1].operands not in (DType.F16, DType.BF16):
+        return None
+    p, _ = found
+    return p if all(p.run(name, ACCESS) is not None for name in p.operands) else None
+
+
+def _tall(values: Values) -> int:
+    """Return the rows that four warps have of a tile."""
+    return values["height"] // (1 if values["alternate"] else 2)
+
+
+def _stages(asked: Asked, values: Values) -> int:
+    """Return how many stages of tiles the shared memory of a target has room for."""
+    stage = (values["height"] + values["width"]) * LINE * 2
+    return min(MOST_STAGES, (asked.target.dynamic - PART - BARRIERS - MAP) // stage)
+
+
+def block(asked: Asked, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes of its shared memory."""
+    tall, stages = _tall(values), _stages(asked, values)
+    sums = tall // ROWS * values["width"] // 2
+    fits = tall % ROWS == 0 and tall <= 2 * ROWS and sums <= MOST_SUMS and stages >= 2
+    tiles = stages * (values["height"] + values["width"]) * LINE * 2
+    return THREADS if fits else 0, tiles + PART + BARRIERS + MAP
+
+
+def cost(asked: Asked, values: Values) -> float:
+    """Estimate the time of a kernel, in cycles."""
+    p, (threads, _) = _problem(asked), block(asked, values)
+    if not threads:
+        return float("inf")
+    height, width = values["height"], values["width"]
+    batch, rows, columns = map(p.expected, p.output.extents)
+    tiles = batch * -(-rows // height) * -(-columns // width)
+    turns = -(-p.expected(p.operands["left"].extents[2]) // LINE)
+    waves = -(-tiles // (asked.target.processors or PROCESSORS))
+    products = height * width * LINE / PRODUCTS_A_CYCLE
+    fetched = (height + width) * LINE * 2 / FETCHED_A_CYCLE
+    step = max(products, fetched)
+    stores = height * width / EPILOGUE
+    shown = stores if not values["alternate"] or waves == 1 else stores / waves
+    return START + waves * (turns * step + shown) + LATE * turns
+
+
+PROCESSORS = 132
+PRODUCTS_A_CYCLE, FETCHED_A_CYCLE, EPILOGUE, START, LATE = 2048, 60, 9, 4000, 0
+
+
+def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
+    """Write the kernel."""
+    p = _problem(asked)
+    batch, rows, columns = p.output.extents
+    down, across = (
+        ix.ceildiv(n, ix.index(values[side])) for n, side in ((rows, "height"), (columns, "width"))
+    )
+    processors = ix.index(asked.target.processors or PROCESSORS)
+    grid = ix.minimum(ix.mul(batch, down, across), processors)
+    names: dict[str, Given] = {"tall": _tall(values), "stages": _stages(asked, values)}
+    names["wide"] = int(p.stored(WIDE) is not None)
+    names |= _lies(p, "left", ("", "row", "term")) | _lies(p, "right", ("", "term", "column"))
+    name = Names(b.name for b in p.loop.params).fresh("maps")
+    maps = Buffer(name, DType.U64, (WORDS * (asked.target.processors or PROCESSORS),))
+    launch = Launch((p.dim(grid), 1, 1), (THREADS, 1, 1), None, names, {"maps": maps})
+    return text.render(p, values, launch)
+
+
+def _lies(p: Problem, name: str, axes: tuple[str, str, str]) -> dict[str, Given]:
+    """Return how an operand lies: its axis of neighbours, and the strides of the others.
+
+    One that all batches share is an array of one.
+    """
+    run = p.run(name, ACCESS)
+    assert run is not None, f"{name} does not lie in runs"
+    far, steps = run.steps[0], [size(e, p.loop) for e in run.steps]
+    shared = far == ix.index(0) or p.output.extents[0] == ix.index(1)
+    return {
+        f"{name}_by": axes[run.axis],
+        f"{name}_step": steps[3 - run.axis],
+        f"{name}_batch": "0" if shared else "batch",
+        f"{name}_far": ACCESS if shared else steps[0],
+    }
+
+
+def _problem(asked: Asked) -> Problem:
+    found = _found(asked)
+    assert found is not None, f"@{asked.function.name} is no product of boxes"
+    return found
+
+
+def best(asked: Asked) -> bool:
+    """Return whether the model finds fetched tiles faster than copied ones."""
+    if _found(asked) is None or not mma.best(asked):
+        return False
+    mine, other = (min(t.costs(asked), default=float("inf")) for t in (TEMPLATE, wgmma.TEMPLATE))
+    return mine <= other
+
+
+TEMPLATE = Template("tma_gemm", space, cost, render, block, best)

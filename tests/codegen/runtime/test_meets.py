@@ -1,0 +1,118 @@
+"""Barriers in shared memory and of some warps, and copies of boxes, on engines without a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from didyma.codegen.runtime.engine import KernelFault
+from didyma.codegen.runtime.registry import engine
+from didyma.refimpl.ir.expr import index
+from didyma.refimpl.ir.kernel import KernelText, Signature
+from didyma.refimpl.ir.types import Array, DType
+
+HEAD = 'extern "C" __global__ void f(const bf16 *x, bf16 *y, u64 *map) {\n'
+BOX = """\
+  __shared__ __align__(1024) bf16 s[512];
+  __shared__ __align__(8) u64 full[1];
+  if (threadIdx.x == 0) mbarrier_init(&full[0], 1);
+  __syncthreads();
+  if (threadIdx.x < 32) tensor_map3_bf16(&map[0], &x[8], 24, 5, 2, 40, 240, 8);
+  if (threadIdx.x == 0) {
+    mbarrier_expect(&full[0], 1024);
+    tma_load3_bf16(&s[0], &map[0], 8, 1, 1, &full[0]);
+  }
+  mbarrier_wait(&full[0], 0);
+  for (u32 n = threadIdx.x; n < 512; n = n + 32) {
+    y[n] = s[n / 64 * 64 + (n % 64 / 8 ^ n / 64 % 8) * 8 + n % 8];
+  }
+}
+"""
+
+
+def text(body: str, threads: int = 32) -> KernelText:
+    """A kernel f of one block."""
+    buffers = (("x", DType.BF16), ("y", DType.BF16), ("map", DType.U64))
+    sizes, grid = (index(512), index(512), index(16)), (index(1), index(1), index(1))
+    s = Signature("f", buffers, sizes, ("y", "map"), (), grid, (threads, 1, 1))
+    return KernelText(HEAD + body, (s,))
+
+
+def run(name: str, body: str, threads: int = 32) -> Array:
+    """What the kernel makes of the bits 0 to 511."""
+    e = engine(name)
+    x = e.upload(np.arange(512, dtype=np.uint16).view(DType.BF16.numpy))
+    y, maps = e.allocate(1024), e.allocate(128)
+    e.load(text(body, threads)).launch("f", (x, y, maps), {})
+    return np.asarray(e.download(y, "bf16", (8, 64))).view(np.uint16)
+
+
+@pytest.mark.parametrize("name", ["simt", "host"])
+def test_a_box_has_zeros_where_the_array_has_ended(name: str) -> None:
+    got = run(name, BOX)
+    row, column = np.ogrid[1:9, 8:72]
+    inside = (row < 5) & (column < 24)
+    assert (got == np.where(inside, 8 + 240 + 40 * row + column, 0)).all()
+
+
+@pytest.mark.parametrize("name", ["simt", "host"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("1024);", "1040);"), ("mbarrier_init(&full[0], 1)", "mbarrier_init(&full[0], 2)")],
+)
+def test_who_waits_for_what_never_comes_is_told_so(name: str, old: str, new: str) -> None:
+    with pytest.raises(KernelFault, match="hang"):
+        run(name, BOX.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  mbarrier_wait(&full[0], 0);\n", "", "unwaited"),
+        ("mbarrier_wait(&full[0], 0)", "mbarrier_wait(&full[0], 1)", "hang"),
+        ("&x[8]", "&x[4]", "misaligned"),
+        ("40, 240", "36, 240", "misaligned"),
+        ("&s[0]", "&s[8]", "misaligned"),
+        ("&s[0]", "&s[512]", "out-of-bounds"),
+        ("24, 5, 2, 40, 240", "24, 5, 2, 40, 480", "out-of-bounds"),
+        ("&map[0], 8, 1", "&map[8], 8, 1", "uninitialised"),
+        ("(threadIdx.x < 32) tensor", "(threadIdx.x < 31) tensor", "barrier-divergence"),
+        ("    mbarrier_expect", "    mbarrier_arrive(&full[0]);\n    mbarrier_expect", "hang"),
+        ("if (threadIdx.x == 0) mbarrier_init", "mbarrier_init", "race"),
+    ],
+)
+def test_a_mistake_is_found(old: str, new: str, said: str) -> None:
+    assert old in BOX
+    with pytest.raises(KernelFault, match=said):
+        run("simt", BOX.replace(old, new))
+
+
+MEET = """\
+  __shared__ bf16 s[128];
+  s[threadIdx.x] = x[threadIdx.x];
+  named_barrier(1 + threadIdx.x / 64, 64);
+  y[threadIdx.x] = s[threadIdx.x / 64 * 64 + 63 - threadIdx.x % 64];
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["simt", "host"])
+def test_some_warps_wait_for_each_other(name: str) -> None:
+    at = np.arange(128)
+    got = run(name, MEET, 128).reshape(-1)[:128]
+    assert (got == at // 64 * 64 + 63 - at % 64).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("/ 64 * 64 + 63", "/ 64 % 1 + 127", "race"),
+        ("/ 64, 64);", "/ 64, 96);", "hang"),
+        ("named_barrier(1", "if (threadIdx.x % 64 < 40) named_barrier(1", "barrier-divergence"),
+        ("named_barrier(1 +", "named_barrier(15 +", "out-of-bounds"),
+    ],
+)
+def test_barriers_of_some_warps_order_those_alone(old: str, new: str, said: str) -> None:
+    assert old in MEET
+    with pytest.raises(KernelFault, match=said):
+        run("simt", MEET.replace(old, new), 128)

@@ -1,0 +1,96 @@
+"""The template whose tiles one thread fetches: drawn problems and planted faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.options import Options
+from didyma.codegen.templates import tma
+from didyma.codegen.templates.language import Text
+from didyma.refimpl.ir.target import SM_90A
+from tests.codegen.templates.draw import FAMILIES, drawn
+from tests.codegen.templates.judging import judged, points, request
+
+GPU = Options(target="sm_90a")
+_, DTYPES, SIZES = FAMILIES["tma_gemm"]
+SEEDS = (1, 8, 10, 11)  # whose operands lie in runs of 16 bytes
+TOGETHER = "tma_gemm(alternate=0, group=8, height=128, width=64)"
+IN_TURN = "tma_gemm(alternate=1, group=8, height=64, width=64)"
+WIDE = "tma_gemm(alternate=1, group=8, height=64, width=128)"
+ARRIVES = """\
+        if (turn > 0 && lane == 0) {
+          mbarrier_arrive(&empty[before]);
+        }
+"""
+WAITS = "        wgmma_wait(1);\n"
+MEETS, UNROLLED = "        named_barrier(mine + 1, 128);\n", "        #pragma unroll\n"
+FAULTS = {
+    "wait for a tile": ("        mbarrier_wait(&full[stage], phase);\n", ""),
+    "wait for room": ("          mbarrier_wait(&empty[stage], phase);\n", ""),
+    "phase of tiles": ("mbarrier_wait(&full[stage], phase)",
+                       "mbarrier_wait(&full[stage], phase ^ 1)"),
+    "phase of room": ("u32 phase = 1;", "u32 phase = 0;"),
+    "phase that stays": ("            phase = phase ^ 1;\n", ""),
+    "released too early": (WAITS + ARRIVES, ARRIVES + WAITS),
+    "released never": (ARRIVES, ""),
+    "released at once": ("mbarrier_arrive(&empty[before]);\n        }\n        before",
+                         "mbarrier_arrive(&empty[stage]);\n        }\n        before"),
+    "few arrivals": ("mbarrier_init(&empty[i], {{ 4 + 4 * shared }})",
+                     "mbarrier_init(&empty[i], {{ 2 + 2 * shared }})"),
+    "bytes": ("mbarrier_expect(&full[stage], {{ (height + width) * 128 }})",
+              "mbarrier_expect(&full[stage], {{ height * 128 }})"),
+    "sums": ("      wgmma_wait(0);\n", ""),
+    "registers": ("        wgmma_fence();\n", ""),
+    "swizzle": ("step * 16],", "step * 8],"),
+    "panel": ("stage * {{ side * 64 }} + {{ panel * 4096 }}", "stage * {{ side * 64 }}"),
+    "k-tail": ('(terms, extent)', '("%s + 8" % terms, extent)'),
+    "last tile": ("+ 63) / 64", ") / 64"),
+    "rows": ('mask=all(below("row", rows, height), below', 'mask=all("", below'),
+    "exchange": (MEETS + UNROLLED + "        for (u32 j", UNROLLED + "        for (u32 j"),
+    "numbers": ("named_barrier(mine + 1, 128)", "named_barrier(1, 128)"),
+    "epilogue": ("i % {{ width // 32 }} * 32 + lane % 4 * 8", "i % {{ width // 32 }} * 32"),
+    "fragment": ("lane / 4 + j % 2 * 8", "lane / 4 + j % 2 * 4"),
+    "clearing": ("        sums{{ i }}[i] = 0.0f;\n", ""),
+    "order": ("      mbarrier_wait(&order[mine], waits);\n", ""),
+    "skipped stages": ("      stage = stage + turns;\n", ""),
+    "narrow": ("total[{{ i * each }} + i] = sums{{ i }}[i]",
+               "total[{{ i * each }} + i] = cast_bf16_f32(cast_f32_bf16(sums{{ i }}[i]))"),
+}  # fmt: skip
+POINTS = {"order": IN_TURN, "skipped stages": IN_TURN, "panel": WIDE}
+
+
+@dd.trace(dd.bf16[136, 264], dd.bf16[264, 72], dd.f32[72])
+def layer(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return dd.tanh(x @ w + b)
+
+
+# A device with so few multiprocessors that blocks have several tiles, and so little shared memory
+# that stages are filled again.
+FEW = replace(GPU, target=replace(SM_90A, processors=2, dynamic=100 << 10))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn_products_are_right(seed: int) -> None:
+    d = drawn(seed, DTYPES, SIZES)
+    every = points(request(d.program, FEW), tma.TEMPLATE)
+    point = every[int(d.share * len(every))]
+    assert judged(d.program, point, options=FEW) == {""}, f"{d.about}: {point}"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
+    old, new = FAULTS[fault]
+    assert old in tma.TEXT.source
+    text = Text("tma_gemm", tma.TEXT.source.replace(old, new))
+    wrong = replace(tma.TEMPLATE, render=partial(tma.render, text=text))
+    point = POINTS.get(fault, TOGETHER)
+    assert judged(layer, point, wrong, FEW, engines=("simt",)) != {""}
+
+
+def test_the_kernels_without_a_fault_are_right() -> None:
+    for point in (IN_TURN, TOGETHER, WIDE):
+        assert judged(layer, point, options=FEW) == {""}
