@@ -35,7 +35,7 @@ def motif(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return steps that belong together; none where the function has no place for any."""
     kinds: list[Motif] = [
         *[spread] * 3, _pipelined, moved, _bound, *[_joined] * 2, _turned_round, *[_named] * 2,
-        *[_copied] * 2, _parted, *[nearer] * 3, *[swapped] * 3,
+        *[_copied] * 2, parted, *[nearer] * 3, *[swapped] * 3,
     ]  # fmt: skip
     if f.functions and chance.random() < 0.7:
         return called(f, chance)
@@ -135,7 +135,7 @@ def _copied(f: PrimFunc, chance: random.Random) -> list[Step]:
     return [*steps, records.Stage(buffer, place, records.Memory.SHARED, "tile")]
 
 
-def _parted(f: PrimFunc, chance: random.Random) -> list[Step]:
+def parted(f: PrimFunc, chance: random.Random) -> list[Step]:
     """Return what lets each block of a cluster hold a part of what all of them read."""
     f = unfolded(f)
     pairs = [(x, x.body) for x in loops_of(f.body) if isinstance(x.body, For)]

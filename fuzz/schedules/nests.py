@@ -123,6 +123,7 @@ class _Nests(Maker):
             and (topic not in INEXACT or not reassociates)
             and (topic != "calls" or bool(self.called))
             and (topic != "moved" or not (self.exact or dims.free(self.shape)))
+            and (topic != "clusters" or not dims.free(self.shape))
         )
 
     def on(self, topic: Topic) -> PrimFunc:
@@ -138,13 +139,14 @@ class _Nests(Maker):
             ),
             "lanes": (partial(places.carried, self),),
             "ahead": (partial(places.filled, self),),
-            "as one": (partial(places.uneven, self),),
+            "as one": (partial(places.uneven, self), partial(places.recounted, self)),
             "parts": (partial(places.turning, self), partial(self.updates, op="sub")),
             "places": (partial(places.gathered, self), partial(places.looked_up, self)),
             "sums": (partial(places.summed, self), partial(places.product, self)),
             "threads": (self.updates, self.fold, self.folds),
             "calls": (self.written_out,),
             "moved": (self.made_before,),
+            "clusters": (partial(places.around, self),),
         }
         body = self.chance.choice(kinds[topic])(self.loop(), self.loop())
         if topic != "threads" and self.chance.random() < 0.2:

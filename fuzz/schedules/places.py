@@ -274,6 +274,29 @@ def uneven(m: Maker, i: Var, j: Var) -> Stmt:
     return Block((first, For(k, ix.index(counts[1]), For(last, m.columns, m.store(k, last)))))
 
 
+def recounted(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return two loops in a row whose number of iterations is read, and that the first may change.
+
+    Neither needs anything else of the other.
+    """
+    count = Buffer(m.name("count"), INDEX, (), Scope.LOCAL)
+    now, most = Load(count.name, (), INDEX), m.few(0)
+    first, new = m.chance.choice(((1, 2), (most, max(1, most - 1)), (most, 1), (most, most)))
+    k, last = m.loop(), m.loop()
+    one, two = m.chance.sample("bc", 2)
+    rows = For(j, m.columns, Store(one, (i, j), m.load(i, j, "a")))
+    body = Block((rows, Store(count.name, (), ix.index(min(new, most)))))
+    more = For(last, m.columns, Store(two, (k, last), m.load(k, last, "a")))
+    loops = Block((Store(count.name, (), ix.index(first)), For(i, now, body), For(k, now, more)))
+    return Allocate(count, loops)
+
+
+def around(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return elements that are each made of neighbours in ``a`` alone."""
+    value = Binary(m.op(), m.load(i, j, "a"), m.load(i, j, "a"))
+    return m.over(i, j, Store(m.target(), (i, j), value))
+
+
 def turning(m: Maker, i: Var, j: Var) -> Stmt:
     """Return sums at a place that changes from one term, or one row, to the next."""
     at, target = Buffer(m.name("at"), INDEX, (), Scope.LOCAL), m.target()

@@ -14,13 +14,23 @@ from typing import Literal, TypeAlias, get_args
 from didyma.codegen.schedule.steps import records
 from didyma.codegen.schedule.steps.loops import loops_of
 from didyma.codegen.schedule.steps.records import Step
-from didyma.fuzz.schedules.motifs import called, is_placed, moved, nearer, spread, swapped
+from didyma.fuzz.schedules.motifs import called, is_placed, moved, nearer, parted, spread, swapped
 from didyma.fuzz.schedules.steps import is_update
 from didyma.refimpl.ir.loop import Allocate, Block, For, If, PrimFunc, Store
 from didyma.refimpl.ir.walk import exprs, stmts
 
 Topic: TypeAlias = Literal[
-    "order", "lanes", "ahead", "as one", "parts", "places", "sums", "threads", "calls", "moved"
+    "order",
+    "lanes",
+    "ahead",
+    "as one",
+    "parts",
+    "places",
+    "sums",
+    "threads",
+    "calls",
+    "moved",
+    "clusters",
 ]
 TOPICS: tuple[Topic, ...] = get_args(Topic)
 EXACT: tuple[Topic, ...] = ("parts", "threads")  # whose steps reassociate
@@ -100,5 +110,6 @@ _STEPS: Mapping[Topic, Callable[[PrimFunc, random.Random], list[Step]]] = Mappin
     {
         "order": _ordered, "lanes": _lanes, "ahead": _ahead, "as one": _as_one, "parts": _parts,
         "places": _placed, "sums": _sums, "threads": spread, "calls": called, "moved": moved,
+        "clusters": parted,
     }
 )  # fmt: skip

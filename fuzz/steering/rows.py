@@ -65,6 +65,9 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     if kind in ("once", "swept"):
         (_once if kind == "once" else _swept)(s)
         return
+    if kind == "picked" and s.c.below(4):
+        _picked(s)
+        return
     t = _type(s, first, second, kind)
     x = s.param(t)
     if x is None:
@@ -165,6 +168,26 @@ def _centre(s: Sketch, first: str, x: str, axes: tuple[int, ...]) -> str | None:
     count = math.prod(d for a in axes if isinstance(d := t.shape[a], int)) + s.c.pick((0, 0, 1))
     by = s.splat(np.array(count), t.with_shape())
     return None if total is None else s.apply("divide", (total, by))
+
+
+def _picked(s: Sketch) -> None:
+    """Draw an element of each row that is picked by an index, and used with two folds of the row.
+
+    Cross entropies are such.
+    """
+    s.changes |= {**_WHOLE, "kernels.held": USUAL["kernels.held"]}
+    t = TensorType(s.dtype((*FLOATS, DType.I32)), _of(s, s.c.pick((_SHAPES[:4], _EVEN, _ODD))))
+    x = s.param(t)
+    if x is None:
+        return
+    y, kept = x, freeze({"axes": (t.rank - 1,), "keepdims": True})
+    for fold in (s.c.pick(_FOLDS), "sum"):
+        terms = s.on(s.c.pick(_STEPS), y) if s.c.chance(2) else y
+        total = s.apply(fold, (terms or y,), kept)
+        y = y if total is None else s.apply(s.c.pick(_CENTRES), (y, total)) or y
+    at = s.value(TensorType(s.c.pick((DType.I64, DType.I32)), (*t.shape[:-1], 1)))
+    if at is not None:
+        s.apply("gather_elements", (y, at), freeze({"axis": t.rank - 1}))
 
 
 def _swept(s: Sketch) -> None:
