@@ -10,11 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from didyma.codegen import plugins
+from didyma.codegen.guards import Test, each, guarded, is_counts, is_named, is_pair, is_truth
 from didyma.codegen.options import Options
 from didyma.codegen.schedule.dispatch import names
 from didyma.codegen.schedule.recipes.point import Point
@@ -93,6 +95,24 @@ class Template:
     block: Callable[[Asked, Values], tuple[int, int]] | None = None
     best: Callable[[Asked], bool] | None = None
 
+    def guarded(self) -> Template:
+        """Return the template of somebody else, of which every failure is an error that names it.
+
+        DidymaError ``failed-part`` where one of its functions raises, or returns what it may not.
+        """
+
+        def of(member: str, want: str, fits: Test) -> Callable[..., Any]:
+            return guarded(f"template {self.name}, {member}", getattr(self, member), want, fits)
+
+        return replace(
+            self,
+            space=of("space", "None, or some numbers by each name", _is_space),
+            cost=of("cost", "a number", lambda x: isinstance(x, int | float) and x == x),
+            render=of("render", "a TextKernel", lambda x: isinstance(x, TextKernel)),
+            block=self.block and of("block", "a number of threads, and one of bytes", is_pair),
+            best=self.best and of("best", "True or False", is_truth),
+        )
+
     def fits(self, asked: Asked, values: Values) -> bool:
         """Return whether the target has the threads and the shared memory of a block."""
         if self.block is None:
@@ -152,6 +172,10 @@ class Template:
         )  # fmt: skip
 
 
+def _is_space(x: object) -> bool:
+    return x is None or is_named(x, is_counts)
+
+
 def own() -> Mapping[str, Template]:
     """Return Didyma's own templates by their names."""
     from didyma.codegen.templates import (
@@ -179,8 +203,9 @@ def _made(which: str | Codegen) -> Codegen:
     if isinstance(which, str) and which in (mine := own()):
         return mine[which]
     if isinstance(which, str) and which in plugins.names(plugins.TEMPLATES):
-        return plugins.part(plugins.TEMPLATES, which, Template)
-    return plugins.part(plugins.CODEGENS, which, Codegen)  # type: ignore[type-abstract]  # a runtime protocol
+        return plugins.part(plugins.TEMPLATES, which, Template).guarded()
+    found = plugins.part(plugins.CODEGENS, which, Codegen)  # type: ignore[type-abstract]  # a runtime protocol
+    return found.guarded() if isinstance(found, Template) else found
 
 
 def others(options: Options) -> Iterator[Codegen]:
@@ -217,9 +242,21 @@ def taken(asked: Asked, options: Options) -> Iterator[Codegen]:
 def points(c: Codegen, asked: Asked) -> Iterator[Point]:
     """Yield what a codegen offers for a function: its points, or its one kernel."""
     if isinstance(c, Offers):
-        yield from c.points(asked)
-    elif c.kernel(asked) is not None:
+        where = f"codegen {c.name}, points"
+        want = "an iterator of Point"
+        yield from each(where, partial(c.points, asked), want, lambda x: isinstance(x, Point))
+    elif _asked(c, asked) is not None:
         yield Point.of(c.name)
+
+
+def _asked(c: Codegen, asked: Asked) -> TextKernel | None:
+    """Return the kernel that a codegen makes of itself."""
+    want = "a TextKernel, or None"
+    return guarded(f"codegen {c.name}, kernel", c.kernel, want, _is_kernel)(asked)
+
+
+def _is_kernel(x: object) -> bool:
+    return x is None or isinstance(x, TextKernel)
 
 
 def at(point: Point, asked: Asked, options: Options) -> TextKernel | None:
@@ -235,8 +272,9 @@ def at(point: Point, asked: Asked, options: Options) -> TextKernel | None:
     if c is None:
         return None
     if isinstance(c, Offers):
-        return c.at(asked, point)
-    found = None if point.values else c.kernel(asked)
+        want, where = "a TextKernel", f"codegen {c.name}, at"
+        return guarded(where, c.at, want, lambda x: isinstance(x, TextKernel))(asked, point)
+    found = None if point.values else _asked(c, asked)
     if found is None:
         want = f"{c.name}()" if point.values else f"a function for which {c.name} makes a kernel"
         raise DidymaError("bad-choice", f"@{asked.function.name}", got=str(point), want=want)
@@ -251,5 +289,5 @@ def _registered(name: str) -> Iterator[str]:
 
 def kernel(asked: Asked, options: Options) -> TextKernel | None:
     """Return the kernel of the first codegen that makes one, of those that a compile takes."""
-    made = (c.kernel(asked) for c in taken(asked, options))
+    made = (_asked(c, asked) for c in taken(asked, options))
     return next((text for text in made if text is not None), None)

@@ -9,6 +9,7 @@ from typing import Any
 
 from didyma.codegen import plugins
 from didyma.codegen.decisions import Heard
+from didyma.codegen.guards import guarded, is_truth
 from didyma.codegen.options import Options
 from didyma.codegen.schedule.recipes.point import Point, parse_all
 from didyma.refimpl.errors import DidymaError
@@ -36,6 +37,11 @@ def registered() -> Iterator[Routine]:
             yield plugins.part(plugins.ROUTINES, name, Routine)
 
 
+def suits(r: Routine, f: Function) -> bool:
+    """Return whether a routine suits a function; DidymaError ``failed-part`` if it does not say."""
+    return guarded(f"routine {r.name}, suits", r.suits, "True or False", is_truth)(f)
+
+
 def hand_over(m: Module, options: Options, heard: Heard) -> Module:
     """Mark each Primitive function that a routine of the options suits as that routine's.
 
@@ -51,7 +57,7 @@ def hand_over(m: Module, options: Options, heard: Heard) -> Module:
         mine = found
         if f.name in choices:
             mine = [r for r in found if choices[f.name] == (Point.of(r.name),)]
-        routine = next((r for r in mine if r.suits(f)), None)
+        routine = next((r for r in mine if suits(r, f)), None)
         if routine is None:
             return f
         kept = {k: v for k, v in f.attr.items() if k != PRIMITIVE}

@@ -251,6 +251,9 @@ _CHOICES = _table(
      "an entry point `didyma.engines` that names a module which is not there"),
     ("engine-missing", "The engine asked for lacks something on this machine.",
      "$ didyma check MODEL.dym --engine cuda"),
+    ("failed-part", "A function of a recipe, a template, a codegen, a routine, a planner or a "
+     "chooser of one's own raises an exception, or returns something that it may not.",
+     "a recipe whose `fit` returns 3"),
     ("extra-missing", "A package is not installed that this use of Didyma needs.",
      "$ didyma check MODEL.onnx"),
     ("registered-twice", "A part is registered under a name that another part of its kind has.",

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from didyma.codegen.guards import guarded
 from didyma.codegen.memory.arena.problem import Problem, loads, lower_bound
 from didyma.codegen.memory.arena.registry import solve
 from didyma.codegen.memory.insert import Insertion
 from didyma.codegen.memory.oriented import layout
 from didyma.codegen.memory.peak import peak
-from didyma.codegen.memory.planners import LiveBuffer, Planner, Whole
+from didyma.codegen.memory.planners import LiveBuffer, Planner, ReusePlan, Whole
 from didyma.codegen.memory.sizes import FitProver
 from didyma.codegen.memory.values import PlannedValues, called_peak, static_problem
 from didyma.refimpl.errors import DidymaError
@@ -28,7 +29,7 @@ OVER = "over-capacity"
 def allocated(values: PlannedValues, planner: Planner, capacity: int | None, stack: int) -> Program:
     """Return the program with memory for its values; arenas of at most ``stack`` bytes are on it.
 
-    DidymaError ``over-capacity``.
+    DidymaError ``over-capacity``; ``failed-part`` of a planner that fails.
     """
     out = Insertion(values.bare, values.lives)
     for name in values.alone:
@@ -37,7 +38,9 @@ def allocated(values: PlannedValues, planner: Planner, capacity: int | None, sta
         if name not in values.gone:
             out.free(name)
     if planner.whole is not None:
-        _wholes(values, planner.whole, out)
+        where = f"planner {planner.name}, whole"
+        reuse = guarded(where, planner.whole, "a ReusePlan", lambda x: isinstance(x, ReusePlan))
+        _wholes(values, reuse, out)
     else:
         _arenas(values, planner, capacity, stack, out)
     planned = out.run()

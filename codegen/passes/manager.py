@@ -101,7 +101,13 @@ def user_pass(given: str | UserPass) -> Pass:
         raise _bad(name, f"a {type(found).__name__}")
 
     def run(m: Module) -> Module:
-        made: object = found(m)
+        try:
+            made: object = found(m)
+        except DidymaError as e:
+            e.add_note(f"in the pass {name}")
+            raise
+        except Exception as e:
+            raise _bad(name, f"one that raises {type(e).__name__}: {e}") from e
         if not isinstance(made, Module):
             raise _bad(name, f"one that returns a {type(made).__name__}")
         try:
@@ -109,9 +115,17 @@ def user_pass(given: str | UserPass) -> Pass:
         except DidymaError as e:
             e.add_note(f"in what the pass {name} returns")
             raise
+        if (after := _signature(made)) != (before := _signature(m)):
+            raise _bad(name, f"one that makes {after} of {before}")
         return made
 
     return Pass(name, plain(run))
+
+
+def _signature(m: Module) -> str:
+    """Return the types of the inputs and the results of a program."""
+    params = ", ".join(str(p.type) for p in m.entry.params)
+    return f"({params}) -> ({', '.join(map(str, m.entry.result_types()))})"
 
 
 def _bad(name: str, got: str) -> DidymaError:

@@ -142,7 +142,8 @@ def recipes(options: Options) -> tuple[Recipe, ...]:
     """
     if not options.kernels.recipes:
         return RECIPES
-    found = (*(plugins.part(plugins.RECIPES, r, Recipe) for r in options.kernels.recipes), *RECIPES)
+    given = (plugins.part(plugins.RECIPES, r, Recipe) for r in options.kernels.recipes)
+    found = (*(r.guarded() for r in given), *RECIPES)
     for n, recipe in enumerate(found):
         if recipe.name in {r.name for r in found[n + 1 :]}:
             raise plugins.twice(plugins.RECIPES, recipe.name, "didyma, or a recipe before it,")
@@ -163,7 +164,7 @@ def _ranked(work: Work) -> list[tuple[tuple[int, float], Point]]:
 def _build(work: Work, point: Point, where: str) -> tuple[PrimFunc, ...]:
     found = next((r for r in recipes(work.facts.options) if r.name == point.recipe), None)
     if found is None and point.recipe in plugins.names(plugins.RECIPES):
-        found = plugins.part(plugins.RECIPES, point.recipe, Recipe)
+        found = plugins.part(plugins.RECIPES, point.recipe, Recipe).guarded()
     if found is None:
         known = sorted({*names(), *plugins.names(plugins.RECIPES)})
         raise DidymaError("bad-choice", where, got=point.recipe, want=f"one of {', '.join(known)}")

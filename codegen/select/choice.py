@@ -11,7 +11,7 @@ from didyma.codegen.claims import claim, launched
 from didyma.codegen.codegens import Asked
 from didyma.codegen.emit import cuda
 from didyma.codegen.options import Options
-from didyma.codegen.routines import Routine, registered
+from didyma.codegen.routines import Routine, registered, suits
 from didyma.codegen.runtime.engine import KernelText
 from didyma.codegen.schedule import dispatch
 from didyma.codegen.schedule.recipes.point import Point, parse, show
@@ -110,7 +110,7 @@ def _suited(asked: Asked, loop: PrimFunc) -> Iterator[Routine]:
     """Yield the routines for a function; none takes arrays of elements smaller than a byte."""
     types = (p.type for p in asked.function.params)
     if not any(t.dtype.is_packed for t in (*types, *asked.function.result_types())):
-        yield from (r for r in registered() if r.suits(asked.function))
+        yield from (r for r in registered() if suits(r, asked.function))
 
 
 def build(
@@ -145,7 +145,7 @@ def _routine(choice: Choice, function: Function) -> Routine | None:
     (point,) = choice.points
     if point.values or point.recipe in dispatch.names():
         return None
-    return next((r for r in registered() if r.name == point.recipe and r.suits(function)), None)
+    return next((r for r in registered() if r.name == point.recipe and suits(r, function)), None)
 
 
 def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:

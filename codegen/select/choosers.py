@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from didyma.codegen.guards import guarded
 from didyma.codegen.options import Options
 from didyma.codegen.select.cache import Cache, Pick
 from didyma.codegen.select.choice import Choice, build, first
@@ -167,7 +168,8 @@ def choose_all(
 
     ``functions`` are those of ``loops`` in the graph, for which codegens may be chosen.
 
-    DidymaError ``bad-choice`` for a record that names a function which the program lacks.
+    DidymaError ``bad-choice`` for a record that names a function which the program lacks;
+    ``failed-part`` where a chooser raises anything else, or returns no choice.
     """
     if isinstance(chooser, Pinned):
         for name in chooser.entries:
@@ -176,9 +178,10 @@ def choose_all(
                     "bad-choice", f"{chooser.where}: {name}", got=name,
                     want=f"one of {', '.join(loops) or 'none: no function is computed'}",
                 )  # fmt: skip
-    known = functions or {}
+    known, where = functions or {}, f"chooser {type(chooser).__name__}, choose"
+    choose = guarded(where, chooser.choose, "a Choice", lambda x: isinstance(x, Choice))
     return {
-        name: chooser.choose(
+        name: choose(
             Request(name, loop, options, engine, target, hints(loop, sizes), known.get(name))
         )
         for name, loop in loops.items()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from didyma.codegen.guards import guarded
 from didyma.codegen.memory.arena import whole
 from didyma.codegen.memory.arena.best_fit import best_fit
 from didyma.codegen.memory.arena.budget import Budget, within
@@ -70,6 +71,18 @@ def arena_planner(name: str) -> ArenaPlanner:
     return ARENA[name]
 
 
+def _placed(planner: ArenaPlanner, p: Problem, budget: Budget) -> Placement:
+    """Run a planner; DidymaError ``failed-part`` where one of a caller's own does not place."""
+    if ARENA.get(planner.name) is planner:
+        return planner.run(p, budget)
+
+    def fits(x: object) -> bool:
+        return isinstance(x, Placement) and np.shape(x.offsets) == (p.count,)
+
+    want = f"a Placement with an offset for each buffer, of which there are {p.count}"
+    return guarded(f"planner {planner.name}, run", planner.run, want, fits)(p, budget)
+
+
 def solve(
     p: Problem,
     which: str | ArenaPlanner = "didyma",
@@ -85,8 +98,8 @@ def solve(
 
     The planner sees only buffers that have bytes and a life, in an order of their own: the
     placement does not depend on the order in which they are given.  DidymaError as
-    ``problem.validate``; ``over-capacity`` if the arena cannot hold them, or did not in this
-    planner's hands.
+    ``problem.validate``; ``failed-part`` of a planner that is not Didyma's own; ``over-capacity``
+    if the arena cannot hold them, or did not in this planner's hands.
     """
     planner = arena_planner(which) if isinstance(which, str) else which
     validate(p)
@@ -98,7 +111,7 @@ def solve(
         keys = (p.fixed, p.alignment, -p.size, p.upper, p.lower)
         names = np.argsort(np.argsort(np.array(p.names)[real]))
         by = real[np.lexsort((names, *(k[real] for k in keys)))]
-        offsets[by] = planner.run(p.pick(by), budget).offsets
+        offsets[by] = _placed(planner, p.pick(by), budget).offsets
     found = placement(p, offsets)
     if p.capacity is not None and found.peak > p.capacity:
         raise DidymaError(

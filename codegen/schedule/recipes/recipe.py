@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from didyma.codegen.guards import Test, guarded, is_count, is_counts, is_named, is_pair, is_truth
 from didyma.codegen.schedule.recipes.point import Point
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.target import Target
+from didyma.refimpl.verify import loop as laws
 
 Values: TypeAlias = Mapping[str, int]
 Space: TypeAlias = Mapping[str, tuple[int, ...]]
@@ -67,6 +69,36 @@ class Recipe:
     build: Callable[[Work, Values], PrimFunc | tuple[PrimFunc, ...]]
     legal: Callable[[Work, Values], bool] = _always
 
+    def guarded(self) -> Recipe:
+        """Return the recipe of somebody else, of which every failure is an error that names it.
+
+        DidymaError ``failed-part`` where one of its functions raises, or returns what it may not.
+        """
+
+        def of(
+            member: str, want: str, fits: Test, f: Callable[..., Any] | None = None
+        ) -> Callable[..., Any]:
+            run = f or getattr(self, member)
+            return guarded(f"recipe {self.name}, {member}", run, want, fits)
+
+        return replace(
+            self,
+            fit=of("fit", "a Fit, or None", lambda x: x is None or isinstance(x, Fit)),
+            default=of("default", "a number by each name", lambda x: is_named(x, is_count)),
+            space=of("space", "some numbers by each name", lambda x: is_named(x, is_counts)),
+            block=of("block", "a number of threads, and one of bytes", is_pair),
+            build=of("build", "one kernel or several, as PrimFunc", _is_kernels, self._lawful),
+            legal=of("legal", "True or False", is_truth),
+        )
+
+    def _lawful(self, work: Work, values: Values) -> PrimFunc | tuple[PrimFunc, ...]:
+        """Return what ``build`` makes; errors of the laws of loops where a kernel breaks one."""
+        made = self.build(work, values)
+        if _is_kernels(made):
+            for k in made if isinstance(made, tuple) else (made,):
+                laws.verify(k, work.facts.target)
+        return made
+
     def kernels(self, work: Work, values: Values) -> tuple[PrimFunc, ...]:
         """Return the kernels that it makes of a work, in the order in which they run."""
         made = self.build(work, values)
@@ -103,7 +135,7 @@ class Recipe:
         usual, space = self.usual(work), self.space(work)
         if usual is None:
             return
-        ranges = [sorted({*space[k], usual[k]}) for k in sorted(usual)]
+        ranges = [sorted({*space.get(k, ()), usual[k]}) for k in sorted(usual)]
         found: list[tuple[float, Point]] = []
         for numbers in itertools.product(*ranges):
             values = dict(zip(sorted(usual), numbers, strict=True))
@@ -130,13 +162,18 @@ class Recipe:
             raise _too_large(work, *self.block(work, values), f"{where}: {point}")
         usual = self.usual(work) or default
         for k, v in values.items():
-            known = sorted({*space[k], usual[k]})
+            known = sorted({*space.get(k, ()), usual[k]})
             if v not in known:
                 want = f"{k} of {', '.join(map(str, known))}"
                 raise DidymaError("bad-choice", where, got=str(point), want=want)
         if values != usual and not self.legal(work, values):
             want = "values that go together, for a block of a warp at least, with room for its work"
             raise DidymaError("bad-choice", where, got=str(point), want=want)
+
+
+def _is_kernels(made: object) -> bool:
+    found: list[object] = list(made) if isinstance(made, tuple) else [made]  # pyright: ignore[reportUnknownArgumentType]  # any tuple
+    return bool(found) and all(isinstance(k, PrimFunc) for k in found)
 
 
 def fits(work: Work, among: Iterable[Recipe]) -> list[tuple[int, Recipe]]:
