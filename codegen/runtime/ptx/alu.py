@@ -78,6 +78,12 @@ def function(ins: Instr) -> tuple[Fn, Sequence[str], str] | None:
     t = kind_of(mods)
     if t is None:
         return None
+    if op[:-1] in integers.BY_PARTS and len(ins.args) == 4:
+        kinds = [x for x in mods if x in TYPES]
+        f = integers.by_parts(
+            integers.BY_PARTS[op[:-1]], int(op[-1]), kinds, "sat" in mods, "add" in mods
+        )
+        return f, ["u32"] * 3, "u32"
     if op in ("selp", "slct", "testp", "copysign"):
         return _choice(op, mods, t)
     if op in ("and", "or", "xor", "not") and t == "pred":
@@ -86,6 +92,8 @@ def function(ins: Instr) -> tuple[Fn, Sequence[str], str] | None:
         return _packed(ins, t)
     if t in FLOATS:
         return _float(ins, t)
+    if t in ("s16x2", "u16x2") and op in ("add", "min", "max"):
+        return integers.by_halves(integers.SAME[op], t, "relu" in mods), [t, t], t
     if "wide" in mods:
         w = f"{t[0]}{TYPES[t].itemsize * 16}"
         product, and_sum = integers.wide(TYPES[w])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +11,60 @@ from didyma.codegen.runtime.ptx.kinds import BITS, bits, choose
 from didyma.refimpl.ir.types import Array
 
 Fn: TypeAlias = Callable[..., Any]
+
+
+def by_halves(f: Fn, kind: str, relu: bool) -> Fn:
+    """Return a function on each of the two 16-bit integers in a register; ``kind``: s16x2, u16x2.
+
+    ``relu`` makes negative results zero.
+    """
+    half = np.dtype(np.int16 if kind[0] == "s" else np.uint16)
+
+    def on_halves(a: Any, b: Any) -> Any:
+        a, b = np.broadcast_arrays(a, b)
+        pair = (np.ascontiguousarray(x).view(half) for x in (a, b))
+        out = f(*pair)
+        return (np.maximum(out, half.type(0)) if relu else out).view(a.dtype).reshape(a.shape)
+
+    return on_halves
+
+
+def by_parts(
+    f: Fn, count: int, kinds: Sequence[str], saturate: bool, total: bool
+) -> Fn:
+    """Return a function on the 2 or 4 integers in a register, as ``vadd4`` has it.
+
+    ``kinds`` are the types of the result and of the operands, of which the first letter counts.
+    With ``total`` the results are added to the third operand.
+    """
+    size = 4 // count
+    out, *given = (np.dtype(f"{'i' if k[0] == 's' else 'u'}{size}") for k in kinds)
+    info = np.iinfo(out)
+
+    def on_parts(a: Any, b: Any, c: Any) -> Any:
+        flat = [np.ascontiguousarray(x, np.uint32) for x in np.broadcast_arrays(a, b, c)]
+        x, y = (v.view(d).astype(np.int64) for v, d in zip(flat, given, strict=False))
+        r = f(x, y)
+        if total:
+            return flat[2] + r.reshape(-1, count).sum(1).astype(np.uint32)
+        r = np.clip(r, info.min, info.max) if saturate else r
+        return r.astype(out).view(np.uint32)
+
+    return on_parts
+
+
+def _average(a: Any, b: Any) -> Any:
+    return (a + b + 1) >> 1
+
+
+def _absolute_difference(a: Any, b: Any) -> Any:
+    return np.abs(a - b)
+
+
+BY_PARTS: Mapping[str, Fn] = {
+    "vadd": np.add, "vsub": np.subtract, "vavrg": _average, "vabsdiff": _absolute_difference,
+    "vmin": np.minimum, "vmax": np.maximum,
+}  # fmt: skip
 
 
 def divide(a: Any, b: Any) -> Any:

@@ -75,7 +75,7 @@ def launch(
     there is a choice.  A launch that takes ``seconds`` of processor time counts as a hang.
     """
     out = Launch(kernel)
-    room = sum(r.data.size + 2 * GUARD for r in regions) + kernel.param_bytes + 4 * GUARD
+    room = sum(r.data.size + 2 * GUARD for r in regions) + kernel.param_bytes + 8 * GUARD
     room += sum(v.size + 2 * GUARD for v in kernel.program.variables.values() if v.space in _DEVICE)
     heap = HEAP if allocates(kernel.program) else 0
     space = Space("global", room + heap, 0, 1, kernel.cell)
@@ -94,6 +94,9 @@ def launch(
             m = Machine(kernel, shape, first, memory, symbols, params, schedule, deadline)
             if memory.peers is not None:
                 m.clusters = clusters.peers(shape, first, count)[1]
+            m.specials["envreg1"], m.specials["envreg2"] = map(
+                np.uint32, divmod(symbols[_WORKSPACE], 1 << 32)
+            )
             m.specials["dynamic_smem_size"] = np.uint32(shared)
             m.specials["total_smem_size"] = np.uint32(kernel.shared_end + shared)
             m.reports = out.reports
@@ -113,6 +116,7 @@ def launch(
 
 
 _DEVICE = ("global", "const")
+_WORKSPACE = "the barrier of the grid"  # which a cooperative launch gives to the kernel
 
 
 def _fill(
@@ -144,6 +148,7 @@ def _fill(
             start = symbols[v.name] - GLOBAL + at
             value_ = (symbols.get(name, -offset) + offset).to_bytes(8, "little")
             space.data[start : start + 8] = np.frombuffer(value_, np.uint8)
+    symbols[_WORKSPACE] = GLOBAL + put(_WORKSPACE, np.zeros(64, np.uint8), INIT).start
     params = bytearray(kernel.param_bytes)
     for v, given in zip(kernel.program.kernel.params, args, strict=True):
         for offset, part in given if isinstance(given, tuple) else ((0, given),):

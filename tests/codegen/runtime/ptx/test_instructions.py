@@ -318,3 +318,40 @@ def test_lines_are_those_of_the_source_through_inlining() -> None:
     assert second.loc
     assert second.loc.outer == first.loc
     assert (second.loc.file, second.loc.line) == ("helper.cuh", 4)
+
+
+PARTS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "min": min,
+    "max": max,
+    "vsub": lambda a, b: a - b,
+    "vavrg": lambda a, b: math.floor(Fraction(a + b + 1, 2)),
+    "vabsdiff": lambda a, b: abs(a - b),
+}
+
+
+def _narrow(value: int, bits: int, sign: str) -> int:
+    value %= 1 << bits
+    return value - (1 << bits) if sign == "s" and value >> (bits - 1) else value
+
+
+@pytest.mark.parametrize("sign", ["s", "u"])
+@pytest.mark.parametrize("op", PARTS)
+def test_packed_integers(op: str, sign: str) -> None:
+    words = [0, 0x7FFF8000, 0x80017FFF, 0xFFFF0001, 0x80FF7F01, 0x00FE8081]
+    pairs_ = [(a, b) for a in words for b in words]
+    given = [np.array(side, np.uint32) for side in zip(*pairs_, strict=True)]
+    for count in (2, 4) if op[0] == "v" else (2,):
+        bits = 32 // count
+        name = f"{op}{count}.{sign}32.{sign}32.{sign}32" if op[0] == "v" else f"{op}.{sign}16x2"
+        more = ", 5" if op[0] == "v" else ""
+        got = run(name, "b32 b32 b32", *given, more=more)
+        sums = run(f"{name}.add", "b32 b32 b32", *given, more=more) if more else got
+        for (a, b), word, total in zip(pairs_, got.tolist(), sums.tolist(), strict=True):
+            parts = [
+                PARTS[op](*(_narrow(x >> at, bits, sign) for x in (a, b)))
+                for at in range(0, 32, bits)
+            ]
+            want = sum((p % (1 << bits)) << (bits * k) for k, p in enumerate(parts))
+            assert word == want, (name, hex(a), hex(b))
+            assert not more or total == (sum(parts) + 5) % (1 << 32), (name, hex(a), hex(b))
