@@ -161,26 +161,36 @@ def _put(ops: Operands, update: tuple[str, str] | None) -> Action:
 
 
 def fenced(m: Machine, lane: int, address: int, size: int) -> None:
-    """Report what the asynchronous unit reads of shared memory before a proxy fence.
+    """Report what the asynchronous unit reads of shared memory before a proxy fence."""
+    lanes, at = _pieces(lane, address & ((1 << _RANK) - 1), size)
+    unfenced(m, lanes, at, _PIECE)
+
+
+def unfenced(m: Machine, lanes: Array, at: Array, size: int) -> None:
+    """Report what lanes let the asynchronous unit read before a proxy fence: pieces of one size.
 
     Either the writer passes ``fence.proxy.async`` after its write, or the lane that issues does.
     """
     space, fences = m.memory.spaces[1], m.memory.proxied
-    low = address & ((1 << _RANK) - 1)
-    start = low + space.size * int(m.memory.block[lane])
-    if not space.cell or low + size > space.size:
+    inside = at + size <= space.size
+    if not space.cell or not inside.any():
         return
-    cells = space.cells.view(_CELL)[start // space.cell : (start + size) // space.cell]
+    lanes, at = lanes[inside], at[inside]
+    start = at + space.size * m.memory.block[lanes].astype(np.int64)
+    count = max(1, size // space.cell)
+    cells = space.cells.view(_CELL)[start[:, None] // space.cell + np.arange(count)]
     writers = cells["lane"] - m.first
     known = (cells["time"] == 0) | (writers < 0) | (writers >= m.size)
     by = np.where(known, 0, writers)
-    known |= (cells["time"] <= fences[by]) | (cells["time"] <= fences[lane]) | (cells["c"] < 0)
+    known |= (cells["time"] <= fences[by]) | (cells["c"] < 0)
+    known |= cells["time"] <= fences[lanes][:, None]
     if not known.all():
-        k = int(np.flatnonzero(~known)[0])
+        k, j = (int(x[0]) for x in np.nonzero(~known))
         text = (
-            f"{space.describe(low + k * space.cell)} is written, and no fence.proxy.async follows"
+            f"{space.describe(int(at[k]) + j * space.cell)} is written, and no fence.proxy.async "
+            "follows"
         )
-        m.report("unfenced", text, np.array([lane]), int(cells["pc"][k]))
+        m.report("unfenced", text, lanes[k : k + 1], int(cells["pc"][k, j]))
 
 
 def wait(m: Machine, lanes: Sequence[int], keep: int, read: bool) -> None:

@@ -16,7 +16,6 @@ from didyma.codegen.runtime.geometry import (
     signature,
     words,
 )
-from didyma.codegen.runtime.host import refuse_clusters
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
 from didyma.codegen.runtime.ptx.code import Module
 from didyma.codegen.runtime.ptx.kernel import Kernel
@@ -24,10 +23,10 @@ from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, launch
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.text import parse
 from didyma.refimpl.ir.kernel import KernelText, Signature
-from didyma.refimpl.ir.target import PORTABLE, SM_80, Target
+from didyma.refimpl.ir.target import PORTABLE, SM_80, SM_90A, Target
 from didyma.refimpl.ir.types import Array, DType, from_memory, nbytes_of, to_memory
 
-_ARCHITECTURE = "compute_80"
+_ARCHITECTURE = "compute_90a"
 _POISON = 0xFF
 _ALONE = frozenset(("same-value",))  # what is worth a note, and no fault
 
@@ -54,7 +53,7 @@ class Ptx:
     """
 
     name = "ptx"
-    targets: tuple[Target, ...] = (PORTABLE, SM_80)
+    targets: tuple[Target, ...] = (PORTABLE, SM_80, SM_90A)
 
     def __init__(self, schedule: int = 0) -> None:
         self._compiler = NvrtcCompiler(_ARCHITECTURE)
@@ -63,7 +62,6 @@ class Ptx:
 
     def load(self, text: KernelText) -> PtxLoaded:
         """Compile kernel text to PTX; DidymaError ``kernel-text`` with the line at fault."""
-        refuse_clusters(text)
         return PtxLoaded(text, parse(self._compiler.virtual(text)), self._schedule)
 
     def _buffer(self, data: Array, written: bool) -> PtxBuffer:

@@ -29,9 +29,7 @@ def by_halves(f: Fn, kind: str, relu: bool) -> Fn:
     return on_halves
 
 
-def by_parts(
-    f: Fn, count: int, kinds: Sequence[str], saturate: bool, total: bool
-) -> Fn:
+def by_parts(f: Fn, count: int, kinds: Sequence[str], saturate: bool, total: bool) -> Fn:
     """Return a function on the 2 or 4 integers in a register, as ``vadd4`` has it.
 
     ``kinds`` are the types of the result and of the operands, of which the first letter counts.

@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx import barriers, calls
+from didyma.codegen.runtime.ptx import barriers, calls, wgmma
 from didyma.codegen.runtime.ptx.access import compile_access, space_of
 from didyma.codegen.runtime.ptx.alu import compile_alu
 from didyma.codegen.runtime.ptx.bulk import compile_bulk
 from didyma.codegen.runtime.ptx.clusters import compile_map
-from didyma.codegen.runtime.ptx.code import OPCODES, SIZES, Instr, Module, Symbol, unknown
+from didyma.codegen.runtime.ptx.code import (
+    OPCODES,
+    SIZES,
+    Instr,
+    Module,
+    Symbol,
+    unknown,
+)
 from didyma.codegen.runtime.ptx.copies import compile_copy
 from didyma.codegen.runtime.ptx.flat import flatten
 from didyma.codegen.runtime.ptx.matrices import compile_matrices
 from didyma.codegen.runtime.ptx.mbarriers import compile_mbarrier
-from didyma.codegen.runtime.ptx.meeting import MATRICES, compile_meeting, compile_warp, meets
+from didyma.codegen.runtime.ptx.meeting import ALL, MATRICES, compile_meeting, compile_warp, meets
 from didyma.codegen.runtime.ptx.memory import Allocation
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 from didyma.codegen.runtime.ptx.rules import Rule, rule_of
@@ -40,7 +47,7 @@ _GAP = 256  # bytes between variables of shared and local memory
 
 _STRAIGHT = (
     compile_alu, compile_access, compile_map, compile_bulk, compile_copy, compile_mbarrier,
-    calls.compile_extern,
+    wgmma.compile_group, calls.compile_extern,
 )  # fmt: skip
 
 
@@ -63,6 +70,7 @@ class Kernel:
         self.synchronises = any(map(_synchronises, instrs))
         self.reductions: dict[int, barriers.Reduction] = {}
         self.ends: dict[int, Callable[[Machine], Any]] = {}
+        self.in_products = wgmma.registers_of(instrs)
         self.jumps = frozenset(k for k, i in enumerate(instrs) if i.op in ("bra", "brx"))
         jumped = [self.program.labels.get(o.name) for i in instrs if i.op == "bra"
                   for o in i.args if isinstance(o, Symbol)]  # fmt: skip
@@ -167,6 +175,8 @@ class Kernel:
             raise unknown(ins) from e
         if f is None:
             raise unknown(ins)
+        if self.in_products:
+            f = wgmma.watched(f, ins, self.in_products)
         return f if ins.guard is None else _guarded(f, ins)
 
     def _meeting(self, ops: Operands, at: int) -> Callable[[Machine], Any]:
@@ -176,8 +186,10 @@ class Kernel:
             if reduction:
                 self.reductions[at] = reduction
             return end
+        if ins.op == "wgmma":
+            return compile_meeting(wgmma.compile_product(ops), lambda m: ALL, at)
         if ins.op in MATRICES:
-            return compile_meeting(compile_matrices(ops), lambda m: np.uint32(0xFFFFFFFF), at)
+            return compile_meeting(compile_matrices(ops), lambda m: ALL, at)
         return compile_meeting(*compile_warp(ops), at)
 
     def _jump(self, ops: Operands, at: int) -> Callable[[Machine], Any]:

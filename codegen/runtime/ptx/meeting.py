@@ -25,6 +25,8 @@ Body: TypeAlias = "Callable[[Machine, Array, Array], None]"
 
 def meets(op: str, mods: tuple[str, ...]) -> bool:
     """Return whether lanes of a warp meet at an instruction."""
+    if op == "wgmma":
+        return mods[0] == "mma_async"
     return op in OPS or op in MATRICES or (op in ("bar", "barrier") and "warp" in mods)
 
 

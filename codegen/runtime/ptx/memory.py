@@ -95,10 +95,10 @@ class Space:
     def describe(self, at: int) -> str:
         """Name the allocation that an offset lies in, or else the nearest."""
 
-        def far(a: Allocation) -> int:
-            return max(a.start - at, at - a.start - a.size + 1, 0)
+        def far(a: Allocation, before: int = 1) -> int:
+            return max(before * (a.start - at), at - a.start - a.size + 1, 0)
 
-        best = min(self.allocations, default=None, key=far)
+        best = min(self.allocations, default=None, key=lambda a: far(a, 8))  # most run past an end
         if best is None or far(best) >= 2 * GUARD:
             return f"no {self.kind} memory, at address {at:#x}"
         return f"{best.name} at byte {at - best.start} of {best.size}"
