@@ -172,7 +172,7 @@ _RUNS = _table(
      "specification.",
      "$ didyma judge --check k.json, where the kernel was changed since"),
     ("unknown-instruction", "A kernel has an instruction of PTX that engine ptx does not run.",
-     "$ didyma sanitize k.cu, where k.cu calls wgmma"),
+     "$ didyma sanitize k.cu, where k.cu reads a texture"),
     ("kernel-text", "The text of a kernel is not accepted by the compiler of an engine.",
      "a kernel that calls a function which the prelude does not have"),
     ("launch-failed", "A GPU has no room for a launch, or its driver refuses a call.",

@@ -67,6 +67,7 @@ class Kernel:
             if i.op not in OPCODES:
                 raise unknown(i)
         self.cell = _cell(instrs)
+        self.reaches_peers = max(self.cluster) > 1 or any(i.op == "mapa" for i in instrs)
         self.synchronises = any(map(_synchronises, instrs))
         self.reductions: dict[int, barriers.Reduction] = {}
         self.ends: dict[int, Callable[[Machine], Any]] = {}

@@ -183,7 +183,7 @@ def _memory(
     for a in kernel.local:
         local.allow(a)
     block = (np.arange(n) // shape.padded).astype(np.int32)
-    peers = clusters.peers(shape, first, count)[0] if max(shape.cluster) > 1 else None
+    peers = clusters.peers(shape, first, count)[0] if kernel.reaches_peers else None
     memory = Memory((space, shared, local), block, first * shape.padded, peers=peers)
     if before is not None:
         memory.follow(before)

@@ -329,15 +329,17 @@ def _unwritten(
     if not done.ended:
         return
     for a, r in zip(arrays, regions, strict=True):
-        lost = np.flatnonzero(~r.written.reshape(-1, a.value.itemsize).all(1))
-        if lost.size and not a.output:
-            at = _index(int(lost[0]), a.value.shape)
-            text = f"argument {a.name}[{at}] gets a value that nothing has written"
-            yield _at_kernel(source, done, "uninitialised", text, int(lost.size), schedule)
-        if a.output and lost.size:
-            at = _index(int(lost[0]), a.value.shape)
-            detail = f"argument {a.name}[{at}] is never written; {lost.size} elements are not"
-            yield _at_kernel(source, done, "unwritten", detail, int(lost.size), schedule)
+        whole = r.written.reshape(-1, a.value.itemsize).all(1)
+        same = (r.data == _bytes(a.value)).reshape(-1, a.value.itemsize).all(1)
+        untouched = ~whole & (same & a.output)
+        for kind, where in (("uninitialised", ~whole & ~untouched), ("unwritten", untouched)):
+            lost = np.flatnonzero(where)
+            if lost.size:
+                at = f"argument {a.name}[{_index(int(lost[0]), a.value.shape)}]"
+                detail = f"{at} gets a value that nothing has written"
+                if kind == "unwritten":
+                    detail = f"{at} is never written; {lost.size} elements are not"
+                yield _at_kernel(source, done, kind, detail, int(lost.size), schedule)
 
 
 def _index(flat: int, shape: tuple[int, ...]) -> str:
