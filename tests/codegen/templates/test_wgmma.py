@@ -10,6 +10,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.codegens import Asked
 from didyma.codegen.options import Options
+from didyma.codegen.runtime.registry import probe
 from didyma.codegen.templates import wgmma
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import SM_90A
@@ -82,3 +83,10 @@ def test_the_kernel_without_a_fault_is_right() -> None:
     for free in (1, 2):
         assert judged(layer, POINT.format(apart=1, free=free), options=GPU) == {""}
     assert judged(layer, IN_TURNS, options=GPU) == {""}
+
+
+def test_what_nvrtc_makes_of_the_kernel_is_right() -> None:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    assert judged(layer, POINT.format(apart=1, free=2), options=GPU, engines=("ptx",)) == {""}

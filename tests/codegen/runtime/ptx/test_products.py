@@ -74,7 +74,8 @@ class Product:
         name = f"m64n{self.columns}k{self.depth}.{self.to}.{self.kind}.{self.kind}"
         return f"""
 .visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 ph, .param .u64 po) {{
-  .reg .pred %p; .reg .b32 %t, %v, %s, %d<{count}>, %f<4>; .reg .b64 %a, %b, %i, %held, %out, %desc, %bdesc;
+  .reg .pred %p; .reg .b32 %t, %v, %s, %d<{count}>, %f<4>;
+  .reg .b64 %a, %b, %i, %held, %out, %desc, %bdesc;
   .shared .align 1024 .b8 s[32768];
   mov.u32 %t, %tid.x; cvt.u64.u32 %i, %t;
   ld.param.u64 %a, [pa]; ld.param.u64 %b, [pb]; ld.param.u64 %held, [ph]; ld.param.u64 %out, [po];
@@ -86,7 +87,8 @@ LOOP:
   ld.global.b32 %f1, [%b]; st.shared.b32 [%t+16384], %f1;
   add.u32 %t, %t, 512; add.u64 %a, %a, 512; add.u64 %b, %b, 512;
   setp.lt.u32 %p, %t, %v; @%p bra LOOP;
-  shr.u32 %s, %s, 4; cvt.u64.u32 %desc, %s; or.b64 %desc, %desc, {upper}; add.u64 %bdesc, %desc, 1024;
+  shr.u32 %s, %s, 4; cvt.u64.u32 %desc, %s; or.b64 %desc, %desc, {upper};
+  add.u64 %bdesc, %desc, 1024;
   {loads} {sets}
   fence.proxy.async;
   bar.sync 0;
