@@ -2,8 +2,9 @@
 
 ``assert_agree`` judges arrays by the reference, ``assert_kernel_correct`` a CUDA kernel, and
 ``assert_intrinsic`` an intrinsic of your own.
-``EngineConformance``, ``PlannerConformance`` and ``PeerConformance`` are the suites that every
-engine, planner and peer must pass: pytest collects a subclass whose name starts with ``Test``.
+``EngineConformance``, ``PlannerConformance``, ``PeerConformance``, ``CodegenConformance``,
+``RecipeConformance`` and ``PassConformance`` are the suites that every such part must pass: pytest
+collects a subclass whose name starts with ``Test``.
 """
 
 from __future__ import annotations
@@ -12,16 +13,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
+from didyma.codegen.codegens import Codegen
 from didyma.codegen.intrinsics import given
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine as made
-from didyma.fuzz import conform, conform_peers, conform_plans, intrinsics, levels
+from didyma.codegen.schedule.recipes.recipe import Recipe
+from didyma.fuzz import (
+    conform,
+    conform_makers,
+    conform_peers,
+    conform_plans,
+    intrinsics,
+    levels,
+)
 from didyma.fuzz.graphs import BYTES, decode
 from didyma.fuzz.peers.peer import Peer
 from didyma.fuzz.peers.registry import peer as peer_of
@@ -31,6 +41,7 @@ from didyma.judging.judge import Judgement
 from didyma.judging.making import Launch
 from didyma.oracle import conformance
 from didyma.oracle.compare import Comparison
+from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import bars
@@ -43,8 +54,9 @@ if TYPE_CHECKING:
     import pytest
 
 __all__ = [
-    "EngineConformance", "PeerConformance", "PlannerConformance", "assert_agree",
-    "assert_intrinsic", "assert_kernel_correct",
+    "CodegenConformance", "EngineConformance", "PassConformance", "PeerConformance",
+    "PlannerConformance", "RecipeConformance", "assert_agree", "assert_intrinsic",
+    "assert_kernel_correct",
 ]  # fmt: skip
 
 
@@ -304,3 +316,70 @@ class PeerConformance:
     def test_program(self, check: conform_peers.Check) -> None:
         """Run a program and judge its results."""
         assert list(check(self._made)) == []
+
+
+class _MakerConformance:
+    """What codegens, recipes and passes have in common: programs of their own, and random graphs.
+
+    ``programs`` are those for which the part must do something; ``graphs`` counts random ones,
+    which it may leave to others.
+    """
+
+    programs: Sequence[Program] = ()
+    graphs = 10
+
+    @classmethod
+    def _suite(cls, modules: Sequence[Module]) -> Iterable[tuple[str, conform_makers.Check]]:
+        raise NotImplementedError
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Parametrise the one test by the checks of the suite."""
+        if "check" in metafunc.fixturenames:
+            checks = dict(self._suite([p.module for p in self.programs]))
+            metafunc.parametrize("check", checks.values(), ids=checks)
+
+    def test_program(self, check: conform_makers.Check) -> None:
+        """Compile a program with the part, and judge every level of what comes out."""
+        assert list(check()) == []
+
+
+class CodegenConformance(_MakerConformance):
+    """What every codegen and template must do; a subclass names it, or gives one.
+
+    For each of its ``programs`` it must offer a kernel.  Each kernel that it offers, at most six of
+    a function, runs on engine ``simt``: with all checks, and by the bars of its function.
+    """
+
+    codegen: str | Codegen
+
+    @classmethod
+    def _suite(cls, modules: Sequence[Module]) -> Iterable[tuple[str, conform_makers.Check]]:
+        return conform_makers.of_codegen(cls.codegen, modules, cls.graphs)
+
+
+class RecipeConformance(_MakerConformance):
+    """What every recipe must do; a subclass names it, or gives one.
+
+    It must suit a function of each of its ``programs``.  The kernels of its points, at most six of
+    a function, are judged by the loop interpreter and on engine ``simt``.
+    """
+
+    recipe: str | Recipe
+
+    @classmethod
+    def _suite(cls, modules: Sequence[Module]) -> Iterable[tuple[str, conform_makers.Check]]:
+        return conform_makers.of_recipe(cls.recipe, modules, cls.graphs)
+
+
+class PassConformance(_MakerConformance):
+    """What every graph pass must do; a subclass names it, or gives a function of modules.
+
+    It must change each of its ``programs``, alike at each call, and what comes out must mean the
+    same and compile.
+    """
+
+    graph_pass: ClassVar[conform_makers.Pass]
+
+    @classmethod
+    def _suite(cls, modules: Sequence[Module]) -> Iterable[tuple[str, conform_makers.Check]]:
+        return conform_makers.of_pass(cls.graph_pass, modules, cls.graphs)
