@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from didyma.judging import fast_math
 from didyma.judging.expressions import evaluate
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import bars
 from didyma.refimpl.ops.bars import LEAST, Bar, Contract
+from didyma.refimpl.ops.liberties import LEAST_NORMAL
 
 ACCUMULATORS = ("f32", "bf16", "f16")
-# The largest errors that the CUDA C++ Programming Guide states for -use_fast_math, in ulp: of
-# exp by its formula at the end of its range.  log, sin and cos have absolute errors of 2**-21.4.
-_FAST = {
-    "div": 2.0, "sqrt": 3.0, "rsqrt": 2.0, "exp": 128.0, "exp2": 2.0, "expm1": 128.0,
-    "pow": 1024.0, "tanh": 2.0**13, "log": 64.0, "log2": 64.0, "log10": 64.0, "log1p": 64.0,
-    "sin": 1024.0, "cos": 1024.0, "tan": 4096.0, "sinh": 256.0, "cosh": 256.0,
-}  # fmt: skip
-_NORMAL = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +46,13 @@ class Declared:
     @property
     def rules(self) -> Contract:
         """The contract as the reference's bars take it."""
-        ulp = _FAST if self.fast_math else {}
         kept = None if self.accumulate == "f32" else DType(self.accumulate)
+        found = Contract(accumulate=kept, reordered=True)
+        if self.fast_math:
+            found = replace(found, ulp=fast_math.ULPS, looser=fast_math.LOOSER, flush=True)
         if self.order == "any":
-            return Contract(rescaled=bars.at_each_level, ulp=ulp, accumulate=kept)
-        return Contract(chain=self._chain(), ulp=ulp, accumulate=kept)
+            return replace(found, rescaled=bars.at_each_level)
+        return replace(found, chain=self._chain())
 
     def _chain(self) -> Callable[[int], int]:
         if self.order == "sequential":
@@ -73,8 +69,8 @@ class Declared:
         if self.finite:
             e = np.where(np.isfinite(b.c), e, np.inf)
         if self.fast_math and dtype.compute is DType.F32:
-            small = np.abs(b.c.astype(np.float64)) - e < _NORMAL
-            e = np.where(small, np.maximum(e, _NORMAL), e)
+            small = np.abs(b.c.astype(np.float64)) - e < LEAST_NORMAL
+            e = np.where(small, np.maximum(e, LEAST_NORMAL), e)
         return Bar(b.c, e)
 
     def promised(self, x: Array) -> Array:
@@ -86,5 +82,5 @@ class Declared:
             wide = x.astype(np.float64)
             strange = ~np.isfinite(wide)
             if self.fast_math:
-                strange |= (wide != 0) & (np.abs(wide) < _NORMAL)
+                strange |= (wide != 0) & (np.abs(wide) < LEAST_NORMAL)
         return np.where(strange, np.ones((), x.dtype), x)

@@ -7,6 +7,7 @@ Mutants*, 2014.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -23,6 +24,21 @@ _BOUND = re.compile(r"([<>]=?\s*)(\w+)(?=\s*[;)&|?])")
 _INDEX = re.compile(r"\b(\w+)\[(\w+) \* (\w+) \+ (\w+)\]")
 _INT = re.compile(r"\b(?:int|unsigned|size_t|long|uint32_t|int64_t)\s+(\w+)(?=\s*[=,;)])")
 _ARRAY = re.compile(r"(?:\*\s*(?:__restrict__\s+)?(\w+)\s*[,)]|\b(\w+)\[)")
+_VALUE = r"(?:\s*=[^,;(){}]*(?:\([^()]*\)[^,;(){}]*)*)?"
+_DECLARED = re.compile(
+    r"\b(?!return\b|else\b|case\b|struct\b|typename\b)([A-Za-z_]\w*)\s+(\w+)(?=\s*[;,)=])"
+    rf"({_VALUE}(?:,\s*\w+(?=\s*[=,;]){_VALUE})*)"
+)
+_NEXT = re.compile(r",\s*(\w+)(?=\s*(?:[=,;]|$))")
+_INTEGERS = frozenset(("int", "unsigned", "size_t", "long", "uint32_t", "int64_t", "int32_t"))
+_CAST = re.compile(
+    r"\((?:float|double|int|unsigned|long long|char|half|__half|u?int\d+_t)\)\s*(?=[\w(])"
+)
+_PLACE = re.compile(r"\[(\w+)\]")
+_PLACES = re.compile(r"\b(\w+)\[([^\[\]]+)\]\[([^\[\]]+)\]")
+_FACTOR = re.compile(rf"(?<=[-+*=(\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|[-+]=))")
+_WORD = re.compile(r"\b(?:\w+\.)*\w+\b")
+_USUAL = 3  # how often a word counts for an edit that has no new one
 _OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/]) (?=[\w(])")
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
 _SWAPS = (
@@ -54,8 +70,14 @@ def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
     rows = text.split("\n")
     ints = sorted(set(_INT.findall(text)))
     arrays = sorted({a or b for a, b in _ARRAY.findall(text)})
+    others = _declared(text)
     chosen = [n for n in lines if 0 < n <= len(rows)]
-    rules = (*_RULES, _exchanged(ints), _exchanged(arrays))
+    floats = sorted({*others.get("float", ()), *others.get("double", ())} - {*arrays})
+    of_types = [
+        _exchanged(sorted(names)) for t, names in others.items()
+        if t not in _INTEGERS and not names <= {*arrays} and len(names) > 1
+    ]  # fmt: skip
+    rules = (*_RULES, _exchanged(ints), _exchanged(arrays), *of_types, _multiplied(floats))
     streams = [_of_rule(r, rows, chosen) for r in rules]
     of_rules = [s for r, s in zip(rules, streams, strict=True) for _ in range(_TURNS.get(r, 1))]
     seen: set[tuple[int, str]] = set()
@@ -64,6 +86,38 @@ def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
             if e is not None and e.new != e.old and (e.line, e.new) not in seen:
                 seen.add((e.line, e.new))
                 yield e
+
+
+def with_barriers(text: str, lines: Sequence[int]) -> Iterator[Edit]:
+    """Yield edits that put a barrier of the block before one of some lines of a text."""
+    rows = text.split("\n")
+    for n in lines:
+        if 0 < n <= len(rows) and (row := rows[n - 1]).strip():
+            indent = row[: len(row) - len(row.lstrip())]
+            yield Edit(n, row, f"{indent}__syncthreads(); {row.lstrip()}")
+
+
+def familiar(e: Edit, text: str) -> int:
+    """Return how familiar an edit is: how often a text has the rarest word that the edit brings.
+
+    >>> familiar(Edit(1, "a = b;", "a = c;"), "a = b; c = a; d = c;")
+    2
+    """
+    known = Counter(_WORD.findall(text))
+    new = Counter(_WORD.findall(e.new)) - Counter(_WORD.findall(e.old))
+    return min((known[w] for w in new), default=_USUAL)
+
+
+def _declared(text: str) -> dict[str, set[str]]:
+    """Return the names that a text declares, by their types.
+
+    >>> _declared("float a = 1, b; int k = f(2, 3);") == {"float": {"a", "b"}, "int": {"k"}}
+    True
+    """
+    found: dict[str, set[str]] = {}
+    for m in _DECLARED.finditer(text):
+        found.setdefault(m[1], set()).update((m[2], *_NEXT.findall(m[3])))
+    return found
 
 
 def _of_rule(rule: Rule, rows: Sequence[str], lines: Sequence[int]) -> Iterator[Edit]:
@@ -128,6 +182,19 @@ def _exchanged(names: Sequence[str]) -> Rule:
     return rule
 
 
+def _multiplied(names: Sequence[str]) -> Rule:
+    """Return the rule that multiplies a term on the right of an assignment by one of some names."""
+
+    def rule(row: str) -> Iterator[str]:
+        left, equals, right = row.partition("=")
+        if equals and not right.startswith("="):
+            for m in _FACTOR.finditer(right):
+                for name in names:
+                    yield f"{left}={right[: m.end()]} * {name}{right[m.end() :]}"
+
+    return rule
+
+
 _NUMBERS = _each(_NUMBER, _whole)
 _TURNS = {_NUMBERS: 4}  # of a rule that makes many edits, in each round of turns
 _RULES: tuple[Rule, ...] = (
@@ -139,6 +206,9 @@ _RULES: tuple[Rule, ...] = (
     _pairs,
     _each(_FLOAT, _real),
     _each(_DIFFERENCE, lambda m: [f"{m[2]} - {m[1]}"]),
+    _each(_CAST, lambda m: [""]),
+    _each(_PLACES, lambda m: [f"{m[1]}[{m[3]}][{m[2]}]"]),
+    _each(_PLACE, lambda m: [f"[{m[1]} - 1]", f"[{m[1]} + 1]"]),
     _each(_INDEX, lambda m: [f"{m[1]}[{m[4]} * {m[3]} + {m[2]}]"]),
     _each(_OPERATOR, lambda m: [" * ", " + "]),
     _each(_TERM, lambda m: [""]),

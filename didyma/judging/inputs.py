@@ -18,11 +18,12 @@ RARE = "a special value in a row"
 _KINDS: tuple[Distribution | str, ...] = (
     Distribution.NORMAL, Distribution.SMALL, RARE, "far below zero", Distribution.SPARSE,
     Distribution.UNIT, Distribution.NEUTRAL, Distribution.NORMAL, Distribution.SMALL,
-    Distribution.SCALES, "far above zero", EVERY, RARE, PAIRS, Distribution.NORMAL,
+    Distribution.SCALES, "far from zero", EVERY, RARE, PAIRS, Distribution.NORMAL,
     Distribution.MIXED, Distribution.BITS,
 )  # fmt: skip
-# Maxima that start from 0 and sums of squares that cancel show only far from zero.
-_SHIFTS = {"far below zero": -200.0, "far above zero": 200.0}
+# Maxima that start from 0 and sums of squares that cancel show only far from zero; products of
+# inputs are far below it only where the inputs are on both sides.
+_SHIFTS = {"far below zero": (-200.0, -200.0), "far from zero": (200.0, -200.0)}
 ORDINARY = frozenset((Distribution.NORMAL, Distribution.SMALL, Distribution.UNIT))
 
 
@@ -57,7 +58,7 @@ def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
     known = kind if isinstance(kind, Distribution) else None
     drawn = source.values(Round(case.number, str(kind), known))
     if shift:
-        drawn = tuple(_shifted(x, shift) for x in drawn)
+        drawn = tuple(_shifted(x, shift[i % 2]) for i, x in enumerate(drawn))
     if case.kind == RARE:
         drawn = tuple(_with_special(x, (task.draw.seed, case.number, i))
                       for i, x in enumerate(drawn))  # fmt: skip

@@ -22,6 +22,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Bar
 
+SEARCH = 6.0  # seconds of processor time for the line of what is wrong
 SCHEDULES = 3  # orders of warps that the first rounds run in
 THOROUGH = 3  # rounds that run in all of them
 
@@ -107,13 +108,20 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
     return found
 
 
-def located(found: Judgement, seconds: float = 6.0) -> Judgement:
-    """Find the line of wrong values that no fault explains, in so much processor time."""
+def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
+    """Find the line of what is wrong, in so much processor time.
+
+    Faults name lines themselves, but the cause may be elsewhere; half of the time is for them.
+    """
     wrong = {w.case.number for w in found.wrong if not w.faulty}
-    if wrong:
-        failed = [c for c in found.cases if c.number in wrong]
-        passed = [c for c in found.cases if c.number not in wrong]
-        found.suspect = suspect(found.task, failed, passed, seconds)
+    faulty = {c.number for f, c in found.faults if f.kind != "hang"}
+    numbers = wrong or faulty
+    if numbers:
+        failed = [c for c in found.cases if c.number in numbers]
+        passed = [c for c in found.cases if c.number not in wrong | faulty]
+        races = [n for f, _ in found.faults if f.kind == "race" for n in f.lines]
+        time = seconds if wrong else seconds / 2
+        found.suspect = suspect(found.task, failed, passed, time, races)
     return found
 
 
@@ -160,7 +168,8 @@ def _compare(
             found.checked += c.checked
             found.total += c.total
         if not c.agree and not any(w.case == case and w.output == name for w in found.wrong):
-            found.wrong.append(Wrong(name, c.message, case, bool(ran.faults)))
+            faulty = any(f.kind != "unwritten" for f in ran.faults)
+            found.wrong.append(Wrong(name, c.message, case, faulty))
 
 
 def _same_bits(a: Array, b: Array) -> bool:

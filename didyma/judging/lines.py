@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from time import process_time
 
 import numpy as np
@@ -13,7 +13,7 @@ from didyma.codegen.runtime.ptx.code import Instr
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.sanitize import Source, compiled
 from didyma.judging import inputs, launching
-from didyma.judging.edits import Edit, edits
+from didyma.judging.edits import Edit, edits, familiar, with_barriers
 from didyma.judging.inputs import Case
 from didyma.judging.task import Task
 from didyma.oracle.compare import compare
@@ -24,40 +24,75 @@ from didyma.refimpl.ops import bars as bars_
 from didyma.refimpl.ops.bars import Bar
 
 _STORES = frozenset(("st", "red", "atom"))
+_AROUND = 2  # lines
+_MOST = 3  # edits that are told
+_LONGER = 0.5  # seconds
+_HANG = 1.0  # seconds that an edited kernel may take
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A line that is likely wrong, and the edit that makes the kernel right, if one does."""
+    """A line that is likely wrong, and the edit that makes the kernel right, if one does.
+
+    ``others`` are edits of other lines that do so as well.
+    """
 
     line: int
     edit: Edit | None = None
+    others: tuple[Edit, ...] = ()
 
 
 def suspect(
-    task: Task, failed: Sequence[Case], passed: Sequence[Case], seconds: float
+    task: Task,
+    failed: Sequence[Case],
+    passed: Sequence[Case],
+    seconds: float,
+    races: Sequence[int] = (),
 ) -> Suspect | None:
-    """Return the line to which wrong results in some rounds are traced; None where none is known.
+    """Return the line to which what is wrong in some rounds is traced; None where none is known.
 
-    Edits of single lines are tried for ``seconds`` of processor time.  The line of the first that
-    makes the rounds right is the answer; else it is the last line that stores to global memory.
+    Edits of single lines are tried for ``seconds`` of processor time.  Of those that make all
+    rounds right, the line of the most familiar one is the answer; else it is the last line that
+    stores to global memory.  ``races`` are lines that race: barriers around them are tried, too.
     """
     lines = executed(task.kernel, task.source)
     if not task.source.file.endswith(".ptx") and failed and seconds > 0:
-        deadline = process_time() + seconds
-        ordered = sorted(failed, key=lambda c: sum(c.env.values()))
-        rounds = [_Round.of(task, c) for c in (*ordered, *passed)]
-        begun = process_time()
-        _right(task, rounds[0])
-        limit = max(0.05, _SLOWER * (process_time() - begun))
-        for e in edits(task.source.text, lines):
-            if process_time() > deadline:
-                break
-            if _mends(task, e, rounds, limit):
-                return Suspect(e.line, e)
+        text = task.source.text
+        near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
+        tried = chain(with_barriers(text, near), edits(text, lines))
+        if found := _mending(task, tried, (failed, passed), seconds):
+            best = found[0]
+            return Suspect(best.line, best, tuple(e for e in found[1:_MOST] if e.line != best.line))
     last = stores(task.kernel, task.source)
     return Suspect(last[-1]) if last else None
+
+
+def _mending(
+    task: Task, tried: Iterable[Edit], cases: tuple[Sequence[Case], Sequence[Case]], seconds: float
+) -> list[Edit]:
+    """Return the edits that mend a kernel, of those that are found in time; the best comes first.
+
+    Once one is found, the search goes on for half of the time that it took.
+    """
+    failed, passed = cases
+    begun = process_time()
+    deadline = begun + seconds
+    ordered = sorted(failed, key=lambda c: sum(c.env.values()))
+    rounds = [_Round.of(task, c) for c in (*ordered, *passed)]
+    first = process_time()
+    _right(task, rounds[0])
+    limit = max(0.05, _SLOWER * (process_time() - first))
+    found: list[Edit] = []
+    for e in tried:
+        now = process_time()
+        if now > deadline:
+            break
+        if _mends(task, e, rounds, limit):
+            if not found:
+                deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
+            found.append(e)
+    return sorted(found, key=lambda e: -familiar(e, task.source.text))
 
 
 def stores(kernel: Kernel, source: Source) -> list[int]:
@@ -109,8 +144,8 @@ def _mends(task: Task, e: Edit, rounds: Sequence[_Round], limit: float) -> bool:
     try:
         kernel = compiled(source, task.name, task.flags)
         edited = replace(task, source=source, kernel=kernel)
-        first = replace(edited, seconds=limit)
-        return _right(first, rounds[0]) and all(_right(edited, r) for r in rounds[1:])
+        first, later = (replace(edited, seconds=s) for s in (limit, max(limit, _HANG)))
+        return _right(first, rounds[0]) and all(_right(later, r) for r in rounds[1:])
     except DidymaError:
         return False  # C++ that NVRTC refuses, or a launch that cannot be
 

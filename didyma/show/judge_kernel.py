@@ -39,10 +39,25 @@ def _faults(found: Judgement) -> list[dict[str, Any]]:
     return [
         {
             "kind": f.kind, "detail": _detail(f), "file": f.file, "line": f.line,
-            "source": f.source, "inlined": list(f.inlined), "mended": "", "round": str(case),
+            "source": f.source, "inlined": list(f.inlined), "round": str(case),
+            **(_mended(found) if k == 0 else _UNKNOWN),
         }
-        for f, case in found.faults
+        for k, (f, case) in enumerate(found.faults)
     ]  # fmt: skip
+
+
+_UNKNOWN: Mapping[str, Any] = {"mended": "", "mended_line": 0, "mended_too": []}
+
+
+def _mended(found: Judgement) -> Mapping[str, Any]:
+    """Return the line of a text with which the kernel is right, and its number."""
+    if found.suspect is None or found.suspect.edit is None:
+        return _UNKNOWN
+    e, others = found.suspect.edit, found.suspect.others
+    return {
+        "mended": e.new.strip(), "mended_line": e.line,
+        "mended_too": [{"line": o.line, "text": o.new.strip()} for o in others],
+    }  # fmt: skip
 
 
 def _detail(f: Finding) -> str:
@@ -57,7 +72,6 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
     task = found.task
     traced = found.suspect
     at = traced.line if traced else 0
-    mended = traced.edit.new.strip() if traced and traced.edit else ""
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(w.output for w in found.wrong if not w.faulty):
         of = [w for w in found.wrong if w.output == name and not w.faulty]
@@ -66,8 +80,8 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
         rows.append({
             "kind": "wrong-value", "detail": f"{worst.message}; in {rounds}",
             "file": task.source.file, "line": at,
-            "source": task.source.line(task.source.file, at), "inlined": [], "mended": mended,
-            "round": str(worst.case),
+            "source": task.source.line(task.source.file, at), "inlined": [],
+            "round": str(worst.case), **_mended(found),
         })  # fmt: skip
     return rows
 
@@ -88,7 +102,11 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         if row["source"]:
             yield f"    {row['source']}"
         if row["mended"]:
-            yield f"    it is right with: {row['mended']}"
+            other = row["mended_line"] != row["line"]
+            where = f" line {row['mended_line']} as" if other else ""
+            yield f"    it is right with{where}: {row['mended']}"
+            for too in row["mended_too"]:
+                yield f"    or with line {too['line']} as: {too['text']}"
         if row["inlined"]:
             yield f"    inlined at {', '.join(row['inlined'])}"
     for what in found["cannot_tell"]:

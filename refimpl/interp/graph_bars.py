@@ -27,6 +27,7 @@ from didyma.refimpl.ops.bars import (
     settle,
     store,
 )
+from didyma.refimpl.ops.liberties import loosened
 from didyma.refimpl.ops.spec import Kind
 
 MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
@@ -90,6 +91,7 @@ class Bars(Machine[Estimate]):
         use = step.sized(self.env)
         joined = self.contract.rescaled is not never and n.results[0] in self.prepare(f).joined
         bar = use.op.bar(bars, operands, use.type, self.contract if joined else self.alone)
+        bar = loosened(self.contract, n.op, bars, bar, n.types[0].dtype)
         if n.results[0] in self.prepare(f).on_the_way:
             bar = perhaps_scaled(bar, n.types[0].dtype)
         elif self.stored:

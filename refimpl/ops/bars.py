@@ -20,8 +20,9 @@ Functions here, and every ``Op.bar``, are to be called under ``np.errstate(all="
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -40,6 +41,9 @@ class Bar:
 
     c: Array
     e: Array
+
+
+Looser: TypeAlias = Callable[[Sequence[Bar], Bar], Array]  # of operands and the op's own bar
 
 
 def sequential(n: int) -> int:
@@ -73,7 +77,10 @@ class Contract:
     one needs the other, and corrects parts for what it learns later: a largest element and a sum of
     exponentials, or a mean and a sum of squares.  ``accumulate`` is the dtype in which sums are
     kept where that is narrower than the compute dtype.  ``+ - * /`` and ``sqrt`` are correctly
-    rounded unless ``ulp`` names ``div`` or ``sqrt``.
+    rounded unless ``ulp`` names ``div`` or ``sqrt``.  ``looser`` gives, for ops that compute in
+    f32, absolute errors beside those in ulp.  With ``flush`` each subnormal f32 may be a zero.
+    With ``reordered``, products and sums may be formed in another order or kept in a wider dtype,
+    so those near overflow are undecided.
     """
 
     chain: Callable[[int], int] = sequential
@@ -82,6 +89,9 @@ class Contract:
     contraction: bool = True
     rescaled: Callable[[int], int] = never
     accumulate: DType | None = None
+    looser: Mapping[str, Looser] = field(default_factory=dict[str, Looser])
+    flush: bool = False
+    reordered: bool = False
 
     def kept(self, dtype: DType) -> DType:
         """Return the dtype in which a sum of numbers of a dtype is kept."""

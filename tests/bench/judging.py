@@ -26,7 +26,8 @@ def judged(kernel: Judged, text: str, rounds: int = 16, most: int = 1 << 16) -> 
     """Judge a text of a kernel as the command does."""
     source = Source(text, "k.cu")
     draw = Draw(rounds=rounds, most=most)
-    return located(judge(make_task(source, kernel.spec.module, kernel.launch, draw=draw)))
+    task = make_task(source, kernel.spec.module, kernel.launch, kernel.contract, draw)
+    return located(judge(task))
 
 
 def edited(kernel: Judged, fault: Fault) -> tuple[str, int]:
@@ -39,8 +40,11 @@ def edited(kernel: Judged, fault: Fault) -> tuple[str, int]:
 
 def lines_of(found: Judgement) -> list[int]:
     """Return the lines that a judgement names."""
-    faults = [f.line for f, _ in found.faults]
-    return faults or ([found.suspect.line] if found.suspect else [])
+    faults = [n for f, _ in found.faults for n in f.lines]
+    traced = found.suspect
+    if traced is None or (faults and traced.edit is None):
+        return faults
+    return [*faults, traced.line, *(e.line for e in traced.others)]
 
 
 def known() -> tuple[list[str], list[float]]:

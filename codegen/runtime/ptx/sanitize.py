@@ -93,6 +93,13 @@ class Finding:
         """Whether it is no fault."""
         return self.kind in NOTES
 
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The lines of its file that it names."""
+        file, _, number = self.other.rpartition(":")
+        other = int(number) if number.isdecimal() and file == self.file else 0
+        return tuple(n for n in (self.line, other) if n)
+
 
 @dataclass(frozen=True, slots=True)
 class Sanitized:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import didyma as dd
+from didyma.judging.contracts import Declared
 from didyma.judging.making import Launch
 from didyma.tracer.tracing import Program
 
@@ -31,6 +32,7 @@ class Judged:
     spec: Program
     launch: Launch
     faults: dict[str, Fault] = field(default_factory=dict[str, Fault])
+    contract: Declared = field(default_factory=Declared)
 
 
 @dd.trace(dd.f32[n], dd.f32[n])

@@ -1,0 +1,94 @@
+"""The line of a fault: edits that mend it, barriers, and the choice among several."""
+
+from __future__ import annotations
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.registry import probe
+from didyma.judging.contracts import Declared
+from didyma.judging.edits import Edit, edits, familiar, with_barriers
+from didyma.judging.judge import Judgement, Outcome, judge, located
+from didyma.judging.making import Launch, make_task
+from didyma.judging.task import Draw
+from didyma.show import judge_kernel as show
+from tests.didyma.judging.kernels import KERNELS, n, r
+
+needs_ptx = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
+HEAD = "struct M { float m; }; f(M a, M b, float* x, int i) { float p = 1, old = 2; int j = i;"
+
+
+@pytest.mark.parametrize(
+    ("right", "slip"),
+    [
+        ("  y = t[i][j];", "  y = t[j][i];"),
+        ("  y = (float)s[i];", "  y = (float)(uint8_t)s[i];"),
+        ("  y = x[i - 1];", "  y = x[i];"),
+        ("  sum = sum * old + p;", "  sum = sum + p;"),
+        ("  v = a.m + p * b.m;", "  v = b.m + p * b.m;"),
+        ("  y = old + i;", "  y = p + i;"),
+    ],
+)
+def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:
+    assert right in [e.new for e in edits(f"{HEAD}\n{slip}\n}}", [2])]
+
+
+def test_a_barrier_stands_before_a_line() -> None:
+    (found,) = with_barriers("a;\n  b;\n", [2, 3])
+    assert found == Edit(2, "  b;", "  __syncthreads(); b;")
+
+
+def test_words_that_a_text_has_often_are_familiar() -> None:
+    text = "for (k = 0; k < 31; k += 32) s[32] = t[32];"
+    row = "k < 31;"
+    assert familiar(Edit(1, row, "k < 32;"), text) > familiar(Edit(1, row, "k < 30;"), text)
+
+
+def traced(text: str, spec: dd.Program, launch: Launch, contract: Declared) -> Judgement:
+    draw = Draw(rounds=6, most=1 << 12)
+    return located(judge(make_task(Source(text, "k.cu"), spec.module, launch, contract, draw)))
+
+
+@needs_ptx
+@pytest.mark.parametrize(
+    ("name", "fault"), [("sums", "barrier"), ("add", "bound"), ("add", "last")]
+)
+def test_what_mends_a_fault_is_told(name: str, fault: str) -> None:
+    kernel, planted = KERNELS[name], KERNELS[name].faults[fault]
+    text = kernel.text.replace(planted.old, planted.new)
+    found = traced(text, kernel.spec, kernel.launch, Declared())
+    assert found.outcome is Outcome.WRONG
+    assert found.suspect is not None
+    assert found.suspect.edit is not None
+    record = show.record(found, "k.cu")
+    assert record["findings"][0]["mended_line"] == found.suspect.line
+    assert any("it is right with" in row for row in show.lines(record))
+    mended = found.suspect.edit.of(text)
+    assert traced(mended, kernel.spec, kernel.launch, Declared()).outcome is Outcome.CORRECT
+
+
+@dd.trace(dd.f32[r, n])
+def variance(x: dd.Tensor) -> dd.Tensor:
+    return dd.var(x, axis=1)
+
+
+VARIANCE = r"""
+__global__ void variance(const float* x, float* y, int n) {
+  float mean = 0.0f, m2 = 0.0f;
+  for (int k = 0; k < n; ++k) {
+    float d = x[blockIdx.x * n + k] - mean;
+    mean += d / (k + 1);
+    m2 += d * d * k * 64 / (k + 1) / 64;
+  }
+  y[blockIdx.x] = m2 / n;
+}
+"""
+
+
+@needs_ptx
+def test_intermediates_near_overflow_are_not_held_against_a_kernel() -> None:
+    launch, finite = Launch("", "r", "1"), Declared(finite=True)
+    assert traced(VARIANCE, variance, launch, finite).outcome is Outcome.CORRECT
+    wrong = VARIANCE.replace("m2 / n", "m2 / (n + 1)")
+    assert traced(wrong, variance, launch, finite).outcome is Outcome.WRONG
