@@ -292,6 +292,10 @@ class MemoryOptions(_Group):
     embedded: int = _number(
         EMBEDDED, "bytes of constants that stand in the wrapper, not in a file beside it"
     )
+    views: bool = _flag(
+        "whether results that need no kernel are inputs, or views of these and of other results;"
+        " never on GPUs"
+    )
     eager: bool = field(
         default=False,
         metadata=_about(

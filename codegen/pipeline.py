@@ -218,8 +218,10 @@ def _text(asked: Asked, options: Options, points: Sequence[Point] | None) -> Tex
 
 def _order(made: Scheduled, context: Context) -> Ordered:
     variants = {name: [x.kernel for x in row] for name, row in made.variants.items()}
-    bare = order(made.fused, made.loops, made.kernels, variants, context.options.device)
-    if (streams := context.options.kernels.streams) > 1:
+    options = context.options
+    shared = options.memory.views and not options.device.architecture
+    bare = order(made.fused, made.loops, made.kernels, variants, options.device, shared=shared)
+    if (streams := options.kernels.streams) > 1:
         bare = spread(bare, streams)
     return Ordered(**_fields(made), bare=bare)
 

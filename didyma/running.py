@@ -29,6 +29,7 @@ from didyma.oracle.compare import Comparison, compare, distance
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.aliases import Alias, aliases
 from didyma.refimpl.ir.graph import Module, Param
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.types import Array, DType, TensorType
@@ -74,6 +75,14 @@ class Executable:
     def wrapper(self) -> str:
         """The generated Python module."""
         return self.compiled.wrapper
+
+    @property
+    def aliases(self) -> tuple[Alias, ...]:
+        """The results that share memory with inputs or with other results, each as ``str`` says it.
+
+        What is written to one is seen through the others.
+        """
+        return aliases(self.compiled.program)
 
     @property
     def choices(self) -> dict[str, Any]:

@@ -82,8 +82,13 @@ def _processor() -> str:
 
 
 def suited(options: Options, engine: Engine) -> Options:
-    """Return options for the target that an engine prefers, where they are for the usual one."""
+    """Return options for the target that an engine prefers, where they are for the usual one.
+
+    Results on engine ``cuda`` are never views.
+    """
     best = targets(engine)[0]
+    if engine.name == "cuda" and options.memory.views:
+        options = options.changed({"memory.views": False})
     return options.changed({"target": best}) if options.device == PORTABLE != best else options
 
 

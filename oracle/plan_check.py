@@ -172,7 +172,7 @@ class _Replay:
             m.state.allocations[at.allocation].set(at.start, at.stop, value, True)
 
     def return_values(self, values: Sequence[str]) -> None:
-        """Return values, which may not share bytes; no other allocation may be left."""
+        """Return values, of which only strided ones may share bytes; no more may be left."""
         m = self.memory
         m.state.synchronise({0})  # a return waits for all streams
         kept: set[int] = set()
@@ -184,10 +184,14 @@ class _Replay:
             if at is None:
                 continue
             for other, o in returned:
+                if other == value or value in m.strided:
+                    continue
                 if o.allocation == at.allocation and max(o.start, at.start) < min(o.stop, at.stop):
                     m.report("overlap", f"%{value} is returned with bytes of %{other}")
             kept.add(at.allocation)
-            if m.state.allocations[at.allocation].kind not in LENT:
+            if at.owner in m.constants:
+                m.report("read-only", f"%{value} is returned, but is a constant's")
+            if value not in m.strided and m.state.allocations[at.allocation].kind not in LENT:
                 returned.append((value, at))
         for k, e in m.state.allocations.items():
             if e.alive and e.kind == "heap" and k not in kept:
@@ -315,6 +319,8 @@ class _Replay:
                     m.report("not-allocated", f"%{value} is placed in {arena}, which is not there")
             case ir.View(value, of, offset):
                 m.view(value, of, dims.evaluate(offset, m.state.env))
+            case ir.Strided():
+                m.stride(line)
             case ir.Launch():
                 self.launch(line)
             case ir.Dispatch():

@@ -6,7 +6,7 @@ So the bar of a Primitive covers the rounding of its own kernels and nothing els
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -106,11 +106,13 @@ def judge_primitives(
     *,
     payloads: PrimitivePayloads,
     run_externs: bool = False,
+    without: Container[str] = (),
 ) -> tuple[Array, ...]:
     """Run the entry of a fused module, each Primitive by ``run``, and judge each result.
 
     ``kernels`` gives the loop programs of a Primitive, from which the order of its sums is read.
-    External functions are run by ``run`` too with ``run_externs``, else by the reference.  After a
+    External functions are run by ``run`` too with ``run_externs``, else by the reference, as are
+    the functions ``without`` kernels, whose results the program returns as views.  After a
     Primitive with a wrong result the reference's values are used, so that it alone is blamed.
     Results that are records have their payloads judged by ``payloads``, where the values are right.
     Returns the results of the entry.
@@ -135,7 +137,7 @@ def judge_primitives(
     def visit(
         _: Function, n: Node, args: list[Array], env: Env, by_reference: interpreter.Run
     ) -> Sequence[Array]:
-        if n.op != CALL or RESHAPE_ONLY in functions[n.callee].attr:
+        if n.op != CALL or RESHAPE_ONLY in functions[n.callee].attr or n.callee in without:
             return by_reference()
         if COMPILER in functions[n.callee].attr:  # judged at a level of its own
             return run(n.callee, args, env) if run_externs else by_reference()

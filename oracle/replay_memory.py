@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from didyma.oracle.memory import NOBODY, Allocation, AllocationKind, Location, MemoryState
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.program import ALIGNMENT, Dispatch, Launch, Line, Program, Wait
+from didyma.refimpl.ir.program import ALIGNMENT, Dispatch, Launch, Line, Program, Strided, Wait
 
 LENT = ("caller", "output")  # kinds of allocations that belong to the caller
 
@@ -41,6 +41,8 @@ class ReplayMemory:
         self.peak = 0
         self.count = 0
         self.streams = {s for line in walk(p.lines) for s in _streams(line)}  # of several, all
+        self.strided: set[str] = set()
+        self.constants = {name for name, _ in p.constants}
         self.state = MemoryState(dict(env))
         for name in (*p.inputs, *(n for n, _ in p.constants)):
             k = self.allocate_for(name, "caller")
@@ -171,6 +173,30 @@ class ReplayMemory:
             self.report("double-allocation", f"%{value} is made again")
         self.state.defined.add(value)
         self.state.at[value] = Location(at.allocation, start, stop, at.owner)
+
+    def stride(self, line: Strided) -> None:
+        """Make a value show elements of another: of its bytes, those from first to last."""
+        found = self.require_live(line.of, f"shown by %{line.value}")
+        if found is None:
+            return
+        at, e = found
+        t, env = self.types[line.value], self.state.env
+        size = t.dtype.nbytes
+        counts = [dims.evaluate(n, env) for n in t.shape]
+        reach = [(n - 1) * dims.evaluate(s, env) for n, s in zip(counts, line.strides, strict=True)]
+        first = at.start + size * (dims.evaluate(line.offset, env) + sum(r for r in reach if r < 0))
+        last = first + size * (sum(map(abs, reach)) + 1)
+        if 0 in counts:
+            first = last = at.start
+        if first < at.start or last > at.stop:
+            self.report("out-of-bounds", f"%{line.value} shows bytes beside %{line.of}")
+        if line.value in self.state.defined:
+            self.report("double-allocation", f"%{line.value} is made again")
+        if t.device != e.device:
+            self.report("device", f"%{line.value} and %{line.of} are of two devices")
+        self.strided.add(line.value)
+        self.state.defined.add(line.value)
+        self.state.at[line.value] = Location(at.allocation, first, last, at.owner)
 
     # ---- using them
 

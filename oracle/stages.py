@@ -11,7 +11,7 @@ others are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TypeVar
@@ -361,11 +361,17 @@ def _by_variant(level: Recorder, number: int, judged: Callable[[], T]) -> T:
 
 
 def _judge_primitives(
-    case: _SubjectRun, level: Recorder, run: Runner, kernels: Kernels, *, run_externs: bool = False
+    case: _SubjectRun,
+    level: Recorder,
+    run: Runner,
+    kernels: Kernels,
+    *,
+    run_externs: bool = False,
+    without: Container[str] = (),
 ) -> Arrays:
     return judge_primitives(
         level, case.bars, case.inputs, case.env, run, kernels,
-        payloads=case.payloads, run_externs=run_externs,
+        payloads=case.payloads, run_externs=run_externs, without=without,
     )  # fmt: skip
 
 
@@ -454,7 +460,8 @@ def _backend_variant(
     number: int,
 ) -> None:
     run = partial(b.run_function, variant=number)
-    want = _judge_primitives(case, level, run, s.kernels.__getitem__, run_externs=True)
+    kernels, without = s.kernels.__getitem__, s.shown
+    want = _judge_primitives(case, level, run, kernels, run_externs=True, without=without)
     if not level.findings:
         use = MemoryUse()
         got = b.run_program(case.inputs, use, number)

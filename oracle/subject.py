@@ -37,6 +37,13 @@ class Subject:
         default_factory=dict[str, "tuple[Kernel, ...]"]
     )
 
+    @property
+    def shown(self) -> frozenset[str]:
+        """The functions of which the program has no kernel: what it returns shows their results."""
+        there = {k.name for k in self.program.kernels}
+        rows = self.kernels.items()
+        return frozenset(f for f, ks in rows if there.isdisjoint(k.name for k in ks))
+
     def variant(self, number: int) -> Subject:
         """Return the subject in which each dispatch launches its variant of a number.
 

@@ -29,6 +29,7 @@ from didyma.refimpl.ir.program import (
     Repeat,
     Return,
     Reuse,
+    Strided,
     View,
     Wait,
     While,
@@ -161,6 +162,8 @@ class Body:
                 yield f"{self._cpp.function_name(callee)}(d, *s, {args});"
             case Extern():
                 raise TypeError("an artifact has no routines")
+            case Strided():
+                raise TypeError("an artifact for a GPU returns no views")
             case _:
                 assert_never(line)
 

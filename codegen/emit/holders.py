@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from didyma.refimpl.ir.aliases import strided
 from didyma.refimpl.ir.lines import operands, walk
-from didyma.refimpl.ir.program import Program, View
+from didyma.refimpl.ir.program import Program, Return, Strided, View
 
 
 @dataclass(slots=True)
@@ -86,17 +87,39 @@ class Holders:
 def last_uses(p: Program) -> dict[int, list[str]]:
     """Return the inputs that no line after one reads, views of them included, by its index.
 
-    Those that the last line returns are left out.
+    An input that is only returned, as it is or by strides, is left out.
     """
+    last = dict.fromkeys(p.inputs, 0) | _reads(p)
+    found: dict[int, list[str]] = {}
+    for v, i in last.items():
+        if v not in unread(p):
+            found.setdefault(i, []).append(v)
+    return found
+
+
+def unread(p: Program) -> tuple[str, ...]:
+    """Return the inputs that no line reads, but that are returned, as they are or by strides."""
+    return tuple(v for v in shared(p) if v in p.inputs and v not in _reads(p))
+
+
+def shared(p: Program) -> tuple[str, ...]:
+    """Return the values that results share: inputs, and what is returned more than once."""
+    shown = strided(p)
+    owners = [shown[v].of if v in shown else v for v in p.results]
+    several = (v for v in owners if v in p.inputs or owners.count(v) > 1)
+    by_strides = (s.of for s in shown.values() if s.of in owners)
+    return tuple(dict.fromkeys((*several, *by_strides)))
+
+
+def _reads(p: Program) -> dict[str, int]:
+    """Return the inputs that lines read, views of them included, with the last such line."""
     of = {v: v for v in p.inputs}  # the input that a value shows
-    last = dict.fromkeys(p.inputs, 0)
+    last: dict[str, int] = {}
     for i, line in enumerate(p.lines):
         for s in walk((line,)):
+            if isinstance(s, Return | Strided):
+                continue
             last.update((of[v], i) for v in operands(s) if v in of)
             if isinstance(s, View) and s.of in of:
                 of[s.value] = of[s.of]
-    found: dict[int, list[str]] = {}
-    for v, i in last.items():
-        if i < len(p.lines) - 1:
-            found.setdefault(i, []).append(v)
-    return found
+    return last

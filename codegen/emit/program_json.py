@@ -32,10 +32,11 @@ from didyma.refimpl.ir.program import (
     PlacementAllocate,
     Program,
     Reuse,
+    Strided,
     View,
 )
 
-FORMAT, VERSION = "didyma-program", 1
+FORMAT, VERSION = "didyma-program", 2
 Weights = tuple[str, str, Mapping[str, int]]  # file, SHA-256, and where each constant begins
 
 
@@ -151,7 +152,7 @@ def _storage(p: Program) -> dict[str, int]:
         match s:
             case Allocate(v):
                 of.setdefault(v, v)
-            case Reuse(v, other) | PlacementAllocate(v, other) | View(v, other):
+            case Reuse(v, other) | PlacementAllocate(v, other) | View(v, other) | Strided(v, other):
                 of.setdefault(v, of.get(other, other))
             case Place(v, arena):
                 of.setdefault(v, f"arena {arena}")

@@ -10,10 +10,11 @@ from typing import assert_never
 import sympy
 
 from didyma.codegen.emit.binding import given_dims, shape
-from didyma.codegen.emit.holders import Holders, last_uses
+from didyma.codegen.emit.holders import Holders, last_uses, unread
 from didyma.codegen.emit.integers import code, quoted, tuple_of
 from didyma.codegen.emit.line_map import Row
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.aliases import strided
 from didyma.refimpl.ir.graph import Attr
 from didyma.refimpl.ir.program import (
     Allocate,
@@ -35,6 +36,7 @@ from didyma.refimpl.ir.program import (
     Repeat,
     Return,
     Reuse,
+    Strided,
     View,
     Wait,
     While,
@@ -61,7 +63,8 @@ class LineWriter:
     """Writes the function ``call``, or one that it rt.
 
     ``python``, ``sizes``, ``functions`` and ``kernels`` map values, symbols, functions and kernels
-    to their names in the text.  ``streams`` is true if work runs on several, ``called`` for a
+    to their names in the text, and ``arrays`` values that results share to the names of their
+    arrays.  ``streams`` is true if work runs on several, ``called`` for a
     called function, and ``dispatches`` if some line of the whole program chooses among kernels.
     """
 
@@ -70,6 +73,7 @@ class LineWriter:
     sizes: Mapping[str, str]
     kernels: Mapping[str, str]
     functions: Mapping[str, str]
+    arrays: Mapping[str, str] = field(default_factory=dict[str, str])
     streams: bool = False
     called: bool = False
     dispatches: bool = False
@@ -89,8 +93,12 @@ class LineWriter:
         yield "    arrays, sizes = bind(inputs)"
         for d in given_dims(p):
             yield f"    {self.sizes[d.name]} = sizes[{quoted(d.name)}]"
+        idle = unread(p)
         for i, v in enumerate(p.inputs):
-            yield f"    {self._own(v)} = engine.upload(arrays[{i}]){self._remark(v)}"
+            if v in self.arrays:
+                yield f"    {self.arrays[v]} = arrays[{i}]{self._remark(v)}"
+            if v not in idle:
+                yield f"    {self._own(v)} = engine.upload(arrays[{i}]){self._remark(v)}"
         yield "    del inputs, arrays"
         if p.constants:
             yield "    loaded = upload(engine) if weights is None else weights"
@@ -265,6 +273,9 @@ class LineWriter:
         match line:
             case Allocate() | Free() | Reuse() | PlacementAllocate() | Arena() | Place() | View():
                 yield from self._memory(line)
+            case Strided(v, of):
+                if of in self.program.inputs:
+                    yield f"{py[v]} = {self._shown(line)}{self._remark(v, f', a view of {of}')}"
             case Launch():
                 yield from self._inplace(line)
                 launched = f"{quoted(self.kernels[line.kernel])}, {self._list(line.args)}"
@@ -342,15 +353,15 @@ class LineWriter:
         yield f"{routine}(engine, [{outs}], [{ins}], {{{given}}})"
 
     def _return(self, values: tuple[str, ...]) -> Iterator[str]:
-        types = self._types
         if self.streams:
             yield "engine.join()"
         if not self.called:
+            for v in self.arrays:
+                if v not in self.program.inputs:
+                    yield f"{self.arrays[v]} = {self._download(v)}"
             yield "results = ["
             for v in values:
-                t = types[v]
-                at = shape(t.shape, self.sizes)
-                yield f"    engine.download({self.python[v]}, {quoted(t.dtype)}, {at}),"
+                yield f"    {self._result(v)},"
             yield "]"
         arenas = [a for a, back in self._holders.arenas.items() if back == "free"]
         if buffers := [*self._holders.values, *arenas]:
@@ -365,6 +376,23 @@ class LineWriter:
             yield "if weights is None:"
             yield "    rt.unload(engine, loaded)"
         yield "return results"
+
+    def _result(self, v: str) -> str:
+        if v in self.arrays:
+            return self.arrays[v]
+        line = strided(self.program).get(v)
+        if line is None:
+            return self._download(v)
+        return self.python[v] if line.of in self.program.inputs else self._shown(line)
+
+    def _download(self, v: str) -> str:
+        t = self._types[v]
+        return f"engine.download({self.python[v]}, {quoted(t.dtype)}, {shape(t.shape, self.sizes)})"
+
+    def _shown(self, line: Strided) -> str:
+        sizes = self.sizes
+        at = shape(self._types[line.value].shape, sizes), shape(line.strides, sizes)
+        return f"rt.strided({self.arrays[line.of]}, {', '.join(at)}, {code(line.offset, sizes)})"
 
     def _attr(self, a: Attr) -> str:
         match a:

@@ -17,17 +17,20 @@ import hashlib
 import json
 import keyword
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import line_map
 from didyma.codegen.emit.binding import bind, given_dims
+from didyma.codegen.emit.holders import shared
 from didyma.codegen.emit.integers import of_sizes, quoted, tuple_of
 from didyma.codegen.emit.names import c_names, sanitise
 from didyma.codegen.emit.program_lines import LineWriter, constant
 from didyma.codegen.emit.shapes import result_shape
 from didyma.codegen.options import EMBEDDED
+from didyma.refimpl.ir.aliases import aliases
 from didyma.refimpl.ir.kernel import Kernel, KernelText, Signature
 from didyma.refimpl.ir.lines import most_variants, walk
 from didyma.refimpl.ir.program import Arena, Program
@@ -109,7 +112,10 @@ def emit(
         sizes = {d.name: mine.fresh(d.name) for d in f.dims}
         python = {v: mine.fresh(v) for v in (*f.type, *arenas)}
         streams = several(f.lines)
-        return LineWriter(f, python, sizes, called, functions, streams, f is not p, dispatches)
+        arrays = {v: mine.fresh(f"{v}_array") for v in (shared(p) if f is p else ())}
+        return LineWriter(
+            f, python, sizes, called, functions, arrays, streams, f is not p, dispatches
+        )
 
     entry = writer(p)
     made = "constants()" if p.constants else "[]"
@@ -173,6 +179,7 @@ def _title(p: Program) -> str:
     lines = [f"Program {sanitise(p.name)}, written by Didyma.", ""]
     lines += [f"in   {sanitise(v)}: {types[v]}" for v in p.inputs]
     lines += [f"out  {sanitise(v)}: {types[v]}" for v in p.results]
+    lines += [str(replace(a, result=sanitise(a.result), of=sanitise(a.of))) for a in aliases(p)]
     return "\n".join([*lines, ""])
 
 

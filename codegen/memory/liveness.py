@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from didyma.codegen.memory.streams import StreamWork
 from didyma.refimpl.ir.lines import blocks, operands, walk
-from didyma.refimpl.ir.program import Dispatch, Launch, Line, View
+from didyma.refimpl.ir.program import Dispatch, Launch, Line, Strided, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def roots(lines: Iterable[Line]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for line in walk(lines):
-        if isinstance(line, View):
+        if isinstance(line, View | Strided):
             found[line.value] = found.get(line.of, line.of)
         elif isinstance(line, Launch | Dispatch) and line.inplace:
             for new, old in line.inplace:

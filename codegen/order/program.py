@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from didyma.codegen.order.blocks import BlockWriter, Callee
+from didyma.codegen.order.returned import by_strides
 from didyma.codegen.passes.blocks import blocks
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import DimVar
@@ -23,6 +24,8 @@ def order(
     kernels: Mapping[str, Sequence[Kernel]],
     variants: Mapping[str, Sequence[Kernel]] | None = None,
     target: Target = PORTABLE,
+    *,
+    shared: bool = False,
 ) -> Program:
     """Return the program of a fused module: launches, views, copies and blocks, no allocations.
 
@@ -31,7 +34,8 @@ def order(
     kernel's parameter that is none of the loop program's is scratch, shared by name among the
     kernels of one call.  ``variants`` has, by a kernel's name, all kernels that may run in its
     place, itself first.  Functions that are not inlined become functions of the program.  A kernel
-    of the ``target`` is given views only that start where its buffers may.
+    of the ``target`` is given views only that start where its buffers may.  Where results may be
+    ``shared``, they are inputs or show bytes of others wherever that needs no kernel.
     """
     called: dict[str, Callee] = {}
     used: dict[str, Kernel] = {}
@@ -42,9 +46,11 @@ def order(
             used |= s.used
     s = BlockWriter(m, loops, kernels, called, variants, target)
     inputs = _inputs(m.entry, s)
-    returned = _give_back(s, s.run(m.entry, inputs), {*inputs, *s.constants})
-    s.lines.append(Return(tuple(returned)))
-    return Program(
+    results = s.run(m.entry, inputs)
+    if not shared:
+        results = _give_back(s, results, {*inputs, *s.constants})
+        s.lines.append(Return(tuple(results)))
+    p = Program(
         name=m.entry.name,
         dims=_used((*m.dims, *s.indices), s),
         inputs=inputs,
@@ -54,6 +60,13 @@ def order(
         lines=tuple(s.lines),
         functions=tuple(c.program for c in called.values()),
     )
+    alone = {ks[0].name: loops[name] for name, ks in kernels.items() if _is_loop(ks)}
+    return by_strides(p, alone, results) if shared else p
+
+
+def _is_loop(kernels: Sequence[Kernel]) -> bool:
+    """Return whether a function has one kernel, which is no text of a user."""
+    return len(kernels) == 1 and isinstance(kernels[0], PrimFunc)
 
 
 def _function(f: Function, m: Module, s: BlockWriter) -> Program:

@@ -17,7 +17,18 @@ from didyma.codegen.runtime.device_array import DeviceArray
 from didyma.codegen.runtime.geometry import Geometries, Geometry, check_buffers, words
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.program import ALIGNMENT, Bind, Dispatch, Extern, If, Line, Program, While
+from didyma.refimpl.ir.program import (
+    ALIGNMENT,
+    Bind,
+    Dispatch,
+    Extern,
+    If,
+    Line,
+    Program,
+    Return,
+    Strided,
+    While,
+)
 from didyma.refimpl.ir.types import DType, nbytes_of
 
 WRAPPER = "<wrapper>"  # what the wrapper's source was compiled as
@@ -144,7 +155,11 @@ def obstacle(p: Program) -> str:
         for line in walk(f.lines):
             if why := _obstacle(line):
                 return why
-    return ""
+    return "an input is returned" if any(v in p.inputs for v in _returned(p)) else ""
+
+
+def _returned(p: Program) -> tuple[str, ...]:
+    return tuple(v for x in p.lines if isinstance(x, Return) for v in x.values)
 
 
 def _obstacle(line: Line) -> str:
@@ -157,6 +172,8 @@ def _obstacle(line: Line) -> str:
             return f"the routine {line.name} is called from the host"
         case Dispatch():
             return "calls choose among kernels"
+        case Strided():
+            return f"{line.value} is returned as a view"
         case _:
             return ""
 

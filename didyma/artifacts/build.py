@@ -21,6 +21,7 @@ from didyma.codegen.runtime import didyma_runtime
 from didyma.codegen.runtime.objects import shared_object
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.aliases import Alias, aliases
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Extern
 from didyma.refimpl.ir.text import show
@@ -152,7 +153,7 @@ def _refuse_externs(c: Compiled) -> None:
 
 def _described(c: Compiled) -> dict[str, Any]:
     p = c.program
-    types = p.type
+    types, found = p.type, {a.number: a for a in aliases(p)}
 
     def values(names: tuple[str, ...]) -> list[dict[str, Any]]:
         shapes = ([dims.text(d) for d in types[v].shape] for v in names)
@@ -165,6 +166,16 @@ def _described(c: Compiled) -> dict[str, Any]:
         "didyma": VERSION,
         "program": p.name,
         "inputs": values(p.inputs),
-        "outputs": values(p.results),
+        "outputs": [
+            {**about, "alias": _alias(found[i])} if i in found else about
+            for i, about in enumerate(values(p.results))
+        ],
         "sizes": {d.name: [str(d.lo), str(d.hi)] for d in given_dims(p)},
     }
+
+
+def _alias(a: Alias) -> dict[str, Any]:
+    """Return what an output shows; strides and offset count elements, and are None of a whole."""
+    strides = None if a.strides is None else [dims.text(s) for s in a.strides]
+    kind = "input" if a.is_input else "value"
+    return {kind: sanitise(a.of), "strides": strides, "offset": dims.text(a.offset)}

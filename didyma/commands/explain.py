@@ -17,6 +17,7 @@ from didyma.commands import common
 from didyma.files import must_have_folder, read_module
 from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.aliases import aliases
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import show
 from didyma.show import choices
@@ -55,17 +56,19 @@ def explain(
     files["choices.json"] = json_.dumps(tuning.picked(compiled, options), indent=2) + "\n"
     files |= choices.schedules(rows)
     disk.write_files(out, files)
+    shared = [f"result {a}" for a in aliases(compiled.program)]
     if json:
         times = {name: round(seconds, 6) for name, seconds in compiled.times}
         found = {"folder": os.fspath(out), "files": sorted(files), "seconds": times}
-        common.print_json({**found, "choices": rows, "calls": on_gpu.means(compiled, options)})
+        more = {"choices": rows, "calls": on_gpu.means(compiled, options), "aliases": shared}
+        common.print_json({**found, **more})
         return common.AGREE
     width = max(len(name) for name in files)
     for name, text in files.items():
         unit = "bytes" if isinstance(text, bytes) else "characters"
         print(f"{name:{width}}  {len(text):>12,} {unit}")
     print(f"written to {out}")
-    for row in (*choices.lines(rows), *on_gpu.means(compiled, options)):
+    for row in (*choices.lines(rows), *on_gpu.means(compiled, options), *shared):
         print(row)
     took = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in compiled.times)
     print(f"milliseconds: {took}", file=sys.stderr)

@@ -31,7 +31,7 @@ def run(p: Program, inputs: Sequence[Array], env: Mapping[str, int]) -> list[Arr
     for name, tensor in p.constants:
         m.raw[name] = np.frombuffer(tensor.data, np.uint8).copy()
     m.block(p.lines[:-1])
-    return [m.array(name).copy() for name in p.results]
+    return [m.result(name).copy() for name in p.results]
 
 
 class _Meaning:
@@ -41,6 +41,19 @@ class _Meaning:
         self.functions = p.function
         self.env = dict(env)
         self.raw: dict[str, Array] = {}
+        self.strided: dict[str, ir.Strided] = {}
+
+    def result(self, name: str) -> Array:
+        """Elements of a result, of a strided one each looked up by its index."""
+        if (s := self.strided.get(name)) is None:
+            return self.array(name)
+        flat = self.array(s.of).reshape(-1)
+        strides, at = dims.values(s.strides, self.env), dims.evaluate(s.offset, self.env)
+        shape = dims.values(self.types[name].shape, self.env)
+        found = np.empty(shape, flat.dtype)
+        for index in np.ndindex(shape):
+            found[index] = flat[at + sum(i * k for i, k in zip(index, strides, strict=True))]
+        return found
 
     def array(self, name: str) -> Array:
         """Elements of a value, in place; its bytes come to be where it had none."""
@@ -60,6 +73,8 @@ class _Meaning:
                 start = dims.evaluate(offset, self.env)
                 stop = start + dims.evaluate(self.types[value].nbytes, self.env)
                 self.raw[value] = self.raw[of][start:stop]
+            case ir.Strided():
+                self.strided[line.value] = line
             case ir.Launch(kernel, args):
                 self.launch(kernel, args)
             case ir.Dispatch():

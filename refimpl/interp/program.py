@@ -159,6 +159,8 @@ class _ProgramRun:
                 m.place(value, arena, m.size(offset))
             case ir.View(value, of, offset):
                 m.view(value, of, m.size(offset))
+            case ir.Strided():
+                m.stride(line)
             case ir.Copy(value, source):
                 self._copy(value, source)
             case ir.Extern():
@@ -190,6 +192,8 @@ class _ProgramRun:
 
     def _result(self, value: str) -> Array:
         m = self.memory
+        if value in m.strided:
+            return m.shown(m.strided[value])
         t, held = m.types[value], m.held(value, write=False)
         if t.dtype.is_packed:
             return from_memory(held.values, t.dtype, dims.values(t.shape, m.env)).copy()

@@ -15,7 +15,7 @@ from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.interp.faults import ProgramFault, ProgramFaultKind
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.program import ALIGNMENT, Arena, Line
+from didyma.refimpl.ir.program import ALIGNMENT, Arena, Line, Strided
 from didyma.refimpl.ir.text.program import show_instruction
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import ring
@@ -118,6 +118,7 @@ class ProgramMemory:
         self.spots: dict[str, Spot] = {}
         self.arenas: dict[str, Allocation] = {}
         self.carried: set[str] = set()
+        self.strided: dict[str, Strided] = {}
 
     def fault(self, kind: ProgramFaultKind, detail: str) -> ProgramFault:
         """Return a fault of the line that runs."""
@@ -298,6 +299,27 @@ class ProgramMemory:
                 "capacity", f"{value} wants bytes {lo}..{hi}, {of} has {spot.lo}..{spot.hi}"
             )
         self.define(value, Spot(spot.allocation, lo, hi, spot.owner))
+
+    def stride(self, line: Strided) -> None:
+        """Another name, by strides, for elements of a value."""
+        self.owned(line.of)
+        if line.value in self.strided or line.value in self.spots:
+            raise self.fault("double-allocation", f"{line.value} has bytes already")
+        self.strided[line.value] = line
+
+    def shown(self, line: Strided) -> Array:
+        """Return a copy of the elements that a strided value shows."""
+        held = self.held(line.of, write=False)
+        flat = np.ascontiguousarray(held.seen((-1,)))
+        shape = dims.values(self.types[line.value].shape, self.env)
+        steps = [self.size(s) * flat.itemsize for s in line.strides]
+        at = self.size(line.offset) * flat.itemsize
+        if 0 in shape:
+            return np.empty(shape, flat.dtype)
+        try:
+            return np.ndarray(shape, flat.dtype, flat, at, steps).copy()
+        except ValueError as e:
+            raise self.fault("capacity", f"{line.value} leaves {line.of}: {e}") from e
 
     def inherit(self, output: str, source: str) -> Array:
         """Let an output have the bytes of an operand that dies, and return those."""

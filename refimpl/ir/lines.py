@@ -120,7 +120,7 @@ def operands(line: ir.Line) -> tuple[str, ...]:
             return (*outputs, *inputs)
         case ir.Copy(value, source):
             return (value, source)
-        case ir.View(_, of):
+        case ir.View(_, of) | ir.Strided(_, of):
             return (of,)
         case ir.Bind(_, value):
             return (value,)

@@ -1,8 +1,8 @@
 """Programs: what the generated wrapper does, line by line, as data.
 
 Values are device buffers with a name and a type.  Inputs and constants belong to the caller and
-are never written, freed or reused.  Functions of a program stand above it and one another; they
-write their results to buffers that the caller has.
+are never written, freed or reused; inputs may be returned.  Functions of a program stand above it
+and one another; they write their results to buffers that the caller has.
 """
 
 from __future__ import annotations
@@ -83,6 +83,20 @@ class View:
 
     value: str
     of: str
+    offset: Dim = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """Make ``value``, which is only returned, show elements of ``of`` where strides say.
+
+    Its element at an index lies at ``offset`` and the sum of index times stride, for each axis,
+    among the elements of ``of`` in row-major order.  A stride may be 0 or negative.
+    """
+
+    value: str
+    of: str
+    strides: tuple[Dim, ...]
     offset: Dim = 0
 
 
@@ -237,14 +251,17 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """Hand the values to the caller; always the last line."""
+    """Hand the values to the caller; always the last line.
+
+    Values may share bytes with one another and with inputs, which the caller then sees.
+    """
 
     values: tuple[str, ...]
 
 
 Line: TypeAlias = (
-    Allocate | Free | Reuse | PlacementAllocate | Arena | Place | View | Launch | Dispatch | Wait
-    | Extern | Call | Assert | Copy | Bind | Carry | If | While | Repeat | Return
+    Allocate | Free | Reuse | PlacementAllocate | Arena | Place | View | Strided | Launch
+    | Dispatch | Wait | Extern | Call | Assert | Copy | Bind | Carry | If | While | Repeat | Return
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
+from didyma.refimpl.errors import counted
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.dims import Dim
@@ -13,7 +14,8 @@ from didyma.refimpl.verify.values import Values
 
 MemoryLine: TypeAlias = (
     ir.Allocate | ir.Free | ir.Reuse | ir.PlacementAllocate | ir.Arena | ir.Place | ir.View
-)
+    | ir.Strided
+)  # fmt: skip
 
 
 def verify_memory(s: MemoryLine, v: Values) -> None:
@@ -41,6 +43,8 @@ def verify_memory(s: MemoryLine, v: Values) -> None:
             _place(s, v)
         case ir.View():
             _view(s, v)
+        case ir.Strided():
+            _strided(s, v)
         case _:
             assert_never(s)
 
@@ -129,3 +133,27 @@ def _view(s: ir.View, v: Values) -> None:
             raise v.broken("P-view", got, f"within the {dims.text(source.nbytes)} bytes of %{s.of}")
         lo, hi = dims.add(shown.lo, s.offset), dims.add(shown.lo, end)
     v.state.values[s.value] = Shown(shown.owner, lo, hi, v.number())
+
+
+def _strided(s: ir.Strided, v: Values) -> None:
+    """Check law P-strided."""
+    v.sizes.declared((*s.strides, s.offset), v.at)
+    t, source = v.make(s.value), v.types[s.of]
+    v.bound((*s.strides, s.offset))
+    v.live(s.of)
+    if t.dtype is not source.dtype or t.dtype.is_packed or t.device != source.device:
+        raise v.broken("P-strided", str(t), f"{source.dtype} in whole bytes, as %{s.of}: {source}")
+    if len(s.strides) != t.rank:
+        raise v.broken("P-strided", counted(len(s.strides), "stride"), f"one for each axis of {t}")
+    low = high = s.offset
+    for n, stride in zip(t.shape, s.strides, strict=True):
+        far = dims.mul(dims.sub(n, 1), stride)
+        low, high = dims.add(low, dims.minimum(far, 0)), dims.add(high, dims.maximum(far, 0))
+    some = dims.minimum(t.numel, 1)  # 0 where nothing is shown
+    inside = v.ranges.at_least(dims.mul(low, some), 0) and v.ranges.at_least(
+        source.numel, dims.mul(dims.add(high, 1), some)
+    )
+    if not inside:
+        got = f"elements {dims.text(low)} to {dims.text(high)}"
+        raise v.broken("P-strided", got, f"within the {dims.text(source.numel)} of %{s.of}")
+    v.strided[s.value] = s.of

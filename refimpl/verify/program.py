@@ -23,6 +23,7 @@
 | P-align | what is placed starts at a multiple of 256 bytes, what a launch or call is given of 16 |
 | P-stack | an arena on the stack has 100 KiB at most |
 | P-view | a view shows bytes of its value alone: sizes are equal, or asserted above to be |
+| P-strided | a strided value shows elements of one of its dtype, and is only returned |
 | P-dispatch | a dispatch names two kernels or more, each once, which write all its outputs alone |
 | P-kernel | a launch names a kernel of the program |
 | P-text | a kernel of text has its meaning's buffers and symbols, and at most 1024 threads |
@@ -43,7 +44,7 @@
 | P-left | a block frees what it makes, unless it is carried |
 | P-branches | both branches leave the same values alive; symbols that both bind stay bound |
 | P-loop | an iteration leaves alive what it found alive |
-| P-return | the last line, and no other, is a return, of values that own their bytes, each once |
+| P-return | the last line, and no other, is a return, of inputs and strided values, others once |
 | P-outputs | a function returns no value: it writes its outputs |
 """
 
@@ -183,7 +184,7 @@ class _ProgramVerifier:
         match s:
             case (
                 ir.Allocate() | ir.Free() | ir.Reuse() | ir.PlacementAllocate() | ir.Arena()
-                | ir.Place() | ir.View()
+                | ir.Place() | ir.View() | ir.Strided()
             ):  # fmt: skip
                 verify_memory(s, self.values)
             case ir.Launch():

@@ -23,7 +23,8 @@ class Values:
     """Follows the values of one program, and checks how lines make, read and write them.
 
     ``state`` is the state before the present line; ``made`` are the names that lines have made
-    so far, in any block.  ``called`` tells whether the program is a function of another one,
+    so far, in any block; ``strided`` has those that show others by strides, with the others.
+    ``called`` tells whether the program is a function of another one,
     and ``target`` is what it may rely on.
     """
 
@@ -38,6 +39,8 @@ class Values:
         self.state = State()
         self.state.bound = {v.name for v in caller_symbols(p)} if called else input_symbols(p)
         self.made: set[str] = set()
+        self.strided: dict[str, str] = {}
+        self.constants = frozenset(name for name, _ in p.constants)
         self._numbers = itertools.count(1)
 
     def broken(self, law: str, got: str, want: str, help: str = "") -> DidymaError:
@@ -109,6 +112,10 @@ class Values:
         """Return which bytes a value shows, and the region of theirs, which is still there."""
         t = self.typed(name)
         v = self.state.values.get(name)
+        if v is None and name in self.strided:
+            raise self.broken(
+                "P-strided", f"%{name}, which shows %{self.strided[name]}", "only a return of it"
+            )
         if v is None:
             ended = f"%{name}, made in a block that has ended"
             raise self.broken(

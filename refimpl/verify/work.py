@@ -186,13 +186,16 @@ class Work:
         if values and v.called:
             raise v.broken("P-outputs", f"%{values[0]}", "no value: it writes its outputs")
         v.join()
-        v.read((*values, *outputs))
-        owners: set[str] = set()
+        v.read((*(v.strided.get(name, name) for name in values), *outputs))
+        owners: dict[str, str] = {}
         for name in values:
-            _, r = v.live(name)
-            if not r.storage.ours or r.owner in owners:
-                why = "returned twice" if r.storage.ours else "the caller's"
-                want = "values that own their bytes, each once"
-                help = "copy it to a value of its own"
+            _, r = v.live(v.strided.get(name, name))
+            why = "a constant's" if r.owner in v.constants else ""
+            if name not in v.strided and owners.setdefault(r.owner, name) != name:
+                why = f"returned as %{owners[r.owner]}"
+            elif name not in v.strided and r.owner != name and not r.storage.ours:
+                why = f"those of the input %{r.owner}"
+            if why:
+                want = "an input, a strided value, or a value that alone has its bytes"
+                help = "copy it to a value of its own, or show the other by strides"
                 raise v.broken("P-return", f"%{name}, whose bytes are {why}", want, help)
-            owners.add(r.owner)

@@ -23,7 +23,7 @@ from .checks import (
     within,
 )
 from .command import main, random_inputs
-from .dtypes import beside, checked, constant, part
+from .dtypes import beside, checked, constant, part, strided
 from .host import Kernel, load
 from .refused import Refused
 from .watch import Launch, dumped, lines, locate, traced, watched
@@ -55,6 +55,7 @@ __all__ = [
     "size",
     "solve",
     "strict",
+    "strided",
     "taken",
     "traced",
     "truth",

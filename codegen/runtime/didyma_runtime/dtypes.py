@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from .refused import Refused
 
@@ -114,3 +115,17 @@ def checked(data: bytes, digest: str, where: str) -> bytes:
     if got != digest:
         raise Refused("hash-mismatch", where, got=f"sha256 {got}", want=f"sha256 {digest}")
     return data
+
+
+def strided(array: Array, shape: Sequence[int], strides: Sequence[int], offset: int) -> Array:
+    """Return a view of an array; strides and offset count its elements in row-major order.
+
+    It shows a copy of an array that is not in that order.  As with ``np.broadcast_to`` it is
+    read-only where it shows an element more than once.
+    """
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if 0 in shape:
+        return flat[:0].reshape(tuple(shape))
+    repeats = any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True))
+    steps = [s * flat.itemsize for s in strides]
+    return as_strided(flat[offset:], tuple(shape), steps, writeable=not repeats)

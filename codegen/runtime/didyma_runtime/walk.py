@@ -14,11 +14,11 @@ from typing import Any
 
 from .checks import arrays, equal, floordiv, floormod, in_range, number, solve, taken, truth
 from .checks import size as require_size
-from .dtypes import Array, beside, checked, part
+from .dtypes import Array, beside, checked, part, strided
 from .host import Buffer, Host, Kernel, Loaded, load
 from .refused import Refused
 
-FORMAT, VERSION = "didyma-program", 1
+FORMAT, VERSION = "didyma-program", 2
 Json = Mapping[str, Any]
 _OPS: dict[str, Callable[[int, int], int]] = {
     "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "min": min, "max": max,
@@ -102,9 +102,12 @@ def _call(p: Json, loaded: Loaded, args: list[Any]) -> list[Array]:
     given = arrays(taken(args), [(t["name"], t["dtype"], len(t["shape"])) for t in types])
     sizes = _bound(p, types, given)
     values = {v: loaded.engine.upload(a) for v, a in zip(main["inputs"], given, strict=True)}
-    del given
     values |= dict(zip(p["constants"], loaded.weights, strict=True))
-    found = Walk(p, main, loaded, sizes, values).lines(main["lines"])
+    shown = {x["of"] for x in main["lines"] if x["line"] == "Strided"}
+    wanted = {*main["lines"][-1]["values"], *shown}
+    kept = {v: a for v, a in zip(main["inputs"], given, strict=True) if v in wanted}
+    del given
+    found = Walk(p, main, loaded, sizes, values, kept).lines(main["lines"])
     return [] if found is None else found
 
 
@@ -132,7 +135,8 @@ class Walk:
     """A run of the lines of a program or of one of its functions.
 
     ``values`` are the buffers of values by name; of those that own their bytes or share an
-    allocation, ``_owners`` are the allocations.  What no name holds any more is freed by Python.
+    allocation, ``_owners`` are the allocations; ``arrays`` are those that results share.  What no
+    name holds any more is freed by Python.
     """
 
     def __init__(
@@ -142,10 +146,13 @@ class Walk:
         loaded: Loaded,
         sizes: dict[str, int],
         values: dict[str, Buffer],
+        arrays: dict[str, Array] | None = None,
     ) -> None:
         self._p, self._body, self._loaded, self._sizes = p, body, loaded, sizes
         self._engine: Host = loaded.engine
         self._values, self._owners = values, dict(values)
+        self._arrays = arrays or {}
+        self._shows: dict[str, Json] = {}
 
     def lines(self, lines: Sequence[Json]) -> list[Array] | None:
         """Run lines; return the results where the last of them returns some."""
@@ -194,6 +201,9 @@ class Walk:
         of, nbytes = self._values[x["of"]], self._bytes(x["value"])
         view = self._engine.view(of, self._size(x["offset"]), nbytes)
         self._own(x["value"], view, self._owners[x["of"]])
+
+    def _strided(self, x: Json) -> None:
+        self._shows[x["value"]] = x
 
     def _carry(self, x: Json) -> None:
         moved = [(v, self._values[new], self._owners[new], new) for v, new in x["values"]]
@@ -260,9 +270,17 @@ class Walk:
             self.lines(x["body"])
 
     def _return(self, x: Json) -> list[Array]:
-        found: list[Array] = []
-        for v in x["values"]:
-            t = self._body["values"][v]
-            shape = _values(t["shape"], self._sizes)
-            found.append(self._engine.download(self._values[v], t["dtype"], shape))
-        return found
+        return [self._result(v) for v in x["values"]]
+
+    def _result(self, v: str) -> Array:
+        if v in self._arrays:
+            return self._arrays[v]
+        t = self._body["values"][v]
+        shape = _values(t["shape"], self._sizes)
+        if v in self._shows:
+            x = self._shows[v]
+            steps, at = _values(x["strides"], self._sizes), self._size(x["offset"])
+            self._arrays[v] = strided(self._result(x["of"]), shape, steps, at)
+        else:
+            self._arrays[v] = self._engine.download(self._values[v], t["dtype"], shape)
+        return self._arrays[v]

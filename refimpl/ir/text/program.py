@@ -78,6 +78,9 @@ def show_instruction(s: ir.Line) -> str:
             return f"place {value_name(value)} in {value_name(arena)} at {dim_text(offset)}"
         case ir.View(value, of, offset):
             return f"view {value_name(value)} of {value_name(of)}{_at(offset)}"
+        case ir.Strided(value, of, strides, offset):
+            by = ", ".join(map(dim_text, strides))
+            return f"strided {value_name(value)} of {value_name(of)} by ({by}){_at(offset)}"
         case ir.Launch(kernel, args):
             return f"launch {global_name(kernel)}({_names(args)})" + _manner(s)
         case ir.Dispatch(outputs, variants):
@@ -168,9 +171,10 @@ def _lines(
                 out.append(f"{text} {{")
                 _lines(out, body, types, inner)
                 out.append(f"{pad}}}")
-            case ir.Allocate() | ir.Reuse() | ir.PlacementAllocate() | ir.Place() | ir.View() if (
-                s.value in types
-            ):
+            case (
+                ir.Allocate() | ir.Reuse() | ir.PlacementAllocate() | ir.Place() | ir.View()
+                | ir.Strided()
+            ) if s.value in types:  # fmt: skip
                 out.append(f"{text}  # {type_text(types[s.value])}")
             case _:
                 out.append(text)

@@ -16,8 +16,8 @@ from didyma.refimpl.ir.types import Tensor, TensorType
 T = TypeVar("T")
 
 _LINES = (
-    "allocate", "free", "reuse", "place", "arena", "view", "launch", "dispatch", "wait", "extern",
-    "call", "assert", "copy", "bind", "carry", "if", "while", "repeat", "return",
+    "allocate", "free", "reuse", "place", "arena", "view", "strided", "launch", "dispatch", "wait",
+    "extern", "call", "assert", "copy", "bind", "carry", "if", "while", "repeat", "return",
 )  # fmt: skip
 
 
@@ -163,6 +163,12 @@ class ProgramReader(LoopReader):
             case "view":
                 value, of = self._pair("of")
                 return ir.View(value, of, self._offset() if self.at("at") else 0)
+            case "strided":
+                value, of = self._pair("of")
+                self.expect("by")
+                self.expect("(")
+                strides = self.items(self.dim, ")")
+                return ir.Strided(value, of, strides, self._offset() if self.at("at") else 0)
             case "copy":
                 return ir.Copy(*self._pair("from"))
             case "return":
