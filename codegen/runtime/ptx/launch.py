@@ -26,6 +26,7 @@ from didyma.codegen.runtime.ptx.running import Ended, run
 from didyma.refimpl.ir.types import Array
 
 _BATCH, _TOGETHER = 1 << 14, 1 << 16  # lanes that run together; where blocks wait for each other
+_WHOLE = 1 << 19  # lanes that run together at most, where the first blocks wait for others
 
 
 @dataclass(slots=True)
@@ -74,6 +75,33 @@ def launch(
     ``shared``: bytes of dynamic shared memory.  ``schedule`` chooses which warps go first, where
     there is a choice.  A launch that takes ``seconds`` of processor time counts as a hang.
     """
+    most = _TOGETHER if kernel.synchronises else _BATCH
+    lanes = shape.blocks * shape.padded
+    again = most < lanes <= _WHOLE
+    kept = [(r.data.copy(), r.written.copy()) for r in regions if again]
+    done = _batches(kernel, shape, regions, args, shared, schedule, seconds, most)
+    if not again or not _hung(done):
+        return done
+    for r, (data, written) in zip(regions, kept, strict=True):  # it may wait for a later batch
+        r.data[:], r.written[:] = data, written
+    return _batches(kernel, shape, regions, args, shared, schedule, seconds, lanes)
+
+
+def _hung(done: Launch) -> bool:
+    return any(r.kind == "hang" for r in done.reports.values())
+
+
+def _batches(
+    kernel: Kernel,
+    shape: Shape,
+    regions: Sequence[Region],
+    args: Sequence[Value],
+    shared: int,
+    schedule: int,
+    seconds: float,
+    most: int,
+) -> Launch:
+    """Run all blocks in batches of at most so many lanes."""
     out = Launch(kernel)
     room = sum(r.data.size + 2 * GUARD for r in regions) + kernel.param_bytes + 8 * GUARD
     room += sum(v.size + 2 * GUARD for v in kernel.program.variables.values() if v.space in _DEVICE)
@@ -82,7 +110,6 @@ def launch(
     places, symbols, params = _fill(space, kernel, regions, args)
     symbols["the heap"] = room
     deadline = time.process_time() + seconds
-    most = _TOGETHER if kernel.synchronises else _BATCH
     shape = replace(shape, cluster=kernel.cluster)
     whole = clusters.unit(shape)
     step = max(1, most // shape.padded // whole) * whole
@@ -107,7 +134,7 @@ def launch(
                 out.ended = False
             out.steps += m.steps
             out.lane_steps += m.lane_steps
-            if not out.ended:
+            if not out.ended or _hung(out):
                 break
     for region, a in zip(regions, places, strict=True):
         region.data[:] = space.data[a.start : a.start + a.size]

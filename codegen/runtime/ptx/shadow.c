@@ -110,10 +110,29 @@ static int owns(State *s, Node *n, int me, int what) {
          (n->what & WRITES) && !(n->what & (MANY | EVERYONE));
 }
 
+/* Whether a plain read could be added to an earlier one of its warp, among plain reads alone. */
+static int again(State *s, Node *n, int me, int block) {
+  Node *mate = 0;
+  int warp = (me + (int)s->first) >> 5;
+  if (s->mates || s->rows[me]) return 0;
+  for (;; n = &s->pool[n->next]) {
+    if (n->what & ~MANY) return 0;
+    if (n->lane >> 5 == warp) mate = n;
+    if (!n->next) break;
+  }
+  if (!mate) return 0;
+  if (mate->time <= s->bar[block] || mate->time <= s->warp[me]) mate->what = 0;
+  else if (mate->lane != me + (int)s->first) mate->what = MANY;
+  mate->lane = me + (int)s->first; mate->time = (int)s->now; mate->pc = (int)s->pc;
+  return 1;
+}
+
 static void note(State *s, Cell *c, int me, int what, int same, i64 at, int space) {
   Node mine, *n;
   int own = 0, gone, many = 0, kept = 0, reads = 0, strong = (what & STRENGTH) == 2, to = 0, next, mate;
-  if (c->time && !knows(s, me, c->lane, c->time, 0))
+  int w = c->lane - (int)s->first, mine_ = s->block[me];
+  if (c->time && !(w >= 0 && w < s->lanes && s->block[w] == mine_ && c->time <= s->bar[mine_]) &&
+      !knows(s, me, c->lane, c->time, 0))
     tell(s, same ? SAME : RACE, me, at, space, c->lane, c->pc, (what & WRITES ? 1 : 0) | 2);
   n = &c->first;
   if (n->time == s->now && n->lane >> 5 == (me + (int)s->first) >> 5 &&
@@ -123,6 +142,7 @@ static void note(State *s, Cell *c, int me, int what, int same, i64 at, int spac
     n->time = (int)s->now; n->lane = me + (int)s->first; n->pc = (int)s->pc;
     return;
   }
+  if (!what && n->time && again(s, n, me, mine_)) return;
   mine.lane = me + (int)s->first; mine.time = (int)s->now; mine.pc = (int)s->pc;
   mine.what = what; mine.next = 0;
   if (n->time) {
@@ -193,11 +213,13 @@ static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where,
   if (at & (nbytes - 1)) { tell(s, SKEWED, me, at, i, 0, nbytes, how); return -1; }
   if (m->copies) at += m->size * (m->copies == 1 ? block : me);
   f = m->flags + at;
-  if (nbytes == 4) { /* the usual case, four flags at once */
-    u32 *four = (u32 *)f;
-    if (how == READ && *four == 0x01010101u * (VALID | INIT)) return at;
-    if (how == WRITE && (*four & ~(0x01010101u * INIT)) == 0x01010101u * VALID) {
-      *four = 0x01010101u * (VALID | INIT);
+  if (!(nbytes & 3)) { /* the usual case, four flags at once */
+    u32 *four = (u32 *)f, mask = how == WRITE ? ~(0x01010101u * INIT) : ~0u;
+    u32 want = 0x01010101u * (how == WRITE ? VALID : VALID | INIT);
+    int words = how == READ || how == WRITE ? nbytes >> 2 : 0;
+    for (k = 0; k < words && (four[k] & mask) == want; ++k) ;
+    if (k && k == words) {
+      for (k = 0; how == WRITE && k < words; ++k) four[k] = 0x01010101u * (VALID | INIT);
       return at;
     }
   }
@@ -249,9 +271,39 @@ static void race(State *s, Space *m, i64 at, int nbytes, int me, int what, u8 *v
 void access_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where, i64 how,
              i64 strength, u8 *values, i64 *places) {
   i64 i, offset;
+  int plain = nbytes == 4 && !strength && where < 2 && (how == READ || how == WRITE) && values;
+  Space *usual = &s->space[where < 2 ? where : 0];
+  plain = plain && usual->cells && usual->shift == 2;
   for (i = 0; i < n; ++i) {
     int me = lanes[i], w = (int)where, what = (int)strength;
-    i64 at = reach(s, me, addresses[i], (int)nbytes, (int)how, &w, &offset);
+    i64 at;
+    if (plain) { /* the usual access to memory that is valid and, for a load, written */
+      i64 from = addresses[i] >= usual->base || !where ? addresses[i] - usual->base : addresses[i];
+      if (from >= 0 && from + 4 <= usual->size && !(from & 3)) {
+        u32 *four;
+        at = usual->copies ? from + usual->size * s->block[me] : from;
+        four = (u32 *)(usual->flags + at);
+        if (how == READ ? *four == 0x01010101u * (VALID | INIT)
+                        : (*four & ~(0x01010101u * INIT)) == 0x01010101u * VALID) {
+          u32 *to = (u32 *)(usual->data + at), *v = (u32 *)(values + i * 4);
+          if (places) places[i] = at;
+          if (how == READ) {
+            Cell *c = &usual->cells[at >> 2];
+            *v = *to;
+            if (c->first.time != s->now || c->first.what != MANY || c->time ||
+                c->first.lane >> 5 != (me + (int)s->first) >> 5)
+              note(s, c, me, 0, 0, from, w);
+            continue;
+          }
+          *four = 0x01010101u * (VALID | INIT);
+          note(s, &usual->cells[at >> 2], me, WRITES, *to == *v, from, w);
+          if (*to != *v) s->changed = 1;
+          *to = *v;
+          continue;
+        }
+      }
+    }
+    at = reach(s, me, addresses[i], (int)nbytes, (int)how, &w, &offset);
     u8 *v = values + i * nbytes;
     Space *m = &s->space[w];
     if (places) places[i] = at;

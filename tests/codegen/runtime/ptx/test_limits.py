@@ -27,3 +27,25 @@ def test_a_time_limit_of_nothing_is_reached(n: int) -> None:
                     schedules=3, seconds=1e-9)  # fmt: skip
     assert {f.kind for f in done.faults} <= {"hang"}
     assert done.faults or n == 1
+
+
+def test_a_block_may_wait_for_all_others_of_a_grid() -> None:
+    """The grid has more threads than run together at first; a count that nobody reaches hangs."""
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    source = Source(
+        "__global__ void k(unsigned* c, unsigned n) {\n"
+        "  if (threadIdx.x) return;\n"
+        "  atomicAdd(c, 1);\n"
+        "  while (!blockIdx.x && atomicAdd(c, 0) < n);\n"
+        "}\n",
+        "k.cu",
+    )
+    for n, kinds in ((20, set[str]()), (21, {"hang"})):
+        args = [Argument("c", np.zeros(1, np.uint32)), Argument("n", np.array(n, np.uint32))]
+        done = sanitize(
+            source, compiled(source, "k"), Shape((20, 1, 1), (1024, 1, 1)), args, schedules=1
+        )
+        assert {f.kind for f in done.faults} == kinds
+        assert done.outputs[0].tolist() == [20]
