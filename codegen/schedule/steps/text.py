@@ -210,13 +210,15 @@ class _Reader(Lexer):
         return self.text.count("\n", 0, start) + 1, start - begin + 1
 
     def step(self) -> Step:
-        """Take a step."""
+        """Take a step; DidymaError ``unknown-step``, and ``parse`` where the text ends before."""
+        if self.kind == "end":
+            raise self.error("a step, or `}`")
         form = FORMS.get(self.word)
         if form is None:
             row, column = self.place()
             raise DidymaError(
-                "unknown-step", f"{self.source}:{row}:{column}", got=self.word or "the end",
-                want=f"one of {', '.join(FORMS)}", file=self.source, line=row,
+                "unknown-step", f"{self.source}:{row}:{column}", got=self.word,
+                want=f"`}}`, or one of {', '.join(FORMS)}", file=self.source, line=row,
                 shown=self.text.split("\n")[row - 1].strip(),
             )  # fmt: skip
         self.next()

@@ -39,7 +39,7 @@ def test_names_that_nobody_gave_are_shown() -> None:
         ("schedule @f {\n  split i 8\n}", "parse", "s.dys:2:11"),
         ("schedule @f {\n  split i by x\n}", "parse", "s.dys:2:14"),
         ("schedule @f {\n  fuse i,\n}", "parse", "s.dys:3:1"),
-        ("schedule @f {\n  unroll i", "unknown-step", "s.dys:2:11"),
+        ("schedule @f {\n  unroll i", "parse", "s.dys:2:11"),
         ("schedule f {}", "parse", "s.dys:1:10"),
         ("schedule @f {} x", "parse", "s.dys:1:16"),
     ],
