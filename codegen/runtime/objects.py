@@ -13,6 +13,7 @@ from didyma.codegen.runtime.hosttext import assemble
 from didyma.codegen.runtime.tinycc import TinyCC
 from didyma.refimpl.ir.kernel import KernelText
 
+_OWN = ("driver.c", "replay.c")  # beside the kernels
 _HEADERS = struct.Struct("<32xQ14xHH")  # of an ELF file: where, size of one, how many
 _EXTERN = re.compile(r"^extern (\w+) (\w+)\(", re.MULTILINE)
 _FRAMES, _STACK, _READ_WRITE = 0x6474E550, 0x6474E551, 6
@@ -21,14 +22,15 @@ _FRAMES, _STACK, _READ_WRITE = 0x6474E550, 0x6474E551, 6
 def shared_object(text: KernelText, only: Sequence[str] | None = None) -> bytes:
     """Return a shared object for this kind of machine with an entry for each kernel.
 
+    It can run tapes, too, which ``didyma_runtime.replay`` records.
     DidymaError ``kernel-text`` where the text is not C, ``target-lacks`` for kernels of clusters;
     EngineMissing without TinyCC.
     """
     refuse_clusters(text)
-    driver = (files(prelude) / "driver.c").read_text(encoding="utf-8")
+    driver, replay = ((files(prelude) / f).read_text(encoding="utf-8") for f in _OWN)
     unit, _ = assemble(text, prelude.load("host"), driver, only)
     where = ", ".join(s.name for s in text.kernels)
-    return _plain_stack(TinyCC().library(_bound(unit), where))
+    return _plain_stack(TinyCC().library(f"{_bound(unit)}\n{replay}", where))
 
 
 def _bound(unit: str) -> str:

@@ -6,7 +6,8 @@ Programs are drawn with control flow, data-dependent sizes, streams, views and v
 ``--programs`` the module runs on an engine that interprets kernels and is watched for what it does
 with memory; each must give the bits of the program interpreter.  Of ``--alone`` the artifact runs
 in a fresh process that imports NumPy alone, many to a process, and its module and its JSON must
-give the bits that engine ``host`` gives here.
+give the bits that engine ``host`` gives here; a second call of the module, which may be a replay
+of the first, must give them too.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ for folder in sys.argv[1:]:
     module = importlib.import_module("module")
     walk = importlib.import_module("didyma_runtime.walk")
     outs = []
-    for run in (module.call, walk.program(pathlib.Path(folder) / "program.json")):
+    jsons = walk.program(pathlib.Path(folder) / "program.json")
+    for run in (module.call, jsons, module.call):  # the second call may be a replay
         args = []
         for i, (name, dtype, rank) in enumerate(module.INPUTS):
             args.append(np.load(f"{folder}/in-{i}.npy"))
@@ -52,7 +54,7 @@ for folder in sys.argv[1:]:
             out = e.code
         assert not args, "the arguments are kept"
         outs.append(out)
-    found.append(outs)
+    found.append([module.tapes.replay.__name__ == "replay", *outs])
     sys.path.remove(folder)
     for name in [n for n in sys.modules if n.partition(".")[0] in ("module", "didyma_runtime")]:
         del sys.modules[name]
@@ -72,7 +74,7 @@ def plain(a: Array) -> Array:
 def alone(folders: Sequence[Path]) -> list[Any]:
     """The bytes of each result, or the code of a refusal, of artifacts in a new process.
 
-    Of each by its module and by its JSON.
+    Of each whether the module replays calls; then by the module, its JSON, and the module again.
     """
     words = [sys.executable, "-I", "-c", CHILD, *map(str, folders)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -132,7 +134,8 @@ def compare(seed: int, count: int, seen: Counter[str]) -> list[str]:
             batch = rows[at : at + BATCH]
             for (index, _, want), got in zip(batch, alone([f for _, f, _ in batch]), strict=True):
                 seen["refused" if isinstance(want, str) else "results"] += 1
-                for out, way in zip(got, ("module", "program.json"), strict=True):
+                seen["replayed"] += got[0]
+                for out, way in zip(got[1:], ("module", "program.json", "again"), strict=True):
                     if out != want:
                         wrong.append(f"program {index}, alone, by its {way}")
     return wrong

@@ -26,12 +26,14 @@ from .command import main, random_inputs
 from .dtypes import beside, checked, constant, part, strided
 from .host import Kernel, load
 from .refused import Refused
+from .replay import Tapes
 from .watch import Launch, dumped, lines, locate, traced, watched
 
 __all__ = [
     "Kernel",
     "Launch",
     "Refused",
+    "Tapes",
     "arrays",
     "beside",
     "checked",

@@ -58,7 +58,7 @@ def nbytes_of(dtype: str, shape: Sequence[int]) -> int:
     return -(-math.prod(shape) * bits // 8)
 
 
-_PACKED = {_OTHERS[name]: bits for name, bits in _BITS.items()}
+PACKED = {_OTHERS[name]: bits for name, bits in _BITS.items()}
 
 
 def to_memory(array: Array) -> Array:
@@ -66,7 +66,7 @@ def to_memory(array: Array) -> Array:
 
     The first is in the lowest bits.
     """
-    bits = _PACKED.get(array.dtype.name)
+    bits = PACKED.get(array.dtype.name)
     if bits is None:
         return array
     count = 8 // bits

@@ -9,6 +9,7 @@ import os
 import platform
 import struct
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -40,9 +41,12 @@ _FAULTS = {
 
 
 class Stage:
-    """What launches share that may run one at a time: launch record, arguments, stacks."""
+    """What launches share that may run one at a time: launch record, arguments, stacks.
 
-    def __init__(self) -> None:
+    Tapes of a ``library`` that can run them take turns with launches.
+    """
+
+    def __init__(self, library: Any = None) -> None:
         self._lock = threading.Lock()
         self._args = ctypes.create_string_buffer(8 * MAX_ARGS)
         self._args_address = ctypes.addressof(self._args)
@@ -50,6 +54,10 @@ class Stage:
         self._address = ctypes.addressof(self._record)
         self._faults = memoryview(self._record).cast("B")[FAULT_AT:].cast("I")
         self._last = b""  # the launch record that is in place
+        self._launching, self._replaying = ctypes.c_uint(), ctypes.c_uint()
+        if hasattr(library, "replay__"):
+            self._launching = ctypes.c_uint.in_dll(library, "launching__")
+            self._replaying = ctypes.c_uint.in_dll(library, "replaying__")
         self._stacks: mmap.mmap | None = None
         self._stacks_address = 0
 
@@ -82,7 +90,13 @@ class Stage:
             if record is not self._last:  # in which no fault is
                 ctypes.memmove(self._address, record, LAUNCH.size)
                 self._last = record
-            entry(self._address)
+            self._launching.value = 1
+            try:
+                while self._replaying.value:
+                    time.sleep(0)
+                entry(self._address)
+            finally:
+                self._launching.value = 0
             if not self._faults[0]:
                 return ()
             self._last = b""
@@ -217,7 +231,7 @@ class Entry:
 
     __slots__ = ("form", "kernel", "known", "run")
 
-    def __init__(self, kernel: Kernel, run: Callable[[int], None]) -> None:
+    def __init__(self, kernel: Kernel, run: Any) -> None:
         self.kernel, self.run = kernel, run
         self.form = struct.Struct(f"{len(kernel.buffers)}Q{len(kernel.dims)}q")
         self.known: dict[tuple[int, ...], tuple[tuple[int, ...], bytes | None]] = {}
@@ -232,7 +246,7 @@ class Kernels:
         self._entries = {
             name: Entry(k, ENTRY((f"launch_{name}__", library))) for name, k in kernels.items()
         }
-        self._stage = Stage()
+        self._stage = Stage(library)
 
     def launch(
         self, kernel: str, buffers: Sequence[Buffer], sizes: Mapping[str, int], stream: int = 0
@@ -253,7 +267,30 @@ class Kernels:
         if record is None:
             return
         if found := self._stage.go(e.run, record, e.form, (*args, *values)):
-            raise self._fault(kernel, e.kernel, *found[:2])
+            raise self.fault(kernel, *found[:2])
+
+    def launched(
+        self, kernel: str, sizes: Mapping[str, int]
+    ) -> tuple[int, bytes | None, tuple[int, ...]]:
+        """Return the machine code of a kernel that was launched, its launch record and its sizes.
+
+        There is no record where it has no blocks.
+        """
+        e = self._entries[kernel]
+        values = tuple([sizes[d] for d in e.kernel.dims])
+        return ctypes.cast(e.run, ctypes.c_void_p).value or 0, e.known[values][1], values
+
+    @property
+    def replays(self) -> bool:
+        """Whether the shared object can run tapes."""
+        return hasattr(self._library, "replay__")
+
+    def replayer(self, functions: Sequence[int]) -> int:
+        """Return the function of the shared object that runs tapes, which uses those of Python."""
+        table = (ctypes.c_void_p * len(functions))(*functions)
+        own = ctypes.c_char.in_dll(self._library, "python__")
+        ctypes.memmove(ctypes.addressof(own), table, ctypes.sizeof(table))
+        return ctypes.cast(self._library.replay__, ctypes.c_void_p).value or 0
 
     def _found(
         self, e: Entry, values: tuple[int, ...], sizes: Mapping[str, int]
@@ -269,7 +306,9 @@ class Kernels:
         e.known[values] = found
         return found
 
-    def _fault(self, kernel: str, k: Kernel, fault: int, line: int) -> Refused:
+    def fault(self, kernel: str, fault: int, line: int) -> Refused:
+        """Return the error of a launch whose checks failed on a line of the source."""
+        k = self.table[kernel]
         where = f"kernel {kernel}, line {line} of the kernels"
         e = Refused("kernel-fault", where, got=_FAULTS[fault], want="a kernel that does not")
         if 0 < line <= len(lines := self._source.splitlines()):
