@@ -1,10 +1,10 @@
-"""Matrix products whose tiles one thread fetches while eight warps multiply.
+"""Matrix products whose tiles two threads fetch while eight warps multiply.
 
-A block stays for many tiles, each of ``height`` by ``width`` results.  Its first four warps fetch:
-boxes of 64 terms by the copies of TMA, into a ring of as many stages as shared memory holds.  The
-other eight are two groups, which multiply what has come, as ``wgmma`` has it, and say when a stage
-may be filled again.  They share each tile, or take tiles in turn (``alternate``), so that one
-stores while the other multiplies.  After the "warp-specialised persistent" kernels of NVIDIA's
+A block stays for many tiles, each of ``height`` by ``width`` results.  One thread for each operand
+fetches boxes of 64 terms, by the copies of TMA, into a ring of as many stages as shared memory
+holds.  Eight warps are two groups, which multiply what has come, as ``wgmma`` has it, and say when
+a stage may be filled again.  They share each tile, or take tiles in turn (``alternate``), so that
+one stores while the other multiplies.  After the "warp-specialised persistent" kernels of NVIDIA's
 CUTLASS, cooperative and ping-pong.
 """
 
@@ -39,22 +39,22 @@ TEXT = Text("tma_gemm", ORDER + """\
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
 {% macro describe(name, at, side, extent, by, batch, step, far) %}
-      tensor_map3_{{ T }}(&maps[blockIdx.x * 32 + {{ at }}],
-          {{ address(name, ("0", "0", "0")) }},
-          {{ "%s, %s" % ((terms, extent) if by == "term" else (extent, terms)) }},
-          {{ batches if batch == "batch" else 1 }}, {{ step }}, {{ far }},
-          {{ side if by == "term" else 64 }});
+    tensor_map3_{{ T }}(&maps[blockIdx.x * 32 + {{ at }}],
+        {{ address(name, ("0", "0", "0")) }},
+        {{ "%s, %s" % ((terms, extent) if by == "term" else (extent, terms)) }},
+        {{ batches if batch == "batch" else 1 }}, {{ step }}, {{ far }},
+        {{ side if by == "term" else 64 }});
 {% endmacro %}
 {% macro fetch(name, at, side, start, by, batch) %}
 {% if by == "term" %}
-          tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }}],
-              &maps[blockIdx.x * 32 + {{ at }}], turn * 64, {{ start }}, {{ batch }},
-              &full[stage]);
+            tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }}],
+                &maps[blockIdx.x * 32 + {{ at }}], turn * 64, {{ start }}, {{ batch }},
+                &full[stage]);
 {% else %}
 {% for panel in range(side // 64) %}
-          tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }} + {{ panel * 4096 }}],
-              &maps[blockIdx.x * 32 + {{ at }}], {{ start }} + {{ panel * 64 }}, turn * 64,
-              {{ batch }}, &full[stage]);
+            tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }} + {{ panel * 4096 }}],
+                &maps[blockIdx.x * 32 + {{ at }}], {{ start }} + {{ panel * 64 }}, turn * 64,
+                {{ batch }}, &full[stage]);
 {% endfor %}
 {% endif %}
 {% endmacro %}
@@ -76,9 +76,13 @@ TEXT = Text("tma_gemm", ORDER + """\
   const i64 tiles = {{ batches }} * down * across;
   const i32 turns = ({{ terms }} + 63) / 64;
   const u32 lane = threadIdx.x % 32;
-  if (threadIdx.x == 0) {
+  if (threadIdx.x < 32) {
+{{ describe("left", 0, height, rows, left_by, left_batch, left_step, left_far) }}
+  } else if (threadIdx.x < 64) {
+{{ describe("right", 16, width, columns, right_by, right_batch, right_step, right_far) }}
+  } else if (threadIdx.x == 64) {
     for (u32 i = 0; i < {{ stages }}; ++i) {
-      mbarrier_init(&full[i], 1);
+      mbarrier_init(&full[i], 2);
       mbarrier_init(&empty[i], {{ 4 + 4 * shared }});
     }
     mbarrier_init(&order[0], 1);
@@ -87,11 +91,7 @@ TEXT = Text("tma_gemm", ORDER + """\
   __syncthreads();
   if (threadIdx.x < 128) {
     setmaxnreg_dec(40);
-    if (threadIdx.x < 32) {
-{{ describe("left", 0, height, rows, left_by, left_batch, left_step, left_far) }}
-{{ describe("right", 16, width, columns, right_by, right_batch, right_step, right_far) }}
-    }
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 64 && lane == 0) {
       u32 stage = 0;
       u32 phase = 1;
       for (i64 number = blockIdx.x; number < tiles; number = number + gridDim.x) {
@@ -99,9 +99,13 @@ TEXT = Text("tma_gemm", ORDER + """\
         #pragma unroll 1
         for (i32 turn = 0; turn < turns; ++turn) {
           mbarrier_wait(&empty[stage], phase);
-          mbarrier_expect(&full[stage], {{ (height + width) * 128 }});
+          if (threadIdx.x == 0) {
+            mbarrier_expect(&full[stage], {{ height * 128 }});
 {{ fetch("left", 0, height, "top", left_by, left_batch) }}
+          } else {
+            mbarrier_expect(&full[stage], {{ width * 128 }});
 {{ fetch("right", 16, width, "side", right_by, right_batch) }}
+          }
 {{ next_stage() }}
         }
       }
@@ -239,7 +243,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "group": (8, 16),
 })  # fmt: skip
 THREADS, MOST_SUMS, MOST_STAGES = 3 * GROUP, 192, 8
-PART, BARRIERS, MAP = 2 * ROWS * 40 * 4, 256, 1024  # bytes beside those of tiles
+PART, BARRIERS, MAP = 2 * ROWS * 40 * 4, 256, 4096  # bytes beside those of tiles
 NEEDED = {"wgmma", "tma", "mbarrier"}  # families
 WORDS = 32  # of the descriptions of a block
 
@@ -288,11 +292,19 @@ def cost(asked: Asked, values: Values) -> float:
     turns = -(-p.expected(p.operands["left"].extents[2]) // LINE)
     waves = -(-tiles // (asked.target.processors or PROCESSORS))
     products = height * width * LINE / PRODUCTS_A_CYCLE
-    fetched = (height + width) * LINE * 2 / FETCHED_A_CYCLE
+    fetched = (height * _lines(p, "left") + width * _lines(p, "right")) / FETCHED_A_CYCLE
     step = max(products, fetched)
     stores = height * width / EPILOGUE
     shown = stores if not values["alternate"] or waves == 1 else stores / waves
     return START + waves * (turns * step + shown) + LATE * turns
+
+
+def _lines(p: Problem, name: str) -> int:
+    """Return the bytes of the cache for a line of a box: twice its own where it begins between."""
+    run = p.run(name, ACCESS)
+    assert run is not None, f"{name} does not lie in runs"
+    step = p.expected(run.steps[3 - run.axis])
+    return LINE * 2 * (2 if step % LINE else 1)
 
 
 PROCESSORS = 132

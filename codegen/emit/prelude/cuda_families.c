@@ -50,7 +50,8 @@ FN void mbarrier_wait(u64 *barrier, u32 parity) {
 /* A warp writes the map field by field, from zeros, and copies it to global memory: as the PTX ISA
  * has it, "tensormap.replace".  The copies see words of two bytes, whatever they mean. */
 FN void tensor_map3_T(u64 *to, const T *from, i64 n0, i64 n1, i64 n2, i64 s1, i64 s2, u32 rows) {
-  __shared__ __align__(128) u32 map[32];
+  __shared__ __align__(128) u32 maps[32][32]; /* one of each warp */
+  u32 *const map = maps[threadIdx.x / 32];
   const u32 at = in_shared__(map);
   __syncwarp();
   map[threadIdx.x % 32] = 0;
