@@ -142,6 +142,10 @@ class Cuda:
             store(path, code)
         return CudaLoaded(text, code, self.checked, self._stream)
 
+    def remarks(self, text: KernelText) -> tuple[str, ...]:
+        """Return why the assembler lets products of four warps wait for each other, if it does."""
+        return self._compiler.compile(text).remarks if "wgmma_m" in text.source else ()
+
     def allocate(self, nbytes: int) -> CudaBuffer:
         """Return fresh bytes."""
         allocate = self._driver.mem_alloc if self._pool is None else self._pool.allocate

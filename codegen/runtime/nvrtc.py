@@ -44,6 +44,9 @@ _FUNCTION = re.compile(
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _SHARED = re.compile(r"(\d+) bytes smem")
+_SERIAL = re.compile(
+    r"\((?:C75(?:1\d|20))\)[^\n]*"
+)  # products of four warps that wait for each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,13 @@ class Cubin:
     """Machine code for one architecture, with what each kernel takes.
 
     ``ptx`` is the text in NVIDIA's virtual instructions that the machine code was assembled from.
+    ``remarks`` say why the assembler lets products of four warps wait for each other, if it does.
     """
 
     code: bytes
     resources: tuple[Resources, ...]
     ptx: str
+    remarks: tuple[str, ...] = ()
 
 
 class NvrtcCompiler:
@@ -110,7 +115,7 @@ class NvrtcCompiler:
             if failed:
                 raise _error(source, log)
             code, ptx = self._bytes(program, "CUBIN"), self._bytes(program, "PTX")
-            return Cubin(code, tuple(_resources(log)), _text(ptx))
+            return Cubin(code, tuple(_resources(log)), _text(ptx), (*_SERIAL.findall(log),))
 
     def virtual(self, text: KernelText) -> str:
         """Compile to PTX with line numbers; DidymaError ``kernel-text`` with the line at fault."""

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from didyma.codegen.options import Options
 from didyma.codegen.plugins import Called, receive
@@ -23,10 +23,20 @@ from didyma.codegen.select.race import Clock, decide
 from didyma.codegen.select.runs import Bench
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Function
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import PrimFunc
 
 Judge: TypeAlias = Callable[[Candidate, Engine], str]  # returns why it is wrong; empty: right
 Say: TypeAlias = Callable[[str], None]
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """An engine whose compiler remarks on what makes kernels slow."""
+
+    def remarks(self, text: KernelText) -> tuple[str, ...]:
+        """Return the remarks for which a candidate is not timed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +77,18 @@ def examine(task: Task, judge: Judge, choices: Sequence[Choice], seconds: float,
 
 def _reason(task: Task, judge: Judge, choice: Choice, engine: Engine) -> str:
     try:
-        return judge(task.build(choice), engine)
+        candidate = task.build(choice)
+        return judge(candidate, engine) or _serial(candidate, engine)
     except (DidymaError, KernelFault) as e:
         return " ".join(str(e).split())
     except MemoryError:
         return "more memory than there is"
+
+
+def _serial(c: Candidate, engine: Engine) -> str:
+    """Return why products that should run beside each other will not, as a compiler remarks."""
+    remarks = engine.remarks(c.text) if isinstance(engine, Remarks) else ()
+    return "; ".join(dict.fromkeys(remarks))
 
 
 def clock_of(engine: str) -> Clock:

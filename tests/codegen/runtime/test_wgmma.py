@@ -9,6 +9,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.tracer.tracing import Program
 
 GPU = dd.Options(target="sm_90a")
@@ -186,3 +187,13 @@ def test_targets_without_it_refuse_it() -> None:
     text = kernel(source(64, "bf16", "k", "k"))
     with pytest.raises(dd.DidymaError, match="proxy_fence on the sm_80 target"):
         dd.compile(p, kernels={name(p): text}, options=dd.Options(target="sm_80"))
+
+
+def test_the_compiler_remarks_on_products_that_wait_for_each_other() -> None:
+    text = source(64, "bf16", "k", "n")
+    touched = text.replace(
+        "  wgmma_commit();\n", "  sums[0] = sums[0] * 2.0f;\n  wgmma_commit();\n"
+    )
+    plain, serial = (NvrtcCompiler().compile(KernelText(t, ())).remarks for t in (text, touched))
+    assert not plain
+    assert "wgmma.wait_group is injected" in serial[0]
