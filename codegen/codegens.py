@@ -182,13 +182,14 @@ def own() -> Mapping[str, Template]:
         attention,
         attention_mma,
         attention_wgmma,
+        fma,
         gemm,
         mma,
         tma,
         wgmma,
     )
 
-    every = (gemm, tma, wgmma, mma, attention, attention_wgmma, attention_mma)
+    every = (gemm, tma, wgmma, mma, fma, attention, attention_wgmma, attention_mma)
     return {t.TEMPLATE.name: t.TEMPLATE for t in every}
 
 

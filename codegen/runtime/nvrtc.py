@@ -44,9 +44,8 @@ _FUNCTION = re.compile(
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _SHARED = re.compile(r"(\d+) bytes smem")
-_SERIAL = re.compile(
-    r"\((?:C75(?:1\d|20))\)[^\n]*"
-)  # products of four warps that wait for each other
+# Remarks on products of four warps that wait for each other.
+_SERIAL = re.compile(r"\(C75(?:1\d|20)\)[^\n]*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,23 +148,25 @@ class Hooks:
 
         return self._partial.hole("store_output", self.line(), fill)
 
-    def store_outputs(self, index: Sequence[str], *values: str, mask: str = "") -> str:
+    def store_outputs(
+        self, index: Sequence[str], *values: str, mask: str = "", lanes: int = WIDE
+    ) -> str:
         """Store what follows from values at an index and its neighbours along the last axis.
 
         A value is the name of an array, with an element for each of the neighbours, of which there
-        are as many as ``Problem.stored`` finds together; the mask is that of the first.
+        are as many ``lanes`` as ``Problem.stored`` finds together; the mask is that of the first.
         """
         self._once("store_output")
         out = self.problem.output
         _, given = self._indexed(out, tuple(index))
-        store = self.problem.stored(WIDE)
+        store = self.problem.stored(lanes)
         if store is None:
-            want = f"results of which {WIDE} lie together"
+            want = f"results of which {lanes} lie together"
             raise self.fail(self.line(), "store_outputs", want)
         *rest, last = given
         each = [
             [*rest, f"{last} + {n}" if n else last, *(f"{v}[{n}]" for v in values)]
-            for n in range(WIDE)
+            for n in range(lanes)
         ]
         self._given += [*each[-1], str(mask)]
 

@@ -24,7 +24,7 @@ from itertools import islice
 from typing import Any
 
 import didyma as dd
-from didyma.codegen.codegens import Asked, own
+from didyma.codegen.codegens import Asked, Template, own
 from didyma.codegen.options import Options
 from didyma.codegen.runtime import driver
 from didyma.codegen.runtime.cuda import Cuda, CudaLoaded
@@ -38,7 +38,7 @@ from tests.codegen.templates import draw
 from tests.codegen.templates.judging import judged, request
 
 GPU = Options(target="sm_90a")
-TEMPLATES = ("tma_gemm", "wgmma_gemm", "mma_gemm")  # those after the first give one point each
+TEMPLATES = ("tma_gemm", "wgmma_gemm", "mma_gemm", "fma_gemm")
 REST = 0.05  # seconds before each contender
 
 
@@ -52,19 +52,21 @@ class Shape:
     batch: int = 0
     turned: bool = False
     after: str = ""
+    dtype: str = "bf16"
 
     @property
     def name(self) -> str:
         """How the table calls it."""
         sizes = f"{self.rows}×{self.columns}×{self.terms}"
         parts = (f"{self.batch}×" if self.batch else "", sizes, "ᵀ" if self.turned else "")
-        return "".join(parts) + (f" {self.after}" if self.after else "")
+        return " ".join(filter(None, ("".join(parts), self.after, self.dtype.replace("bf16", ""))))
 
     def program(self) -> Program:
         """Return it as a program of bf16."""
         lead = (self.batch,) if self.batch else ()
         right = (self.columns, self.terms) if self.turned else (self.terms, self.columns)
-        types: list[Any] = [dd.bf16[(*lead, self.rows, self.terms)], dd.bf16[(*lead, *right)]]
+        element: Any = getattr(dd, self.dtype)
+        types: list[Any] = [element[(*lead, self.rows, self.terms)], element[(*lead, *right)]]
         if "bias" in self.after:
             types.append(dd.bf16[(self.columns,)])
         if "residual" in self.after:
@@ -103,6 +105,10 @@ SETS: dict[str, Sequence[Shape]] = {
                 Shape(2048, 128, 2048, 32), Shape(2048, 2048, 512, 8)],
     "wide": [Shape(8192, 28672, 4096), Shape(4096, 14336, 4096, turned=True),
              Shape(4096, 4096, 14336), Shape(2048, 16384, 2048, turned=True)],
+    "f32": [Shape(n, n, n, dtype="f32") for n in (1024, 2048, 4096)]
+           + [Shape(4096, 4096, 4096, turned=True, dtype="f32"),
+              Shape(1000, 4104, 2056, dtype="f32"), Shape(777, 1001, 513, dtype="f32"),
+              Shape(512, 512, 256, 64, dtype="f32")],
     "fused": [Shape(4096, 4096, 4096, after="bias gelu"),
               Shape(8192, 8192, 1024, after="bias gelu"),
               Shape(4096, 4096, 4096, after="bias residual"),
@@ -122,19 +128,19 @@ class Built:
     cost: float
 
 
-def made(job: tuple[Shape, int, bool]) -> list[Built]:
-    """Compile what the models rank first: so many points of each template, in all stages or one."""
-    shape, count, stages = job
+def made(job: tuple[Shape, int, bool, Sequence[str]]) -> list[Built]:
+    """Compile what the models rank first: so many points of a template, in all stages or one.
+
+    Of a template after another that suits the shape it is one point.
+    """
+    shape, count, stages, names = job
     r = request(shape.program(), GPU)
     assert r.source is not None
     asked = Asked(r.source, r.loop, GPU.device)
     which = iter if stages else _apart
-    templates = [own()[name] for name in TEMPLATES]
-    found = [
-        (t, p)
-        for n, t in enumerate(templates)
-        for p in islice(which(t.points(asked)), count if n == 0 else min(count, 1))
-    ]
+    found: list[tuple[Template, Point]] = []
+    for t in (own()[name] for name in names):
+        found += [(t, p) for p in islice(which(t.points(asked)), 1 if found else count)]
     compiler, out = NvrtcCompiler("sm_90a"), list[Built]()
     for t, p in found:
         candidate = build(r.loop, r.options, Choice((p,)), r.source)
@@ -170,9 +176,10 @@ class Bench:
         if "residual" in shape.after:
             sizes.append((shape.rows, shape.columns))
         torch.manual_seed(1)
-        self.given: list[Any] = [torch.randn(s, device="cuda", dtype=torch.bfloat16) for s in sizes]
+        kind = torch.float32 if shape.dtype == "f32" else torch.bfloat16
+        self.given: list[Any] = [torch.randn(s, device="cuda", dtype=kind) for s in sizes]
         self.out: Any = torch.empty((*lead, shape.rows, shape.columns), device="cuda",
-                               dtype=torch.bfloat16)  # fmt: skip
+                               dtype=kind)  # fmt: skip
         self.work = 2 * max(1, shape.batch) * shape.rows * shape.columns * shape.terms
 
     def reference(self, x: Any, w: Any, *more: Any) -> Any:
@@ -236,8 +243,11 @@ class Bench:
         got = self.out if got is None else got
         self.t.cuda.synchronize()
         exact, scale = self.reference(*(x.float() for x in self.given))
+        if self.shape.dtype == "f32":
+            exact, scale = (x.float() for x in self.reference(*(x.double() for x in self.given)))
+        last = 2**-24 if self.shape.dtype == "f32" else 2**-8
         bar = (
-            exact.abs() * 2**-8 + self.shape.terms * 2**-24 * scale + 2**-6 * bool(self.shape.after)
+            exact.abs() * last + self.shape.terms * 2**-24 * scale + 2**-6 * bool(self.shape.after)
         )
         wrong = (got.float() - exact).abs() / bar
         return float(wrong.nan_to_num(nan=float("inf")).max())
@@ -328,11 +338,13 @@ def main() -> int:
     p.add_argument("--sets", default="square,turned,skinny,ragged,batched,wide")
     p.add_argument("--load", type=float, default=0.0, help="seconds of load before, for sustained")
     p.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
+    p.add_argument("--templates", default=",".join(TEMPLATES))
     p.add_argument("--json", default="")
     a = p.parse_args()
     shapes = [s for name in a.sets.split(",") for s in SETS.get(name, ())]
+    names = a.templates.split(",")
     with ProcessPoolExecutor(14) as pool:
-        built = list(pool.map(made, [(s, a.points, a.stages) for s in shapes]))
+        built = list(pool.map(made, [(s, a.points, a.stages, names) for s in shapes]))
     print("compiled", flush=True)
     engine, rows, wrong, began = Cuda(checked=False), list[dict[str, Any]](), 0, time.time()
     if a.problems:

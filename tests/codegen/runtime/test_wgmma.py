@@ -191,9 +191,8 @@ def test_targets_without_it_refuse_it() -> None:
 
 def test_the_compiler_remarks_on_products_that_wait_for_each_other() -> None:
     text = source(64, "bf16", "k", "n")
-    touched = text.replace(
-        "  wgmma_commit();\n", "  sums[0] = sums[0] * 2.0f;\n  wgmma_commit();\n"
-    )
+    commit = "  wgmma_commit();\n"
+    touched = text.replace(commit, f"  sums[0] = sums[0] * 2.0f;\n{commit}")
     plain, serial = (NvrtcCompiler().compile(KernelText(t, ())).remarks for t in (text, touched))
     assert not plain
     assert "wgmma.wait_group is injected" in serial[0]

@@ -33,7 +33,11 @@ def test_remarks_are_the_reason(made: type[Simt], monkeypatch: pytest.MonkeyPatc
     lowered = compile(doubled.module, Options(), until="lower")
     ((_, loop),) = lowered.loops.items()
     task = worker.Task(loop, Options(), "simt", {}, 0)
-    monkeypatch.setattr(worker, "engine_by_name", lambda name: made())
+
+    def chosen(name: str) -> Simt:
+        return made(name)
+
+    monkeypatch.setattr(worker, "engine_by_name", chosen)
     said: list[str] = []
     choice = Choice.parse("pointwise(block=256, wide=1)")
     worker.examine(task, lambda c, e: "", (choice,), 1.0, said.append)

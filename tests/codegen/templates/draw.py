@@ -20,6 +20,7 @@ FAMILIES = {  # of a template: the target, dtypes and sizes
         "sm_80", (*HALVES, dd.bf16, dd.i8), (5, 8, 16, 17, 24, 33, 40, 64, 72, 96)
     ),
     "wgmma_gemm": ("sm_90a", HALVES, (5, 8, 17, 33, 64, 72, 96, 136)),
+    "fma_gemm": ("sm_80", (dd.f32,), (5, 8, 17, 64, 72, 100, 136)),
     "tma_gemm": ("sm_90a", HALVES, (8, 16, 40, 64, 72, 136, 200, 264)),
 }  # fmt: skip
 AFTER = ("bias", "relu", "tanh", "residual", "cast", "scale")

@@ -1,0 +1,218 @@
+"""Products of f32 matrices without tensor cores, at the pace of multiplications and additions.
+
+A block computes ``height`` by ``width`` results, of which a thread has 8 by 8 in registers, in four
+squares of 4 by 4.  Of each term it loads two runs of four elements of both tiles.  While a tile of
+``depth`` terms is multiplied, the elements of the next are on their way to registers; they go to
+the other half of shared memory, so that a turn has one barrier.  After Volkov and Demmel,
+"Benchmarking GPUs to Tune Dense Linear Algebra" (SC 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from didyma.codegen.codegens import Asked, Template, Values
+from didyma.codegen.templates.language import Launch, Text
+from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.products import product
+from didyma.codegen.templates.tiles import ORDER
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.kernel import TextKernel
+from didyma.refimpl.ir.types import DType
+
+TEXT = Text("fma_gemm", ORDER + """\
+{% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
+{% set across_threads = width // 8 %}
+{% set threads = height // 8 * across_threads %}
+{% set of_left, of_right = height * depth // threads, width * depth // threads %}
+{% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
+{% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
+{% macro place(side, first) %}
+        const u32 n = threadIdx.x + i * {{ threads }};
+{% if first %}
+        const u32 u = n / {{ side }};
+        const u32 v = n % {{ side }};
+{% else %}
+        const u32 u = n % {{ depth }};
+        const u32 v = n / {{ depth }};
+{% endif %}
+{% endmacro %}
+{{ def_kernel("left", "right") }} {
+  __shared__ __align__(16) f32 left_tile[{{ 2 * depth * (height + 4) }}];
+  __shared__ __align__(16) f32 right_tile[{{ 2 * depth * (width + 4) }}];
+{{ tile_counts(rows, columns, height, width) -}}
+{{ tile_place("blockIdx.x", height, width, group) -}}
+  const i64 turns = ({{ terms }} + {{ depth - 1 }}) / {{ depth }};
+  const u32 y = threadIdx.x / {{ across_threads }} * 4;
+  const u32 x = threadIdx.x % {{ across_threads }} * 4;
+  f32 sums[64];
+  f32 left_next[{{ of_left }}];
+  f32 right_next[{{ of_right }}];
+  #pragma unroll
+  for (u32 i = 0; i < 64; ++i) {
+    sums[i] = 0.0f;
+  }
+  #pragma unroll 1
+  for (i64 turn = -1; turn < turns; ++turn) {
+    if (turn + 1 < turns) {
+      #pragma unroll
+      for (u32 i = 0; i < {{ of_left }}; ++i) {
+{{ place(height, stride("left", 1) == 1) }}
+        const i64 row = top + v;
+        const i64 term = (turn + 1) * {{ depth }} + u;
+        {{ load("left", "a", ("batch", "row", "term"),
+                all(below("row", rows, height), below("term", terms, depth))) }}
+        left_next[i] = a;
+      }
+      #pragma unroll
+      for (u32 i = 0; i < {{ of_right }}; ++i) {
+{{ place(width, stride("right", 1) != 1) }}
+        const i64 column = side + v;
+        const i64 term = (turn + 1) * {{ depth }} + u;
+        {{ load("right", "b", ("batch", "term", "column"),
+                all(below("term", terms, depth), below("column", columns, width))) }}
+        right_next[i] = b;
+      }
+    }
+    if (turn >= 0) {
+      const u32 here = turn % 2;
+      #pragma unroll
+      for (u32 k = 0; k < {{ depth }}; ++k) {
+        f32 of_left[8];
+        f32 of_right[8];
+{% for name, side, at in (("left", height, "y"), ("right", width, "x")) %}
+{% for half in range(2) %}
+        const f32x4 {{ name }}{{ half }} = load4_f32(&{{ name }}_tile[
+            (here * {{ depth }} + k) * {{ side + 4 }} + {{ half * side // 2 }} + {{ at }}]);
+{% for lane in "xyzw" %}
+        of_{{ name }}[{{ half * 4 + loop.index0 }}] = {{ name }}{{ half }}.{{ lane }};
+{% endfor %}
+{% endfor %}
+{% endfor %}
+        #pragma unroll
+        for (u32 n = 0; n < 64; ++n) {
+          sums[n] = sums[n] + of_left[n / 8] * of_right[n % 8];
+        }
+      }
+    }
+    if (turn + 1 < turns) {
+      const u32 there = (turn + 1) % 2;
+      #pragma unroll
+      for (u32 i = 0; i < {{ of_left }}; ++i) {
+{{ place(height, stride("left", 1) == 1) }}
+        left_tile[(there * {{ depth }} + u) * {{ height + 4 }} + v] = left_next[i];
+      }
+      #pragma unroll
+      for (u32 i = 0; i < {{ of_right }}; ++i) {
+{{ place(width, stride("right", 1) != 1) }}
+        right_tile[(there * {{ depth }} + u) * {{ width + 4 }} + v] = right_next[i];
+      }
+    }
+    __syncthreads();
+  }
+  #pragma unroll
+  for (u32 n = 0; n < 16; ++n) {
+    const u32 line = n / 2;
+    const i64 row = top + line / 4 * {{ height // 2 }} + y + line % 4;
+    const i64 column = side + n % 2 * {{ width // 2 }} + x;
+    f32 sum[4];
+    #pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      sum[i] = sums[n * 4 + i];
+    }
+{% if wide %}
+    {{ store_outputs(("batch", "row", "column"), "sum", lanes=4,
+                     mask=all(below("row", rows, height), below("column", columns, width))) }}
+{% else %}
+    #pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      const i64 one = column + i;
+      {{ store_output(("batch", "row", "one"), "sum[i]",
+                      mask=all(below("row", rows, height), below("one", columns, width))) }}
+    }
+{% endif %}
+  }
+}
+""")  # fmt: skip
+SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
+    "height": (64, 128),
+    "width": (64, 128),
+    "depth": (8, 16),
+})  # fmt: skip
+EACH, WIDE = 8, 4  # rows and columns of a thread, and neighbours that are stored together
+GROUP = 8  # tiles down that blocks which run together share, with those across
+
+
+def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
+    """Return the values of the parameters, or None for a function that is no such product."""
+    return None if _found(asked) is None else SPACE
+
+
+def _found(asked: Asked) -> Problem | None:
+    p = asked.once(product)
+    dtypes = {DType.F64} if p is None else {x.value.dtype for x in p.operands.values()}
+    return p if p is not None and {*dtypes, p.output.inputs[3].dtype} == {DType.F32} else None
+
+
+def block(asked: Asked, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes of its tiles."""
+    del asked
+    height, width = values["height"], values["width"]
+    shared = 2 * values["depth"] * (height + width + 2 * WIDE) * DType.F32.nbytes
+    return height // EACH * (width // EACH), shared
+
+
+def cost(asked: Asked, values: Values) -> float:
+    """Estimate the time of a kernel, in cycles.
+
+    A multiprocessor multiplies and adds 128 pairs at once; a barrier ends each turn, and elements
+    are fetched by threads one by one.
+    """
+    p, (threads, _) = _problem(asked), block(asked, values)
+    height, width, depth = values["height"], values["width"], values["depth"]
+    batch, rows, columns = map(p.expected, p.output.extents)
+    tiles = batch * -(-rows // height) * -(-columns // width)
+    turns = -(-p.expected(p.operands["left"].extents[2]) // depth)
+    processors = asked.target.processors or PROCESSORS
+    together = max(1, min(THREADS // threads, -(-tiles // processors)))
+    fetched = (height + width) * depth / FETCHED
+    step = height * width * depth / LANES / min(1.0, together * threads / LEAST) + fetched + BARRIER
+    waves = -(-tiles // (processors * together)) * together
+    return waves * turns * step
+
+
+# Of a device of which nothing is known; multiplications in a cycle of a multiprocessor, elements
+# that it fetches in one, threads that it runs at once and that keep it busy, and cycles.
+PROCESSORS, LANES, FETCHED, THREADS, LEAST, BARRIER = 132, 128, 24, 512, 256, 40
+
+
+def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
+    """Write the kernel."""
+    p = _problem(asked)
+    batch, rows, columns = p.output.extents
+    down, across = (
+        ix.ceildiv(n, ix.index(values[side])) for n, side in ((rows, "height"), (columns, "width"))
+    )
+    grid = (p.dim(ix.mul(batch, down, across)), 1, 1)
+    names = {"group": GROUP, "wide": int(p.stored(WIDE) is not None)}
+    return text.render(p, values, Launch(grid, (block(asked, values)[0], 1, 1), None, names))
+
+
+def _problem(asked: Asked) -> Problem:
+    found = _found(asked)
+    assert found is not None, f"@{asked.function.name} is no product of f32"
+    return found
+
+
+def best(asked: Asked) -> bool:
+    """Return whether there is enough to do: a tile of results, and of terms."""
+    p = _found(asked)
+    if p is None:
+        return False
+    _, rows, columns = map(p.expected, p.output.extents)
+    terms = p.expected(p.operands["left"].extents[2])
+    return min(rows, columns) >= min(SPACE["height"]) and terms >= min(SPACE["depth"])
+
+
+TEMPLATE = Template("fma_gemm", space, cost, render, block, best)

@@ -1,0 +1,57 @@
+"""The template for f32 without tensor cores: drawn problems and planted faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.options import Options
+from didyma.codegen.templates import fma
+from didyma.codegen.templates.language import Text
+from tests.codegen.templates.draw import FAMILIES, drawn
+from tests.codegen.templates.judging import judged, points, request
+
+GPU = Options(target="sm_80")
+_, DTYPES, SIZES = FAMILIES["fma_gemm"]
+POINT = "fma_gemm(depth=8, height=64, width=64)"
+BARRIER = "    }\n    __syncthreads();\n  }"
+FAULTS = {
+    "barrier": (BARRIER, "    }\n  }"),
+    "one buffer": ("const u32 there = (turn + 1) % 2;", "const u32 there = turn % 2;"),
+    "k-tail": ('all(below("row", rows, height), below("term", terms, depth))', '""'),
+    "last tile": ("+ {{ depth - 1 }}) / {{ depth }};", ") / {{ depth }};"),
+    "rows": ('mask=all(below("row", rows, height), below', 'mask=all("", below'),
+    "square": ("line / 4 * {{ height // 2 }} + y", "line / 4 * {{ height // 4 }} + y"),
+    "element": ("of_left[n / 8] * of_right[n % 8]", "of_left[n % 8] * of_right[n / 8]"),
+    "narrow": ("sums[n] = sums[n] +", "sums[n] = cast_f16_f32(cast_f32_f16(sums[n])) +"),
+    "alignment": ("{{ side + 4 }}", "{{ side + 3 }}"),
+}  # fmt: skip
+
+
+@dd.trace(dd.f32[72, 37], dd.f32[37, 68], dd.f32[68])
+def layer(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return dd.tanh(x @ w + b)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_drawn_products_are_right(seed: int) -> None:
+    d = drawn(seed, DTYPES, SIZES)
+    every = points(request(d.program, GPU), fma.TEMPLATE)
+    point = every[int(d.share * len(every))]
+    assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
+    old, new = FAULTS[fault]
+    assert old in fma.TEXT.source
+    text = Text("fma_gemm", fma.TEXT.source.replace(old, new))
+    wrong = replace(fma.TEMPLATE, render=partial(fma.render, text=text))
+    assert judged(layer, POINT, wrong, GPU, engines=("simt",)) != {""}
+
+
+def test_the_kernel_without_a_fault_is_right() -> None:
+    assert judged(layer, POINT, options=GPU) == {""}
