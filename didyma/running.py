@@ -191,6 +191,7 @@ def compile(
     with given.placed():
         wanted = tuning.chosen(m, wanted, chosen, choose)
         compiled = compile_module(m, wanted, kernels=texts, listen=logs.listener())
+    tuning.require_known(compiled, wanted)
     at_run = tuning.at_run(compiled, chosen, wanted, choose)
     run = levels.runner(compiled, chosen, routines, at_run)
     return Executable(compiled, chosen, caller(run, chosen, compiled, wanted), wanted, at_run)

@@ -243,6 +243,17 @@ def at_run(
     return AtRun(found, options, target(engine), **(usual | how))
 
 
+def require_known(c: Compiled, options: Options) -> None:
+    """Raise ``bad-choice`` where ``kernels.choices`` names a function that a program has not."""
+    known = [f.name for f in c.fused.functions[:-1]]
+    for name in parse_all(options.kernels.choices):
+        if name not in known:
+            raise DidymaError(
+                "bad-choice", f"kernels.choices: {name}", got=name,
+                want=f"one of {', '.join(known) or 'none: no function is computed'}",
+            )  # fmt: skip
+
+
 def picked(c: Compiled, options: Options, run: AtRun | None = None) -> dict[str, Any]:
     """Return the record of the choices that a compile with these options has taken.
 
