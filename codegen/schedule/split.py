@@ -194,11 +194,14 @@ class _Parts:
         if not shape.along:
             number = ix.add(ix.mul(at_block, ix.index(shape.side)), self.side)
         split = ix.index(shape.parts)
+        blocks = count if shape.along else ix.ceildiv(count, ix.index(shape.side))
+        # Blocks that run at once read what lies together: a result, or the same terms of all.
         share = {at_block: ix.floordiv(block, split), self.part: ix.mod(block, split)}
+        if not shape.along:
+            share = {at_block: ix.mod(block, blocks), self.part: ix.floordiv(block, blocks)}
         body = self._threads(let_all({**share, at: number}, body))
         for b in reversed(self.shared):
             body = Allocate(b, body)
-        blocks = count if shape.along else ix.ceildiv(count, ix.index(shape.side))
         body = bound(block, ix.mul(blocks, split), "blockIdx.x", body)
         flat = frozenset[str]() if self.groups is None else self.groups.buffers
         flat |= frozenset[str]() if self.wide is None else self.wide.buffers

@@ -28,6 +28,7 @@ from didyma.tuning import suited
 PEERS = ("torch", "torch.compile", "torch.max-autotune", "jax")
 OWN = "didyma"
 ROUNDS, WARM = 20, 4
+ROTATED = 320 << 20  # bytes that calls move before one of them takes the same arguments again
 BUSY = 20_000_000  # cycles, some 10 ms, in which the host queues the rounds
 SUSPECT = 1 / 32  # of the largest magnitude; a result farther from PyTorch's is called wrong
 
@@ -86,43 +87,64 @@ class Clock:
 
     def __init__(self) -> None:
         torch = self.torch = import_module("torch")
-        self._flushed = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
         source = torch.randn(1 << 28, device="cuda")
         target = torch.empty_like(source)
-        taken = statistics.median(self.seconds(lambda: target.copy_(source)))
+        taken = statistics.median(self.seconds([lambda: target.copy_(source)]))
         self.bandwidth: float = 2 * source.nbytes / taken
 
-    def seconds(self, run: Thunk) -> list[float]:
-        """Return the GPU's time for one call, of several.
+    def seconds(self, calls: Sequence[Thunk]) -> list[float]:
+        """Return the GPU's time for one call, of several, each of which has arguments of its own.
 
         The GPU is kept busy until the host has queued them all, so that it never waits for the
         host: a program of microseconds would show the host's time.
         """
-        torch = self.torch
-        for _ in range(WARM):
-            run()
-        pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(ROUNDS)]
+        torch, results = self.torch, list[Any]([None] * len(calls))
+        warm, timed = turns(len(calls))
+        for i in warm:
+            results[i] = calls[i]()
+        pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in timed]
         torch.cuda._sleep(BUSY)
-        for start, end in pairs:
-            self._flushed.zero_()
+        for i, (start, end) in zip(timed, pairs, strict=True):
             start.record()
-            run()
+            results[i] = calls[i]()
             end.record()
         torch.cuda.synchronize()
         return [float(a.elapsed_time(b)) / 1e3 for a, b in pairs]
 
 
+def copies(moved: int) -> int:
+    """Return how many copies calls that move so many bytes take in turn: two at least.
+
+    >>> copies(1 << 30), copies(100 << 20), copies(1 << 20)
+    (2, 4, 320)
+    """
+    return max(2, -(-ROTATED // max(1, moved)))
+
+
+def turns(count: int) -> tuple[list[int], list[int]]:
+    """Return which of the copies the calls take that warm up, and those that are timed.
+
+    A timed call takes a copy that none of the ``count - 1`` calls before it took.
+
+    >>> turns(3)[0], turns(3)[1][:4]
+    ([0, 1, 2, 0], [1, 2, 0, 1])
+    """
+    warm = max(WARM, count - ROUNDS)
+    order = [i % count for i in range(warm + ROUNDS)]
+    return order[:warm], order[warm:]
+
+
 def _timed(w: Workload, peers: Sequence[str], options: Options, clock: Clock) -> Iterator[Timed]:
-    program, given = w.program(large=True), _drawn(clock.torch, w)
-    moved = least_bytes(w, large=True)
-    want = TORCH[w.name](clock.torch, *given)
-    contenders = {OWN: partial(_own, w, program, options, given)}
-    contenders |= {p: partial(_peer, p, w, given) for p in peers}
+    program, moved = w.program(large=True), least_bytes(w, large=True)
+    given = rotated(drawn(clock.torch, w), copies(moved))
+    want = TORCH[w.name](clock.torch, *given[0])
+    contenders = {OWN: partial(_own, w, program, options)}
+    contenders |= {p: partial(_peer, p, w) for p in peers}
     for name, prepare in contenders.items():
         try:
-            call = prepare()
-            rounds = clock.seconds(call) if name != "jax" else _waited(call)
-            off = distance(call(), want) if name == OWN else None
+            calls = prepare(given)
+            rounds = clock.seconds(calls) if name != "jax" else _waited(calls)
+            off = distance(calls[0](), want) if name == OWN else None
         except Exception as e:  # of the contender's library, which may raise anything
             yield Timed(w.name, name, None, None, None, None, f"{type(e).__name__}: {e}"[:300])
             continue
@@ -131,32 +153,42 @@ def _timed(w: Workload, peers: Sequence[str], options: Options, clock: Clock) ->
         yield Timed(w.name, name, seconds, min(rounds), share, off, "")
 
 
-def _own(w: Workload, program: dd.Program, options: Options, given: Sequence[Any]) -> Thunk:
+def rotated(given: Sequence[Any], count: int) -> list[list[Any]]:
+    """Return arguments, and copies of them, in memory of their own."""
+    return [[*given], *([a.clone() for a in given] for _ in range(count - 1))]
+
+
+def bound(f: Callable[..., Any], given: Sequence[Sequence[Any]]) -> list[Thunk]:
+    """Return a call for each copy of the arguments."""
+    return [partial(f, *args) for args in given]
+
+
+def _own(
+    w: Workload, program: dd.Program, options: Options, given: Sequence[Sequence[Any]]
+) -> list[Thunk]:
     from didyma.codegen.runtime.cuda import Cuda
 
     for f in dd.check(w.program(), engines="cuda", options=options).findings:
         raise RuntimeError(f"wrong at the small size: {f.level} {f.where}: {f.message}")
     exe = dd.compile(program, engine=Cuda(checked=False), options=options)
-    return lambda: exe(*given)
+    return bound(exe, given)
 
 
-def _peer(name: str, w: Workload, given: Sequence[Any]) -> Thunk:
+def _peer(name: str, w: Workload, given: Sequence[Sequence[Any]]) -> list[Thunk]:
     if name == "jax":
         jax = import_module("jax")
         call = jax.jit(partial(JAX[w.name], jax))
-        arrays = [jax.dlpack.from_dlpack(a) for a in given]
-        return lambda: call(*arrays)
+        return bound(call, [[jax.dlpack.from_dlpack(a) for a in args] for args in given])
     torch = import_module("torch")
     f = partial(TORCH[w.name], torch)
     if name == "torch":
-        return lambda: f(*given)
+        return bound(f, given)
     mode = "max-autotune" if name == "torch.max-autotune" else "default"
     torch.compiler.reset()
-    compiled = torch.compile(f, mode=mode)
-    return lambda: compiled(*given)
+    return bound(torch.compile(f, mode=mode), given)
 
 
-def _drawn(torch: Any, w: Workload) -> list[Any]:
+def drawn(torch: Any, w: Workload) -> list[Any]:
     """Draw arguments of the large size on the GPU, as ``workloads.arguments`` draws them."""
     torch.manual_seed(0)
     low, high = (0, w.indices[1]) if w.indices[1] else (-128, 128)
@@ -174,17 +206,16 @@ def _drawn(torch: Any, w: Workload) -> list[Any]:
     return [one(dtype, shape) for dtype, shape in w.large]
 
 
-def _waited(call: Thunk) -> list[float]:
+def _waited(calls: Sequence[Thunk]) -> list[float]:
     """Return the wall time of a call, of several, of a library that has streams of its own."""
-    found = list[float]()
-    for _ in range(WARM):
-        call()
-    for _ in range(ROUNDS):
+    found, results, (warm, timed) = list[float](), list[Any]([None] * len(calls)), turns(len(calls))
+    for i in (*warm, *timed):
         start = time.perf_counter()
-        for x in _leaves(call()):
+        results[i] = calls[i]()
+        for x in _leaves(results[i]):
             x.block_until_ready()
         found.append(time.perf_counter() - start)
-    return found
+    return found[len(warm) :]
 
 
 def _leaves(x: Any) -> list[Any]:

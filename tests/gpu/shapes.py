@@ -96,8 +96,9 @@ def main() -> int:
         torch.compiler.reset()
         peers = (c.peer, torch.compile(c.peer, dynamic=c.is_open or None))
         off = gpu.distance(exe(*given), c.peer(*given))
-        own, *others = (statistics.median(clock.seconds(partial(f, *given))) for f in (exe, *peers))
         moved = sum(x.nbytes for x in (*given, exe(*given)))
+        sets = gpu.rotated(given, gpu.copies(moved))
+        own, *others = (statistics.median(clock.seconds(gpu.bound(f, sets))) for f in (exe, *peers))
         shape = " and ".join("x".join(map(str, s)) for s in c.shapes[:1])
         print(
             f"{c.name}, {shape}, {c.dtype.value}: {1e6 * own:.1f} us,"
