@@ -159,9 +159,10 @@ class Bench:
         self.torch.backends.cudnn.allow_tf32 = False
         self.images, self.clock, self.engine = images, gpu.Clock(), Cuda(checked=False)
 
-    def seconds(self, run: Callable[[], object]) -> float:
-        """Return the median time of a call, with nothing in the caches."""
-        return statistics.median(self.clock.seconds(run))
+    def seconds(self, f: Callable[..., Any], given: Sequence[Any]) -> float:
+        """Return the median time of a call, with nothing of its arguments in the caches."""
+        sets = gpu.rotated(given, gpu.copies(sum(a.nbytes for a in given)))
+        return statistics.median(self.clock.seconds(gpu.bound(f, sets)))
 
     def layer(self, layer: Layer, found: Sequence[tuple[bool, Sequence[str]]]) -> float:
         """Time a layer in both orders; return cuDNN's better time over our better one."""
@@ -174,7 +175,7 @@ class Bench:
         )  # fmt: skip
         want = conv(x.float(), w.float())
         near = [a.contiguous(memory_format=t.channels_last) for a in (x, w)]
-        peers = [self.seconds(lambda: conv(x, w)), self.seconds(lambda: conv(*near))]
+        peers = [self.seconds(conv, (x, w)), self.seconds(conv, near)]
         mine, notes = list[float](), list[str]()
         for last, offered in found:
             given = [a.permute(0, 2, 3, 1).contiguous() for a in (x, w)] if last else [x, w]
@@ -190,7 +191,7 @@ class Bench:
                     continue
                 got = got.permute(0, 3, 1, 2) if last else got
                 off = distance(got, want, w[0].numel())
-                taken = self.seconds(partial(exe, *given))
+                taken = self.seconds(exe, given)
                 best = min(best, taken)
                 wrong = "" if off <= 1 else f"  WRONG {off:.3g}"
                 label = "last " if last else "first"
