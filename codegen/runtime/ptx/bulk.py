@@ -17,7 +17,7 @@ from didyma.codegen.runtime.ptx.access import TYPE_NUMBERS, UPDATES
 from didyma.codegen.runtime.ptx.code import unknown
 from didyma.codegen.runtime.ptx.kinds import TYPES
 from didyma.codegen.runtime.ptx.mbarriers import LateCopy, locate, mbarrier
-from didyma.codegen.runtime.ptx.memory import BUSY, ISSUE, READ, SPACES, WRITE
+from didyma.codegen.runtime.ptx.memory import ASYNC, BUSY, ISSUE, READ, SPACES, WRITE
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 from didyma.refimpl.ir.types import Array
 
@@ -61,8 +61,6 @@ def compile_bulk(ops: Operands) -> Action | None:
     mods = ops.ins.mods
     if ops.ins.op != "cp" or "bulk" not in mods:
         return None
-    if "tensor" in mods:
-        raise unknown(ops.ins, "a copy through a tensor map")
     if "prefetch" in mods:
         return lambda m: None
     if "commit_group" in mods:
@@ -123,7 +121,8 @@ def _get(ops: Operands, update: tuple[str, str] | None) -> Action:
             data = _read(m, lane, where, count, source_space)
             ranks = [None] if mask is None else [k for k in range(16) if int(mask) >> k & 1]
             for rank in ranks:
-                _send(m, lane, of_rank(target, rank), of_rank(signal, rank), data)
+                at = _pieces(lane, of_rank(target, rank), data.size)[1]
+                send(m, lane, at, of_rank(signal, rank), data)
 
     return get
 
@@ -134,8 +133,9 @@ def of_rank(address: int, rank: int | None) -> int:
     return address if rank is None else (rank + 1) << _RANK | low
 
 
-def _send(m: Machine, lane: int, target: int, signal: int, data: Array) -> None:
-    lanes, at = _pieces(lane, target, data.size)
+def send(m: Machine, lane: int, at: Array, signal: int, data: Array) -> None:
+    """Let pieces go to addresses of shared memory, as a lane asks for, and count at a barrier."""
+    lanes = np.full(at.size, lane, np.int32)
     m.tell(m.memory.access(lanes, at, _PIECE, SPACES["shared"], ISSUE, 0, data, m.at))
     place = locate(m, lane, signal)
     found = mbarrier(m, place, np.array([lane]))
@@ -182,7 +182,8 @@ def unfenced(m: Machine, lanes: Array, at: Array, size: int) -> None:
     writers = cells["lane"] - m.first
     known = (cells["time"] == 0) | (writers < 0) | (writers >= m.size)
     by = np.where(known, 0, writers)
-    known |= (cells["time"] <= fences[by]) | (cells["c"] < 0)
+    own = space.flags[start[:, None] + space.cell * np.arange(count)] & ASYNC != 0
+    known |= (cells["time"] <= fences[by]) | (cells["c"] < 0) | own
     known |= cells["time"] <= fences[lanes][:, None]
     if not known.all():
         k, j = (int(x[0]) for x in np.nonzero(~known))

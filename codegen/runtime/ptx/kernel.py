@@ -31,6 +31,7 @@ from didyma.codegen.runtime.ptx.operands import Action, Operands
 from didyma.codegen.runtime.ptx.rules import Rule, rule_of
 from didyma.codegen.runtime.ptx.running import leave
 from didyma.codegen.runtime.ptx.taint import use
+from didyma.codegen.runtime.ptx.tensors import compile_tensor
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
 
@@ -46,8 +47,8 @@ _GAP = 256  # bytes between variables of shared and local memory
 
 
 _STRAIGHT = (
-    compile_alu, compile_access, compile_map, compile_bulk, compile_copy, compile_mbarrier,
-    wgmma.compile_group, calls.compile_extern,
+    compile_alu, compile_access, compile_map, compile_tensor, compile_bulk, compile_copy,
+    compile_mbarrier, wgmma.compile_group, calls.compile_extern,
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.code import Place, unknown
 from didyma.codegen.runtime.ptx.copies import copies_of, land_all
-from didyma.codegen.runtime.ptx.memory import LAND, READ, SPACES, UPDATE, WRITE
+from didyma.codegen.runtime.ptx.memory import ASYNC, LAND, READ, SPACES, UPDATE, WRITE
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 from didyma.refimpl.ir.types import Array
 
@@ -218,8 +218,10 @@ def _deliver(m: Machine, b: Mbarrier) -> None:
             b.missing -= x.lanes.size
             row[x.lanes] = m.memory.now
         else:
-            n = np.full(x.to.size, x.lane, np.int32)
-            m.tell(m.memory.access(n, x.to, x.data.shape[1], _SHARED, LAND, 0, x.data, x.pc))
+            n, width = np.full(x.to.size, x.lane, np.int32), x.data.shape[1]
+            at = np.empty(x.to.size, np.int64)
+            m.tell(m.memory.access(n, x.to, width, _SHARED, LAND, 0, x.data, x.pc, at))
+            m.memory.spaces[1].flags[at[at >= 0][:, None] + np.arange(width)] |= ASYNC
             b.nbytes -= x.data.size
             row[x.lane] = m.memory.now
         b.tell(_EVERYONE, row)

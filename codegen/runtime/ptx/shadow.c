@@ -10,7 +10,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-enum { VALID = 1, INIT = 2, CONSTANT = 4, FLIGHT = 8, SOURCE = 16 };
+enum { VALID = 1, INIT = 2, CONSTANT = 4, FLIGHT = 8, SOURCE = 16, ASYNC = 32 };
 enum { READ, WRITE, UPDATE, ISSUE, LAND, BUSY };
 enum { STRENGTH = 3, WRITES = 4, MANY = 8, EVERYONE = 16, STRONG = 32 };
 enum { BOUNDS, SKEWED, FRESH, RACE, SAME, CONST, UNWAITED, EXITED, CHANGED, KINDS };
@@ -236,7 +236,7 @@ static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where,
       for (k = 0; k < nbytes; ++k)
         if (f[k] & SOURCE) { tell(s, CHANGED, me, *offset, i, 0, nbytes, how); break; }
     if (f[0] & CONSTANT) { tell(s, CONST, me, *offset, i, 0, nbytes, how); return -1; }
-    for (k = 0; k < nbytes; ++k) f[k] |= INIT;
+    for (k = 0; k < nbytes; ++k) f[k] = (f[k] | INIT) & ~ASYNC;
   }
   if (how == LAND) { for (k = 0; k < nbytes; ++k) f[k] &= ~FLIGHT; }
   else if (i == 1)

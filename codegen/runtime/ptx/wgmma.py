@@ -89,7 +89,10 @@ def _commit(m: Machine) -> None:
 
 
 def _wait(m: Machine, keep: int) -> None:
-    """Give operands and registers back, of all groups of the active lanes but the last ones."""
+    """Give operands and registers back, of all groups of the active lanes but the last ones.
+
+    A warp reads and waits as one: each of its lanes then knows of the reads.
+    """
     p = _products(m)
     waits = np.zeros(m.size, np.bool_)
     waits[m.ids] = True
@@ -104,6 +107,8 @@ def _wait(m: Machine, keep: int) -> None:
         if not done.all():
             still.append((lanes[~done], at[~done], group[~done]))
     p.reads = still
+    m.memory.now += 1
+    m.memory.warp[m.ids] = m.memory.now
     for lanes, at, _ in still:
         _mark(m, lanes, at, True)  # others may read the same bytes
     for r, group in [*p.busy.items()]:

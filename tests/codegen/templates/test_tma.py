@@ -9,6 +9,7 @@ import pytest
 
 import didyma as dd
 from didyma.codegen.options import Options
+from didyma.codegen.runtime.registry import probe
 from didyma.codegen.templates import tma
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import SM_90A
@@ -95,3 +96,10 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
 def test_the_kernels_without_a_fault_are_right() -> None:
     for point in (IN_TURN, TOGETHER, WIDE):
         assert judged(layer, point, options=FEW) == {""}
+
+
+def test_what_nvrtc_makes_of_the_kernel_is_right() -> None:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    assert judged(layer, TOGETHER, options=FEW, engines=("ptx",)) == {""}

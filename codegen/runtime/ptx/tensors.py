@@ -1,0 +1,162 @@
+"""Boxes of arrays that the asynchronous unit copies to shared memory, and maps that describe them.
+
+The bytes of a map are the driver's secret, so maps here are those that a kernel writes itself by
+``tensormap.replace``; they have a layout of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx.bulk import of_rank, send
+from didyma.codegen.runtime.ptx.code import Tensor, Vector, unknown
+from didyma.codegen.runtime.ptx.memory import ANYWHERE, READ, SPACES, WRITE
+from didyma.codegen.runtime.ptx.operands import Action, Operands, Source
+from didyma.refimpl.ir.types import Array
+
+if TYPE_CHECKING:
+    from didyma.codegen.runtime.ptx.machine import Machine
+
+_BYTES = 128  # of a map
+_PIECE = 16
+# Where a field of a map is, and the bytes of it; those that have several are one after the other.
+_FIELDS: Mapping[str, tuple[int, int]] = {
+    "global_address": (0, 8), "rank": (8, 4), "box_dim": (12, 4), "global_dim": (32, 4),
+    "element_stride": (52, 4), "global_stride": (72, 8), "elemtype": (112, 4),
+    "interleave_layout": (116, 4), "swizzle_mode": (120, 4), "fill_mode": (124, 4),
+}  # fmt: skip
+_SEVERAL = frozenset(("box_dim", "global_dim", "element_stride", "global_stride"))
+_SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)  # of elements, by the number of their type
+_SWIZZLED = (16, 32, 64, 128)  # bytes in which pieces of 16 bytes are exchanged, by mode
+
+
+def compile_tensor(ops: Operands) -> Action | None:
+    """Compile what maps describe; None for another instruction.
+
+    DidymaError ``unknown-instruction`` for copies to global memory, and for boxes of images.
+    """
+    mods = ops.ins.mods
+    if ops.ins.op == "tensormap":
+        return _replace(ops) if mods[0] == "replace" else _publish(ops)
+    if ops.ins.op != "cp" or "tensor" not in mods:
+        return None
+    if "prefetch" in mods:
+        return lambda m: None
+    if "tile" not in mods or not any("complete_tx" in x for x in mods):
+        raise unknown(ops.ins, "a copy through a tensor map that is no load of a tile")
+    return _load(ops)
+
+
+def _space(mods: tuple[str, ...]) -> int:
+    return SPACES["shared"] if "shared::cta" in mods else ANYWHERE
+
+
+def _replace(ops: Operands) -> Action:
+    """``tensormap.replace``: set a field of a map."""
+    mods = ops.ins.mods
+    if mods[1] != "tile" or mods[2] not in _FIELDS:
+        raise unknown(ops.ins)
+    at, size = _FIELDS[mods[2]]
+    if mods[2] in _SEVERAL:
+        at += size * ops.integer(1)
+    address, value, where = ops.address(0), ops.source(len(ops) - 1, f"u{8 * size}"), _space(mods)
+
+    def replace(m: Machine) -> None:
+        v = m.active(value(m))
+        m.tell(m.memory.access(m.ids, m.active(address(m)) + at, size, where, WRITE, 0, v, m.at))
+
+    return replace
+
+
+def _publish(ops: Operands) -> Action:
+    """``tensormap.cp_fenceproxy``: a warp copies a map to global memory."""
+    to, source = ops.address(0), ops.address(1)
+
+    def publish(m: Machine) -> None:
+        _, first = np.unique(m.ids >> 5, return_index=True)
+        lanes = np.ascontiguousarray(m.ids[first])
+        targets, sources = (m.active(f(m))[first] for f in (to, source))
+        for k in range(0, _BYTES, _PIECE):
+            raw = np.zeros((lanes.size, _PIECE), np.uint8)
+            shared, everywhere = SPACES["shared"], SPACES["global"]
+            m.tell(m.memory.access(lanes, sources + k, _PIECE, shared, READ, 0, raw, m.at))
+            m.tell(m.memory.access(lanes, targets + k, _PIECE, everywhere, WRITE, 0, raw, m.at))
+
+    return publish
+
+
+def _load(ops: Operands) -> Action:
+    """``cp.async.bulk.tensor``: a box comes to shared memory, and an mbarrier counts its bytes."""
+    mods, box = ops.ins.mods, ops.at(1)
+    if not isinstance(box, Tensor) or not isinstance(box.parts[-1], Vector):
+        raise unknown(ops.ins)
+    at, to, barrier = ops.read(box.parts[0], "u64"), ops.address(0), ops.address(2)
+    coordinates = [ops.read(p, "s32") for p in box.parts[-1].parts]
+    several = ops.source(3, "u16") if "multicast::cluster" in mods else None
+
+    def load(m: Machine) -> None:
+        columns = [_integers(m, f) for f in (at, to, barrier, *coordinates)]
+        masks = _integers(m, several) if several else [0] * m.ids.size
+        for lane, mask, map_, target, signal, *start in zip(
+            m.ids.tolist(), masks, *columns, strict=True
+        ):
+            data, where = _box(m, lane, map_, start)
+            for rank in [k for k in range(16) if mask >> k & 1] if several else [None]:
+                base = of_rank(target, rank)
+                places = base + where
+                width = _swizzle(m, lane, map_)
+                places = places ^ ((places >> 7) % (width // 16) << 4)
+                send(m, lane, places, of_rank(signal, rank), data)
+
+    return load
+
+
+def _integers(m: Machine, f: Source) -> list[int]:
+    found: list[int] = m.active(f(m)).astype(np.int64).tolist()
+    return found
+
+
+def _map(m: Machine, lane: int, address: int) -> dict[str, list[int]]:
+    """Return the fields of a map, which a lane reads."""
+    lanes = np.full(_BYTES // _PIECE, lane, np.int32)
+    at = address + _PIECE * np.arange(lanes.size, dtype=np.int64)
+    raw = np.zeros((lanes.size, _PIECE), np.uint8)
+    m.tell(m.memory.access(lanes, at, _PIECE, ANYWHERE, READ, 0, raw, m.at))
+    flat = raw.reshape(-1)
+    return {
+        name: flat[k : k + size * (5 - size // 8 if name in _SEVERAL else 1)]
+        .view(f"u{size}")
+        .tolist()
+        for name, (k, size) in _FIELDS.items()
+    }
+
+
+def _swizzle(m: Machine, lane: int, address: int) -> int:
+    return _SWIZZLED[_map(m, lane, address)["swizzle_mode"][0] & 3]
+
+
+def _box(m: Machine, lane: int, address: int, start: list[int]) -> tuple[Array, Array]:
+    """Return the elements of a box as pieces, and where they go, counted from the first."""
+    d, rank = _map(m, lane, address), len(start)
+    steps, kind = d["element_stride"][:rank], d["elemtype"][0]
+    odd = d["rank"][0] != rank - 1 or d["interleave_layout"][0] or kind >= len(_SIZES)
+    if odd or any(n != 1 for n in steps):
+        raise unknown(m.kernel.program.instrs[m.at], "a map of another rank, layout or step")
+    size = _SIZES[kind]
+    extents, strides = d["global_dim"][:rank], [size, *d["global_stride"][: rank - 1]]
+    grid = np.indices(d["box_dim"][:rank][::-1], np.int64).reshape(rank, -1)[::-1]
+    at = grid + np.array(start)[:, None]
+    inside = ((at >= 0) & (at < np.array(extents)[:, None])).all(0)
+    where = d["global_address"][0] + np.array(strides) @ at[:, inside]
+    data = np.zeros((inside.size, size), np.uint8)
+    part = np.zeros((where.size, size), np.uint8)
+    lanes = np.full(where.size, lane, np.int32)
+    m.tell(m.memory.access(lanes, where, size, SPACES["global"], READ, 0, part, m.at))
+    data[inside] = part
+    if d["fill_mode"][0] and size in (2, 4):
+        data[~inside] = 0xFF  # NaN
+    pieces = data.reshape(-1, _PIECE)
+    return pieces, _PIECE * np.arange(len(pieces), dtype=np.int64)
