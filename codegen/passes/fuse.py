@@ -119,6 +119,7 @@ class _Partition:
     stored: set[int] = field(default_factory=set[int])
     roots: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
     aligned: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
+    turned: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
     fold: dict[int, int] = field(default_factory=dict[int, int])  # root -> its one fold
     repeat: dict[int, int] = field(default_factory=dict[int, int])  # cost of a value inlined
     apart: dict[int, int] = field(default_factory=dict[int, int])  # of which at other indices
@@ -253,11 +254,13 @@ class _Partition:
             if i in self.stored or not self.may_inline(i, readers, roots):
                 self.stored.add(i)
                 self.roots[i] = self.aligned[i] = frozenset((i,))
+                self.turned[i] = self.aligned[i] if n.op == "permute_dims" else frozenset()
                 if self.folds(i):
                     self.fold[i] = i
                 continue
             self.roots[i] = roots
             self.aligned[i] = frozenset(r for r in roots if self.reads_aligned(readers, r))
+            self.turned[i] = frozenset(r for r in roots if self.reads_turned(readers, r))
             if self.folds(i):
                 (root,) = roots
                 self.fold[root] = i
@@ -273,6 +276,14 @@ class _Partition:
             if root in self.roots[j]
         )
 
+    def reads_turned(self, readers: list[tuple[int, int]], root: int) -> bool:
+        """Return whether a kernel reads a value at one index, and turns what it stores of it."""
+        return all(
+            (j == root or self.same_index(j, pos)) and root in self.turned[j]
+            for j, pos in readers
+            if root in self.roots[j]
+        )
+
     def may_inline(self, i: int, readers: list[tuple[int, int]], roots: frozenset[int]) -> bool:
         if any(self.needs_stored(j) for j, _ in readers):
             return False
@@ -280,7 +291,8 @@ class _Partition:
             if len(roots) > 1 or self.nodes[i].op == "scatter":
                 return False
             (root,) = roots
-            return root not in self.fold and self.reads_aligned(readers, root)
+            turned = self.nodes[i].op == "conv" and self.reads_turned(readers, root)
+            return root not in self.fold and (turned or self.reads_aligned(readers, root))
         repeat = self.repeat[i]
         if (len(roots) - 1) * repeat > self.options.graph.again_cost:
             return False

@@ -86,22 +86,27 @@ TEXT = Text("wgmma_attention", """\
         found = 1;
       } else {
 {% if value_copied %}
-      #pragma unroll 8
-      for (u32 n = threadIdx.x; n < {{ width * features // 8 }}; n = n + {{ threads }}) {
-        const i64 column = (i64){{ turn }} * {{ width }} + n / {{ features // 8 }};
-        const i64 term = n % {{ features // 8 }} * 8;
-        if (column < {{ columns }}) {
-          const {{ T }}x8 x = load8_{{ T }}({{ address("value", ("batch", "column", "term")) }});
-          u32 most = 0;
-{% for n in range(8) %}
-          most = max_u32(most, (u32)bitcast_{{ T }}_u16(x.s{{ n }}) & {{ exponent }});
+      u32 most = 0;
+{% set pieces = width * features // 8 %}
+{% for i in range((pieces + threads - 1) // threads) %}
+      const u32 n{{ i }} = {{ i * threads }} + threadIdx.x;
+      const i64 at{{ i }} = (i64){{ turn }} * {{ width }} + n{{ i }} / {{ features // 8 }};
+      const i64 column{{ i }} = at{{ i }} < {{ columns }} ? at{{ i }} : {{ columns }} - 1;
+      const i64 term{{ i }} = n{{ i }} % {{ features // 8 }} * 8;
+      const {{ T }}x8 x{{ i }} = load8_{{ T }}(
+          {{ address("value", ("batch", "column%d" % i, "term%d" % i)) }});
 {% endfor %}
-          if (most == {{ exponent }}) {
+{% for i in range((pieces + threads - 1) // threads) %}
 {% for n in range(8) %}
-{{ look("(u32)bitcast_%s_u16(x.s%d)" % (T, n), "term + %d" % n) }}
+      most = max_u32(most, (u32)bitcast_{{ T }}_u16(x{{ i }}.s{{ n }}) & {{ exponent }});
 {% endfor %}
-          }
-        }
+{% endfor %}
+      if (most == {{ exponent }}) {
+{% for i in range((pieces + threads - 1) // threads) %}
+{% for n in range(8) %}
+{{ look("(u32)bitcast_%s_u16(x%d.s%d)" % (T, i, n), "term%d + %d" % (i, n)) }}
+{% endfor %}
+{% endfor %}
       }
 {% else %}
       for (u32 n = threadIdx.x; n < {{ width * features }}; n = n + {{ threads }}) {
@@ -269,11 +274,6 @@ TEXT = Text("wgmma_attention", """\
 {{ sum_of("stage") }}
       wgmma_wait(1);
 {{ weigh("next") }}
-{% if hold %}
-      if (total[0] + total[1] < 0.0f) {
-        spoiled[0] = 1;
-      }
-{% endif %}
       wgmma_wait(0);
       #pragma unroll
       for (u32 i = 0; i < {{ features // 2 }}; ++i) {
@@ -307,13 +307,12 @@ TEXT = Text("wgmma_attention", """\
 }
 """)  # fmt: skip
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
-    "height": (64, 128, 192),
+    "height": (64, 128),
     "width": (64, 128),
-    "hold": (0, 1),
 })  # fmt: skip
 TERMS = (64, 128, 256)  # whole lines, as the product reads them
 NEEDED = {"cp_async", "wgmma"}  # families
-REGISTERS, OTHERS = 1 << 16, 64  # of a multiprocessor, and of a thread beside what it sums
+REGISTERS, OTHERS = 1 << 16, 32  # of a multiprocessor, and of a thread beside what it sums
 
 
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
@@ -366,7 +365,7 @@ def cost(asked: Asked, values: Values) -> float:
     return waves * (-(-columns // width) + 2) * step
 
 
-PRODUCTS_A_CYCLE, POWERS_A_CYCLE, FILLED, BARRIER = 2048, 10, 40, 300.0
+PRODUCTS_A_CYCLE, POWERS_A_CYCLE, FILLED, BARRIER = 2048, 10, 30, 500.0
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:

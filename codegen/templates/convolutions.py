@@ -6,15 +6,31 @@ zeros of its border.  (S. Chetlur et al., *cuDNN: Efficient primitives for deep 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
+from didyma.codegen.lower.affine import Affine, has_division
 from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.names import loop_names
 from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
 from didyma.codegen.templates.reading import Reading, folds
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.graph import STAGES, Function, Node
-from didyma.refimpl.ir.loop import INDEX, Binary, Expr, PrimFunc, Var
+from didyma.refimpl.ir.loop import (
+    INDEX,
+    Binary,
+    Const,
+    Expr,
+    Let,
+    Load,
+    PrimFunc,
+    Stmt,
+    Store,
+    Var,
+)
+from didyma.refimpl.ir.types import Shape, TensorType
+from didyma.refimpl.ir.walk import map_expr, map_stmt, stmts
 from didyma.refimpl.ops.spec import Fold
 
 
@@ -24,7 +40,9 @@ def convolution(f: Function, loop: PrimFunc) -> Problem | None:
 
     It is a product as of ``products``: ``left`` are the weights, of batch, row and term, and
     ``right`` the windows.  A batch is a group of channels, a row an output channel of the group, a
-    column an image and a place, and a term a channel of the group and a place in the window.
+    column an image and a place, and a term a channel of the group and a place in the window.  Where
+    the result has its channels last, ``left`` are the windows, and columns are channels; and where
+    the operand has, neighbouring terms are channels.
 
     None for a function that is no convolution, and for one whose groups have one output channel.
     """
@@ -36,55 +54,115 @@ def convolution(f: Function, loop: PrimFunc) -> Problem | None:
         return None
     types = f.types()
     shape = n.types[0].shape
-    if any(types[r].shape != shape for r in f.results):
+    turns = {_turn(defs[r], shape, types) for r in f.results}
+    if len(turns) != 1 or (axes := turns.pop()) is None:
         return None
     groups = n.attr["groups"]
     assert isinstance(groups, int)
     channels = shape[1]
     if not isinstance(channels, int) or channels <= groups:
         return None
-    return _problem(f, loop, n, groups, channels // groups)
+    return _problem(f, loop, n, groups, axes)
 
 
-def _problem(f: Function, loop: PrimFunc, n: Node, groups: int, rows: int) -> Problem:
+def _turn(n: Node, shape: Shape, types: Mapping[str, TensorType]) -> tuple[int, ...] | None:
+    """Return the axes of a convolution in the order in which a result has them."""
+    if n.op != "permute_dims":
+        return (*range(len(shape)),) if n.types[0].shape == shape else None
+    axes = n.attr["axes"]
+    assert isinstance(axes, tuple)
+    return tuple(a for a in axes if isinstance(a, int)) if types[n.args[0]].shape == shape else None
+
+
+def _problem(f: Function, loop: PrimFunc, n: Node, groups: int, axes: Sequence[int]) -> Problem:
     names = loop_names([*(b.name for b in loop.params), *(d.name for d in loop.dims)])
 
     def fresh(wish: str) -> Var:
         return Var(names.fresh(wish), INDEX)
 
-    types = f.types()
-    batch, row, column, term = map(fresh, ("group", "row", "column", "term"))
-    (image, _, *places), (_, *window) = n.types[0].shape, types[n.args[1]].shape
-    outer, inner = (tuple(map(ix.of_dim, ds)) for ds in ((image, *places), window))
-    at, ks = tuple(fresh("place") for _ in outer), tuple(fresh("k") for _ in inner)
+    types, by_place = f.types(), axes[-1] == 1
+    batch, place, out, term = map(fresh, ("group", "place", "out", "term"))
+    (image, channels, *places), (_, *window) = n.types[0].shape, types[n.args[1]].shape
+    assert isinstance(channels, int)
+    inner = [*enumerate(map(ix.of_dim, window))]
+    if _is_turned(f, n.args[0]):
+        inner = [*inner[1:], inner[0]]
+    outer = tuple(map(ix.of_dim, (image, *places)))
+    each = channels // groups
+    at, ks = tuple(fresh("place") for _ in outer), tuple(fresh("k") for _ in window)
     extents = {
-        batch: ix.index(groups), row: ix.index(rows), column: ix.mul(*outer), term: ix.mul(*inner),
-        **dict(zip((*at, *ks), (*outer, *inner), strict=True)),
+        batch: ix.index(groups), out: ix.index(each), place: ix.mul(*outer),
+        term: ix.mul(*(size for _, size in inner)),
+        **dict(zip(at, outer, strict=True)), **{ks[k]: size for k, size in inner},
     }  # fmt: skip
     parts = [
-        *zip(at, ix.unflatten(column, outer), strict=True),
-        *zip(ks, ix.unflatten(term, inner), strict=True),
-    ]
+        *zip(at, ix.unflatten(place, outer), strict=True),
+        *zip((ks[k] for k, _ in inner), ix.unflatten(term, [size for _, size in inner]),
+             strict=True),
+    ]  # fmt: skip
     acc = Var(names.fresh("acc"), n.types[0].dtype.compute)
     reading = Reading(f, loop, names, types, extents, parts, {n.results[0]: acc})
-    channel = ix.add(ix.mul(batch, ix.index(rows)), row)
-    index = (at[0], channel, *at[1:])
+    index = (at[0], ix.add(ix.mul(batch, ix.index(each)), out), *at[1:])
 
-    def side(which: str) -> Expr:
+    def element(which: str) -> Expr:
         def roots(b: ScalarBuilder) -> list[Expr]:
             rule = b.rule(n, index)
             assert isinstance(rule, Fold)
             product = rule.body(ks)
             assert isinstance(product, Binary)
-            return [b.define(which, product.rhs if which == "left" else product.lhs)]
+            return [b.define(which, product.rhs if which == "weights" else product.lhs)]
 
         return reading.value(roots)
 
+    row, column = (place, out) if by_place else (out, place)
     sides = {"left": (batch, row, term), "right": (batch, term, column)}
     operands = {
-        name: Subgraph(order, side(name), tuple(extents[v] for v in order))
+        name: Subgraph(
+            order, element("windows" if place in order else "weights"),
+            tuple(extents[v] for v in order),
+        )
         for name, order in sides.items()
-    }
+    }  # fmt: skip
+    stores = _joined(reading.stores(tuple(index[a] for a in axes)), loop, extents)
     to = (batch, row, column)
-    output = Output((*to, acc), reading.stores(index), tuple(extents[v] for v in to))
-    return Problem(loop, operands, output)
+    return Problem(loop, operands, Output((*to, acc), stores, tuple(extents[v] for v in to)))
+
+
+def _joined(body: Stmt, loop: PrimFunc, extents: Mapping[Var, Expr]) -> Stmt:
+    """Return stores in which an element is counted along the last axis, where that divides nothing.
+
+    The parts of a place need not be found to be put together again.
+    """
+    affine = Affine(loop.dims)
+    for var, extent in extents.items():
+        affine.loop(var, extent)
+    for s in stmts(body):
+        if isinstance(s, Let) and s.var.dtype is INDEX:
+            affine.lets[s.var.name] = s.value
+    shapes = {b.name: [affine.poly(ix.of_dim(d)) for d in b.shape] for b in loop.params}
+
+    def index(buffer: str, old: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        at = affine.expr(affine.offset(old, shapes[buffer])) if buffer in shapes and old else None
+        return old if at is None or has_division(at) else (*(ix.ZERO,) * (len(old) - 1), at)
+
+    def on_expr(e: Expr) -> Expr:
+        if isinstance(e, (Var, Const)):
+            return e
+        e = map_expr(on_expr, e)
+        return replace(e, index=index(e.buffer, e.index)) if isinstance(e, Load) else e
+
+    def on_stmt(s: Stmt) -> Stmt:
+        s = map_stmt(s, on_expr, on_stmt)
+        return replace(s, index=index(s.buffer, s.index)) if isinstance(s, Store) else s
+
+    return on_stmt(body)
+
+
+def _is_turned(f: Function, name: str) -> bool:
+    """Return whether the channels of an operand are its last axis in memory."""
+    n = next((n for n in f.nodes if name in n.results), None)
+    if n is None or n.op != "permute_dims":
+        return False
+    axes = n.attr["axes"]
+    assert isinstance(axes, tuple)
+    return axes[1] == len(axes) - 1

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
-from didyma.codegen.emit.intrinsics import c_type
+from didyma.codegen.emit.intrinsics import NBYTES, c_type
 from didyma.codegen.templates.partial import Fail, Partial
+from didyma.codegen.templates.pieces import pieces
 from didyma.codegen.templates.problem import Output, Problem, Subgraph
 from didyma.codegen.templates.writer import Writer, size, words
 from didyma.refimpl.errors import DidymaError
@@ -22,6 +24,7 @@ NAMES = (
     "stride",
     "load",
     "address",
+    "copy_piece",
     "modification",
     "store_output",
     "store_outputs",
@@ -118,6 +121,37 @@ class Hooks:
             return self._wrote([f"&{self._writer.arrays[run.buffer]}[{self._writer.own(at)}]"])
 
         return self._partial.hole(f"address of {name}", self.line(), fill)
+
+    def copy_piece(self, name: str, to: str, index: Sequence[str], mask: str = "") -> str:
+        """Start an asynchronous copy of a piece of an operand, of 16 bytes, to shared memory.
+
+        Zeros take the place of a piece of a border, or where the mask does not hold.  The index is
+        that of the first element; see ``pieces``.
+        """
+        sub, found = self._operand(name), pieces(self.problem, name, ACCESS)
+        if found is None:
+            raise self.fail(self.line(), f"copy of {name}", "an operand that lies in pieces")
+        _, given = self._indexed(sub, tuple(index))
+        self._calls[name] += 1
+        self._given += [*given, to, mask]
+        t = c_type(sub.value.dtype)
+
+        def fill() -> Sequence[str]:
+            w = self._writer
+            at, inside = w.names.fresh("from"), w.names.fresh("inside")
+            place = f"&{w.arrays[found.buffer]}[{inside} ? {at} : 0]"
+            many = f"{inside} ? {ACCESS // NBYTES[t]} : 0"
+            index = [f"(i32)({i})" for i in given] if found.is_small else given
+            parts = ((found.offset, at), (found.inside, inside))
+            lines = [line for sub, into in parts for line in w.value(sub, into, index, mask)]
+            if found.is_small:  # divisions are then far cheaper
+                lines = [re.sub(r"\bi64\b", "i32", line) for line in lines]
+            return self._wrote([
+                *lines,
+                f"cp_async16_zfill_{t}({w.own(to)}, {place}, {many});",
+            ])  # fmt: skip
+
+        return self._partial.hole(f"copy of {name}", self.line(), fill)
 
     def modification(self, subgraph: str, into: str, **inputs: object) -> str:
         """Declare ``into`` as the value of a subgraph, whose inputs are given by their names."""

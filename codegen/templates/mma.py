@@ -19,6 +19,7 @@ from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.terms import literal
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Given, Launch, Text
+from didyma.codegen.templates.pieces import pieces
 from didyma.codegen.templates.problem import Problem, Subgraph
 from didyma.codegen.templates.products import product
 from didyma.codegen.templates.tiles import ORDER
@@ -46,7 +47,10 @@ TEXT = Text("mma_gemm", ORDER + """\
       const u32 line = n / {{ length // lanes }};
       const u32 piece = n % {{ length // lanes }};
 {{ caller() }}
-{% if inside %}
+{% if (left_pieced if name == "left" else right_pieced) %}
+      const u32 to = stage * {{ length * count }} + {{ swizzled("line", "piece", length) }};
+      {{ copy_piece(name, "&%s[to]" % tile, index, inside) }}
+{% elif inside %}
       cp_async16_zfill_{{ T }}(
           &{{ tile }}[stage * {{ length * count }} + {{ swizzled("line", "piece", length) }}],
           {{ address(name, index) }}, {{ inside }} ? {{ lanes }} : 0);
@@ -350,14 +354,19 @@ def _names(p: Problem, m: Product) -> dict[str, Given]:
         "terms_each": m.k, "lanes": ACCESS // m.operands.nbytes, "group": GROUP,
         "left_by": _run(p, m, "left", ("", "row", "term")),
         "right_by": _run(p, m, "right", ("", "term", "column")),
+        **{f"{x}_pieced": int(_is_pieced(p, x)) for x in ("left", "right")},
     }  # fmt: skip
 
 
 def _run(p: Problem, m: Product, operand: str, axes: tuple[str, ...]) -> str:
     """Return the axis along which an operand is copied; bytes are not turned as they are loaded."""
-    run = p.run(operand, ACCESS)
+    run = p.run(operand, ACCESS) or pieces(p, operand, ACCESS)
     by = "" if run is None else axes[run.axis]
     return by if by == "term" or m.operands.nbytes == 2 else ""
+
+
+def _is_pieced(p: Problem, operand: str) -> bool:
+    return p.run(operand, ACCESS) is None and pieces(p, operand, ACCESS) is not None
 
 
 def _problem(asked: Asked) -> tuple[Problem, Product]:

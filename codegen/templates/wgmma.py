@@ -19,6 +19,7 @@ from didyma.codegen.templates import mma
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.mma import narrowed
+from didyma.codegen.templates.pieces import Pieces, pieces
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.tiles import ORDER
 from didyma.refimpl.ir import expr as ix
@@ -55,7 +56,11 @@ TEXT = Text("wgmma_gemm", ORDER + """\
         const i64 term = (i64)next * 64 + piece * 8;
         const u32 to = stage * {{ side * 64 }} + {{ at("line", "piece") }};
 {% endif %}
-{% if inside %}
+{% if (left_pieced if name == "left" else right_pieced) %}
+        {{ some }}{
+        {{ copy_piece(name, "&%s[to]" % tile, index, inside) }}
+        }
+{% elif inside %}
         {{ some }}cp_async16_zfill_{{ T }}(
             &{{ tile }}[to], {{ address(name, index) }}, {{ inside }} ? 8 : 0);
 {% else %}
@@ -291,8 +296,9 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     )
     names: dict[str, Given] = {"group": TILES, "ahead": _ahead(values)}
     for name, axes in (("left", ("", "row", "term")), ("right", ("", "term", "column"))):
-        run = p.run(name, ACCESS)
+        run = p.run(name, ACCESS) or pieces(p, name, ACCESS)
         names[f"{name}_by"] = "" if run is None else axes[run.axis]
+        names[f"{name}_pieced"] = int(isinstance(run, Pieces))
     grid = (p.dim(ix.mul(batch, down, across)), 1, 1)
     return text.render(p, values, Launch(grid, (block(asked, values)[0], 1, 1), None, names))
 

@@ -11,10 +11,12 @@ import pytest
 import didyma as dd
 from didyma.codegen.codegens import Asked, Template
 from didyma.codegen.pipeline import compile
-from didyma.codegen.templates import gemm, mma
+from didyma.codegen.select.choice import Choice, build
+from didyma.codegen.templates import gemm, hooks, mma, wgmma
+from didyma.codegen.templates.pieces import Pieces, pieces
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.products import product
-from didyma.refimpl.ir.expr import ZERO, compare, index
+from didyma.refimpl.ir.expr import TRUE, ZERO, add, compare, index
 from didyma.refimpl.ir.loop import Compare, Expr, Var
 from didyma.refimpl.ir.target import SM_80
 from didyma.refimpl.ir.walk import map_expr, substitute_expr
@@ -24,6 +26,7 @@ from tests.codegen.templates.judging import judged, points, request
 CASES = [
     *((seed, gemm.TEMPLATE, dd.Options()) for seed in (0, 2, 4, 6, 7, 8)),
     *((seed, mma.TEMPLATE, dd.Options(target="sm_80")) for seed in (0, 5, 6, 7, 10)),
+    *((seed, wgmma.TEMPLATE, dd.Options(target="sm_90a")) for seed in (1, 3, 4)),
 ]
 POINT = "tiled_gemm(depth=8, each=2, height=16, width=32)"
 
@@ -40,22 +43,25 @@ def drawn(seed: int, narrow: bool = False) -> Program:
     images = r.choice((1, 2, 3))
     n = dd.dim("n", 1, images + 2) if r.random() < 0.4 else images
     last, after = r.random() < 0.3, r.choice(("", "relu", "residual", "tanh"))
+    all_last = r.random() < 0.4
 
     def f(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
-        x = dd.moveaxis(x, -1, 1) if last else x
+        x = dd.moveaxis(x, -1, 1) if last or all_last else x
+        w = dd.moveaxis(w, -1, 1) if all_last else w
         y = dd.conv(x, w, b, stride, padding, dilation, groups)
         y = y * y + y if after == "residual" else y
         y = {"relu": dd.relu, "tanh": dd.tanh}.get(after, dd.positive)(y)
-        return dd.moveaxis(y, 1, -1) if last else y
+        return dd.moveaxis(y, 1, -1) if last or all_last else y
 
-    shape = (n, *sizes, channels) if last else (n, channels, *sizes)
-    weights = (out, channels // groups, *window)
+    shape = (n, *sizes, channels) if last or all_last else (n, channels, *sizes)
+    each = channels // groups
+    weights = (out, *window, each) if all_last else (out, each, *window)
     return dd.trace(element[shape], element[weights], element[(out,)])(f)
 
 
 @pytest.mark.parametrize(("seed", "template", "options"), CASES)
 def test_drawn_convolutions_are_right(seed: int, template: Template, options: dd.Options) -> None:
-    program = drawn(seed, narrow=template is mma.TEMPLATE)
+    program = drawn(seed, narrow=template is not gemm.TEMPLATE)
     every = points(request(program, options, template.space), template)[:40]
     point = every[seed * 7 % len(every)]
     assert judged(program, point, options=options, suits=template.space) == {""}, point
@@ -117,6 +123,51 @@ def test_a_planted_fault_is_found(
     monkeypatch.setattr(gemm, "product", wrong)
     found = judged(grouped, POINT, suits=gemm.TEMPLATE.space)
     assert (found == {""}) == (fault is None)
+
+
+@dd.trace(dd.bf16[2, 7, 9, 16], dd.bf16[24, 3, 2, 16])
+def last(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    x, w = dd.moveaxis(x, -1, 1), dd.moveaxis(w, -1, 1)
+    return dd.moveaxis(dd.relu(dd.conv(x, w, padding=1)), 1, -1)
+
+
+def everywhere(p: Pieces) -> Pieces:
+    """Take what lies beside a line for its border."""
+    return replace(p, inside=replace(p.inside, value=TRUE))
+
+
+def beside(p: Pieces) -> Pieces:
+    """Copy the next piece."""
+    return replace(p, offset=replace(p.offset, value=add(p.offset.value, index(8))))
+
+
+def one_less(p: Pieces) -> Pieces:
+    """Take the first place of the operand for one of its border."""
+    return replace(p, inside=replace(p.inside, value=_everywhere(_border)(p.inside.value)))
+
+
+@pytest.mark.parametrize("template", [mma.TEMPLATE, wgmma.TEMPLATE])
+@pytest.mark.parametrize("fault", [None, everywhere, beside, one_less])
+def test_pieces_of_windows_are_copied_from_where_they_lie(
+    fault: Callable[[Pieces], Pieces] | None, template: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(p: Problem, operand: str, nbytes: int) -> Pieces | None:
+        found = pieces(p, operand, nbytes)
+        return found if found is None or fault is None else fault(found)
+
+    options = dd.Options(target="sm_90a")
+    monkeypatch.setattr(hooks, "pieces", wrong)
+    r = request(last, options, template.space)
+    (point, *_) = points(r, template)
+    source = build(r.loop, options, Choice.parse(point), r.source).text.source
+    assert "cp_async16_zfill_bf16" in source
+    said = judged(last, point, options=options, suits=template.space, engines=["simt"])
+    assert (said == {""}) == (fault is None)
+
+
+def test_a_convolution_is_turned_as_it_is_stored() -> None:
+    made = compile(last.module, dd.Options(), until="lower")
+    assert len(made.loops) == 1
 
 
 def test_tensor_cores_take_convolutions_and_copy_their_weights() -> None:
