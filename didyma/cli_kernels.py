@@ -119,6 +119,10 @@ def judge(
     finite: Annotated[
         bool, typer.Option("--finite", help="It promises nothing for infinities and NaN.")
     ] = False,
+    structure: Annotated[
+        bool,
+        typer.Option("--structure", help="It puts the same terms together as the specification."),
+    ] = False,
     size: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=N[,N]", help="The values that a size is drawn from."),
@@ -158,7 +162,7 @@ def judge(
         raise typer.BadParameter("a kernel, or --check FILE")
     asked = Request(
         str(file), spec, kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()),
-        tuple(map(str, include or ())), accumulate, order, fast_math, finite, tuple(size or ()),
-        tuple(where or ()), tuple(values or ()), rounds, seed, seconds,
+        tuple(map(str, include or ())), accumulate, order, fast_math, finite, structure,
+        tuple(size or ()), tuple(where or ()), tuple(values or ()), rounds, seed, seconds,
     )  # fmt: skip
     raise typer.Exit(command.command(asked, certificate, json))

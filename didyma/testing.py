@@ -110,6 +110,7 @@ def assert_kernel_correct(
     order: str = "any",
     fast_math: bool = False,
     finite: bool = False,
+    structure: bool = False,
     sizes: Mapping[str, int | Sequence[int]] | None = None,
     where: Sequence[str] = (),
     values: Mapping[str, tuple[float, float]] | None = None,
@@ -123,9 +124,9 @@ def assert_kernel_correct(
     whose annotations are types, or a path.  ``kernel`` is its name, or an instance of a template.
     ``grid``, ``block`` and ``shared`` are numbers or expressions of the sizes of the specification,
     ``args`` items as those of ``--arg``, ``flags`` those of NVRTC.  ``accumulate``, ``order``,
-    ``fast_math`` and ``finite`` are the contract.  ``sizes`` are the values that a size is drawn
-    from, ``where`` conditions on sizes, ``values`` the range of an input's values.  New seeds are
-    tried until ``seconds`` have passed.
+    ``fast_math``, ``finite`` and ``structure`` are the contract.  ``sizes`` are the values that a
+    size is drawn from, ``where`` conditions on sizes, ``values`` the range of an input's values.
+    New seeds are tried until ``seconds`` have passed.
 
     AssertionError names what is wrong with the lines of the kernel, or what the task cannot tell
     from the right answer.  Errors: ``spec-mismatch``, ``bad-spec``, ``bad-option``,
@@ -133,7 +134,7 @@ def assert_kernel_correct(
     """
     __tracebackhide__ = True
     launch = Launch(kernel, extent(grid), extent(block), str(shared), tuple(args), tuple(flags))
-    contract = Declared(accumulate, order, fast_math, finite)
+    contract = Declared(accumulate, order, fast_math, finite, structure)
     draw = draw_of(sizes, where, values, rounds, seed)
     return require_correct(task_of(source, spec, launch, contract, draw, 10.0), seconds)
 

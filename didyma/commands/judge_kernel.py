@@ -105,7 +105,9 @@ def task_of(asked: Request) -> Task:
         source, launch = inline.source, merged(inline.launch, launch)
     else:
         source = read_source(path)
-    contract = Declared(asked.accumulate, asked.order, asked.fast_math, asked.finite)
+    contract = Declared(
+        asked.accumulate, asked.order, asked.fast_math, asked.finite, asked.structure
+    )
     draw = Draw(
         sizes_of(asked.size), asked.where, ranges_of(asked.values, spec), asked.rounds, asked.seed
     )

@@ -26,7 +26,8 @@ class Declared:
     ``accumulate`` is the dtype in which sums are kept.  ``order`` is the order of additions:
     ``any``, ``sequential``, ``tree``, or an expression of ``n`` for the longest chain of additions
     in a sum of n terms.  ``fast_math`` allows fast intrinsics and lets subnormal numbers be zeros.
-    ``finite`` promises nothing for infinities and NaN.
+    ``finite`` promises nothing for infinities and NaN.  ``structure`` states that each result is
+    made of the same terms as in the specification, in any order, which is judged in the ring.
 
     DidymaError ``bad-option`` for others.
     """
@@ -35,6 +36,7 @@ class Declared:
     order: str = "any"
     fast_math: bool = False
     finite: bool = False
+    structure: bool = False
 
     def __post_init__(self) -> None:
         if self.accumulate not in ACCUMULATORS:

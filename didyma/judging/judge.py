@@ -9,6 +9,7 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.sanitize import Finding
 from didyma.judging import inputs, launching
+from didyma.judging.beside import Beside
 from didyma.judging.decoys import Decoys
 from didyma.judging.inputs import Case
 from didyma.judging.lines import Suspect, suspect, truth
@@ -50,6 +51,7 @@ class Judgement:
     cases: list[Case] = field(default_factory=list[Case])
     wrong: list[Wrong] = field(default_factory=list[Wrong])
     faults: list[tuple[Finding, Case]] = field(default_factory=list[tuple[Finding, Case]])
+    faulty: set[int] = field(default_factory=set[int])  # the rounds with faults
     notes: list[Finding] = field(default_factory=list[Finding])
     accepted: list[str] = field(default_factory=list[str])
     checked: int = 0
@@ -59,13 +61,15 @@ class Judgement:
     deterministic: bool = True
     batch_invariant: dict[str, bool] = field(default_factory=dict[str, bool])
     suspect: Suspect | None = None
+    beside: Beside = field(default_factory=Beside)
 
     @property
     def outcome(self) -> Outcome:
         """The verdict."""
-        if self.wrong or self.faults:
+        demanded, beside = self.task.contract.structure, self.beside
+        if self.wrong or self.faults or (demanded and beside.unequal):
             return Outcome.WRONG
-        if self.accepted or not self.checked:
+        if self.accepted or not self.checked or (demanded and not beside.in_ring):
             return Outcome.CANNOT_TELL
         return Outcome.CORRECT
 
@@ -98,6 +102,10 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
         found.cases.append(case)
         if not _round(found, case, arrays, right):
             break  # what hangs once would hang in every round
+        if case.number not in found.faulty:
+            agreed = not any(w.case == case for w in found.wrong)
+            twins = any(f.kind == "same-value" for f in found.notes)
+            found.beside.meet(task, case, arrays, right, agreed=agreed, twins=twins)
         if case.ordinary or task.draw.ranges:
             other = inputs.values(task, case, again=1)
             stale = interpreter.run(task.spec, other)
@@ -118,7 +126,7 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
     numbers = wrong or faulty
     if numbers:
         failed = [c for c in found.cases if c.number in numbers]
-        passed = [c for c in found.cases if c.number not in wrong | faulty]
+        passed = [c for c in found.cases if c.number not in wrong | found.faulty]
         races = [n for f, _ in found.faults if f.kind == "race" for n in f.lines]
         time = seconds if wrong else seconds / 2
         found.suspect = suspect(found.task, failed, passed, time, races)
@@ -143,6 +151,8 @@ def _round(found: Judgement, case: Case, arrays: Sequence[Array], right: Sequenc
         found.launches += 1
         found.instructions += ran.instructions
         known = {(f.kind, f.file, f.line) for f, _ in found.faults}
+        if ran.faults:
+            found.faulty.add(case.number)
         for f in ran.findings:
             if f.is_note:
                 found.notes.append(f)

@@ -74,10 +74,7 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
     """
     shape, shared = geometry(task, env, arrays)
     findings: tuple[Finding, ...] = ()
-    made = [
-        _argument(task, name, role, env, arrays)
-        for name, role in zip(task.names, task.roles, strict=True)
-    ]
+    made = arguments(task, env, arrays)
     if not shape.blocks or not shape.threads:
         left, steps = [a.value for a in made if a.value.ndim], 0
     else:
@@ -93,6 +90,12 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
            if isinstance(r, Scratch)]  # fmt: skip
     kept = [f for f in findings if f.kind != "unwritten" or not f.detail.startswith(tuple(own))]
     return Ran(outputs, (*kept, *_changed(task, pointers, arrays, left)), steps, not steps)
+
+
+def arguments(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> list[Argument]:
+    """Return the arguments of a launch, in the order of the kernel's parameters."""
+    rows = zip(task.names, task.roles, strict=True)
+    return [_argument(task, name, role, env, arrays) for name, role in rows]
 
 
 def _argument(

@@ -28,6 +28,7 @@ class Request:
     order: str = "any"
     fast_math: bool = False
     finite: bool = False
+    structure: bool = False
     size: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
     values: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
         "file": file,
         "kernel": task.label,
         "verdict": found.outcome.value,
-        "findings": [*_faults(found), *_wrong(found)],
+        "findings": [*_faults(found), *_wrong(found), *_structure(found)],
         "notes": list(dict.fromkeys(f"{f.kind}: {f.detail}" for f in found.notes)),
         "cannot_tell": found.accepted,
         "only_special_values": found.only_special,
@@ -32,6 +32,7 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
         "total": found.total,
         "deterministic": found.deterministic,
         "batch_invariant": found.batch_invariant,
+        "simt": asdict(found.beside),
     }
 
 
@@ -86,6 +87,19 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
     return rows
 
 
+def _structure(found: Judgement) -> list[dict[str, Any]]:
+    """Return what the ring tells, where the contract states the structure."""
+    b = found.beside
+    if not (found.task.contract.structure and b.unequal):
+        return []
+    rounds = f"{b.unequal} of {counted(b.in_ring, 'round')}"
+    detail, file = f"{b.example}; in {rounds}", found.task.source.file
+    return [{
+        "kind": "other-terms", "detail": detail, "file": file, "line": 0, "source": "",
+        "inlined": [], "round": b.where, **_UNKNOWN,
+    }]  # fmt: skip
+
+
 def text(found: Mapping[str, Any]) -> None:
     """Print findings with their lines, then the verdict and what it rests on."""
     to = console()
@@ -117,8 +131,28 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {ran}, {share} decided, seed {found['seed']}"
     if found["verdict"] == "correct":
         yield f"  {_traits(found)}"
+    yield from _beside(found["simt"], demanded=found["contract"]["structure"])
     if found["only_special_values"]:
         yield "  It is right for ordinary numbers: --finite judges it without infinities and NaN"
+
+
+def _beside(simt: Mapping[str, Any], *, demanded: bool) -> Iterator[str]:
+    """Yield what engine ``simt`` has shown of a kernel that it runs."""
+    if simt["outside"] or not simt["rounds"]:
+        if demanded:
+            why = simt["outside"] or "no round was without faults"
+            yield f"  its structure cannot be judged: engine simt does not run it: {why}"
+        return
+    if simt["differ"]:
+        yield f"  engine simt differs from ptx, which is a fault of Didyma: {simt['differ'][0]}"
+        return
+    words = f"  engine simt agrees in {counted(simt['rounds'], 'round')}"
+    if simt["unequal"]:
+        words += f"; other terms than the reference, in {simt['unequal']} of them"
+        words += "" if demanded else ": --structure judges it by that"
+    elif simt["in_ring"]:
+        words += f"; the same terms as the reference, in {simt['in_ring']} of them"
+    yield words
 
 
 def _traits(found: Mapping[str, Any]) -> str:

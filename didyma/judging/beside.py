@@ -1,0 +1,180 @@
+"""A kernel of plain CUDA C on engine ``simt``, beside ``ptx``: the same verdict, and its structure.
+
+The engines share no code but the checks' names, so where their verdicts differ, one of them is
+wrong, which is a fault of Didyma and no verdict on the kernel.  In the ring a kernel's results have
+the same payloads as the reference's where it puts the same terms together in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import process_time
+
+import numpy as np
+
+from didyma.codegen.emit.plain import Plain, plain
+from didyma.codegen.emit.plain_expressions import Outside
+from didyma.codegen.runtime.engine import KernelFault
+from didyma.codegen.runtime.ptx.sanitize import Argument
+from didyma.codegen.runtime.simt import Simt
+from didyma.judging import launching
+from didyma.judging.inputs import Case
+from didyma.judging.task import Result, Task
+from didyma.oracle import graph_ring
+from didyma.oracle.compare import compare, payloads
+from didyma.refimpl.interp import scalar_ring
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.expr import index
+from didyma.refimpl.ir.kernel import KernelText, Signature
+from didyma.refimpl.ir.types import Array, TensorType
+from didyma.refimpl.ops.bars import Bar
+
+SECONDS = 2.0  # of processor time for all rounds
+
+
+@dataclass(slots=True)
+class Beside:
+    """What engine ``simt`` has shown.
+
+    ``outside`` says why it does not run the kernel.  ``differ`` are verdicts other than those of
+    ``ptx``.  Of ``rounds``, those ``in_ring`` were compared in the ring, too; in ``unequal`` of
+    them results have other terms than the reference's, as ``example`` says, at ``where``.
+    """
+
+    outside: str = ""
+    rounds: int = 0
+    differ: list[str] = field(default_factory=list[str])
+    in_ring: int = 0
+    unequal: int = 0
+    example: str = ""
+    where: str = ""
+    spent: float = 0.0
+
+    def meet(
+        self,
+        task: Task,
+        case: Case,
+        arrays: Sequence[Array],
+        right: Sequence[Bar],
+        *,
+        agreed: bool,
+        twins: bool,
+    ) -> None:
+        """Run a round that was without faults on ``ptx``, whose verdict on it was ``agreed``.
+
+        Where threads write ``twins``, equal values at once, ``ptx`` has a note and ``simt`` a race.
+        """
+        if self.outside or self.spent > SECONDS:
+            return
+        begun = process_time()
+        try:
+            self._values(task, case, arrays, right, agreed=agreed, twins=twins)
+            if case.ordinary and agreed and not (twins or self.differ):
+                self._structure(task, case, arrays)
+        except Outside as e:
+            self.outside = str(e)
+        self.spent += process_time() - begun
+
+    def _values(
+        self,
+        task: Task,
+        case: Case,
+        arrays: Sequence[Array],
+        right: Sequence[Bar],
+        *,
+        agreed: bool,
+        twins: bool,
+    ) -> None:
+        try:
+            outputs = run(task, case.env, arrays)
+        except KernelFault as e:
+            others = [f for f in e.faults if not (twins and f.kind == "race")]
+            self.rounds += 1
+            for f in others[:1]:
+                self.differ.append(f"line {f.line}: {f.kind}: {f.detail}, at {case}")
+            return
+        self.rounds += 1
+        entry = task.spec.entry
+        rows = zip(entry.results, entry.result_types(), right, outputs, strict=True)
+        found = [compare(n, b, o, TensorType(t.dtype, o.shape)) for n, t, b, o in rows]
+        if all(c.agree for c in found) != agreed:
+            wrong = next((c.message for c in found if not c.agree), "the results are right")
+            self.differ.append(f"{wrong}, at {case}")
+
+    def _structure(self, task: Task, case: Case, arrays: Sequence[Array]) -> None:
+        entry = task.spec.entry
+        floats = [t.dtype.is_float for t in entry.result_types()]
+        if not any(floats):
+            return
+        outputs = run(task, case.env, arrays, ring=True)
+        want = graph_ring.payloads(
+            entry, task.spec, arrays, dict(case.env), task.contract.rules, stored=True
+        )
+        rows = zip(entry.results, floats, want, outputs, strict=True)
+        found = [
+            payloads(n, w.payload, scalar_ring.payload_of(o)) for n, f, w, o in rows if f and o.size
+        ]
+        if any(c.checked for c in found):
+            self.in_ring += 1
+            if other := [c.message for c in found if not c.agree]:
+                self.unequal += 1
+                self.example, self.where = self.example or other[0], self.where or str(case)
+
+
+def run(
+    task: Task, env: Mapping[str, int], arrays: Sequence[Array], *, ring: bool = False
+) -> list[Array]:
+    """Launch the kernel on ``simt`` once; return the outputs in the order of the specification.
+
+    In the ``ring``, floats are records of values and payloads.  KernelFault for what its checks
+    find, ``Outside`` for a kernel that is no plain C.
+    """
+    shape, shared = launching.geometry(task, env, arrays)
+    text = _translated(task, shared, ring)
+    made = {a.name: a for a in launching.arguments(task, env, arrays)}
+    if {n for n, _ in (*text.pointers, *text.scalars)} != made.keys():
+        raise Outside(0, "parameters of other names")
+    engine = Simt(ring=ring)
+    buffers = [
+        engine.allocate(a.value.nbytes) if a.output else engine.upload(a.value)
+        for a in (made[n] for n, _ in text.pointers)
+    ]
+    loaded = engine.load(
+        KernelText(text.source, (_signature(text, made, shape.grid, shape.block),))
+    )
+    if shape.blocks and shape.threads:
+        with np.errstate(all="ignore"):
+            loaded.launch(
+                text.name, buffers, {}, scalars=[made[n].value.item() for n, _ in text.scalars]
+            )
+    at = {n: b for (n, _), b in zip(text.pointers, buffers, strict=True)}
+    left = {
+        r.name: at[n] for n, r in zip(task.names, task.roles, strict=True) if isinstance(r, Result)
+    }
+    types = zip(task.spec.entry.results, task.spec.entry.result_types(), strict=True)
+    return [engine.download(left[n], t.dtype, dims.values(t.shape, env)) for n, t in types]
+
+
+def _translated(task: Task, shared: int, ring: bool) -> Plain:
+    text = task.source.text
+    if task.source.file.endswith((".ptx", ".py")) or "<" in task.name:
+        raise Outside(0, "PTX, or an instance of a template")
+    if any(f.startswith("-D") and f"define {f[2:].partition('=')[0]}" not in text
+           and f[2:].partition("=")[0] in text.split() for f in task.flags):  # fmt: skip
+        raise Outside(0, "macros of the command line")
+    return plain(text, task.name, shared, ring=ring)
+
+
+def _signature(
+    text: Plain,
+    made: Mapping[str, Argument],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+) -> Signature:
+    x, y, z = map(index, grid)
+    sizes = tuple(index(made[n].value.size) for n, _ in text.pointers)
+    written = tuple(n for n, _ in text.pointers if not text.constant(n))
+    return Signature(
+        text.name, text.pointers, sizes, written, (), (x, y, z), block, text.scalars
+    )  # fmt: skip
