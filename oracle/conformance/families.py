@@ -26,6 +26,7 @@ def cases() -> Iterator[LaunchCase]:
     for n, d in product((64, 128, 192, 256), (DType.F16, DType.BF16)):
         yield _group_product(n, d)
     yield from map(_pairs, (DType.F16, DType.BF16))
+    yield from map(_boxes, (DType.F16, DType.BF16))
     yield _flushed()
 
 
@@ -172,6 +173,64 @@ def _pairs(dtype: DType) -> LaunchCase:
   y[2 * threadIdx.x + 1] = pair.y;
 """
     return _case(f"pairs of {t}", "wgmma", body, {"x": x}, want, x.size // 2)
+
+
+def _boxes(dtype: DType) -> LaunchCase:
+    """Two boxes, one after the other in one place, of an array that ends inside of them.
+
+    Four warps fetch them, and eight take them out of their order, who meet at a barrier of theirs.
+    """
+    t = c_type(dtype)
+    x = _numbers(dtype, 408)
+    corners = ((8, 1, 1), (0, 3, 0))
+    row, column = np.ogrid[:8, :64]
+    want = np.zeros((2, 8, 64), dtype.numpy)
+    for box, (c0, c1, c2) in zip(want, corners, strict=True):
+        inside = (row + c1 < 5) & (column + c0 < 24)
+        box[inside] = x[(8 + 200 * c2 + 40 * (row + c1) + column + c0)[inside]]
+    first, then = (", ".join(map(str, c)) for c in corners)
+    body = f"""\
+  __shared__ __align__(1024) {t} s[512];
+  __shared__ {t} part[512];
+  __shared__ __align__(8) u64 full[1];
+  __shared__ __align__(8) u64 empty[1];
+  if (threadIdx.x == 0) {{
+    mbarrier_init(&full[0], 1);
+    mbarrier_init(&empty[0], 256);
+  }}
+  __syncthreads();
+  if (threadIdx.x < 128) {{
+    setmaxnreg_dec(40);
+    if (threadIdx.x < 32) {{
+      tensor_map3_{t}(&map[0], &x[8], 24, 5, 2, 40, 200, 8);
+    }}
+    if (threadIdx.x == 0) {{
+      mbarrier_expect(&full[0], 1024);
+      tma_load3_{t}(&s[0], &map[0], {first}, &full[0]);
+      mbarrier_wait(&empty[0], 0);
+      mbarrier_expect(&full[0], 1024);
+      tma_load3_{t}(&s[0], &map[0], {then}, &full[0]);
+    }}
+  }} else {{
+    setmaxnreg_inc(232);
+    const u32 i = threadIdx.x - 128;
+    for (u32 turn = 0; turn < 2; ++turn) {{
+      mbarrier_wait(&full[0], turn);
+      for (u32 n = i; n < 512; n += 256) {{
+        const u32 at = n * 2;
+        part[511 - n] = s[(at ^ (at >> 7 & 7) << 4) / 2];
+      }}
+      named_barrier(1, 256);
+      for (u32 n = i; n < 512; n += 256) {{
+        y[turn * 512 + n] = part[511 - n];
+      }}
+      named_barrier(1, 256);
+      mbarrier_arrive(&empty[0]);
+    }}
+  }}
+"""
+    given = {"x": x, "map": np.zeros(16, np.uint64)}
+    return _case(f"boxes of {t}", "tma", body, given, want, 384)
 
 
 def _flushed() -> LaunchCase:

@@ -206,7 +206,8 @@ class Bench:
                 y = self.t.nn.functional.gelu(y)
             return y + more[1] if "residual" in self.shape.after else y
 
-        fast = self.t.compile(f, mode="max-autotune-no-cudagraphs")
+        self.t.compiler.reset()  # or it takes sizes for symbols
+        fast = self.t.compile(f, mode="max-autotune-no-cudagraphs", dynamic=False)
         return lambda: fast(x, w, *more)
 
     def start(self, b: Built) -> Callable[[], Any]:
