@@ -45,10 +45,11 @@ class _Products:
     """Products under way: how many groups a lane has closed, what is read, and registers in use.
 
     ``busy`` have the group of each lane's product, plus one; ``fresh`` say which lanes have set a
-    register since their last fence.
+    register since their last fence, ``begun`` which had one at all.
     """
 
     closed: Array
+    begun: Array
     reads: list[tuple[Array, Array, Array]] = field(
         default_factory=list[tuple[Array, Array, Array]]
     )
@@ -59,7 +60,9 @@ class _Products:
 def _products(m: Machine) -> _Products:
     found: _Products | None = m.under_way.get("products")
     if found is None:
-        found = m.under_way["products"] = _Products(np.zeros(m.size, np.int64))
+        found = m.under_way["products"] = _Products(
+            np.zeros(m.size, np.int64), np.zeros(m.size, np.bool_)
+        )
     return found
 
 
@@ -80,7 +83,9 @@ def compile_group(ops: Operands) -> Action | None:
 
 
 def _fence(m: Machine) -> None:
-    for lanes in _products(m).fresh.values():
+    p = _products(m)
+    p.begun[m.ids] = True
+    for lanes in p.fresh.values():
         lanes[m.ids] = False
 
 
@@ -260,13 +265,16 @@ def _add(
 
 
 def _demand_fence(m: Machine, names: frozenset[int]) -> None:
-    fresh = _products(m).fresh
-    for r in names & fresh.keys():
-        late = fresh[r][m.ids]
-        if late.any():
-            text = "a register of a product is set, and no wgmma.fence follows"
-            m.report("unfenced", text, m.ids[late])
-            fresh[r][m.ids] = False
+    """Report registers that lanes have set since their last fence, and lanes that had none."""
+    p = _products(m)
+    for late, text in (
+        (~p.begun, "no wgmma.fence comes before the first product"),
+        *((p.fresh[r], "a register of a product is set, and no wgmma.fence follows")
+          for r in names & p.fresh.keys()),
+    ):  # fmt: skip
+        if late[m.ids].any():
+            m.report("unfenced", text, m.ids[late[m.ids]])
+            late[m.ids] = False
 
 
 def registers_of(instrs: Sequence[Instr]) -> frozenset[int]:
@@ -288,12 +296,14 @@ def watched(action: Action, ins: Instr, used: frozenset[int]) -> Action:
     """Let an instruction note what it does to registers ``used`` by products.
 
     A copy between registers is left out of the machine code, so it moves what is known of them.
+    A constant wants no fence, since compilers put it wherever they like.
     """
     named = registers(ins.args) & used
     if not named or ins.op == "wgmma":
         return action
     to = registers(ins.args[:1]) if ins.op != "st" else frozenset[int]()
     source = ins.args[1] if _copies(ins) else None
+    constant = ins.op == "mov" and isinstance(ins.args[1], Imm)
 
     def run(m: Machine) -> None:
         action(m)
@@ -307,7 +317,7 @@ def watched(action: Action, ins: Instr, used: frozenset[int]) -> Action:
                 m.report("unwaited", text, m.ids[late])
                 p.busy[r][m.ids] = 0
         for r in named & to:
-            p.fresh.setdefault(r, np.zeros(m.size, np.bool_))[m.ids] = True
+            p.fresh.setdefault(r, np.zeros(m.size, np.bool_))[m.ids] = not constant
 
     return run
 

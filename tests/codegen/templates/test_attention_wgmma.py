@@ -11,6 +11,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
+from didyma.codegen.runtime.registry import probe
 from didyma.codegen.templates import attention_wgmma
 from didyma.codegen.templates.language import Text
 from tests.codegen.templates.draw_attention import drawn
@@ -133,3 +134,11 @@ def test_a_compile_takes_it_and_its_products_follow_each_other() -> None:
     between = [x for x in lines[1:-1] if "wgmma.fence" not in x and "wgmma.wait" not in x]
     assert between
     assert not any("prmt" in x or "cvt.rn" in x for x in between)
+
+
+def test_what_nvrtc_makes_of_the_kernel_is_right() -> None:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    point = POINT.format(128, 0)
+    assert judged(windowed, point, options=OPTIONS, suits=SUITS, engines=("ptx",)) == {""}

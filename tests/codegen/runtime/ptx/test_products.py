@@ -153,6 +153,7 @@ def test_a_product_is_right(p: Product) -> None:
     ("old", "new", "kind"),
     [
         ("wgmma.fence.sync.aligned;", "", "unfenced"),
+        ("setp.ne.u32 %p, 0, 0;", "add.u32 %d3, %d3, 1; setp.ne.u32 %p, 0, 0;", "unfenced"),
         ("fence.proxy.async;", "", "unfenced"),
         ("wgmma.wait_group.sync.aligned 0;", "", "unwaited"),
         ("wgmma.commit_group.sync.aligned;", "", "unwaited"),
