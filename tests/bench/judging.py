@@ -16,6 +16,7 @@ from didyma.codegen.runtime.ptx.sanitize import Source
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import make_task
 from didyma.judging.task import Draw
+from tests.bench.idioms import IDIOMS
 from tests.bench.judged_kernels import MORE, family
 from tests.didyma.judging.kernels import KERNELS, Fault, Judged
 
@@ -51,7 +52,7 @@ def known() -> tuple[list[str], list[float]]:
     """Judge kernels with known verdicts; return what went wrong, and the times."""
     wrong: list[str] = []
     times: list[float] = []
-    for name, kernel in {**KERNELS, **MORE}.items():
+    for name, kernel in {**KERNELS, **MORE, **IDIOMS}.items():
         for label, fault in [("right", None), *kernel.faults.items()]:
             text, at = edited(kernel, fault) if fault else (kernel.text, 0)
             begun = process_time()
