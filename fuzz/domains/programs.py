@@ -37,8 +37,9 @@ from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as reference
 from didyma.refimpl.interp.memory_use import MemoryUse
-from didyma.refimpl.ir.graph import CALL, Function, Node
+from didyma.refimpl.ir.graph import CALL, Function, Node, attrs
 from didyma.refimpl.ir.lines import blocks, most_variants
+from didyma.refimpl.ir.names import fresh
 from didyma.refimpl.ir.program import Line
 from didyma.refimpl.ir.types import PLAIN, Array
 
@@ -129,7 +130,7 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
         motif.draw(s, *kind)
     if not s.b.params:
         s.start(PLAIN)
-    case = _kept(finished(s.b, c, RESULTS), c)
+    case = _shown(_kept(finished(s.b, c, RESULTS), c), c)
     found = dict(changes(c))
     found["kernels.streams"] = c.pick((1, 2, 3, 2))
     if planner := drawn_planner(c):
@@ -156,6 +157,26 @@ def _kept(case: Case, c: Chooser) -> Case:
     return replace(
         case, module=replace(case.module, functions=(*case.module.functions[:-1], entry))
     )
+
+
+def _shown(case: Case, c: Chooser) -> Case:
+    """Return a case that at times also returns inputs, and moved elements of values."""
+    m = case.module
+    entry, types = m.entry, m.entry.types()
+    some = [v for v in (*(p.name for p in entry.params), *entry.results) if types[v].rank]
+    if not some or c.below(2):
+        return case
+    of = c.pick(some)
+    t, name = types[of], fresh("shown", types)
+    if t.rank > 1 and c.below(3):
+        axes = (*range(1, t.rank), 0)
+        to = t.with_shape(*(t.shape[a] for a in axes))
+        moved = Node((name,), "permute_dims", (of,), (to,), attrs({"axes": axes}))
+    else:
+        moved = Node((name,), "flip", (of,), (t,), attrs({"axes": (c.below(t.rank),)}))
+    more = (name, of) if c.below(2) else (name,)
+    new = replace(entry, nodes=(*entry.nodes, moved), results=(*entry.results, *more))
+    return replace(case, module=replace(m, functions=(*m.functions[:-1], new)))
 
 
 def _findings(made: Planned, case: Case) -> Iterator[Finding]:

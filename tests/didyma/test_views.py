@@ -17,6 +17,8 @@ from didyma.refimpl.interp import program as interpreter
 from didyma.refimpl.interp.faults import ProgramFault
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.text import parse
+from didyma.refimpl.ir.types import DType
+from didyma.tracer.types import Element
 from tests.codegen.runtime.test_walk import loaded
 
 Moves = Callable[[Any, Any], Any]  # of the library and an array
@@ -108,6 +110,26 @@ def test_views_of_symbolic_sizes(n: int) -> None:
         assert np.array_equal(a, b)
         assert np.shares_memory(a, x)
     assert dd.check(f).agree
+
+
+@pytest.mark.parametrize("dtype", DType)
+def test_views_of_every_dtype(dtype: DType) -> None:
+    """Elements that share bytes with others are copied."""
+    x = np.arange(12).reshape(3, 4).astype(dtype.numpy)
+
+    def f(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+        return dd.permute_dims(x, (1, 0)), x
+
+    kind = getattr(dd, dtype)
+    assert isinstance(kind, Element)
+    run = dd.compile(dd.trace(kind[3, 4])(f))
+    turned, same = run(x)
+    assert same is x
+    assert turned.dtype == x.dtype
+    assert np.array_equal(turned.astype(np.float64), x.T.astype(np.float64), equal_nan=True)
+    assert np.shares_memory(turned, x) is not dtype.is_packed
+    alone = loaded(run.compiled.program)([x])
+    assert np.array_equal(alone[0].astype(np.float64), x.T.astype(np.float64), equal_nan=True)
 
 
 def test_results_that_show_one_another() -> None:

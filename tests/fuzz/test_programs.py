@@ -73,7 +73,7 @@ def test_a_slip_is_found_soon(
     where: str, slip: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"didyma.codegen.{where}", slip)
-    assert any(DOMAIN.outcome(DOMAIN.draw(7, index)).findings for index in range(150))
+    assert any(DOMAIN.outcome(DOMAIN.draw(8, index)).findings for index in range(150))
 
 
 def _of_kind(motif: str, kind: str, seed: int) -> Case:

@@ -419,6 +419,21 @@ _RUNTIME = (
         "host", "simt", "wrapper",
     ),
     _slip(
+        "an output freed through an alias", "memory/liveness.py",
+        "if isinstance(line, View | Strided):", "if isinstance(line, View):", "plan", "program",
+    ),
+    _slip(
+        "a view with its strides in another order", "emit/program_lines.py",
+        "at = shape(self._types[line.value].shape, sizes), shape(line.strides, sizes)",
+        "at = shape(self._types[line.value].shape, sizes), shape(line.strides[::-1], sizes)",
+        "program", "host", "simt", "wrapper",
+    ),
+    _slip(
+        "a view from the start of its value", "emit/program_lines.py",
+        "{', '.join(at)}, {code(line.offset, sizes)})", "{', '.join(at)}, 0)",
+        "program", "host", "simt", "wrapper",
+    ),
+    _slip(
         "a base read without its steps", "layouts/module.py",
         "tuple(max(1, s.step) for s in layout)", "tuple(1 for s in layout)", "layouts",
     ),

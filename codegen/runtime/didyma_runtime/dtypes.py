@@ -128,4 +128,5 @@ def strided(array: Array, shape: Sequence[int], strides: Sequence[int], offset: 
         return flat[:0].reshape(tuple(shape))
     repeats = any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True))
     steps = [s * flat.itemsize for s in strides]
-    return as_strided(flat[offset:], tuple(shape), steps, writeable=not repeats)
+    words = flat[offset:].view(f"u{flat.itemsize}")  # NumPy shows no f8 by strides
+    return as_strided(words, tuple(shape), steps, writeable=not repeats).view(array.dtype)
