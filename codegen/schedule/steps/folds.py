@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from didyma.codegen.lower.scalar import identity
 from didyma.codegen.schedule.steps.accesses import scan, update_of
+from didyma.codegen.schedule.steps.dependence import Dependences, carried_among
 from didyma.codegen.schedule.steps.loops import (
     LoopSite,
     claim,
@@ -140,4 +141,22 @@ def rfactor(step: Rfactor, f: PrimFunc) -> PrimFunc:
             For(last, loop.extent, Store(acc.name, index, new)),
         )
     )
-    return replace(f, body=replaced(f.body, found.nest, Allocate(part, body)))
+    g = replace(f, body=replaced(f.body, found.nest, Allocate(part, body)))
+    for x in found.place.loops:
+        if x.kind not in SERIAL:
+            _require_apart(g, x.var.name, acc.name)
+    return g
+
+
+def _require_apart(f: PrimFunc, loop: str, buffer: str) -> None:
+    """Raise ``bad-step`` where iterations that run at once combine parts in one element.
+
+    A condition may have left the update to one of them; the parts are combined in all.
+    """
+    at_once = find(f, loop).loop
+    serial = replace(at_once, kind=LoopKind.SERIAL, axis="")
+    known = Dependences(scan(replace(f, body=replaced(f.body, at_once, serial))))
+    mine = [a for a in known.scan.within(serial.body) if a.buffer == buffer]
+    if carried_among(known, serial, mine):
+        got = f"iterations of {loop} at once, all of which combine parts in {buffer}"
+        raise wrong(f, got, "loops around whose iterations update elements of their own")

@@ -129,7 +129,7 @@ CODES = {
     "split-refused-consumed": "no-such-loop", "split-refused-name": "name-taken",
     "compute_at-refused": "dependence", "rfactor-refused": "not-a-fold",
     "rfactor-refused-unmerged": "not-a-fold", "rfactor-refused-place": "not-a-fold",
-    "rfactor-refused-start": "not-a-fold",
+    "rfactor-refused-start": "not-a-fold", "rfactor-refused-parallel": "bad-step",
     "reduce_across-refused-start": "not-a-fold", "reduce_across-refused-around": "bad-step",
     "reduce_across-refused-grid": "bad-step", "reduce_across-refused-tile": "dependence",
     "reduce_across-refused-shared": "bad-step",
