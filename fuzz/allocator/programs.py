@@ -320,6 +320,7 @@ def _binding(s: _Source) -> None:
         other = s.r.choice((dims.add(n, m), dims.add(dims.mul(2, m), dims.mul(3, n)), m))
         ways: list[list[tuple[Dim, ...]]] = [
             [(line,), (other,)], [(line, other)], [(n, line), (other, m)],
+            [(m,), (dims.mul(n, m),), (dims.mul(n, dims.add(m, 1)),)],  # where m is 0, one tells n
         ]  # fmt: skip
         shapes = s.r.choice(ways)
     for shape in shapes:

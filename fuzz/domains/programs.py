@@ -53,6 +53,8 @@ REPERTOIRE = Repertoire(
     ),
     1,
 )
+EMPTY = 4  # one in so many has sizes of 0, if it may
+RANGES = ((0, 3), (0, 5), (1, 8), (2, 13), (3, 24), (2, 3), (6, 6))  # of its sizes
 AWKWARD = 12  # one graph in so many has awkward names
 
 
@@ -122,7 +124,7 @@ class Programs(Domain[Case]):
 
 
 def _drawn(c: Chooser, seed: int, index: int) -> Case:
-    s = Sketch(GraphBuilder(control.draw, symbols(c)), c)
+    s = Sketch(GraphBuilder(control.draw, symbols(c, RANGES)), c)
     s.bind_symbols()
     pieces = c.pick((1, 1, 1, 2))
     for turn in range(pieces):
@@ -143,7 +145,15 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
         found["kernels.variants"] = 2
     found |= s.changes
     case = replace(case, changes=tuple(found.items()), given=tuple(s.given.items()))
+    case = _emptied(case) if c.chance(EMPTY) else case
     return renamed(case, c) if c.chance(AWKWARD) else case
+
+
+def _emptied(case: Case) -> Case:
+    """Return a case whose sizes are 0 where they may be: loops run no round."""
+    least = {v.name: v.lo for v in case.module.dims}
+    env = tuple((name, 0 if least[name] == 0 else size) for name, size in case.env)
+    return replace(case, env=env, given=tuple(x for x in case.given if not x[1].shape))
 
 
 def _kept(case: Case, c: Chooser) -> Case:

@@ -319,6 +319,9 @@ class Expressions:
                 return Intrinsic(name, (self.value(dtype, depth - 1),))
             case 4:
                 return Intrinsic("signbit", (self.given(r.choice(REAL)),))
+            case 5 if r.random() < 0.5:  # of truth values that are comparisons, too
+                a, b = self.decision(depth - 1), self.decision(depth - 1)
+                return Compare(r.choice(_COMPARE), a, b)
             case _:
                 dtype = r.choice((*INTS, *_NARROW, *REAL, *REAL, DType.BOOL))
                 a, b = self.value(dtype, depth - 1), self.value(dtype, depth - 1)
@@ -337,6 +340,11 @@ class Expressions:
             case 4:
                 whole = next(d for d in INTS if f"as_{d}" in BITCASTS and d.nbytes == dtype.nbytes)
                 return Intrinsic(f"as_{dtype}", (self.value(whole, depth - 1),))
+            case 5 if r.random() < 0.3:  # of literals alone, which are folded
+                a, b, e = (self.literal(dtype) for _ in range(3))
+                some = [op for op in _REAL_OPS if op in ("add", "sub", "mul", "div")]
+                inner = Binary(r.choice(some), a, b)
+                return Binary(r.choice(some), *((inner, e) if r.random() < 0.5 else (e, inner)))
             case _:
                 op = r.choice(_REAL_OPS)
                 return Binary(op, self.value(dtype, depth - 1), self.value(dtype, depth - 1))

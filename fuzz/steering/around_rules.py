@@ -341,19 +341,20 @@ def _backwards(s: Sketch, t: TensorType) -> Sample:
 def runs(s: Sketch, op: str, exclusive: str, reverse: str) -> None:
     """Run along an axis that is long enough to go in blocks, the last of which may be short.
 
-    What is run along is at times a cast, which blocks make for themselves.
+    What is run along is at times a cast, which blocks make for themselves, and mostly if it rounds.
     """
     dtype = s.dtype([d for d in OPS[op].dtypes if d in PLAIN])
+    rounds = dtype.compute is not dtype
     length = s.c.pick((9, 12, 13, 17, 24, 29, 35, 140, 67))
     shape = s.c.pick(((length,), (length, 3), (2, length), (2, length, 2), (5, 4, length)))
-    source = s.dtype(PLAIN) if s.c.chance(3) else dtype
+    source = s.dtype(PLAIN) if s.c.chance(1 if rounds else 3) else dtype
     x = s.param(TensorType(source, shape))
     if x is not None and source != dtype:
         x = _cast(s, x, dtype)
     if x is None:
         return
     axis = shape.index(length)
-    y, beside = before(s, x, (axis,))
+    y, beside = (x, None) if rounds and s.c.chance(2) else before(s, x, (axis,))
     flags = {"exclusive": exclusive == "true", "reverse": reverse == "true"}
     made = s.apply(op, (y,), freeze({"axis": axis, **flags}))
     if made is not None:

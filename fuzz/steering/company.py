@@ -169,6 +169,10 @@ def crossed(s: Sketch, form: str) -> None:
     axes = (*range(t.rank - 2), t.rank - 1, t.rank - 2)
     axes = tuple(reversed(range(t.rank))) if s.c.chance(3) else axes
     x = before(s, x)[0] if form == "computed" else x
+    if form == "twice":
+        both = _twice(s, x, axes)
+        after(s, both) if both else None
+        return
     y = s.apply("permute_dims", (x,), freeze({"axes": axes}))
     if y is None:
         return
@@ -181,7 +185,22 @@ def crossed(s: Sketch, form: str) -> None:
         _alone(s, x)
 
 
+def _twice(s: Sketch, x: str, axes: tuple[int, ...]) -> str | None:
+    """Read a matrix across at two places, of which one stands a few rows or columns further on."""
+    t, by = s.types()[x], s.c.pick((4, 1, 8))
+    at = s.c.pick((t.rank - 1, t.rank - 2))
+    found, ones = list[str](), (1,) * t.rank
+    for first in (0, by):
+        starts = tuple(first if a == at else 0 for a in range(t.rank))
+        stops = tuple(dims.sub(d, by - first) if a == at else d for a, d in enumerate(t.shape))
+        part = s.apply("slice", (x,), freeze({"starts": starts, "stops": stops, "steps": ones}))
+        turned = part and s.apply("permute_dims", (part,), freeze({"axes": axes}))
+        found += [turned] if turned else []
+    return _both(s, *found) if len(found) == 2 else None
+
+
 FORMS = ("alone", "whole", "spread", "computed", "symbolic")
+CROSSED = (*FORMS, "twice")
 
 
 _SIDES = (4, 8, 3, 16, 5, 17, 1, 32, 9, 33, 2, 24, 31, 7)

@@ -24,7 +24,7 @@ from didyma.fuzz.steering.around_rules import (
     matched,
     runs,
 )
-from didyma.fuzz.steering.company import FORMS, after, before, crossed, products
+from didyma.fuzz.steering.company import CROSSED, FORMS, after, before, crossed, products
 from didyma.fuzz.steering.opsets import (
     CONSTANTS,
     EVERY,
@@ -327,7 +327,7 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("places", places, 3, tuple(PLACES)),
     _motif("sums", sums, 3, (*FOLDS, "sum", "sum", "mean"), SUMMED),
     _motif("structure", structure, 1, tuple(KINDS)),
-    _motif("crossed", crossed, 1, FORMS),
+    _motif("crossed", crossed, 1, CROSSED),
     _motif("anything", anything, 1, ("",)),
 )
 _ROW_KINDS = (*ROW_KINDS, *["odd", "once", "swept"] * 2, "picked")
@@ -338,7 +338,7 @@ POINTED = (
     _motif("runs", runs, 3, *RUNS),
     _motif("heavy", heavy, 3, HEAVY, _BEFORE, _AFTER),
     _motif("moves", moves, 1, MOVES, MOVES),
-    _motif("crossed", crossed, 2, FORMS),
+    _motif("crossed", crossed, 2, CROSSED),
     _motif("products", products, 3, FORMS),
     _motif("fans", fans, 2, FOLDS, EVERY),
     _motif("use", use, 2, _USES, LAYOUTS),

@@ -29,13 +29,13 @@ AWKWARD = (
 
 
 def renamed(case: Case, c: Chooser) -> Case:
-    """Return a case in which some values of the entry have awkward names."""
+    """Return a case in which some values of the entry have awkward names, or those of symbols."""
     f = case.module.entry
     values = [*(p.name for p in f.params), *(r for n in f.nodes for r in n.results)]
-    taken = {*values, *(v.name for v in case.module.dims)}
+    taken, symbols = set(values), tuple(v.name for v in case.module.dims)
     names: dict[str, str] = {}
     for v in values:
-        wish = c.pick(AWKWARD)
+        wish = c.pick(symbols if symbols and c.chance(8) else AWKWARD)
         if c.chance(2) and wish not in taken:
             taken.add(wish)
             names[v] = wish

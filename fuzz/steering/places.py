@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -111,6 +112,9 @@ def _scattered(
     if x is None or new is None or at is None:
         return
     _aim(s, at, size)
+    if rest and s.c.chance(4):  # one number for each row
+        one = s.param(TensorType(dtype, (many, *(1,) * len(rest))))
+        new = (one and s.apply("broadcast_to", (one,), freeze({"shape": (many, *rest)}))) or new
     at = at if line == rest else s.apply("broadcast_to", (at,), freeze({"shape": (many, *rest)}))
     if at is None:
         return
@@ -162,6 +166,21 @@ def _gathered(s: Sketch) -> None:
     s.b.emit(CALL, (x, at, new), (done,), {"callee": f.name})
 
 
+def _looked_up(s: Sketch) -> None:
+    """Look up rows of a table, of which whole warps of threads, but no even number, take some."""
+    rest: tuple[int, ...] = s.c.pick(((), (8,), (4,), (2, 2)))
+    many = 32 * s.c.pick((1, 3, 5, 7)) // math.prod(rest)
+    size = s.c.pick((5, 7, 40))
+    table = s.value(TensorType(s.dtype(OPS["add"].dtypes), (size, *rest)))
+    at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many,)))
+    if table is None or at is None:
+        return
+    _aim(s, at, size)
+    made = s.apply("gather", (table, at), freeze({"axis": 0}))
+    if made is not None:
+        after(s, made)
+
+
 def _short(s: Sketch) -> None:
     """Combine rows, perhaps shorter than vectors, with what all rows or all columns share."""
     names = [dims.symbol(v.name) for v in s.b.dims if v.lo < 4 <= v.hi]
@@ -183,5 +202,6 @@ KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
         "sorted": partial(_scattered, some=(40, 70), rests=((),)),
         "sorted rows": partial(_scattered, some=(40, 70), rests=((8,), (16,))),
         "gathered": _gathered,
+        "looked up": _looked_up,
     }
 )

@@ -55,7 +55,11 @@ _CENTRES = ("subtract", "subtract", "divide", "multiply")
 _STEPS = ("exp", "square", "multiply", "abs", "sqrt", "negative")
 _FOLDS = ("mean", "sum", "max")
 _LARGEST = ("max", "exp", "sum")
-_PAIRS = (_LARGEST, _LARGEST, ("mean", "square", "sum"), ("mean", "square", "mean"))
+# The last two are none that one pass can do.
+_PAIRS = (
+    _LARGEST, _LARGEST, ("mean", "square", "sum"), ("mean", "square", "mean"),
+    ("max", "exp", "prod"), ("mean", "square", "max"),
+)  # fmt: skip
 SPECIAL = 3  # one of so many arrays has rows of special values
 
 
@@ -103,6 +107,8 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     if kind == "interrupted":
         y = _interrupted(s, x, y, axes) or y
     if kind == "regrouped":  # the result has the rows in another shape
+        if s.c.chance(2):
+            y = _used(s, y, _folded(s, second, s.c.pick((x, y)), axes, "")) or y
         z = _reshaped(s, y)
         if z is not None:
             s.on(s.c.pick(UNARY), z)

@@ -141,6 +141,8 @@ def _cuts(s: Sketch) -> None:
                 start = c.below(lead[k])
                 ends[k] = start, start + 1, 1
         ends[at] = _one(c, lead[at]) if c.chance(2) else (c.below(lead[at]), lead[at], 1)
+        if c.chance(6):  # some of what is between
+            ends[at] = c.pick(((0, lead[at], 2), (lead[at] - 1, -lead[at] - 1, -1)))
         starts, stops, steps = zip(*ends, strict=True)
         cut = s.apply("slice", (x,), freeze({"starts": starts, "stops": stops, "steps": steps}))
         if cut is not None:

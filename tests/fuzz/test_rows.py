@@ -113,7 +113,7 @@ def test_cases_of_lowering_have_kernels_of_rare_schedules_that_matter() -> None:
     domain, fired, mattered = Lowering(), set[str](), set[str]()
     judge = domain.judge()
     for index in range(256):
-        outcome = judge(domain.draw(9, index))
+        outcome = judge(domain.draw(12, index))
         assert not outcome.findings, [str(f) for f in outcome.findings]
         fired |= {k[1] for k in outcome.covered if k[0] == DECISION}
         mattered |= {k[1] for k in outcome.covered if k[0] == MATTERED}
