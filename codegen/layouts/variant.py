@@ -59,6 +59,17 @@ def variant(c: Compiled, options: Options, layouts: Layouts) -> Variant:
     addresses differs, or it folds nothing.  So each result has the bits that it has for inputs in
     row-major order.  Its reads must lie side by side, or be a transposition by tiles.
     """
+    # Where an input has the name of a symbol, values of the program have others.
+    params = zip(c.source.entry.params, c.fused.entry.params, strict=True)
+    inside = {p.name: q.name for p, q in params}
+    outside = {q: p for p, q in inside.items()}
+    found = _of_values(c, options, {inside[x]: layout for x, layout in layouts.items()})
+    taken = {outside[x]: layout for x, layout in found.taken.items()}
+    return replace(found, taken=taken, refused={outside[x]: y for x, y in found.refused.items()})
+
+
+def _of_values(c: Compiled, options: Options, layouts: Layouts) -> Variant:
+    """Return the program for layouts of values by their names in the fused graph."""
     if len(c.program.kernels) > MOST:
         return _all_copied(layouts, f"the program has more than {MOST} kernels")
     if most_variants(c.program) > 1:

@@ -119,6 +119,7 @@ def _scattered(
     if at is None:
         return
     how = s.c.pick(("none", *[s.c.pick(_REDUCTIONS)] * (3 if many > 5 else 1)))
+    how = how if dtype in NUMBERS else "none"
     new, beside = before(s, new, (0,)) if s.c.chance(2) else (new, None)
     x = before(s, x)[0] if s.c.chance(3) else x
     made = s.apply("scatter", (x, at, new), freeze({"axis": 0, "reduction": how}))

@@ -140,3 +140,13 @@ def test_views_are_drawn_of_every_kind() -> None:
     drawn = [view(root, rng) for _ in range(200)]
     assert any(0 in x.strides for x in drawn)
     assert any(min(x.strides, default=0) < 0 for x in drawn)
+
+
+def test_an_input_may_have_the_name_of_a_symbol() -> None:
+    def named(n: dd.Tensor) -> dd.Tensor:
+        return plus(n)
+
+    c = program(named, dd.f32[N, 32])
+    assert [p.name for p in c.source.entry.params] == ["n"] == [v.name for v in c.source.dims]
+    made = of(c, GAPS)
+    assert (made.taken, made.refused) == ({"n": GAPS}, {})
