@@ -313,14 +313,15 @@ def _next(s: _Source) -> None:
 def _binding(s: _Source) -> None:
     """Take inputs whose shapes tell the symbols: as they are, or to be solved from expressions."""
     n, m = (symbol(v.name) for v in s.m.dims)
-    if not s.shape.solved or s.r.random() < 0.3:
-        shapes: list[tuple[Dim, ...]] = [(n,), (m,)]
-    else:
+    chance = s.r.random() if s.shape.solved else 1.0
+    shapes: list[tuple[Dim, ...]] = [(n,), (m,)]
+    if chance < 0.1:  # where m is 0, the last tells n
+        shapes = [(m,), (dims.mul(n, m),), (dims.mul(n, dims.add(m, 1)),)]
+    elif 0.3 <= chance < 1.0:
         line = dims.add(dims.mul(s.r.choice((2, 3, 5)), n), s.r.choice((1, 3)))
         other = s.r.choice((dims.add(n, m), dims.add(dims.mul(2, m), dims.mul(3, n)), m))
         ways: list[list[tuple[Dim, ...]]] = [
             [(line,), (other,)], [(line, other)], [(n, line), (other, m)],
-            [(m,), (dims.mul(n, m),), (dims.mul(n, dims.add(m, 1)),)],  # where m is 0, one tells n
         ]  # fmt: skip
         shapes = s.r.choice(ways)
     for shape in shapes:
