@@ -242,7 +242,8 @@ def _cut_before(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
 def _counted(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """Scan by a number of steps alone, twice or one inside the other: each counts by itself."""
     named = (dims.symbol(v.name) for v in b.dims if v.lo == 0)  # of no step, perhaps
-    length: Dim = c.pick((2, 1, *named))
+    lengths: list[Dim] = [2, 1, *named]
+    length = c.pick(lengths)
     rows = t.with_shape(length, *t.shape)
     if not b.fits(rows):
         return False

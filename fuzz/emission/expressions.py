@@ -48,6 +48,7 @@ _INT_OPS: tuple[BinaryOp, ...] = (
 _REAL_OPS: tuple[BinaryOp, ...] = (
     "add", "sub", "mul", "div", "min", "max", "floordiv", "floormod", "truncmod",
 )  # fmt: skip
+_FOLDED: tuple[BinaryOp, ...] = ("add", "sub", "mul", "div")  # of literals
 _BOOL_OPS: tuple[BinaryOp, ...] = ("and", "or", "xor", "min", "max")
 _NARROW = (DType.I8, DType.U8, DType.I16, DType.U16)  # which C computes with as int
 _COMPARE: tuple[CompareOp, ...] = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -342,9 +343,8 @@ class Expressions:
                 return Intrinsic(f"as_{dtype}", (self.value(whole, depth - 1),))
             case 5 if r.random() < 0.3:  # of literals alone, which are folded
                 a, b, e = (self.literal(dtype) for _ in range(3))
-                some = [op for op in _REAL_OPS if op in ("add", "sub", "mul", "div")]
-                inner = Binary(r.choice(some), a, b)
-                return Binary(r.choice(some), *((inner, e) if r.random() < 0.5 else (e, inner)))
+                inner = Binary(r.choice(_FOLDED), a, b)
+                return Binary(r.choice(_FOLDED), *((inner, e) if r.random() < 0.5 else (e, inner)))
             case _:
                 op = r.choice(_REAL_OPS)
                 return Binary(op, self.value(dtype, depth - 1), self.value(dtype, depth - 1))
