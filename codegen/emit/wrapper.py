@@ -42,7 +42,7 @@ _APART = 64  # the data of the weights starts at a multiple of it, after the len
 RUNTIME = "didyma_runtime"  # the package beside a module
 _OWN = (
     "rt partial cache bind call constants load loaded run shapes upload engine inputs arrays"
-    " kernels weights externs sizes results buffer finite args traced tapes plain min max"
+    " kernels weights externs sizes results buffer finite args traced tapes min max"
     " DIMS INPUTS KERNELS LINES OBJECTS SOURCE"
 )
 _CALL = '''\

@@ -61,7 +61,7 @@ def test_a_finding_becomes_a_case_of_one_node_and_a_script(tmp_path: Path) -> No
     assert r["needed"] == []
     passes = {f"graph.{name}" for name in ("simplify", "fuse", "rows", "attention")}
     passes |= {f"kernels.{name}" for name in ("vectorise", "contract", "waits")}
-    assert set(r["left_out"]) == {*passes, "memory.planner"}
+    assert set(r["left_out"]) == {*passes, "memory.planner", "memory.views"}
     assert r["options"] == {}, "blocks of 64 threads do not matter"
     small = replay.load(out)
     assert [n.op for n in small.module.entry.nodes] == ["exp"]

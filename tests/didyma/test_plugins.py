@@ -227,7 +227,12 @@ def test_two_distributions_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_the_conformance_suites_of_the_pages_pass(site: Path) -> None:
     tests = {name: body for name, body in files_of_the_pages().items() if name.startswith("test_")}
-    assert sorted(tests) == ["test_abacus.py", "test_first_fit.py", "test_longhand.py"]
+    assert sorted(tests) == [
+        "test_abacus.py",
+        "test_first_fit.py",
+        "test_longhand.py",
+        "test_parts.py",
+    ]
     for name, body in tests.items():
         (site / name).write_text(body)
     words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)

@@ -63,7 +63,7 @@ def results() -> dict[str, Result]:
         in_simplify("raises", "raise ValueError(3)"),
         target("table", "codegen/emit/prelude/__init__.py", '"host": "#define FN static inline',
                '"host": "#define FN statically'),
-        target("late", "codegen/emit/prelude/__init__.py", "if len(set(dtypes)) < len(dtypes):",
+        target("late", "codegen/emit/prelude/__init__.py", "if len(set(values)) < len(values):",
                "if True:"),
     ]  # fmt: skip
     state = State(None, {})

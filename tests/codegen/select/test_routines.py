@@ -26,7 +26,7 @@ from didyma.tuning import Tuner, isolated, target
 from tests.codegen.select.make import inline
 from tests.errors.test_codes import says
 
-LIMITS = Limits(seconds=8.0, timeout=60.0, candidates=6)
+LIMITS = Limits(seconds=8.0, timeout=60.0, candidates=8)
 
 
 @dd.trace(dd.f32[48, 64], dd.f32[64, 40])

@@ -166,7 +166,7 @@ def test_heads_share_keys_by_groups_as_numpy_says() -> None:
     many = (np.repeat(x.astype(np.float64), 3, axis=1) for x in (k, v))
     key, value = many
     want = softmax(q @ np.swapaxes(key, -1, -2) / 2) @ value
-    options = dd.Options(kernels=dd.KernelOptions(choices=f"fused_attention_0: {POINT}"))
+    options = dd.Options(kernels=dd.KernelOptions(choices=f"fused_attention_1: {POINT}"))
     for how in (dd.Options(), options):
         got = np.asarray(dd.compile(grouped, options=how)(q, k, v))
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

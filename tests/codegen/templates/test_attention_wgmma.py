@@ -140,5 +140,5 @@ def test_what_nvrtc_makes_of_the_kernel_is_right() -> None:
     state = probe("ptx")
     if not state.runs:
         pytest.skip(f"ptx: {state.why}")
-    point = POINT.format(128, 0)
+    point = POINT.format(128, 64)
     assert judged(windowed, point, options=OPTIONS, suits=SUITS, engines=("ptx",)) == {""}
