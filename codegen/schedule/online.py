@@ -64,7 +64,9 @@ class Online:
         """Return what the second fold of a part comes to with a new shift in place of an old one.
 
         ``count`` is the number of elements, a float.  A part of nothing but -inf is left out where
-        there is more, and keeps its NaN where there is not.
+        there is more, and keeps its NaN where there is not.  Means that are equal may be rounded,
+        so a sum of squares is corrected there too, by nothing or by what the ring counts; it stays
+        as it is only where both are the same infinity, whose difference is NaN.
         """
         same: Expr = Compare("eq", old, new)
         if self.scale:
@@ -75,7 +77,8 @@ class Online:
         none = Compare("eq", count, Const(0.0, count.dtype))
         far = Binary("sub", old, new)
         squares = Binary("mul", Binary("mul", far, count), far)
-        return Select(Binary("or", same, none), total, Binary("add", total, squares))
+        endless = Binary("and", same, Compare("ne", far, far))
+        return Select(Binary("or", endless, none), total, Binary("add", total, squares))
 
 
 def find(facts: NestFacts, rows: RowNest) -> Online | None:

@@ -13,6 +13,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.schedule.dispatch import points
+from didyma.fuzz import levels
 from didyma.oracle import chains
 from didyma.refimpl.interp.graph import bars
 from didyma.refimpl.ir.loop import Barrier, For, PrimFunc
@@ -215,6 +216,21 @@ def test_variances_of_whole_numbers_have_the_roundings_of_corrections(
             wrong += not judge(bar, y, DType.F32).ok.all()
         outside.append(wrong)
     assert outside[0] > outside[1] == 0
+
+
+@pytest.mark.parametrize("pin", [pinned, held])
+def test_parts_whose_means_round_to_one_number_are_corrected_in_the_ring(
+    pin: Callable[..., Options],
+) -> None:
+    """Each mean but the first is above one by less than half a unit in its last place."""
+    p, x = program(variance), np.ones((4, LENGTH), np.float32)
+    x[:, ::5] += np.float32(2.0**-23)
+    compiled = compile(p.module, pin(p, 1))
+    report = levels.judged(compiled, [x], [Simt()], details=False, ring=True)
+    assert not report.findings, [str(f) for f in report.findings]
+    for name in ("kernel", "simt"):
+        (level,) = (v for v in report.levels if v.name == name)
+        assert level.ring_checked == level.ring_total > 0
 
 
 @pytest.mark.parametrize("f", [variance, normalised])
