@@ -24,7 +24,8 @@ _SCALAR = re.compile(r"(\w+):(-?[\w.+-]+)$")
 _FILE = re.compile(r"(?:(out):)?(.+\.npy)$")
 _STRUCT = re.compile(r"\{(.*)\}$", re.S)
 _WANT = (
-    "NAME=f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=i32:VALUE, NAME=FILE.npy, or of a structure "
+    "NAME=f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=i32:VALUE, NAME=null, NAME=FILE.npy, or of a "
+    "structure "
     "NAME={FIELD=…, FIELD=…}"
 )
 _POISON = 0xFF
@@ -140,6 +141,8 @@ def _argument(item: str, rng: np.random.Generator, most: int) -> engine.Argument
             )
         if m := _FILE.match(spec):
             return engine.Argument(name, _loaded(Path(m[2])), m[1] == "out")
+        if spec == "null":
+            return engine.Argument(name, np.zeros((), np.uint64))
         if m := _SCALAR.match(spec):
             return engine.Argument(name, _number(m[2], _dtype(m[1], item), item))
     raise DidymaError("bad-option", f"--arg {item}", got=item, want=_WANT)

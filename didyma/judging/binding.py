@@ -15,8 +15,8 @@ from didyma.refimpl.ir.types import DType
 _ARRAY = re.compile(r"(scratch|zero):(\w+)\[(.*)\]$")
 _TYPED = re.compile(r"(\w+):(.+)$")
 _WANT = (
-    "NAME=INPUT, NAME=OUTPUT, NAME=zero, NAME=zero:OUTPUT, NAME=inplace:INPUT, NAME=SIZES, "
-    "NAME=i32:SIZES, NAME=f32:0.5 or NAME=scratch:f32[SIZES]"
+    "NAME=INPUT, NAME=OUTPUT, NAME=out, NAME=null, NAME=zero, NAME=zero:OUTPUT, "
+    "NAME=inplace:INPUT, NAME=SIZES, NAME=i32:SIZES, NAME=f32:0.5 or NAME=scratch:f32[SIZES]"
 )
 
 
@@ -85,6 +85,10 @@ class _Binding:
             return Result(what)
         if what in self.inputs:
             return Operand(what)
+        if what == "null" and p.pointer is not False:
+            return Scalar("0", DType.U64)
+        if what == "out" and (left := self.left(list(self.outputs))):
+            return Result(left[0])
         if m := _TYPED.match(what):
             return Scalar(m[2], _dtype(m[1], item))
         if p.pointer:

@@ -35,12 +35,14 @@ _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 class Suspect:
     """A line that is likely wrong, and the edit that makes the kernel right, if one does.
 
-    ``others`` are edits of other lines that do so as well.
+    ``others`` are edits of other lines that do so as well.  ``file`` is another file than the
+    kernel's, of which PTX says that it was compiled from it.
     """
 
     line: int
     edit: Edit | None = None
     others: tuple[Edit, ...] = ()
+    file: str = ""
 
 
 def suspect(
@@ -65,7 +67,7 @@ def suspect(
             best = found[0]
             return Suspect(best.line, best, tuple(e for e in found[1:_MOST] if e.line != best.line))
     last = stores(task.kernel, task.source)
-    return Suspect(last[-1]) if last else None
+    return Suspect(last[-1]) if last else _elsewhere(task.kernel)
 
 
 def _mending(
@@ -97,8 +99,18 @@ def _mending(
 
 def stores(kernel: Kernel, source: Source) -> list[int]:
     """Return the lines of a kernel's file at which it writes to global memory."""
-    writing = [i for i in kernel.program.instrs if i.op in _STORES and "global" in i.mods]
-    return sorted({_line(i, source) for i in writing} - {0})
+    return sorted({_line(i, source) for i in _writing(kernel)} - {0})
+
+
+def _writing(kernel: Kernel) -> list[Instr]:
+    return [i for i in kernel.program.instrs if i.op in _STORES and "global" in i.mods]
+
+
+def _elsewhere(kernel: Kernel) -> Suspect | None:
+    """Return the last store in a file that the PTX names, such as that of a Triton kernel."""
+    at = [i.loc for i in _writing(kernel) if i.loc]
+    last = max(at, key=lambda loc: loc.line, default=None)
+    return Suspect(last.line, file=last.file) if last else None
 
 
 def executed(kernel: Kernel, source: Source) -> list[int]:

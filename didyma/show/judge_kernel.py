@@ -72,7 +72,8 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
     """
     task = found.task
     traced = found.suspect
-    at = traced.line if traced else 0
+    at, file = (traced.line, traced.file) if traced else (0, "")
+    file = file or task.source.file
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(w.output for w in found.wrong if not w.faulty):
         of = [w for w in found.wrong if w.output == name and not w.faulty]
@@ -80,8 +81,7 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
         rounds = f"{len({w.case.number for w in of})} of {counted(len(found.cases), 'round')}"
         rows.append({
             "kind": "wrong-value", "detail": f"{worst.message}; in {rounds}",
-            "file": task.source.file, "line": at,
-            "source": task.source.line(task.source.file, at), "inlined": [],
+            "file": file, "line": at, "source": task.source.line(file, at), "inlined": [],
             "round": str(worst.case), **_mended(found),
         })  # fmt: skip
     return rows

@@ -55,6 +55,16 @@ def test_findings_have_lines_of_the_ptx(tmp_path: Path, capsys: pytest.CaptureFi
     assert judged(tmp_path, right, *args, schedules=0) == 5
 
 
+def test_a_null_pointer_is_reached_in_vain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = COPY.replace("GE", "ge")
+    assert judged(tmp_path, right, "x=null", "y=out:f32[33]", "n=u32:33") == 1
+    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (found["kind"], found["line"]) == ("out-of-bounds", 13)
+    assert judged(tmp_path, right, "x=null", "y=null", "n=u32:0") == 0
+
+
 def test_arguments_are_read_and_drawn(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", np.arange(6, dtype=np.float64))
     items = [

@@ -11,7 +11,7 @@ from didyma.codegen.runtime.ptx import floats, integers
 from didyma.codegen.runtime.ptx.code import Imm, Instr, Pair, unknown
 from didyma.codegen.runtime.ptx.convert import compile_convert
 from didyma.codegen.runtime.ptx.integers import Fn
-from didyma.codegen.runtime.ptx.kinds import FLOATS, PACKED, TYPES, choose, kind_of
+from didyma.codegen.runtime.ptx.kinds import FLOATS, PACKED, TYPES, canonical, choose, kind_of
 from didyma.codegen.runtime.ptx.memory import LOCAL, SHARED
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 
@@ -209,10 +209,18 @@ def _float(ins: Instr, t: str) -> tuple[Fn, Sequence[str], str] | None:
             f, count = floats.APPROXIMATE[op], 1
         case _:
             return None
-    return _finished(f, mods, t), [t] * count, t
+    if op not in ("neg", "abs"):  # these only set the sign
+        return _finished(f, mods, t), [t] * count, t
+    return _clamped(f, mods, t), [t] * count, t
 
 
 def _finished(f: Fn, mods: tuple[str, ...], t: str) -> Fn:
+    """Add what follows an operation, and the one NaN of the hardware."""
+    f = _clamped(f, mods, t)
+    return f if t == "f64" else lambda *given: canonical(f(*given))
+
+
+def _clamped(f: Fn, mods: tuple[str, ...], t: str) -> Fn:
     """Add what follows an operation: subnormals flushed, clamped, or no negative numbers."""
     ftz, sat, relu = "ftz" in mods and t == "f32", "sat" in mods, "relu" in mods
     if not (ftz or sat or relu):

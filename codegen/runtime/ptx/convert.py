@@ -10,7 +10,15 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.code import Instr, unknown
 from didyma.codegen.runtime.ptx.floats import DIRECTED, directed, flushed, narrow
-from didyma.codegen.runtime.ptx.kinds import EIGHTS, FLOATS, PACKED, TYPES, halves, packed
+from didyma.codegen.runtime.ptx.kinds import (
+    EIGHTS,
+    FLOATS,
+    PACKED,
+    TYPES,
+    canonical,
+    halves,
+    packed,
+)
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 from didyma.refimpl.ir.types import Array
 
@@ -108,7 +116,7 @@ def conversion(ins: Instr, to: str, source: str) -> Fn:
         f = _after(flushed, f)
     if "ftz" in mods and to == "f32":
         f = _after(f, flushed)
-    return f
+    return _after(f, canonical) if to in FLOATS else f
 
 
 def _after(f: Fn, g: Callable[[Array], Array]) -> Fn:

@@ -88,6 +88,28 @@ def bits(v: Array) -> Array:
 
 choose: Callable[[Any, Any, Any], Any] = np.where
 
+_NAN: Mapping[DT, int] = {
+    np.dtype(np.float32): 0x7FFFFFFF, np.dtype(np.float16): 0x7FFF, BF16: 0x7FFF
+}  # fmt: skip
+
+
+def canonical(v: Any) -> Array:
+    """Return results of arithmetic as hardware writes them: with one NaN of f32, f16 and bf16.
+
+    Threads that compute one value by different orders thus store the same bits.  In f64 a NaN of
+    the operands goes on.
+
+    >>> hex(canonical(np.float32([-np.nan])).view(np.uint32)[0])
+    '0x7fffffff'
+    """
+    found: Array = np.asarray(v)
+    nan, pattern = np.isnan(found), _NAN.get(found.dtype)
+    if pattern is None or not nan.any():
+        return found
+    raw = BITS[found.dtype.itemsize]
+    one: Array = np.where(nan, raw.type(pattern), bits(found))
+    return one.view(found.dtype)
+
 
 def halves(v: Array, kind: str) -> tuple[Array, Array]:
     """Return the two 16-bit floats of 32-bit registers, the lower first, of type f16 or bf16."""

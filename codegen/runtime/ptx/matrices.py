@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from didyma.codegen.runtime.ptx.code import unknown
-from didyma.codegen.runtime.ptx.kinds import TYPES, halves, packed
+from didyma.codegen.runtime.ptx.kinds import TYPES, canonical, halves, packed
 from didyma.codegen.runtime.ptx.meeting import ALL, Body
 from didyma.codegen.runtime.ptx.memory import ANYWHERE, READ, SPACES, WRITE
 from didyma.codegen.runtime.ptx.operands import Operands, Source
@@ -164,12 +164,12 @@ def _product(ops: Operands) -> Body:
                 i = _ROW + 8 * k
                 low, high = halves(old, "f16")
                 v = packed(
-                    (out[:, i, _COLUMN] + low).astype(np.float16),
-                    (out[:, i, _COLUMN + 1] + high).astype(np.float16),
+                    canonical((out[:, i, _COLUMN] + low).astype(np.float16)),
+                    canonical((out[:, i, _COLUMN + 1] + high).astype(np.float16)),
                 )
             else:
                 i, j = _ROW + 8 * (k >> 1), _COLUMN + (k & 1)
-                v = (out[:, i, j] + old.view(wide)).astype(wide)
+                v = canonical((out[:, i, j] + old.view(wide)).astype(wide))
                 if "satfinite" in ins.mods:
                     exact = out[:, i, j].astype(np.int64) + old.view(wide)
                     v = np.clip(exact, -(2**31), 2**31 - 1).astype(wide)

@@ -345,7 +345,8 @@ enum { ADD, MIN, MAX, AND, OR, XOR, EXCH, CAS, INC, DEC };
 #define FLOATING(T) { T o = *(T *)p, x = *(T *)a, r = o; \
   switch (op) { case ADD: r = o + x; break; case MIN: r = x < o || o != o ? x : o; break; \
     case MAX: r = x > o || o != o ? x : o; break; case EXCH: r = x; break; } \
-  *(T *)out = o; *(T *)p = r; return !equal(p, out, sizeof(T)); }
+  *(T *)out = o; *(T *)p = r; if (r != r && op == ADD && sizeof(T) == 4) *(u32 *)p = 0x7fffffff; \
+  return !equal(p, out, sizeof(T)); }
 
 static int update(u8 *p, int op, int type, u8 *a, u8 *b, u8 *out) {
   switch (type) {

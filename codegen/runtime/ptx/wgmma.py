@@ -17,7 +17,7 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.bulk import BUSY_FLAG, unfenced
 from didyma.codegen.runtime.ptx.code import Imm, Instr, Reg, Vector, registers, unknown
-from didyma.codegen.runtime.ptx.kinds import TYPES, packed
+from didyma.codegen.runtime.ptx.kinds import TYPES, canonical, packed
 from didyma.codegen.runtime.ptx.meeting import ALL, Body
 from didyma.codegen.runtime.ptx.memory import BUSY, READ, SPACES
 from didyma.codegen.runtime.ptx.operands import Action, Operands, Source
@@ -259,7 +259,7 @@ def _add(
         for j in range(each):
             n = k * each + j
             v = out[:, _ROW + 8 * (n >> 1 & 1), n // 4 * 8 + _COLUMN * 2 + (n & 1)]
-            v = np.where(keep, v + old[..., j].astype(v.dtype), v).astype(dtype)
+            v = canonical(np.where(keep, v + old[..., j].astype(v.dtype), v).astype(dtype))
             parts.append(np.ascontiguousarray(v).reshape(-1))
         put(m, m.widened(packed(*parts) if each == 2 else parts[0].view(np.uint32)))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.access import space_of
 from didyma.codegen.runtime.ptx.code import unknown
-from didyma.codegen.runtime.ptx.kinds import TYPES
+from didyma.codegen.runtime.ptx.kinds import TYPES, canonical
 from didyma.codegen.runtime.ptx.meeting import Body
 from didyma.codegen.runtime.ptx.memory import ANYWHERE, READ, SPACES, WRITE
 from didyma.codegen.runtime.ptx.operands import Operands
@@ -148,7 +148,7 @@ def _product(ops: Operands, fragments: list[_Fragment]) -> Body:
             for f, group in zip((a, b, c), gets, strict=True)
         )
         out = np.matmul(truncated(left, a.kind, wide), truncated(right, b.kind, wide))
-        r = (out + sums.astype(wide)).astype(d.dtype)
+        r = canonical((out + sums.astype(wide)).astype(d.dtype))
         for put, v in zip(puts, d.packed(r, len(puts)), strict=True):
             put(m, m.widened(v))
 

@@ -20,6 +20,7 @@ from didyma.judging.request import Request
 from didyma.judging.task import Draw
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
+from didyma.show import judge_kernel as show
 from tests.didyma.judging.kernels import ADD, KERNELS, SUMS, added, n, r, sums
 
 FAULTS = [(name, fault) for name, judged in KERNELS.items() for fault in judged.faults]
@@ -80,6 +81,37 @@ def test_a_wrong_value_is_traced_to_its_line(name: str, fault: str, mended: bool
     assert found.suspect.line == at
     assert (found.suspect.edit is not None) == mended
     assert located(verdict(text, kernel.spec.module, kernel.launch), seconds=0).suspect is not None
+
+
+COMPILED = """
+.file 1 "/elsewhere/kernels.py"
+.visible .entry add(
+  .param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u32 p3, .param .u64 p4) {
+  .reg .pred %p; .reg .b32 %i, %n; .reg .f32 %v, %w; .reg .b64 %at, %a, %b, %c;
+  .loc 1 7 3
+  mov.u32 %i, %tid.x; ld.param.u32 %n, [p3]; setp.ge.u32 %p, %i, %n;
+  @%p ret;
+  ld.param.u64 %a, [p0]; ld.param.u64 %b, [p1]; ld.param.u64 %c, [p2];
+  mul.wide.u32 %at, %i, 4; add.u64 %a, %a, %at; add.u64 %b, %b, %at; add.u64 %c, %c, %at;
+  ld.global.f32 %v, [%a]; ld.global.f32 %w, [%b];
+  sub.f32 %v, %v, %w;
+  .loc 1 9 3
+  st.global.f32 [%c], %v;
+  ret;
+}
+"""
+
+
+def test_a_wrong_value_of_ptx_is_traced_to_the_file_that_it_was_compiled_from() -> None:
+    launch = Launch(block="64", args=("a", "b", "out", "n", "null"))
+    draw = Draw(sizes={"n": (5, 33, 64)}, rounds=4)
+    task = make_task(Source(COMPILED, "k.ptx"), added.module, launch, None, draw)
+    row = show.record(located(judge(task)), "k.ptx")["findings"][0]
+    assert (row["kind"], row["file"], row["line"]) == ("wrong-value", "kernels.py", 9)
+    right = make_task(
+        Source(COMPILED.replace("sub.f32", "add.f32"), "k.ptx"), added.module, launch, None, draw
+    )
+    assert judge(right).outcome is Outcome.CORRECT
 
 
 def test_edits_mend_slips_of_one_line() -> None:

@@ -215,6 +215,30 @@ def test_min_and_max_drop_a_nan_unless_told() -> None:
     assert np.isnan(run("max.NaN.f32", "f32 f32 f32", x, y)).tolist() == [True, True, True, False]
 
 
+@pytest.mark.parametrize("op", ["add", "mul", "min", "max"])
+def test_arithmetic_has_one_nan(op: str) -> None:
+    bits = np.array([0xFFC00000, 0x7FC00001, 0xFFFFFFFF], np.uint32)
+    x, y = bits.view(np.float32), bits[::-1].copy().view(np.float32)
+    for a, b in ((x, y), (y, x)):
+        found = run(f"{op}.f32", "f32 f32 f32", a, b).view(np.uint32)
+        assert set(found.tolist()) == {0x7FFFFFFF}
+    half = np.array([0xFE00, 0x7E01], np.uint16)
+    assert set(run(f"{op}.f16", "b16 b16 b16", half, half).tolist()) == {0x7FFF}
+    pair = np.array([0xFE00FE00], np.uint32)
+    assert run(f"{op}.f16x2", "b32 b32 b32", pair, pair).tolist() == [0x7FFF7FFF]
+
+
+def test_a_nan_is_kept_by_copies_and_signs_and_in_f64() -> None:
+    x = np.array([0xFFC00001], np.uint32).view(np.float32)
+    assert run("mov.b32", "f32 f32", x).view(np.uint32).tolist() == [0xFFC00001]
+    assert run("abs.f32", "f32 f32", x).view(np.uint32).tolist() == [0x7FC00001]
+    wide = np.array([0x7FF8000000000005], np.uint64).view(np.float64)
+    found = run("add.f64", "f64 f64 f64", wide, np.ones(1)).view(np.uint64).tolist()
+    assert found == [0x7FF8000000000005]
+    narrow = run("cvt.rn.f32.f64", "f32 f64", -wide).view(np.uint32).tolist()
+    assert narrow == [0x7FFFFFFF]
+
+
 def test_conversions_round_and_clamp() -> None:
     x = np.array([0.5, 1.5, -2.5, 3e9, -3e9, math.nan, math.inf, 300.7], np.float32)
     nearest = run("cvt.rni.s32.f32", "s32 f32", x).tolist()
