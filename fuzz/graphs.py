@@ -45,7 +45,8 @@ class Case:
     of parameters that no seed draws; one of rank 0 fills its parameter.  ``ring`` says whether the
     case is judged in the ring as well, ``again`` whether what is compiled is called with other
     sizes, too, and ``laid`` whether with inputs that lie in other layouts.  Where ``quick``, slow
-    engines do not judge it if there are others.
+    engines do not judge it if there are others.  Where ``alone``, it is also judged as a module
+    that stands alone.
     """
 
     module: Module
@@ -57,6 +58,7 @@ class Case:
     again: bool = False
     laid: bool = False
     quick: bool = False
+    alone: bool = False
 
     def options(self, base: Options) -> Options:
         """Return the options of the compile: those of ``base`` that are not the usual ones stay."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from didyma.codegen.options import USUAL, Options
-from didyma.fuzz import calls_again, disk, given, layouts, saved, shown
+from didyma.fuzz import alone, calls_again, disk, given, layouts, saved, shown
 from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
@@ -70,7 +70,7 @@ class Recorded:
         return Case(
             self.module, tuple(self.env.items()), self.seeds, tuple(changes),
             tuple(self.values.items()), self.finding is not None and self.finding.kind == "ring",
-            level == calls_again.NAME, level == layouts.NAME,
+            level == calls_again.NAME, level == layouts.NAME, alone=level == alone.NAME,
         )  # fmt: skip
 
 

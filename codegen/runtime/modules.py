@@ -13,14 +13,14 @@ from didyma.refimpl.errors import DidymaError
 Call = Callable[..., list[Any]]
 
 
-def module(source: str) -> Mapping[str, Any]:
-    """Return the names that a module's source defines.
+def module(source: str, file: str = "wrapper") -> Mapping[str, Any]:
+    """Return the names that a module's source defines, which finds other files beside ``file``.
 
     What its functions refuse is a DidymaError.  Errors have notes of the program's lines.
     """
     space: dict[str, Any] = {
         "__name__": "wrapper",
-        "__file__": "wrapper",
+        "__file__": file,
         "__builtins__": {**vars(builtins), "__import__": _import},
     }
     exec(compile(source, "<wrapper>", "exec"), space)

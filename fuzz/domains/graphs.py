@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -13,7 +13,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz import at_run, calls_again, coverage, layouts, levels, replay, traits
+from didyma.fuzz import alone, at_run, calls_again, coverage, layouts, levels, replay, traits
 from didyma.fuzz.builder import CONTROLLED
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
@@ -36,6 +36,7 @@ from didyma.refimpl.ir.types import Array
 
 CALLED_AGAIN = 3  # one graph in so many is called again, with other sizes
 LAID = 4  # one in so many is called with inputs that lie in other layouts
+ALONE = 8  # one in so many is called as a module that stands alone
 SIZE_AGAIN = 12  # of an axis in a call after the first, at most
 CUT = 0.1  # of the graphs drawn around what compilers do: their Primitive functions are drawn
 STREAMED = 8  # of so many graphs, one has several streams
@@ -111,6 +112,7 @@ class Graphs(Domain[Case]):
         again, laid = index % CALLED_AGAIN == 1, index % LAID == 2
         quick = not ring and index // CALLED_AGAIN % SLOW_EVERY > 0
         case = replace(case, ring=ring, again=again, laid=laid, quick=quick)
+        case = replace(case, alone=index % ALONE == 3)
         one_in = CONTROL_STREAMED if len(case.module.functions) > 1 else STREAMED
         changes = list(case.changes)
         if index % one_in == one_in - 1:
@@ -201,6 +203,7 @@ class GraphJudge:
             report = levels.judged(made, inputs, chosen, details=False, ring=case.ring)
             report = self._called_again(report, made, case, inputs)
             report = self._laid(report, made, case, inputs)
+            report = self._alone(report, made, case, inputs)
             places = {name: list(values) for name, values in self._heard.items()}
             for name, value in rules.places(made):
                 places.setdefault(name, []).append(value)
@@ -226,9 +229,7 @@ class GraphJudge:
         host = next((e for e in self.engines if e.name == "host"), None)
         if not (case.again and host and case.env) or report.findings or report.refusals:
             return report
-        envs = calls_again.other_sizes(case.module.dims, dict(case.env), SIZE_AGAIN)
-        any_size = replace(case, given=tuple(x for x in case.given if not x[1].shape))
-        calls = [inputs, *(replace(any_size, env=tuple(env.items())).inputs() for env in envs)]
+        calls = [inputs, *(resized.inputs() for resized in _resized(case))]
         load = partial(levels.runner, made, host)
         level = calls_again.judged(case.module.entry.results, calls, host, load)
         return replace(report, levels=(*report.levels, level))
@@ -239,6 +240,16 @@ class GraphJudge:
         if not (case.laid and host) or report.findings or report.refusals:
             return report
         level = layouts.judged(made, case.options(self.options), inputs, host)
+        return replace(report, levels=(*report.levels, level))
+
+    def _alone(self, report: Report, made: Compiled, case: Case, inputs: Sequence[Array]) -> Report:
+        """Add the level of a module that stands alone to a report without findings."""
+        host = next((e for e in self.engines if e.name == "host"), None)
+        if not (case.alone and host) or report.findings or report.refusals:
+            return report
+        others = [c for resized in _resized(case) for c in (resized, _reseeded(resized))]
+        calls = [inputs, *(c.inputs() for c in (_reseeded(case), *others, case))]
+        level = alone.judged(made, calls, host)
         return replace(report, levels=(*report.levels, level))
 
     def _compiled(self, case: Case) -> Compiled | Failed:
@@ -261,9 +272,22 @@ class GraphJudge:
             at_run.NAME,
             calls_again.NAME,
             layouts.NAME,
+            alone.NAME,
         ):
             return frozenset()
         if f.level == "graph":
             return frozenset({f.where})
         kernels = traits.of_kernels(made, f.where, scheduled=f.level != "loop")
         return kernels | traits.of_module(case.module, dict(case.env))
+
+
+def _resized(case: Case) -> Iterator[Case]:
+    """Yield a case with other sizes, whose values are drawn anew where they are arrays."""
+    given = tuple(x for x in case.given if not x[1].shape)
+    for env in calls_again.other_sizes(case.module.dims, dict(case.env), SIZE_AGAIN):
+        yield replace(case, env=tuple(env.items()), given=given)
+
+
+def _reseeded(case: Case) -> Case:
+    """Return a case of the same sizes, whose inputs have other values but for those given."""
+    return replace(case, seeds=tuple(s + 1 for s in case.seeds))

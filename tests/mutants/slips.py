@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.mutants import row_slips
+from tests.mutants import row_slips, wrapper_slips
 from tests.mutants.faults import Fault
 
 
@@ -373,78 +373,6 @@ _MEMORY = (
     ),
 )  # fmt: skip
 
-_RUNTIME = (
-    _slip(
-        "sizes handed to a function in another order", "emit/program_lines.py",
-        "args = \", \".join((*(self.sizes[d] for d in sizes), *values))",
-        "args = \", \".join((*(self.sizes[d] for d in [*sizes][::-1]), *values))",
-        "host",
-    ),
-    _slip(
-        "a part of a buffer taken for all of it", "emit/program_lines.py",
-        "if isinstance(s.offset, int) and s.offset == 0 and same:",
-        "if isinstance(s.offset, int) and s.offset == 0:", "host",
-    ),
-    _slip(
-        "each constant read from the start of the weights", "emit/wrapper.py",
-        "{name: start + at for name, at in offsets.items()}", "dict.fromkeys(offsets, start)",
-        "host",
-    ),
-    _slip(
-        "carried values moved one after another", "emit/program_lines.py",
-        "moved = [(v, source, self._holders.holder(source)) for v, source in s.values]",
-        "moved = [(v, source, self.python[source]) for v, source in s.values]", "host",
-    ),
-    _slip(
-        "an input freed before its last use", "emit/program_lines.py",
-        "for v in last.get(i, ()):", "for v in last.get(i + 1, ()):",
-        "host", "simt", "wrapper",
-    ),
-    _slip(
-        "an input freed while a view of it is in use", "emit/holders.py",
-        "if isinstance(s, View) and s.of in of:",
-        "if isinstance(s, View) and s.of in of and not of:",
-        "host", "simt", "wrapper",
-    ),
-    _slip(
-        "a size read from the axis before", "emit/binding.py",
-        "yield Told(d.name, (Place(v, axis, 1, 0),))",
-        "yield Told(d.name, (Place(v, max(0, axis - 1), 1, 0),))",
-        "host", "simt", "wrapper",
-    ),
-    _slip(
-        "a part of a buffer taken from its start", "emit/program_lines.py",
-        'view = f"{py[of]}, {code(s.offset, self.sizes)}, {self._bytes(v)}"',
-        'view = f"{py[of]}, 0, {self._bytes(v)}"',
-        "host", "simt", "wrapper",
-    ),
-    _slip(
-        "an output freed through an alias", "memory/liveness.py",
-        "if isinstance(line, View | Strided):", "if isinstance(line, View):", "plan", "program",
-    ),
-    _slip(
-        "a view with its strides in another order", "emit/program_lines.py",
-        "at = shape(self._types[line.value].shape, sizes), shape(line.strides, sizes)",
-        "at = shape(self._types[line.value].shape, sizes), shape(line.strides[::-1], sizes)",
-        "program", "host", "simt", "wrapper",
-    ),
-    _slip(
-        "a view from the start of its value", "emit/program_lines.py",
-        "{', '.join(at)}, {code(line.offset, sizes)})", "{', '.join(at)}, 0)",
-        "program", "host", "simt", "wrapper",
-    ),
-    _slip(
-        "a base read without its steps", "layouts/module.py",
-        "tuple(max(1, s.step) for s in layout)", "tuple(1 for s in layout)", "layouts",
-    ),
-    _slip(
-        "a download in the order of columns", "runtime/host.py",
-        "return from_memory(buffer.array[:nbytes], dtype, shape).copy()",
-        'return from_memory(buffer.array[:nbytes], dtype, shape).copy("F").reshape('
-        'shape, order="A" if len(shape) < 4 else "F")', "host",
-    ),
-)  # fmt: skip
-
 _VARIANTS = (
     _slip(
         "a dispatch that leaves an output unwritten", "select/at_run.py",
@@ -492,7 +420,7 @@ SLIPS: Mapping[str, tuple[Fault, ...]] = {
     "schedules": _SCHEDULES,
     "joined rows": row_slips.FAULTS,
     "memory": _MEMORY,
-    "wrapper and runtime": _RUNTIME,
+    "wrapper and runtime": wrapper_slips.FAULTS,
     "variants": _VARIANTS,
 }
 

@@ -1,0 +1,150 @@
+"""Judge a program as what is built of it: a module that stands alone, with files beside it.
+
+Its calls give the bits of the program's wrapper, whose lines an engine runs one by one, though the
+module repeats an earlier call of the same shapes at once.  Calls keep no input, and results show
+the bytes of inputs and of one another where the program says so, and nowhere else.  A file that is
+not the one that the module was written for is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+
+import numpy as np
+
+from didyma.codegen.emit import wrapper
+from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime import modules
+from didyma.codegen.runtime.didyma_runtime.host import here
+from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.externs import bound, routines
+from didyma.codegen.runtime.objects import shared_object
+from didyma.fuzz.levels import runner
+from didyma.oracle.compare import bitwise
+from didyma.oracle.recorder import Recorder
+from didyma.oracle.report import Level
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.aliases import aliases
+from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.types import Array
+
+NAME = "module"
+FAULT = "kernel-fault"
+_KERNELS = "kernels.so"
+
+Outcome: TypeAlias = tuple[str, Sequence[Array]]  # the code of an error, and results
+
+
+def judged(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine) -> Level:
+    """Return the level ``module`` of a compiled module, called in turn with the given inputs."""
+    level = Recorder(NAME, engine.name)
+    level.guard(NAME, partial(_judge, c, calls, engine, level))
+    return level.level()
+
+
+def _judge(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level: Recorder) -> None:
+    by_lines = runner(c, engine)
+    externs = routines(bound(c.fused))
+    source, files = _built(c)
+    with TemporaryDirectory() as folder:
+        made, at = modules.module(source, f"{folder}/module.py"), Path(folder)
+        for name, data in files.items():
+            (at / name).write_bytes(data)
+        for name, data in files.items():
+            level.checks += 1
+            (at / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+            if _refusal(made["load"]) != "hash-mismatch":
+                level.find(NAME, "error", f"{name} with another last byte is taken")
+                return
+            (at / name).write_bytes(data)
+        call = partial(made["call"], **({"externs": externs} if externs else {}))
+        for number, inputs in enumerate(calls):
+            want = _outcome(lambda given: by_lines(engine, given), list(inputs))
+            for wrong in _one(c, call, inputs, want, level):
+                level.find(NAME, "error", f"call {number + 1} {wrong}")
+                return
+
+
+def _built(c: Compiled) -> tuple[str, Mapping[str, bytes]]:
+    """Return the source of the module, and the files beside it: kernels and constants."""
+    files: dict[str, bytes] = {}
+    objects: dict[str, tuple[str, str]] = {}
+    if c.text.kernels:
+        files[_KERNELS] = shared_object(c.text)
+        objects[here()] = _KERNELS, hashlib.sha256(files[_KERNELS]).hexdigest()
+    if any(t.data for _, t in c.program.constants):
+        files[wrapper.weights_file(c.program)] = wrapper.weights(c.program)
+    return wrapper.emit(c.program, c.text, embedded=0, objects=objects), files
+
+
+def _one(
+    c: Compiled,
+    call: Callable[[list[Array]], list[Array]],
+    inputs: Sequence[Array],
+    want: Outcome,
+    level: Recorder,
+) -> Iterator[str]:
+    """Call a module; yield what is wrong beside values, which are compared."""
+    args = [np.array(a, order="C") for a in inputs]
+    kept = [weakref.ref(a) for a in args]
+    code, got = _outcome(call, args)
+    if code != want[0]:
+        yield f"raises {code or 'nothing'}, and its lines {want[0] or 'nothing'}"
+        return
+    if code:
+        return
+    if args:
+        yield "leaves its arguments in their list"
+    level.compare(NAME, map(bitwise, c.source.entry.results, want[1], got))
+    yield from _shared(
+        c.program, got, {n: r() for n, r in zip(c.program.inputs, kept, strict=True)}
+    )
+
+
+def _shared(p: Program, got: Sequence[Array], left: Mapping[str, Array | None]) -> Iterator[str]:
+    """Yield where results share bytes with inputs, or one another, though nothing says so.
+
+    ``left`` are the inputs that somebody keeps.
+    """
+    of = {a.number: a.of for a in aliases(p)}
+    for name, array in left.items():
+        shows = [i for i in range(len(got)) if of.get(i) == name]
+        if (array is None) == bool(shows):
+            yield f"keeps input {name}" if array is not None else f"copies input {name}"
+        elif array is not None and any(
+            _meet(r, array) != (i in shows) for i, r in enumerate(got) if r.size
+        ):
+            yield f"returns other bytes of input {name} than it says"
+    for i, k in combinations(range(len(got)), 2):
+        whose = p.results[i], p.results[k]
+        if of.get(i, whose[0]) != of.get(k, whose[1]) and _meet(got[i], got[k]):
+            yield f"returns results {i + 1} and {k + 1} of the same bytes"
+
+
+def _meet(a: Array, b: Array) -> bool:
+    return bool(np.may_share_memory(a, b))
+
+
+def _refusal(load: Callable[[], object]) -> str:
+    """Return the code by which a module refuses to be loaded; empty if it does not."""
+    try:
+        load()
+    except DidymaError as e:
+        return e.code
+    return ""
+
+
+def _outcome(run: Callable[[list[Array]], list[Array]], inputs: list[Array]) -> Outcome:
+    try:
+        return "", run(inputs)
+    except DidymaError as e:
+        return e.code, ()
+    except KernelFault:
+        return FAULT, ()
