@@ -40,6 +40,10 @@ def build(
 
 def run(
     folder: Folder,
+    target: Annotated[
+        str,
+        typer.Option(help="What to run it on, of what it was built for: host, sm_90a, …"),
+    ] = "",
     value: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,6 +61,9 @@ def run(
     finite: Annotated[
         bool, typer.Option("--finite", help="Refuse NaN and infinity in inputs and in results.")
     ] = False,
+    synchronous: Annotated[
+        bool, typer.Option("--synchronous", help="Wait for each launch, and name one that fails.")
+    ] = False,
     dump: Annotated[
         Path | None, typer.Option(help="Folder for the results of each launch, as .npy files.")
     ] = None,
@@ -66,7 +73,9 @@ def run(
     from didyma.commands import artifact as command
 
     raise typer.Exit(
-        command.run(folder, value or (), dim or (), seed, out, walk, finite, dump, json)
+        command.run(
+            folder, target, value or (), dim or (), seed, out, walk, finite, synchronous, dump, json
+        )
     )
 
 

@@ -195,7 +195,8 @@ class Body:
         yield "    int64_t grid[3];"
         yield f"    didyma_grid_{s.name}(s, grid);"
         block, given = f"didyma_block_{s.name}", ", ".join(words)
-        yield f'    d.driver.launch(d("{s.name}"), grid, {block}, {{{given}}});'
+        shared = f"didyma_shared_{s.name}"
+        yield f'    d.driver.launch(d("{s.name}", {shared}), grid, {block}, {shared}, {{{given}}});'
         yield "}"
 
     def _signature(self, kernel: str) -> Signature:

@@ -15,6 +15,7 @@ import sympy
 
 from didyma.codegen.emit.binding import given_dims
 from didyma.codegen.emit.cpp_lines import Body, within
+from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.emit.names import c_names, sanitise
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.expr import of_dim
@@ -109,11 +110,16 @@ class Cpp:
         yield f"   It writes {', '.join(s.outputs)}. */"
         block = ", ".join(map(str, s.block))
         yield f"static const unsigned didyma_block_{s.name}[3] = {{{block}}};"
+        yield f"enum {{ didyma_shared_{s.name} = {self._shared().get(s.name, 0)} }};"
         yield f"static inline void didyma_grid_{s.name}(const didyma_sizes *s, int64_t grid[3]) {{"
         yield "    (void)s;"
         for axis, e in enumerate(s.grid):
             yield f"    grid[{axis}] = {self.size(e)};"
         yield "}"
+
+    def _shared(self) -> dict[str, int]:
+        """Return the bytes of shared memory that launches of some kernels ask for."""
+        return placed(self.text.source)[1]
 
     def _sizes(self) -> dict[str, str]:
         names = c_names()

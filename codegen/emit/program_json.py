@@ -15,6 +15,7 @@ from typing import Any
 import sympy
 
 from didyma.codegen.emit.binding import given_dims, told
+from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.emit.names import sanitise
 from didyma.codegen.emit.shapes import result_shape
 from didyma.refimpl.ir.dims import Dim
@@ -51,7 +52,11 @@ def program_json(
     Constants stand in ``weights``, if they are given, and else in the text as base64.
     """
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
-    kernels = {s.name: _kernel(k, s) for k, s in zip(p.kernels, text.kernels, strict=True)}
+    shared = placed(text.source)[1] if any(name.startswith("sm_") for name in objects) else {}
+    kernels = {
+        s.name: _kernel(k, s) | ({"shared": shared[s.name]} if s.name in shared else {})
+        for k, s in zip(p.kernels, text.kernels, strict=True)
+    }
     found = {
         "format": FORMAT,
         "version": VERSION,

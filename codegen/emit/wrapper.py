@@ -24,6 +24,7 @@ from typing import Any
 from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import line_map
 from didyma.codegen.emit.binding import bind, given_dims
+from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.emit.holders import shared
 from didyma.codegen.emit.integers import of_sizes, quoted, tuple_of
 from didyma.codegen.emit.names import c_names, sanitise
@@ -56,16 +57,20 @@ def load():
     return rt.load(partial(rt.beside, __file__), OBJECTS, KERNELS, {constants}, SOURCE)
 
 
-def call(args, *, finite=False, strict=False, watch=None, around=None, externs=None):
+def call(
+    args, *, finite=False, strict=False, watch=None, around=None, synchronous=False, externs=None
+):
     """Return the results of the program for a list of arrays, which is emptied.
 
     No input is kept after its last use.  Where `finite` is true, inputs and what each kernel
     computes must be finite numbers; where `strict` is, no input may need a copy to be read.
     `watch` is called with an `rt.Launch` after each launch, and `around` with the kernel's name
-    for a context in which it is launched.  `externs` are library routines, as of `run`.  Without
-    any of these a call whose inputs have shapes that an earlier one had repeats what that one did.
+    for a context in which it is launched.  Where `synchronous` is true, each launch has ended
+    before the next line, so that an error is that of its launch.  `externs` are library routines,
+    as of `run`.  Without any of these a call whose inputs have shapes that an earlier one had
+    repeats what that one did.
     """
-    plain = not (finite or strict or watch or around or externs)
+    plain = not (finite or strict or watch or around or synchronous or externs)
     if plain and (results := tapes.replay(args)) is not None:
         return results
     engine, kernels, weights = load()
@@ -73,9 +78,12 @@ def call(args, *, finite=False, strict=False, watch=None, around=None, externs=N
         rt.finite(args, INPUTS)
     if strict:
         rt.strict(args, INPUTS)
-    kernels = rt.watched(kernels, run, LINES, finite=finite, watch=watch, around=around)
+    asked = {{"finite": finite, "watch": watch, "around": around, "synchronous": synchronous}}
+    kernels = rt.watched(kernels, run, LINES, **asked)
     try:
-        return (tapes.run if plain else traced)(engine, rt.taken(args), kernels, weights, externs)
+        with engine.current():
+            how = tapes.run if plain else traced
+            return how(engine, rt.taken(args), kernels, weights, externs)
     except Exception as e:
         rt.locate(e, run, LINES)
         raise
@@ -190,9 +198,10 @@ def _title(p: Program) -> str:
 
 def _tables(p: Program, text: KernelText, objects: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     types = p.type
+    asked = placed(text.source)[1] if any(name.startswith("sm_") for name in objects) else {}
     yield "KERNELS = {"
     for k, s in zip(p.kernels, text.kernels, strict=True):
-        yield from _kernel(k, s)
+        yield from _kernel(k, s, asked.get(s.name, 0))
     yield "}"
     yield "OBJECTS = {"
     for machine, (file, digest) in objects.items():
@@ -205,7 +214,7 @@ def _tables(p: Program, text: KernelText, objects: Mapping[str, tuple[str, str]]
     yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in given_dims(p))}}}"
 
 
-def _kernel(k: Kernel, s: Signature) -> Iterator[str]:
+def _kernel(k: Kernel, s: Signature, shared: int) -> Iterator[str]:
     yield f"    {quoted(s.name)}: rt.Kernel("
     buffers = (f"({quoted(b)}, {quoted(d)})" for b, d in s.buffers)
     yield f"        buffers={tuple_of(buffers)},"
@@ -219,6 +228,8 @@ def _kernel(k: Kernel, s: Signature) -> Iterator[str]:
     if source := dict(k.attrs).get("source"):
         assert isinstance(source, tuple)
         yield f"        nodes={tuple_of(quoted(str(name)) for name in source)},"
+    if shared:
+        yield f"        shared={shared},"
     yield "    ),"
 
 

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from didyma.codegen.runtime import didyma_runtime
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, EngineMissing
 
 Call = Callable[..., list[Any]]
 
@@ -42,7 +42,8 @@ def _import(name: str, *more: Any) -> Any:
 
 def coded(refused: Any) -> DidymaError:
     """Return what a module refused, with its notes, as a DidymaError."""
-    e = DidymaError(refused.code, refused.where, refused.got, refused.want, refused.help)
+    kind = EngineMissing if refused.code == "engine-missing" else DidymaError
+    e = kind(refused.code, refused.where, refused.got, refused.want, refused.help)
     for note in getattr(refused, "__notes__", ()):
         e.add_note(note)
     return e

@@ -6,18 +6,18 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from didyma.artifacts import gpu, manifest
+from didyma.artifacts.manifest import HOST as HOST
+from didyma.artifacts.runtime import MODULE, runtime
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.binding import given_dims
 from didyma.codegen.emit.names import sanitise
 from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.options import EMBEDDED
 from didyma.codegen.pipeline import Compiled
-from didyma.codegen.runtime import didyma_runtime
 from didyma.codegen.runtime.objects import shared_object
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
@@ -28,8 +28,7 @@ from didyma.refimpl.ir.text import show
 from didyma.refimpl.version import VERSION
 from didyma.texts import with_files
 
-MODULE, PROGRAM = "module.py", "program.json"
-HOST = "host"
+PROGRAM = "program.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +96,6 @@ def _host(c: Compiled) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     found["program.dym"] = "text", with_files(show(p), constants).encode()
     found |= {name: ("text", data) for name, data in constants.items()}
     return found, {"machines": list(objects)}
-
-
-def runtime() -> dict[str, bytes]:
-    """Return the files of the package that stands beside a module."""
-    folder = files(didyma_runtime)
-    return {
-        f"{wrapper.RUNTIME}/{f.name}": f.read_bytes()
-        for f in sorted(folder.iterdir(), key=lambda f: f.name)
-        if f.name.endswith(".py")
-    }
 
 
 def write(folder: Path, found: Mapping[str, bytes]) -> None:

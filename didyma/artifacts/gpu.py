@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from didyma.artifacts.manifest import sha256
+from didyma.artifacts.runtime import MODULE, runtime
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.cpp_program import HEADER, LAYER, LOADER, Cpp, layer
 from didyma.codegen.emit.program_json import program_json
@@ -49,10 +50,10 @@ def contents(c: Compiled, architecture: str) -> tuple[dict[str, tuple[str, bytes
     found[HEADER] = "text", cpp.header().encode()
     found[LOADER] = "text", cpp.loader().encode()
     found[LAYER] = "text", layer().encode()
-    found["program.json"] = (
-        "text",
-        program_json(p, c.text, objects, weights).encode(),
-    )
+    found["program.json"] = "program", program_json(p, c.text, objects, weights).encode()
+    module = wrapper.emit(p, c.text, embedded=0, objects=objects)
+    found[MODULE] = "module", module.encode()
+    found |= {name: ("runtime", data) for name, data in runtime().items()}
     constants: dict[str, bytes] = {}
     found["program.dym"] = "text", with_files(show(p), constants).encode()
     found |= {k: ("text", data) for k, data in constants.items()}

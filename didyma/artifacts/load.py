@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from didyma.artifacts import manifest
-from didyma.artifacts.manifest import Artifact, check
+from didyma.artifacts.manifest import HOST, Artifact, check
 from didyma.codegen.runtime.modules import coded
 from didyma.refimpl.errors import DidymaError
 
@@ -24,9 +24,13 @@ _RUNTIME = "didyma_runtime"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """An artifact that runs: ``module`` has the names of its module, ``runtime`` of its package."""
+    """An artifact that runs on a target.
+
+    ``module`` has the names of its module, ``runtime`` those of its package.
+    """
 
     artifact: Artifact
+    target: str
     module: Mapping[str, Any]
     runtime: Any
 
@@ -34,18 +38,19 @@ class Loaded:
         """Return the results for a list of arrays, which is emptied.
 
         What is ``asked`` is as in ``call`` of the module: ``finite``, ``strict``, ``watch``,
-        ``around``.  What the module refuses is a DidymaError.
+        ``around``, ``synchronous``.  What the module refuses is a DidymaError.
         """
         return self._results(self.module["call"], args, **asked)
 
     def walk(self, args: list[Any]) -> list[Any]:
         """Return the same by way of the program's JSON, line by line, without the module."""
         walk = import_module(f"{self.runtime.__name__}.walk")
-        (name,) = self.artifact.named("program")
+        (name,) = self.artifact.named("program", self.target)
+        folder = name.removesuffix(Path(name).name)
 
         def others(name: str, what: str) -> bytes:
             del what
-            return self.artifact.files[name]
+            return self.artifact.files[folder + name]
 
         return self._results(walk.read(self.artifact.files[name], others), args)
 
@@ -59,20 +64,22 @@ class Loaded:
         raise refused  # here, where it does not hold the variables of the module
 
 
-def load(folder: Path) -> Loaded:
-    """Check an artifact and load it; errors as of ``check``, ``target-lacks`` without ``host``.
+def load(folder: Path, target: str = "") -> Loaded:
+    """Check an artifact and load it for a target: ``host`` where it has it, else its first.
 
-    Nothing is run but the module and its package, as the manifest names them.
+    Nothing is run but the module and its package, as the manifest names them.  Errors: as of
+    ``check``; ``unknown-target`` for one that the artifact is not built for.
     """
     artifact = check(folder)
-    if not artifact.named("module"):
-        got = f"a program for {', '.join(artifact.manifest['targets'])}"
+    targets = list(artifact.manifest["targets"])
+    target = target or (HOST if HOST in targets else targets[0])
+    if target not in targets:
         raise DidymaError(
-            "target-lacks", str(folder), got=got, want="one for host",
-            help="build it with --target host too",
+            "unknown-target", f"--target {target}", got=target,
+            want=f"one of {', '.join(targets)}", help="didyma build FILE --target builds for more",
         )  # fmt: skip
-    runtime = _package(artifact)
-    (name,) = artifact.named("module")
+    runtime = _package(artifact, target)
+    (name,) = artifact.named("module", target)
     path = str(folder.resolve() / name)
 
     def imported(wanted: str, *more: Any) -> Any:
@@ -84,7 +91,7 @@ def load(folder: Path) -> Loaded:
         "__builtins__": {**vars(builtins), "__import__": imported},
     }
     exec(compile(artifact.files[name], path, "exec"), space)
-    return Loaded(artifact, space, runtime)
+    return Loaded(artifact, target, space, runtime)
 
 
 class _Checked(MetaPathFinder, InspectLoader):
@@ -108,9 +115,9 @@ class _Checked(MetaPathFinder, InspectLoader):
         return fullname == self._package
 
 
-def _package(artifact: Artifact) -> ModuleType:
+def _package(artifact: Artifact, target: str) -> ModuleType:
     """Import the package of an artifact under a name of its own: that of its bytes."""
-    files = {name: artifact.files[name] for name in artifact.named("runtime")}
+    files = {name: artifact.files[name] for name in artifact.named("runtime", target)}
     package = "didyma_runtime_" + manifest.sha256(b"\0".join(files[n] for n in sorted(files)))[:16]
     texts = {
         f"{package}.{Path(name).stem}".removesuffix(".__init__"): data.decode()

@@ -17,9 +17,10 @@ from typing import Any, cast
 from didyma.refimpl.errors import DidymaError
 
 NAME = "manifest.json"
+HOST = "host"  # the target whose files stand in the folder itself
 FORMAT, VERSION, ABI = "didyma-artifact", 1, 1  # ABI is that of the kernels' launch record
 MOST = 1 << 24  # bytes of a manifest
-_PATH = re.compile(r"(?:didyma_runtime/|sm_\d+[a-z]?/)?\w[\w.-]*", re.ASCII)
+_PATH = re.compile(r"(?:sm_\d+[a-z]?/)?(?:didyma_runtime/)?\w[\w.-]*", re.ASCII)
 _HELP = "build it again: didyma build FILE -o DIR"
 
 
@@ -31,9 +32,14 @@ class Artifact:
     manifest: Mapping[str, Any]
     files: Mapping[str, bytes]
 
-    def named(self, role: str) -> list[str]:
-        """Return the files of a role."""
-        return [name for name, entry in self.manifest["files"].items() if entry["role"] == role]
+    def named(self, role: str, target: str = HOST) -> list[str]:
+        """Return the files of a role for a target, by their names."""
+        files = self.manifest["files"].items()
+        return [n for n, entry in files if entry["role"] == role and self._target(n) == target]
+
+    def _target(self, name: str) -> str:
+        folder = name.partition("/")[0]
+        return folder if folder in self.manifest["targets"] else HOST
 
 
 def machine() -> str:

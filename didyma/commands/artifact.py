@@ -36,36 +36,40 @@ def check(folder: Path, json: bool) -> int:
 
 def run(
     folder: Path,
+    target: str,
     values: Sequence[str],
     given: Sequence[str],
     seed: int,
     out: Path | None,
     walk: bool,
     finite: bool,
+    synchronous: bool,
     dump: Path | None,
     json: bool,
 ) -> int:
     """Run an artifact on inputs and print what comes out; the results go to a folder as ``.npy``.
 
-    With ``walk`` the program's JSON is run line by line rather than the module, and nothing is
-    watched.  The folder ``dump`` gets the results of each launch, numbered, under the names of the
-    values.  Inputs that are not given are random numbers.  Errors: those of ``check``;
-    ``bad-option``, ``unreadable-file``, and what the module refuses; ``not-finite`` with
-    ``finite``.
+    It runs for a ``target`` that it was built for: if that is empty, on the CPU if it can.  With
+    ``walk`` the program's JSON is run line by line rather than the module, and nothing is watched.
+    With ``synchronous`` each launch has ended before the next.  The folder ``dump`` gets the
+    results of each launch, numbered, under the names of the values.  Inputs that are not given are
+    random numbers.  Errors: those of ``load``; ``bad-option``, ``unreadable-file``, and what the
+    module refuses; ``not-finite`` with ``finite``.
     """
     from didyma.artifacts.load import load
     from didyma.files import must_have_folder
 
-    program = load(folder)
+    program = load(folder, target)
     inputs = _inputs(program, values, given, seed)
-    if walk and (finite or dump is not None):
-        want = "--walk without --finite and --dump"
-        raise DidymaError("bad-option", "--walk", got="--finite or --dump beside it", want=want)
+    if walk and (finite or synchronous or dump is not None):
+        got, others = "one of them beside it", "--finite, --synchronous and --dump"
+        raise DidymaError("bad-option", "--walk", got=got, want=f"--walk without {others}")
     if dump is not None:
         must_have_folder(dump)
         dump.mkdir(exist_ok=True)
     watch = None if dump is None else program.runtime.dumped(dump)
-    results = program.walk(inputs) if walk else program(inputs, finite=finite, watch=watch)
+    asked = {"finite": finite, "synchronous": synchronous, "watch": watch}
+    results = program.walk(inputs) if walk else program(inputs, **asked)
     rows = [
         {"name": v["name"], "dtype": v["dtype"], "shape": list(a.shape), "sha256": _hash(a)}
         for v, a in zip(program.artifact.manifest["outputs"], results, strict=True)

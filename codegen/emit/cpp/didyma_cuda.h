@@ -145,10 +145,14 @@ class Driver {
         return found;
     }
 
-    void *function(void *module, const char *name) const {
+    // A kernel whose launches ask for so many bytes of shared memory.
+    void *function(void *module, const char *name, unsigned shared) const {
         void *found = nullptr;
         must(find<int(void **, void *, const char *)>("cuModuleGetFunction")(&found, module, name),
              name);
+        const int most = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        if (shared)
+            must(find<int(void *, int, int)>("cuFuncSetAttribute")(found, most, int(shared)), name);
         return found;
     }
 
@@ -174,12 +178,12 @@ class Driver {
 
     // Arguments are words of eight bytes; a grid without blocks is not launched.
     void launch(void *function, const int64_t (&grid)[3], const unsigned (&block)[3],
-                std::vector<uint64_t> words) const {
+                unsigned shared, std::vector<uint64_t> words) const {
         if (grid[0] <= 0 || grid[1] <= 0 || grid[2] <= 0) return;
         std::vector<void *> args;
         for (auto &word : words) args.push_back(&word);
         must(launch_(function, unsigned(grid[0]), unsigned(grid[1]), unsigned(grid[2]), block[0],
-                     block[1], block[2], 0, nullptr, args.data(), nullptr),
+                     block[1], block[2], shared, nullptr, args.data(), nullptr),
              "cuLaunchKernel");
     }
 
@@ -235,9 +239,9 @@ class Kernels {
     Kernels(const Driver &driver, const std::vector<char> &code)
         : driver(driver), module_(code.empty() ? nullptr : driver.module(code)) {}
 
-    void *operator()(const char *name) {
+    void *operator()(const char *name, unsigned shared) {
         auto &found = functions_[name];
-        if (!found) found = driver.function(module_, name);
+        if (!found) found = driver.function(module_, name, shared);
         return found;
     }
 

@@ -24,7 +24,8 @@ from .checks import (
 )
 from .command import main, random_inputs
 from .dtypes import beside, checked, constant, part, strided
-from .host import Kernel, load
+from .kernels import Kernel
+from .loading import load
 from .refused import Refused
 from .replay import Tapes
 from .watch import Launch, dumped, lines, locate, traced, watched

@@ -18,6 +18,8 @@ from .dtypes import OWN, Array, dtype_of
 from .refused import Refused
 from .watch import Around, Launch, Watch
 
+_FLAGS = ("--benchmark", "--finite", "--ranges", "--synchronous")
+
 
 def random_inputs(
     wanted: Sequence[Wanted], shapes: Sequence[Sequence[int]], seed: int = 0
@@ -46,12 +48,13 @@ def main(
 ) -> None:
     """Run a module on random inputs: ``python MODULE [--benchmark] [--finite] [dim=size …]``.
 
-    With ``--ranges`` each launch is a range of NVTX, for profilers, by the package ``nvtx``.
+    With ``--ranges`` each launch is a range of NVTX, for profilers, by the package ``nvtx``; with
+    ``--synchronous`` it has ended before the next line runs.
     """
     words = sys.argv[1:]
     flags = {w for w in words if w.startswith("-")}
-    if strange := flags - {"--benchmark", "--finite", "--ranges"}:
-        raise SystemExit(f"{min(strange)}: want --benchmark, --finite, --ranges or dim=size")
+    if strange := flags - {*_FLAGS}:
+        raise SystemExit(f"{min(strange)}: want {', '.join(_FLAGS)} or dim=size")
     sizes = {k: min(max(lo, 2), hi) for k, (lo, hi) in ranges.items()}
     for k, _, v in (w.partition("=") for w in words if w not in flags):
         if k not in ranges or not v.isdecimal():
@@ -59,7 +62,8 @@ def main(
         sizes[k] = int(v)
     inputs = random_inputs(wanted, shapes(*sizes.values()))  # names may have been mended
     around = _ranges() if "--ranges" in flags else None
-    run = partial(call, finite="--finite" in flags, around=around)
+    asked = {name: f"--{name}" in flags for name in ("finite", "synchronous")}
+    run = partial(call, around=around, **asked)
     try:
         results = run(list(inputs))
         if "--benchmark" in flags:

@@ -11,17 +11,15 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 
 from .checks import WIDEST
-from .dtypes import OWN, Array, checked, dtype_of, from_memory, nbytes_of, to_memory
+from .dtypes import OWN, Array, from_memory, nbytes_of, to_memory
+from .kernels import Kernel, needs, require_room
 from .refused import Refused
-
-Extents = Callable[[Mapping[str, int]], tuple[int, ...]]  # of the sizes by name
-Shapes = Callable[[Mapping[str, int]], tuple[tuple[int, ...], ...]]
 
 LAUNCH = struct.Struct("<6Q14I")  # Launch__ of the kernels' C text
 FAULT = struct.Struct("<8I")
@@ -136,6 +134,10 @@ class Host:
     def __init__(self) -> None:
         self._spare: list[Buffer] = []  # for `stack`
 
+    def current(self) -> AbstractContextManager[None]:
+        """Return what lets a thread use the engine, as every thread may."""
+        return nullcontext()
+
     def allocate(self, nbytes: int) -> Buffer:
         """Return bytes that hold anything."""
         raw = np.empty(nbytes + ALIGNMENT, np.uint8)
@@ -207,25 +209,6 @@ def _address(array: Array) -> int:
 _NOTHING: Array = np.empty(0, np.uint8)
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """How a kernel is launched.
-
-    ``grid``, ``sizes`` and ``shapes`` are functions of the sizes by name: its blocks, the elements
-    of each of the ``buffers``, which are names and dtypes, and the shapes of the ``outputs``.
-    ``nodes`` are those of the graph that it computes.
-    """
-
-    buffers: tuple[tuple[str, str], ...]
-    outputs: tuple[str, ...]
-    dims: tuple[str, ...]
-    grid: Extents
-    sizes: Extents
-    block: tuple[int, int, int]
-    shapes: Shapes
-    nodes: tuple[str, ...] = ()
-
-
 class Entry:
     """A kernel and its machine code, with what was found out for sizes that it has had."""
 
@@ -262,12 +245,24 @@ class Kernels:
         args: list[int] = []
         for b, nbytes in zip(buffers, needed, strict=True):
             if b.nbytes < nbytes:
-                raise _too_small(kernel, e.kernel, len(args), b, nbytes)
+                require_room(kernel, e.kernel, len(args), b.nbytes, nbytes)
             args.append(b.address)
         if record is None:
             return
         if found := self._stage.go(e.run, record, e.form, (*args, *values)):
             raise self.fault(kernel, *found[:2])
+
+    def timed(
+        self, kernel: str, buffers: Sequence[Buffer], sizes: Mapping[str, int], stream: int = 0
+    ) -> float:
+        """Run a kernel and return the seconds that it took."""
+        start = time.perf_counter()
+        self.launch(kernel, buffers, sizes, stream)
+        return time.perf_counter() - start
+
+    def read(self, buffer: Buffer, nbytes: int) -> Array:
+        """Return the first bytes of a buffer, as they lie there."""
+        return buffer.array[:nbytes]
 
     def launched(
         self, kernel: str, sizes: Mapping[str, int]
@@ -297,8 +292,7 @@ class Kernels:
     ) -> tuple[tuple[int, ...], bytes | None]:
         """Return the bytes that each buffer must have and the launch record; None: no blocks."""
         k = e.kernel
-        pairs = zip(k.buffers, k.sizes(sizes), strict=True)
-        needed = tuple(count * dtype_of(dtype).itemsize for (_, dtype), count in pairs)
+        needed = needs(k, sizes)
         grid = [max(0, n) for n in k.grid(sizes)]
         found = needed, None if 0 in grid else self._stage.record(grid, k.block)
         if len(e.known) >= MOST_KNOWN:
@@ -316,13 +310,6 @@ class Kernels:
         if k.nodes:
             e.add_note(f"nodes of the graph: {', '.join(k.nodes)}")
         return e
-
-
-def _too_small(kernel: str, k: Kernel, at: int, b: Buffer, nbytes: int) -> Refused:
-    name, dtype = k.buffers[at]
-    want = f"{nbytes // dtype_of(dtype).itemsize} elements of {dtype}"
-    where = f"{kernel}, buffer {name}"
-    return Refused("buffer-too-small", where, got=f"{b.nbytes} bytes", want=want)
 
 
 def here() -> str:
@@ -349,37 +336,3 @@ def library(data: bytes, name: str) -> Any:
         address = ctypes.cast(getattr(math_, function), ctypes.c_void_p)
         ctypes.c_void_p.in_dll(found, f"bound_{function}__").value = address.value
     return found
-
-
-class Loaded(NamedTuple):
-    """What calls of a program share: an engine, the kernels, and the constants there."""
-
-    engine: Host
-    kernels: Kernels | None
-    weights: list[Buffer]
-
-
-def load(
-    read: Callable[[str, str], bytes],
-    objects: Mapping[str, tuple[str, str]],
-    kernels: Mapping[str, Kernel],
-    constants: Sequence[Array],
-    source: str = "",
-) -> Loaded:
-    """Load a program: ``read`` returns the bytes of a file by its name and what it is.
-
-    ``objects`` are file and SHA-256 of the machine code for each kind of machine, and ``source`` is
-    the kernels' text.  Errors:
-    ``target-lacks`` for another machine, ``file-missing``, ``hash-mismatch``.
-    """
-    engine, found = Host(), None
-    if kernels:
-        if here() not in objects:
-            raise Refused(
-                "target-lacks", "kernels", got=f"machine code for {', '.join(objects) or 'none'}",
-                want=here(), help="build the program on such a machine: `didyma build`",
-            )  # fmt: skip
-        name, digest = objects[here()]
-        data = checked(read(name, "machine code of the kernels"), digest, name)
-        found = Kernels(library(data, name), kernels, source)
-    return Loaded(engine, found, [engine.upload(a) for a in constants])

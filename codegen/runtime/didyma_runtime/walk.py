@@ -15,7 +15,8 @@ from typing import Any
 from .checks import arrays, equal, floordiv, floormod, in_range, number, solve, taken, truth
 from .checks import size as require_size
 from .dtypes import Array, beside, checked, part, strided
-from .host import Buffer, Host, Kernel, Loaded, load
+from .kernels import Kernel
+from .loading import Loaded, load
 from .refused import Refused
 
 FORMAT, VERSION = "didyma-program", 2
@@ -78,6 +79,7 @@ def _kernel(k: Json) -> Kernel:
         block=tuple(k["block"]),
         shapes=lambda sizes: tuple(_values(row, sizes) for row in k["shapes"]),
         nodes=tuple(k["nodes"]),
+        shared=k.get("shared", 0),
     )
 
 
@@ -97,6 +99,11 @@ def _constant(c: Json, weights: bytes) -> Array:
 
 
 def _call(p: Json, loaded: Loaded, args: list[Any]) -> list[Array]:
+    with loaded.engine.current():
+        return _results(p, loaded, args)
+
+
+def _results(p: Json, loaded: Loaded, args: list[Any]) -> list[Array]:
     main = p["main"]
     types = [main["values"][v] for v in main["inputs"]]
     given = arrays(taken(args), [(t["name"], t["dtype"], len(t["shape"])) for t in types])
@@ -145,11 +152,11 @@ class Walk:
         body: Json,
         loaded: Loaded,
         sizes: dict[str, int],
-        values: dict[str, Buffer],
+        values: dict[str, Any],
         arrays: dict[str, Array] | None = None,
     ) -> None:
         self._p, self._body, self._loaded, self._sizes = p, body, loaded, sizes
-        self._engine: Host = loaded.engine
+        self._engine = loaded.engine
         self._values, self._owners = values, dict(values)
         self._arrays = arrays or {}
         self._shows: dict[str, Json] = {}
@@ -167,7 +174,7 @@ class Walk:
     def _bytes(self, v: str) -> int:
         return self._size(self._body["values"][v]["bytes"])
 
-    def _own(self, v: str, buffer: Buffer, owner: Buffer | None = None) -> None:
+    def _own(self, v: str, buffer: Any, owner: Any = None) -> None:
         self._values[v], self._owners[v] = buffer, owner or buffer
 
     def _run(self, line: Json) -> list[Array] | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -22,7 +21,7 @@ import numpy as np
 
 from .checks import require_finite
 from .dtypes import Array, from_memory, nbytes_of
-from .host import Kernel, Kernels
+from .kernels import Kernel
 
 LOG = frozenset(os.environ.get("DIDYMA_LOG", "").replace(",", " ").split())
 
@@ -74,7 +73,7 @@ class Watched:
 
     def __init__(
         self,
-        kernels: Kernels,
+        kernels: Any,
         line: Callable[[FrameType | None], Line],
         watches: Sequence[Watch],
         around: Around,
@@ -89,12 +88,12 @@ class Watched:
         k = self._kernels.table[kernel]
         line = self._line(currentframe())
         with self._around(kernel):
-            start = time.perf_counter()
-            self._kernels.launch(kernel, buffers, sizes, stream)
-            seconds = time.perf_counter() - start
+            seconds = self._kernels.timed(kernel, buffers, sizes, stream)
+        if not self._watches:
+            return
         counts = k.sizes(sizes)
         nbytes = sum(nbytes_of(d, (n,)) for (_, d), n in zip(k.buffers, counts, strict=True))
-        results = dict(_results(k, line.values, buffers, sizes))
+        results = dict(_results(k, line.values, buffers, sizes, self._kernels.read))
         dtypes = tuple(d for name, d in k.buffers if name in k.outputs)
         told = Launch(kernel, line.text, k.nodes, results, dtypes, nbytes, seconds)
         for watch in self._watches:
@@ -111,29 +110,37 @@ def _line(file: str, lines: Mapping[int, Line], frame: FrameType | None) -> Line
 
 
 def _results(
-    k: Kernel, values: Sequence[str], buffers: Sequence[Any], sizes: Mapping[str, int]
+    k: Kernel,
+    values: Sequence[str],
+    buffers: Sequence[Any],
+    sizes: Mapping[str, int],
+    read: Callable[[Any, int], Array],
 ) -> Iterator[tuple[str, Array]]:
     shapes = dict(zip(k.outputs, k.shapes(sizes), strict=True))
     for i, ((name, dtype), b) in enumerate(zip(k.buffers, buffers, strict=True)):
         if name in shapes:
-            raw = b.array[: nbytes_of(dtype, shapes[name])]
+            raw = read(b, nbytes_of(dtype, shapes[name]))
             yield values[i] if values else name, from_memory(raw, dtype, shapes[name])
 
 
 def watched(
-    kernels: Kernels | None,
+    kernels: Any,
     run: Callable[..., Any],
     lines: Mapping[int, Line],
     *,
     finite: bool,
     watch: Watch | None,
     around: Around | None,
-) -> Kernels | Watched | None:
-    """Return kernels whose launches by ``run`` are watched as asked; the same where none is."""
+    synchronous: bool = False,
+) -> Any:
+    """Return kernels whose launches by ``run`` are watched as asked; the same where none is.
+
+    Where launches are to be ``synchronous``, each has ended before the next line runs.
+    """
     asked = [_finite] if finite else []
     watches: list[Watch] = [*asked, *([_told] if "kernel" in LOG else [])]
     watches += [watch] if watch else []
-    if kernels is None or not (watches or around):
+    if kernels is None or not (watches or around or synchronous):
         return kernels
     line = partial(_line, run.__code__.co_filename, lines)
     return Watched(kernels, line, watches, around or nullcontext)

@@ -23,19 +23,26 @@ struct Record {
 struct Function {
     void (*entry)(void *);
     int count;
+    unsigned shared;  // bytes that its launches may ask for
 };
 
 std::map<Address, size_t> live;
 std::map<std::string, Function> functions;
 size_t held, peak;
+int current;  // how many contexts were made current
 
 [[noreturn]] void wrong(const char *what) {
     fprintf(stderr, "fake: %s\n", what);
     _Exit(9);
 }
 
+void must_have_context() {
+    if (!current) wrong("no context is current");
+}
+
 // The start of the allocation that holds some bytes.
 void must_hold(Address at, size_t nbytes) {
+    must_have_context();
     auto found = live.upper_bound(at);
     if (found == live.begin()) wrong("no memory of the device");
     --found;
@@ -54,7 +61,42 @@ int cuDevicePrimaryCtxRetain(void **context, int) {
     *context = &live;
     return 0;
 }
-int cuCtxSetCurrent(void *context) { return context != &live; }
+int cuCtxSetCurrent(void *context) {
+    ++current;
+    return context != &live;
+}
+int cuCtxPushCurrent_v2(void *context) { return cuCtxSetCurrent(context); }
+int cuCtxPopCurrent_v2(void **context) {
+    must_have_context();
+    --current;
+    *context = &live;
+    return 0;
+}
+int cuCtxSynchronize() {
+    must_have_context();
+    return 0;
+}
+int cuStreamCreate(void **stream, unsigned) {
+    must_have_context();
+    *stream = malloc(1);
+    return 0;
+}
+int cuEventCreate(void **event, unsigned) { return cuStreamCreate(event, 0); }
+int cuEventRecord(void *event, void *) { return event ? 0 : 400; }
+int cuStreamWaitEvent(void *, void *event, unsigned) { return event ? 0 : 400; }
+int cuEventElapsedTime(float *milliseconds, void *first, void *last) {
+    *milliseconds = 0.5f;
+    return first && last ? 0 : 400;
+}
+int cuEventDestroy_v2(void *event) {
+    free(event);
+    return 0;
+}
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+    if (attribute != 8) return 1;
+    static_cast<Function *>(function)->shared = unsigned(value);
+    return 0;
+}
 int cuDeviceGetAttribute(int *value, int attribute, int) {
     const char *has = getenv("FAKE_CAPABILITY");
     *value = (attribute == 75 ? has[0] : has[2]) - '0';
@@ -66,6 +108,7 @@ int cuGetErrorName(int, const char **name) {
 }
 
 int cuMemAlloc_v2(Address *at, size_t nbytes) {
+    must_have_context();
     void *found = aligned_alloc(256, (nbytes + 255) / 256 * 256);
     memset(found, 0xA5, nbytes);
     *at = Address(found);
@@ -114,7 +157,7 @@ int cuModuleLoadData(void **module, const void *) {
     for (std::string name; counts >> name >> count;) {
         void *entry = dlsym(library, ("launch_" + name + "__").c_str());
         if (!entry) wrong("no such kernel");
-        functions[name] = {reinterpret_cast<void (*)(void *)>(entry), count};
+        functions[name] = {reinterpret_cast<void (*)(void *)>(entry), count, 0};
     }
     return 0;
 }
@@ -125,10 +168,12 @@ int cuModuleGetFunction(void **function, void *, const char *name) {
 }
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned, void *, void **params, void **) {
+                   unsigned bz, unsigned shared, void *, void **params, void **) {
     const size_t stack = (1u << 16) + 320;
     static std::vector<char> stacks(1024 * stack + 64);
     const auto &f = *static_cast<Function *>(function);
+    must_have_context();
+    if (shared != f.shared) wrong("other shared memory than was allowed");
     std::vector<uint64_t> words;
     for (int i = 0; i < f.count; ++i) words.push_back(*static_cast<uint64_t *>(params[i]));
     Record r{uint64_t(words.data()), (uint64_t(stacks.data()) + 63) / 64 * 64, 0, stack, 1, 0,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -116,9 +118,17 @@ HEAD = """module {
 """
 
 
+def with_large_shared_memory(text: KernelText) -> KernelText:
+    """Return a text whose first kernel has an array that launches must ask for."""
+    array = " __shared__ f32 large[16384]; large[0] = 1.0f;"
+    source, changed = re.subn(r"(__global__[^{]*\{)", rf"\1{array}", text.source, count=1)
+    assert changed
+    return replace(text, source=source)
+
+
 def test_a_compiled_program_and_what_its_loader_refuses(tmp_path: Path, driver: Path) -> None:
     c = compile(parse_module(HEAD))
-    p, text = c.program, c.text
+    p, text = c.program, with_large_shared_memory(c.text)
     written(p, text, tmp_path)
     given = [np.ones((3, 50), np.float32), np.eye(50, 8, dtype=np.float32)]
     done = called(p, text, given, tmp_path, driver)
