@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
@@ -104,7 +104,7 @@ class Cuda:
         self._lock = threading.RLock()
 
     @contextmanager
-    def current(self) -> Iterator[None]:
+    def current(self) -> Generator[None]:
         """Use the device in this thread, one thread at a time."""
         with self._lock:
             do("cuCtxPushCurrent_v2", self._context)
