@@ -148,12 +148,16 @@ def log_softmax(b: Emit[V], x: V, axis: int = -1) -> V:
 
 
 def logsumexp(b: Emit[V], x: V, axes: Sequence[int], keepdims: bool = False) -> V:
-    """Logarithm of the sum of exponentials; the largest is taken out first."""
+    """Logarithm of the sum of exponentials; the largest is taken out first.
+
+    Where that is infinite, it is the result: its distances from itself are NaN.
+    """
     at = _axes(b, x, axes)
     top = b("max", (x,), axes=at, keepdims=True)
     powers = b("exp", (b("subtract", (x, top)),))
     total = b("add", (b("log", (b("sum", (powers,), axes=at, keepdims=True),)), top))
-    return total if keepdims else _squeeze(b, total, at)
+    result = b("where", (b("isinf", (top,)), top, total))
+    return result if keepdims else _squeeze(b, result, at)
 
 
 def _squeeze(b: Emit[V], x: V, axes: Sequence[int]) -> V:

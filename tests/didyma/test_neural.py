@@ -328,6 +328,22 @@ def test_activations(name: str) -> None:
     agrees(getattr(dd, name), np.asarray(f(*wide(x))), x, rounded=np.asarray(f(x)))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_logsumexp_of_infinities(dtype: Any) -> None:
+    """The definition, in numbers with infinities: exp(-inf) is 0, and log(0) is -inf."""
+    x = np.array(
+        [[1, np.inf, 2], [np.inf, -np.inf, 0], [-np.inf] * 3, [-np.inf, 3, -np.inf],
+         [np.inf] * 3, [np.nan, np.inf, 0], [-np.inf, np.nan, -np.inf]], dtype
+    )  # fmt: skip
+    with np.errstate(divide="ignore"):
+        want = np.log(np.exp(x.astype(np.float64)).sum(1, keepdims=True))
+    got, bar = run(lambda x: dd.logsumexp(x, axis=1, keepdims=True), x)
+    np.testing.assert_allclose(got.astype(np.float64), want, rtol=1e-3)
+    known = np.isnan(bar.e)
+    assert not known.any()
+    np.testing.assert_array_equal(bar.c[:, 0][[0, 1, 2, 4]], [np.inf, np.inf, -np.inf, np.inf])
+
+
 def test_the_rest() -> None:
     x, w, b = some(2, 5), some(3, 5), some(3)
     a, c, d = wide(x, w, b)
