@@ -33,7 +33,7 @@ def held(dtype: DType) -> np.dtype[Any]:
 
 
 def _record(value: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype([("value", value), ("payload", PAYLOAD)])
+    return np.dtype([("value", value), ("payload", PAYLOAD)], align=True)
 
 
 def joined(value: Value, payload: Value) -> Value:

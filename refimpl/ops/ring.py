@@ -73,10 +73,15 @@ def parts(p: Payload) -> tuple[Payload, Payload, Payload]:
     return p >> _HIGH, (p >> _MIDDLE) & _PART, p & _PART
 
 
+def _bits(p: Payload) -> Payload:
+    """Return the bits that any of the payloads has."""
+    found: Payload = np.bitwise_or.reduce(p, axis=None)
+    return found
+
+
 def _either(result: Payload, known: Payload) -> Payload:
     """Return results, UNKNOWN where the top bit of ``known`` is set, as it is of UNKNOWN alone."""
-    unknown = known >> _SIGN
-    return result | (_U(0) - unknown) if np.count_nonzero(unknown) else result
+    return result | (_U(0) - (known >> _SIGN)) if _bits(known) >> _SIGN else result
 
 
 def _powers(generator: int, modulus: int) -> Array:
@@ -183,23 +188,29 @@ def negate(p: Payload) -> Payload:
     return _either(_reduced(_MODULI - p), p)
 
 
+def _modulo(numbers: Payload, modulus: Any) -> Payload:
+    """Return remainders in the place of numbers; NumPy has vectors for quotients alone."""
+    quotients = numbers // modulus
+    quotients *= modulus
+    numbers -= quotients
+    return numbers
+
+
 def multiply(p: Payload, q: Payload) -> Payload:
     """Return products."""
-    known = p | q
+    known: Payload = p | q
     b, y = (p >> _MIDDLE) & _PART, (q >> _MIDDLE) & _PART
-    middle = b * y
-    middle %= _Q
+    middle = _modulo(b * y, _Q)
     middle <<= _MIDDLE
-    product = (p >> _HIGH) * (q >> _HIGH)
-    product %= _P
+    product = _modulo((p >> _HIGH) * (q >> _HIGH), _P)
     product <<= _HIGH
     product |= middle
-    if np.count_nonzero(known & _PART):
+    bits = _bits(known)
+    if bits & _PART:
         low = b * (q & _PART)
         low += (p & _PART) * y
-        low %= _Q
-        product |= low
-    return _either(product, known)
+        product |= _modulo(low, _Q)
+    return product | (_U(0) - (known >> _SIGN)) if bits >> _SIGN else product
 
 
 def fma(p: Payload, q: Payload, r: Payload) -> Payload:

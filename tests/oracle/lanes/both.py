@@ -71,3 +71,9 @@ def run(
     if fault is not None:
         raise fault
     return returned
+
+
+def same_bytes(a: Array, b: Array) -> bool:
+    """Return whether two arrays have the same bytes in every field."""
+    fields = [(a[n], b[n]) for n in a.dtype.names] if a.dtype.names else [(a, b)]
+    return a.dtype == b.dtype and all(x.tobytes() == y.tobytes() for x, y in fields)
