@@ -24,6 +24,8 @@ from didyma.strided import means as strided_means
 from didyma.tracer.arrays import AnyArray, arguments, arguments_on
 
 SHAPES = 64  # of inputs, that a program keeps prepared calls for
+KEPT = 1 << 20  # bytes of scratch memory, at most, that a program keeps for the calls on a stream
+STREAMS = 8  # for which it does so
 
 Run: TypeAlias = Callable[[Sequence[AnyArray]], list[Any]]
 
@@ -75,6 +77,34 @@ def _on_cuda(
     return [as_given(r, first) for r in results]
 
 
+@dataclass(slots=True)
+class _Scratch:
+    """Scratch memory that calls on a stream use one after another, by library and stream.
+
+    Work of a stream is done in order, so what one call leaves there is dead when the next begins.
+    A call that is being recorded for a graph takes memory of its own, for the graph may run when
+    the program is gone; so does one that needs more than ``KEPT`` bytes.
+    """
+
+    kept: dict[tuple[Library, int], tuple[int, Any]] = field(
+        default_factory=dict[tuple[Library, int], tuple[int, Any]]
+    )
+
+    def take(
+        self, library: Library, stream: int, nbytes: int, make: Make, *, captured: bool
+    ) -> Any:
+        """Return an array of at least so many bytes, which ``make`` makes."""
+        if nbytes > KEPT or captured:
+            return make()
+        size, array = self.kept.get((library, stream), (0, None))
+        if size < nbytes:
+            if len(self.kept) == STREAMS:
+                self.kept.clear()
+            array = make()
+            self.kept[library, stream] = nbytes, array
+        return array
+
+
 @dataclass(frozen=True, slots=True)
 class _Ready:
     """A prepared call, and what makes its scratch memory and results in a library."""
@@ -100,6 +130,7 @@ class Calls:
     _others: dict[str, Calls] = field(default_factory=dict[str, "Calls"])
     _libraries: dict[type, Library] = field(default_factory=dict[type, Library])
     _ready: dict[Hashable, _Ready | None] = field(default_factory=dict[Hashable, _Ready | None])
+    _scratch: _Scratch = field(default_factory=_Scratch)
 
     def __call__(self, inputs: Sequence[AnyArray]) -> list[Any]:
         """Run on inputs and return the results; errors as of ``caller``."""
@@ -114,18 +145,26 @@ class Calls:
             arrays.append(taken[0])
             key.append(taken[1])
         kinds = (library, *key)
-        ready = self._ready[kinds] if kinds in self._ready else self._make(library, kinds, arrays)
+        ready = self._ready.get(kinds) or self._made(library, kinds, arrays)
         if ready is None:
             return self._exchanged(inputs)
+        call, make, stream = ready.call, ready.scratch, library.stream()
+        scratch, captured = None, None
         try:
-            scratch = None if ready.scratch is None else ready.scratch()
+            if make is not None:
+                captured = driver.is_captured(stream)
+                nbytes = call.recording.scratch
+                scratch = self._scratch.take(library, stream, nbytes, make, captured=captured)
             results = [make() for make in ready.results]
         except Exception as e:
             raise library.reraised(e, f"the results of {self.compiled.program.name}") from e
         at = library.address
         room = 0 if scratch is None else at(scratch)
-        ready.call.run((*map(at, arrays), room, *map(at, results)), library.stream())
+        call.run((*map(at, arrays), room, *map(at, results)), stream, captured=captured)
         return results
+
+    def _made(self, library: Library, kinds: Hashable, arrays: Sequence[AnyArray]) -> _Ready | None:
+        return None if kinds in self._ready else self._make(library, kinds, arrays)
 
     def _in_other_order(self, library: Library, inputs: Sequence[AnyArray]) -> list[Any]:
         """Call the program that reads inputs as they lie, those of them that one can."""

@@ -127,7 +127,8 @@ def copy(target: int, source: int, nbytes: int, stream: int) -> None:
 def is_captured(stream: int) -> bool:
     """Return whether work on a stream is being recorded for a graph, and not run."""
     status = ctypes.c_int()
-    call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
+    if code := library().cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status)):
+        raise DriverError("cuStreamIsCapturing", code)
     return status.value != 0
 
 

@@ -63,8 +63,10 @@ class Prepared:
         self._launch = driver.launcher()
         weakref.finalize(self, _close_all, self._streams).atexit = False
 
-    def run(self, blocks: Blocks, stream: int) -> None:
+    def run(self, blocks: Blocks, stream: int, *, captured: bool | None = None) -> None:
         """Start the call on a stream, by its handle, with its arrays at these addresses.
+
+        ``captured`` says whether work on the stream is being recorded, if that is known.
 
         Errors: ``launch-failed``, ``device-lost``, ``too-large``.
         """
@@ -73,7 +75,7 @@ class Prepared:
             self._blocks = blocks
         on = self._streams.get(stream) or self._on(stream)
         try:
-            if self._graphs and self._is_replayed(on, stream):
+            if self._graphs and self._is_replayed(on, stream, captured):
                 self._replay(on, blocks)
             else:
                 self._each(on)
@@ -108,10 +110,12 @@ class Prepared:
         what = f"{s.geometry.grid} blocks of {s.signature.block} threads"
         return driver.failure(code, s.where, what)
 
-    def _is_replayed(self, on: _OnStream, stream: int) -> bool:
+    def _is_replayed(self, on: _OnStream, stream: int, captured: bool | None) -> bool:
         """Count a call, and return whether a graph is to run it."""
         on.calls += 1
-        return on.calls > _SEEN and not driver.is_captured(stream)
+        if on.calls <= _SEEN:
+            return False
+        return not (driver.is_captured(stream) if captured is None else captured)
 
     def _replay(self, on: _OnStream, blocks: Blocks) -> None:
         (on.graphs.get(blocks) or self._graph(on, blocks)).start(on.handle)

@@ -109,6 +109,11 @@ def torch(gpu: Gpu) -> Any:
         assert device == ("cuda", 0)
         return empty(gpu, shape, dtype)
 
+    def strided(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Tensor:
+        found = empty(gpu, shape, dtype)
+        assert found.stride() == strides
+        return found
+
     def device(kind: str, number: int) -> tuple[str, int]:
         return kind, number
 
@@ -118,8 +123,12 @@ def torch(gpu: Gpu) -> Any:
 
     names = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")
     module = SimpleNamespace(
-        Tensor=Tensor, cuda=SimpleNamespace(OutOfMemoryError=OutOfMemoryError), stream=0,
-        device=device, empty=made, _C=SimpleNamespace(_cuda_getCurrentRawStream=stream),
+        Tensor=Tensor, stream=0, device=device, empty=made,
+        cuda=SimpleNamespace(OutOfMemoryError=OutOfMemoryError, device_count=lambda: 1),
+        _C=SimpleNamespace(
+            _cuda_getCurrentRawStream=stream,
+            _dynamo=SimpleNamespace(guards=SimpleNamespace(_empty_strided_cuda=strided)),
+        ),
         **{name: np.dtype(name) for name in names},
     )  # fmt: skip
     return module

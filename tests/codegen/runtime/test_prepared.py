@@ -159,6 +159,22 @@ def test_a_stream_that_is_captured_gets_launches(gpu: Gpu, tmp_path: Path) -> No
         assert bool(events(gpu, "graph")) is (turn == 4)
 
 
+@pytest.mark.parametrize("captured", [False, True])
+def test_streams_have_scratch_memory_of_their_own(
+    gpu: Gpu, tmp_path: Path, *, captured: bool
+) -> None:
+    """They keep it; what is being recorded may run at any time, so each call has its own."""
+    exe, x = compiled(chain, engine(tmp_path, graphs=False)), put(gpu, square(8))
+    used = list[set[int]]()
+    gpu.captured = captured
+    for torch_stream in (0, 0, STREAM):
+        cast("Any", sys.modules["torch"]).stream = torch_stream
+        before = set(gpu.live)
+        out = exe(x)
+        used.append({*gpu.live} - before - {out.data_ptr()})
+    assert [len(u) for u in used] == ([0, 0, 0] if captured else [1, 0, 1])
+
+
 def test_calls_leave_nothing(gpu: Gpu, tmp_path: Path) -> None:
     exe = compiled(chain, engine(tmp_path))
     x = square(5)
