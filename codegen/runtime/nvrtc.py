@@ -44,6 +44,9 @@ _FUNCTION = re.compile(
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _SHARED = re.compile(r"(\d+) bytes smem")
+_UNSET = re.compile(
+    r'^(.+?)\((\d+)\): warning #549-D: variable "(\w+)" is used before', re.MULTILINE
+)
 # Remarks on products of four warps that wait for each other.
 _SERIAL = re.compile(r"\(C75(?:1\d|20)\)[^\n]*")
 
@@ -71,6 +74,18 @@ class Cubin:
     resources: tuple[Resources, ...]
     ptx: str
     remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """PTX of a file, the name of the kernel that was asked for, and what is never set in the file.
+
+    ``unset`` are lines at which a variable is read that no path has set, with the variable's name.
+    """
+
+    ptx: str
+    name: str
+    unset: tuple[tuple[int, str], ...]
 
 
 class NvrtcCompiler:
@@ -128,8 +143,8 @@ class NvrtcCompiler:
 
     def ptx(
         self, source: str, name: str, flags: Sequence[str] = (), kernel: str = ""
-    ) -> tuple[str, str]:
-        """Compile CUDA C++ of a file to PTX; return that and the name of ``kernel`` in it.
+    ) -> Translated:
+        """Compile CUDA C++ of a file to PTX.
 
         ``kernel`` may be an instance of a template, such as ``f<float, 4>``.  Where NVRTC refuses
         the file, what is for the host is left out.  Headers of the host
@@ -149,7 +164,7 @@ class NvrtcCompiler:
 
     def _device_part(
         self, source: str, name: str, flags: Sequence[str], kernel: str, log: str
-    ) -> tuple[str, str] | None:
+    ) -> Translated | None:
         """Compile what of a file is for the device; leave out what NVRTC refuses of the rest."""
         text, headers = device_code.device_part(source), {**device_code.PLAIN}
         for attempt in range(_ATTEMPTS):
@@ -167,8 +182,8 @@ class NvrtcCompiler:
 
     def _attempt(
         self, source: str, name: str, flags: Sequence[str], kernel: str, headers: Mapping[str, str]
-    ) -> tuple[tuple[str, str] | None, str]:
-        """Compile; return the PTX and the kernel's name, or nothing, and what NVRTC says."""
+    ) -> tuple[Translated | None, str]:
+        """Compile; return the translation, or nothing, and what NVRTC says."""
         template = "<" in kernel
         with self._program(source, name, headers) as program:
             if template:
@@ -181,7 +196,9 @@ class NvrtcCompiler:
                 self._check(self._lib.nvrtcGetLoweredName(
                     program, kernel.encode(), ctypes.byref(lowered)
                 ))  # fmt: skip
-            return (_text(self._bytes(program, "PTX")), (lowered.value or b"").decode()), log
+            unset = tuple((int(n), v) for file, n, v in _UNSET.findall(log) if file == name)
+            text = _text(self._bytes(program, "PTX"))
+            return Translated(text, (lowered.value or b"").decode(), unset), log
 
     @contextmanager
     def _program(

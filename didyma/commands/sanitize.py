@@ -59,7 +59,7 @@ def sanitize(asked: Request, json: bool) -> int:
     flags += [f"-I{folder}" for folder in (asked.file.resolve().parent, *asked.includes)]
     kernel = engine.compiled(source, asked.kernel, flags)
     also = engine.unoptimised(source, asked.kernel, flags)
-    near = guess.shape(kernel)
+    near = guess.shape(source.text, kernel, asked.kernel)
     shape = Shape(given[0] or near.grid, given[1] or near.block)
     guessed = list[str]()
     if kernel.program.kernel.params and not args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from didyma.codegen.runtime.ptx.kernel import Kernel
@@ -33,7 +33,8 @@ _C_TYPES: Mapping[str, DType] = MappingProxyType({
 class Parameter:
     """A parameter: its name, bytes, whether it is a pointer and to what that may not write.
 
-    ``dtype`` is None where the text does not tell it, ``pointer`` in PTX.
+    ``dtype`` is None where the text does not tell it, ``pointer`` in PTX.  ``of`` is the type in
+    C++, without what qualifies it.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Parameter:
     pointer: bool | None = None
     const: bool = False
     dtype: DType | None = None
+    of: str = ""
 
 
 def parameters(text: str, kernel: Kernel, name: str) -> tuple[Parameter, ...]:
@@ -55,10 +57,7 @@ def parameters(text: str, kernel: Kernel, name: str) -> tuple[Parameter, ...]:
     found = known.get(plain or _source_name(kernel.name, heads), ())
     if len(found) != len(sizes):
         return tuple(Parameter(n, size, None if size == 8 else False) for n, size in sizes)
-    return tuple(
-        Parameter(p.name, size, p.pointer, p.const, p.dtype)
-        for p, (_, size) in zip(found, sizes, strict=True)
-    )
+    return tuple(replace(p, nbytes=size) for p, (_, size) in zip(found, sizes, strict=True))
 
 
 def source_name(text: str, kernel: Kernel) -> str:
@@ -82,7 +81,7 @@ def _heads(text: str) -> Iterator[tuple[str, tuple[Parameter, ...]]]:
             at = _closing(bare, skipped.end() - 1) + 1
         if named := _NAME.search(bare, at):
             inner = bare[named.end() : _closing(bare, named.end() - 1)]
-            yield named[1], tuple(_parameter(p) for p in _parts(inner) if p not in ("", "void"))
+            yield named[1], tuple(declared(p) for p in _parts(inner) if p not in ("", "void"))
 
 
 def _closing(text: str, at: int) -> int:
@@ -106,11 +105,11 @@ def _parts(text: str) -> list[str]:
     return [p.strip() for p in parts]
 
 
-def _parameter(text: str) -> Parameter:
+def declared(text: str) -> Parameter:
     """Read a declaration such as ``const float* __restrict__ x``.
 
-    >>> _parameter("const float* __restrict__ x")
-    Parameter(name='x', nbytes=0, pointer=True, const=True, dtype=<DType.F32: 'f32'>)
+    >>> declared("const float* __restrict__ x")
+    Parameter(name='x', nbytes=0, pointer=True, const=True, dtype=<DType.F32: 'f32'>, of='float')
     """
     text = re.sub(r"\b__(?:restrict__|restrict|grid_constant__)\b|\brestrict\b", " ", text)
     text = text.partition("=")[0].strip()
@@ -121,4 +120,4 @@ def _parameter(text: str) -> Parameter:
     words = re.sub(r"[*&]", " ", kind).split()
     const = "const" in kind.partition("*")[0].split()
     plain = " ".join(w for w in words if w not in ("const", "volatile", "struct"))
-    return Parameter(name, 0, pointer, const, _C_TYPES.get(plain))
+    return Parameter(name, 0, pointer, const, _C_TYPES.get(plain), plain)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from didyma.commands import hints
 from didyma.commands.sanitize import Request, arguments, sanitize
 from didyma.refimpl.errors import DidymaError
 
@@ -141,6 +142,55 @@ def test_what_is_left_out_is_guessed(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert found["guessed"] == [
             f"x=i32[{number**2}]", f"y=i32[{number**2}]", f"n=i32:{number}",
         ]  # fmt: skip
+
+
+HOSTED = """
+#define TILE 8 // of an axis
+template <typename T, int N> __global__ void scan(T* x, int n) {
+  int i = 2 * blockIdx.x * N + threadIdx.x;
+}
+__global__ void blur(const float* in, float* out) {
+  int x = blockIdx.x * TILE + threadIdx.x, y = TILE * blockIdx.y + threadIdx.y;
+}
+__global__ void fixed(int* a) {}
+int main() {
+  const int N = 4 * 32;
+  dim3 grid(3, 2), block = dim3(N, 4);
+  fixed<<<grid, block, 0, stream>>>(a);
+  blur<<<(width + 7) / 8, some(1)>>>(a, b);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("fixed", ((3, 2, 1), (128, 4, 1))),
+        ("blur", (None, (8, 8, 1))),
+        ("scan<int, 96>", (None, (96, 1, 1))),
+        ("scan", (None, (128, 1, 1))),
+    ],
+)
+def test_a_launch_is_read_off_the_file(name: str, want: tuple[object, object]) -> None:
+    assert hints.launch(HOSTED, name) == want
+    noted = "// --gridDim=[2,3] --blockDim=64\n" + HOSTED
+    if name != "fixed":
+        assert hints.launch(noted, name) == ((2, 3, 1), (64, 1, 1))
+
+
+def test_the_members_of_structures_are_read_off_the_file() -> None:
+    text = """
+    typedef struct __align__(8) { int n, m; const float *x, *y; } Row; // a row
+    struct Table : public Base { Row row; double scale = 1.0; __device__ int rows() { return 3; } };
+    struct Base { unsigned char flag; };
+    struct Odd { std::vector<int> v; };
+    """
+    found = {p.name: (p.of, p.pointer) for p in hints.members(text, "Row") or ()}
+    assert found == {
+        "n": ("int", False), "m": ("int", False), "x": ("float", True), "y": ("float", True)
+    }  # fmt: skip
+    assert hints.members(text, "Odd") is None
+    assert hints.members(text, "Missing") is None
 
 
 def test_a_structure_is_not_guessed(tmp_path: Path) -> None:

@@ -212,11 +212,15 @@ class Function:
 
 @dataclass(slots=True)
 class Module:
-    """Functions and variables by name; ``debug``: nothing was optimised."""
+    """Functions and variables by name; ``debug``: nothing was optimised.
+
+    ``unset``: lines of the source at which a variable is read that no path has set, and its name.
+    """
 
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
     debug: bool = False
+    unset: tuple[tuple[int, str], ...] = ()
 
     @property
     def kernels(self) -> tuple[str, ...]:

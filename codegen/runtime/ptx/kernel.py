@@ -61,6 +61,7 @@ class Kernel:
     def __init__(self, module: Module, name: str) -> None:
         self.program = flatten(module, name)
         self.name = name
+        self.unset = module.unset
         self.cluster = self.program.kernel.cluster
         self._place()
         instrs = self.program.instrs
@@ -96,6 +97,15 @@ class Kernel:
             last = after - 1 if after - 1 in self.ends else None
             found = self.stretches[pc] = [(at, f) for at, f in code if f], last, after
         return found
+
+    def lines(self, file: str) -> set[int]:
+        """Return the lines of a file from which comes what has run."""
+        ran = (
+            self.program.instrs[pc].loc
+            for start, (_, _, after) in self.stretches.items()
+            for pc in range(start, after)
+        )
+        return {loc.line for loc in ran if loc and loc.file == file}
 
     def spread(self, m: Machine, at: int) -> None:
         """Let an instruction that runs next spread the taint of registers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -148,8 +148,8 @@ def compiled(source: Source, kernel: str, flags: Sequence[str] = ()) -> Kernel:
     """
     if source.file.endswith(".ptx"):
         return _chosen(parse(source.text), kernel)
-    ptx, name = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel)
-    return _chosen(parse(ptx), name)
+    found = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel)
+    return _chosen(replace(parse(found.ptx), unset=found.unset), found.name)
 
 
 def unoptimised(source: Source, kernel: str, flags: Sequence[str] = ()) -> tuple[Kernel, ...]:
@@ -234,6 +234,7 @@ def sanitize(
         steps += done.lane_steps
         for f in (
             *_findings(source, done, schedule),
+            *_unset(source, done, schedule),
             *_unwritten(source, done, arrays, regions, schedule),
         ):
             found.setdefault((f.kind, f.file, f.line, f.detail if f.kind == "unwritten" else ""), f)
@@ -323,6 +324,18 @@ def _finding(source: Source, kernel: Kernel, r: Report, schedule: int) -> Findin
 def _outer(loc: Loc | None) -> Iterator[Loc]:
     while loc and (loc := loc.outer):
         yield loc
+
+
+def _unset(source: Source, done: Launch, schedule: int) -> Iterator[Finding]:
+    """Yield a finding for each read of a variable that no path has set, of which no code is left.
+
+    Inline PTX may take a variable for its result alone.
+    """
+    at = {n: v for n, v in done.kernel.unset if "asm" not in source.line(source.file, n)}
+    for n in sorted(at.keys() & done.kernel.lines(source.file)) if at else ():
+        detail = f"variable {at[n]} is read, which nothing has set"
+        text = source.line(source.file, n)
+        yield Finding("uninitialised", detail, source.file, n, text, (), "", 1, schedule)
 
 
 def _unwritten(

@@ -55,6 +55,28 @@ def test_equal_values_written_by_several_threads_are_a_note() -> None:
     assert [f.kind for f in done.faults] == ["unwritten"]
 
 
+def test_a_variable_that_no_path_sets_is_found_where_it_is_read() -> None:
+    """NVRTC makes a constant of it, so that no code reads it."""
+    text = """
+extern "C" __global__ void k(const int* x, int* y) {
+  int sum;
+  if (x[0] > 1000000) {
+    int lost;
+    y[1] = lost;
+  }
+  y[threadIdx.x] = sum + x[threadIdx.x];
+}"""
+    case = Case(text, (1,), (64,), CASES["scan"].args[:2], {})
+    source = Source(text, "k.cu")
+    debug = compiled(source, "k", ("-G",))
+    done = sanitize(source, debug, case.shape, case.args, schedules=1)
+    found = [(f.line, f.detail) for f in done.faults if f.kind == "uninitialised"]
+    assert found == [(8, "variable sum is read, which nothing has set")]
+    clean = Source(text.replace("int sum", "int sum = 0"), "k.cu")
+    done = sanitize(clean, compiled(clean, "k", ("-G",)), case.shape, case.args, schedules=1)
+    assert [f.kind for f in done.faults] in ([], ["unwritten"])
+
+
 def test_what_cannot_be_launched_is_refused() -> None:
     case = CASES["scan"]
     source = Source(case.source, "k.cu")

@@ -1,0 +1,166 @@
+"""What the file of a kernel tells of its launch and of its structures, read off the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from didyma.judging.expressions import evaluate, split
+from didyma.judging.heads import Parameter, declared
+from didyma.refimpl.errors import DidymaError
+
+Extents: TypeAlias = tuple[int, int, int]
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_CONSTANT = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n\\]+)$"
+    r"|\b(?:const|constexpr)\s+(?:static\s+)?(?:unsigned\s+)?(?:int|unsigned|size_t|long)\s+(\w+)"
+    r"\s*=\s*([^;,]+)[;,]",
+    re.MULTILINE,
+)
+_DIM3 = re.compile(r"\bdim3\s+(\w[^;]*);")
+_NAMED = re.compile(r"(\w+)\s*(?:=\s*(?:dim3\s*)?)?[({]([^;(){}]*)[)}]")
+_NOTED = re.compile(r"--(block|grid)Dim[= ]\s*\[?([\d,\s]+)\]?")  # as GPUVerify's suites have it
+_TILE = re.compile(
+    r"\bblockIdx\.([xyz])\s*\*\s*(\w+)\b(?!\s*[.(])|\b(\w+)\s*\*\s*blockIdx\.([xyz])\b(?!\s*\*)"
+)
+_TEMPLATE = re.compile(r"template\s*<([^<>{}]*)>\s*(?:__\w+__\s*(?:\([^()]*\)\s*)?)*void\s+(\w+)")
+_STRUCT = (
+    r"(?:struct|class)\b[^;{{}}()]*?\b{name}\s*(?::\s*(?:public\s+)?(\w+)\s*)?\{{([^{{}}]*)\}}"
+)
+_TYPEDEF = r"typedef\s+struct\b[^;{{}}]*?(?:\([^()]*\))?[^;{{}}]*\{{([^{{}}]*)\}}\s*{name}\s*;"
+_LEAST, _MOST = 8, 1024  # threads of a block
+_DEEP = 4  # structures in structures
+
+
+def launch(text: str, name: str) -> tuple[Extents | None, Extents | None]:
+    """Return blocks and threads of a launch of a kernel, each as far as its file tells it.
+
+    That is a launch on the host of known numbers, or a comment ``--blockDim=256 --gridDim=2``; else
+    a block is as wide as what the kernel multiplies its ``blockIdx`` by.
+
+    >>> launch("const int T = 64; int main() { scan<<<4, dim3(T, 2)>>>(x); }", "scan")
+    ((4, 1, 1), (64, 2, 1))
+    >>> launch("__global__ void k() { int i = blockIdx.x * 48 + threadIdx.x; }", "k")
+    (None, (48, 1, 1))
+    """
+    bare = _COMMENT.sub(" ", text)
+    known = _constants(bare)
+    at = rf"\b{re.escape(_plain(name))}\s*(?:<[^<>;]*>)?\s*<<<(.*?)>>>"
+    for m in re.finditer(at, bare, re.DOTALL):
+        places = {n: v for d in _DIM3.finditer(bare) for n, v in _NAMED.findall(d[1])}
+        found = [_extents(places.get(p, p), known) for p in split(m[1])[:2]]
+        if len(found) == 2 and found[1] and _threads(found[1]) <= _MOST:
+            return found[0], found[1]
+    noted = {m[1]: _extents(m[2], known) for m in _NOTED.finditer(text)}
+    if noted:
+        return noted.get("grid"), noted.get("block")
+    return None, _tile(_body(bare, name), known | _instance(bare, name))
+
+
+def _plain(name: str) -> str:
+    return re.split(r"[<(]", name)[0].split("::")[-1].strip()
+
+
+def _body(text: str, name: str) -> str:
+    """Return the text of a kernel, up to the next one."""
+    for part in text.split("__global__")[1:]:
+        if re.search(rf"\b{re.escape(_plain(name))}\s*\(", part.partition("{")[0]):
+            return part
+    return ""
+
+
+def _constants(text: str) -> dict[str, int]:
+    """Return the names that stand for whole numbers above zero."""
+    found: dict[str, int] = {}
+    for m in _CONSTANT.finditer(text):
+        value = _number(m[2] or m[4], found)
+        if value is not None:
+            found.setdefault(m[1] or m[3], value)
+    return found
+
+
+def _number(text: str, known: Mapping[str, int]) -> int | None:
+    plain = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text.strip())
+    try:
+        value = evaluate(plain, known, "")
+    except DidymaError:
+        return None
+    return int(value) if value == int(value) and value > 0 else None
+
+
+def _extents(text: str, known: Mapping[str, int]) -> Extents | None:
+    """Return one to three extents, such as of ``dim3(16, T)``; None where one is not known."""
+    inner = re.sub(r"^\s*dim3\s*[({](.*)[)}]\s*$", r"\1", text, flags=re.DOTALL)
+    numbers = [_number(p, known) for p in split(inner)]
+    if not 1 <= len(numbers) <= 3:
+        return None
+    x, y, z = (*numbers, 1, 1)[:3]
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def _instance(text: str, name: str) -> dict[str, int]:
+    """Return the numbers of an instance of a template, by the template's names for them."""
+    given = split(name.partition("<")[2].rpartition(">")[0])
+    for m in _TEMPLATE.finditer(text):
+        if m[2] == _plain(name):
+            names = [p.partition("=")[0].split()[-1] for p in split(m[1]) if p.split()]
+            pairs = zip(names, given, strict=False)
+            return {n: int(v) for n, v in pairs if v.strip().isdecimal() and int(v)}
+    return {}
+
+
+def _tile(text: str, known: Mapping[str, int]) -> Extents | None:
+    """Return the block of a kernel that multiplies its ``blockIdx`` by numbers."""
+    found: dict[str, int] = {}
+    for m in _TILE.finditer(text):
+        value = _number(m[2] or m[3], known)
+        if value is not None:
+            found.setdefault(m[1] or m[4], value)
+    block = found.get("x", 1), found.get("y", 1), found.get("z", 1)
+    return block if _LEAST <= _threads(block) <= _MOST else None
+
+
+def _threads(block: Extents) -> int:
+    return block[0] * block[1] * block[2]
+
+
+def members(text: str, name: str, deep: int = 0) -> list[Parameter] | None:
+    """Return the members of a structure as a text declares them; None where it does not tell.
+
+    Those of structures in it, and of the one that it extends, are among them.
+
+    >>> [p.name for p in members("struct A { int n; }; struct B : A { float *x, y; };", "B")]
+    ['n', 'x', 'y']
+    """
+    bare = _COMMENT.sub(" ", text)
+    m = re.search(_STRUCT.format(name=re.escape(name)), bare)
+    typedef = re.search(_TYPEDEF.format(name=re.escape(name)), bare) if m is None else None
+    if deep > _DEEP or (m is None and typedef is None):
+        return None
+    found: list[Parameter] = []
+    if m is not None and m[1]:
+        base = members(bare, m[1], deep + 1)
+        if base is None:
+            return None
+        found += base
+    body = m[2] if m is not None else typedef[1] if typedef is not None else ""
+    for p in _declarations(body):
+        inner = members(bare, p.of, deep + 1) if p.dtype is None and not p.pointer else [p]
+        if inner is None:
+            return None
+        found += inner
+    return found
+
+
+def _declarations(body: str) -> Iterator[Parameter]:
+    """Yield the data members of the body of a structure; ``int *a, b`` declares two."""
+    for line in body.split(";"):
+        words = re.sub(r"\b(?:public|private)\s*:", " ", line).strip()
+        if not words or "(" in words or words.startswith("#"):
+            continue
+        first, *rest = split(words)
+        kind = re.match(r"(.*?)[*\s]*\w+$", first.strip())
+        for declaration in (first, *(f"{kind[1] if kind else ''} {r}" for r in rest)):
+            yield declared(declaration)
