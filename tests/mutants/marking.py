@@ -37,7 +37,7 @@ class Mark:
     def code(self, m: Mutant) -> ast.Module:
         """Return a mutant of Python as a tree that calls this mark."""
         tree = ast.parse(m.mutated)
-        body, at = _statement(tree, m.mutated, m.site.start)
+        body, at = statement(tree, m.mutated, m.site.start)
         if body:
             call = ast.Expr(ast.Call(ast.Name(_NAME, ast.Load()), [], []))
             ast.copy_location(call, body[at])
@@ -62,7 +62,7 @@ class Mark:
         self.always = False
 
 
-def _statement(tree: ast.Module, source: str, at: int) -> tuple[list[ast.stmt], int]:
+def statement(tree: ast.Module, source: str, at: int) -> tuple[list[ast.stmt], int]:
     """Return the innermost statement of a function that holds a place, in the list it is in.
 
     An empty list if the place is outside functions.

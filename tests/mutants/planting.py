@@ -8,6 +8,7 @@ again.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gc
 import importlib
@@ -135,18 +136,26 @@ class Planter:
             _plant_in_resource(path, m.mutated)
             mark.units(m)
             return mark
-        old = compile(m.source, path, "exec", dont_inherit=True)
-        new = compile(mark.code(m), path, "exec", dont_inherit=True)
+        mark.always = not self.change(m.file, m.source, mark.code(m)) or mark.always
+        return mark
+
+    def change(self, file: str, source: str, tree: ast.Module) -> bool:
+        """Give this process another code of a file; return whether only functions differ.
+
+        Else the modules that may depend on it are forgotten, so that they are imported again.
+        """
+        path = os.path.realpath(ROOT / file)
+        old = compile(source, path, "exec", dont_inherit=True)
+        new = compile(tree, path, "exec", dont_inherit=True)
         change = changed(old, new)
         _plant_in_imports(path, new)
         if change is None or any(key(c) in self._at_import for c in change):
             forget(stays=() if _in_what_stays(path) else _STAYS)
-            mark.always = True
-            return mark
+            return False
         for before, after in change.items():
             for f in self._functions.get(key(before), ()):
                 f.__code__ = after.replace(co_filename=f.__code__.co_filename)
-        return mark
+        return True
 
 
 def _plant_in_imports(path: str, code: CodeType) -> None:

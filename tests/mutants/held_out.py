@@ -1,0 +1,232 @@
+"""Slips that nobody had seen: how many a campaign of a minute finds, each of them alone.
+
+``python -m tests.mutants.held_out FILE`` reads slips from a file of TOML: tables ``[[slip]]`` with
+a ``name``, a ``file`` of codegen, and the text ``old`` in it, once, that becomes ``new``.  A
+campaign of so much processor time without any of them notes which of its cases execute the changed
+statement of each slip: only these can show it.  They are judged again with the slip alone, in the
+order of the campaign, and the slip is killed at the time at which the campaign had come to the
+first with a finding.  So a set takes minutes where a campaign for each slip would take an hour.
+
+What a slip changes while modules are imported is seen only where it is at module level.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import itertools
+import json
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any, TypeVar
+from unittest import mock
+
+import typer
+
+from tests.mutants.faults import Fault
+from tests.mutants.forking import Ended, Say, forked, limit_cpu
+from tests.mutants.marking import statement
+from tests.mutants.mutant import ROOT, Mutant
+from tests.mutants.named import target
+from tests.mutants.planting import Planter, compiles, import_all
+
+T = TypeVar("T")
+HANG = 20.0  # seconds of processor time, which no case takes
+_NAME = "__slip_executed__"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case of the campaign: of a domain, when it had been judged, and the slips it executes."""
+
+    domain: str
+    index: int
+    wishes: Any
+    at: float
+    slips: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a slip: killed ``at`` a second of the campaign by ``how``, or not at all.
+
+    ``met`` are the cases that execute it, of which ``judged`` were judged again.
+    """
+
+    name: str
+    group: str
+    met: int
+    judged: int
+    at: float | None
+    how: str
+
+
+def slips(file: Path) -> Iterator[Mutant]:
+    """Yield the slips of a file; ValueError for one whose text is not there once, or is wrong."""
+    for row in tomllib.loads(file.read_text(encoding="utf-8"))["slip"]:
+        found = target(Fault(row["name"], row["file"], row["old"], row["new"], ()))
+        if found.mutant is None or not compiles(found.mutant):
+            raise ValueError(f"{row['name']}: {found.stale or 'it does not compile'}")
+        yield found.mutant
+
+
+class _Here(Executor):
+    """Makes every call at once, in this process."""
+
+    def submit(self, f: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
+        """Call, and return what is done."""
+        done = Future[T]()
+        try:
+            done.set_result(f(*args, **named))
+        except Exception as e:
+            done.set_exception(e)
+        return done
+
+
+class _EnoughError(Exception):
+    """The campaign has had its time."""
+
+
+def record(many: Sequence[Mutant], planter: Planter, seed: int, seconds: float, say: Say) -> None:
+    """Run a campaign in this process, with marks in place of slips, and say each of its cases."""
+    executed = set[int]()
+    for file, some in itertools.groupby(sorted(enumerate(many), key=_file), key=_file):
+        marked = list(some)
+        source = marked[0][1].source
+        tree = ast.parse(source)
+        for number, m in marked:
+            body, at = statement(tree, source, m.site.start)
+            if not body:
+                executed.add(number)  # at module level: every case counts
+                continue
+            call = ast.Call(ast.Name(_NAME, ast.Load()), [ast.Constant(number)], [])
+            mark = ast.copy_location(ast.Expr(call), body[at])
+            body.insert(at, ast.fix_missing_locations(mark))
+        planter.change(file, source, tree)
+    always = frozenset(executed)
+    setattr(builtins, _NAME, executed.add)
+    from didyma.fuzz import campaign, worker
+
+    drawn = worker.Opened.drawn
+    start = time.process_time()
+
+    def noted(self: Any, at_seed: int, index: int, wishes: Any) -> Any:
+        executed.clear()
+        case, outcome = drawn(self, at_seed, index, wishes)
+        at = time.process_time() - start
+        if outcome.findings:
+            print(f"without a slip: {self.domain.name} {index}: {outcome.findings[0]}")
+        say(Case(self.domain.name, index, wishes, at, always | executed))
+        return case, outcome
+
+    def over(_: Any) -> None:
+        if time.process_time() - start > seconds:
+            raise _EnoughError
+
+    with mock.patch.object(worker.Opened, "drawn", noted):
+        plan = campaign.Plan(_domains(), seed=seed, shrink_seconds=0.0)
+        try:
+            campaign.run(plan, over, _Here())
+        except _EnoughError:
+            return
+
+
+def _file(numbered: tuple[int, Mutant]) -> str:
+    return numbered[1].file
+
+
+def _domains() -> tuple[Any, ...]:
+    registry = importlib.import_module("didyma.fuzz.domains.registry")
+    return tuple(registry.make(registry.Setup(("host", "simt"))))
+
+
+def judge(
+    many: Sequence[Mutant],
+    cases: Sequence[Case],
+    planter: Planter,
+    seed: int,
+    seconds: float,
+    number: int,
+    say: Say,
+) -> None:
+    """Judge with one slip the cases that execute it; say each of them, and the first finding."""
+    planter.plant(many[number])
+    worker = importlib.import_module("didyma.fuzz.worker")
+    domains = {d.name: d for d in _domains()}
+    opened = dict[str, Any]()
+    start = time.process_time()
+    for c in cases:
+        if number not in c.slips or time.process_time() - start > seconds:
+            continue
+        say((c.at, ""))
+        limit_cpu(HANG)
+        if c.domain not in opened:
+            opened[c.domain] = worker.Opened(domains[c.domain])
+        _, outcome = opened[c.domain].drawn(seed, c.index, c.wishes)
+        limit_cpu(0.0)
+        if outcome.findings:
+            say((c.at, f"{c.domain}: {outcome.findings[0]}"[:300]))
+            return
+
+
+def verdict(m: Mutant, met: int, ended: Ended[Any]) -> Verdict:
+    """Return what became of a slip, from what the child that judged it said, and how it ended."""
+    *_, (at, how) = ended.said or [(0.0, "")]
+    how = how or ended.how
+    judged = sum(not found for _, found in ended.said)
+    return Verdict(m.site.scope, m.file.split("/")[1], met, judged, at if how else None, how)
+
+
+def table(found: Sequence[Verdict]) -> Iterator[str]:
+    """Yield a table of how many slips of each folder were killed, and when."""
+    yield "| group | slips | killed | share | median |"
+    yield "|---|---:|---:|---:|---:|"
+    groups = dict.fromkeys(v.group for v in sorted(found, key=lambda v: v.group))
+    for name in (*groups, "all"):
+        some = [v for v in found if name in (v.group, "all")]
+        times = [v.at for v in some if v.at is not None]
+        when = f"{median(times):.1f} s" if times else ""
+        share = f"{100 * len(times) / len(some):.0f} %"
+        yield f"| {name} | {len(some)} | {len(times)} | {share} | {when} |"
+
+
+def main(
+    file: Path,
+    seed: int = 11,
+    seconds: Annotated[float, typer.Option(help="Processor time of the campaign.")] = 60.0,
+    only: Annotated[str, typer.Option(help="Slips with this in their name or file.")] = "",
+    jobs: int = 1,
+) -> None:
+    """Hunt for held-out slips by the cases of one campaign."""
+    sys.setrecursionlimit(10_000)
+    many = [m for m in slips(file) if only in m.site.scope or only in m.file]
+    import_all()
+    _domains()
+    planter = Planter()
+    (ended,) = forked([0], lambda _, say: record(many, planter, seed, seconds, say), 1)
+    if ended.how:
+        raise RuntimeError(f"the campaign ended by {ended.how}")
+    cases: list[Case] = ended.said
+    print(f"{len(cases)} cases in {cases[-1].at:.1f} s of processor time", flush=True)
+    found = list[Verdict]()
+
+    def hunted(number: int, say: Say) -> None:
+        judge(many, cases, planter, seed, seconds, number, say)
+
+    for done in forked(range(len(many)), hunted, jobs):
+        met = sum(done.work in c.slips for c in cases)
+        found.append(verdict(many[done.work], met, done))
+        v = found[-1]
+        print(json.dumps([v.name, v.group, v.met, v.judged, v.at, v.how]), flush=True)
+    print("\n".join(table(found)))
+
+
+if __name__ == "__main__":
+    typer.run(main)
