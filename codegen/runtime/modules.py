@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import lru_cache, wraps
+from types import CodeType
 from typing import Any
 
 from didyma.codegen.runtime import didyma_runtime
@@ -23,10 +24,16 @@ def module(source: str, file: str = "wrapper") -> Mapping[str, Any]:
         "__file__": file,
         "__builtins__": {**vars(builtins), "__import__": _import},
     }
-    exec(compile(source, "<wrapper>", "exec"), space)
+    exec(_compiled(source), space)
     located = {"run": _located(space["run"], space["LINES"])}
     plain = {k: space[k] for k in ("upload", "call", "load") if k in space}
     return space | {k: _coded(f) for k, f in (plain | located).items()}
+
+
+@lru_cache(maxsize=4)
+def _compiled(source: str) -> CodeType:
+    """Compile a module, which is mostly run on several engines, or loaded several times."""
+    return compile(source, "<wrapper>", "exec")
 
 
 def load(source: str) -> Call:

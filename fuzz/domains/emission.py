@@ -13,8 +13,9 @@ from didyma.fuzz import saved
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.fuzz.domains.graphs import EngineChoice
 from didyma.fuzz.domains.kernels import Kernels, outcome
+from didyma.fuzz.emission.forms import draw
 from didyma.fuzz.emission.judge import judge
-from didyma.fuzz.emission.kernels import SHORT, Case, draw
+from didyma.fuzz.emission.kernels import SHORT, Case
 from didyma.refimpl.ir.loop import Binary, Cast, Compare, Const, Expr, Intrinsic, Stmt, Unary
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.walk import expr_children, stmt_exprs, stmts, subexprs

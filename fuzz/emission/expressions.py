@@ -210,6 +210,14 @@ class Expressions:
         seed = self.r.randrange(1 << 30)
         return _literal(values.array(seed, dtype, (), None, values.Distribution.BITS)[()], dtype)
 
+    def folded(self, dtype: DType) -> Expr:
+        """Draw arithmetic on three literals of many digits, so that its inner result is rounded."""
+        r = self.r
+        some = values.array(r.randrange(1 << 30), dtype, (3,), None, values.Distribution.NORMAL)
+        a, b, c = (_literal(x, dtype) for x in some)
+        inner = Binary(r.choice(_FOLDED), a, b)
+        return Binary(r.choice(_FOLDED), *((inner, c) if r.random() < 0.5 else (c, inner)))
+
     # ---- indices
 
     def place(self) -> Expr:
@@ -313,7 +321,9 @@ class Expressions:
                 return Unary("not", self.value(DType.BOOL, depth - 1))
             case 1 | 2:
                 op = r.choice(_BOOL_OPS)
-                return Binary(op, self.decision(depth - 1), self.decision(depth - 1))
+                aside = r.random() < 0.2  # C takes a statement for it, under what comes before
+                other = self.let(DType.BOOL, depth) if aside else self.decision(depth - 1)
+                return Binary(op, self.decision(depth - 1), other)
             case 3:
                 dtype = r.choice(REAL)
                 name = r.choice(("isnan", "isinf"))

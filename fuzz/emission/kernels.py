@@ -23,7 +23,6 @@ from didyma.refimpl.ir.loop import (
     Assert,
     Atomic,
     AttrStmt,
-    Barrier,
     Binary,
     BinaryOp,
     Block,
@@ -56,7 +55,6 @@ from didyma.refimpl.ir.walk import exprs, map_stmt, stmts, subexprs
 
 SIZE = 48  # elements of each input: a multiple of four, and more than the corners that decide most
 SHORT = 20  # elements of a buffer that ends before the others
-THREADS = (16, 32, 48)
 LANES = 4  # of vectors
 STATEMENTS = 5
 NESTED = 5  # stores of an operation on the result of another, which follow them
@@ -76,7 +74,7 @@ class Case:
     seed: int
 
 
-class _Kernel:
+class Draft:
     """A kernel in the making."""
 
     def __init__(self, r: Random) -> None:
@@ -136,6 +134,7 @@ class _Kernel:
         values = [self.x.nested() for _ in range(NESTED)]
         values += [self.x.ranged() for _ in range(RANGED)]
         values += [self.x.any_literal(d) for d in (*REAL, *REAL)]
+        values += [self.x.folded(d) for d in REAL]
         return [Store(self.output(v.dtype).name, (self.at,), v) for v in values]
 
     def again(self) -> Stmt:
@@ -228,6 +227,26 @@ class _Kernel:
         first = Store(register.name, (), ix.ZERO)
         return Allocate(register, Block((first, While(test, body))))
 
+    def moving(self, depth: int) -> Stmt:
+        """Draw a loop that changes the number of its rounds, which is read before the first."""
+        del depth
+        r = self.r
+        end, total = (Buffer(self.x.fresh(n), INDEX, (), Scope.LOCAL) for n in ("end", "sum"))
+        k, rounds, sum_ = Var(self.x.fresh("k")), *(Load(b.name, (), INDEX) for b in (end, total))
+        fewer = Binary("floordiv", rounds, ix.index(2))
+        more = Binary("min", Binary("add", rounds, ix.ONE), ix.index(7))
+        step = Binary("add", Binary("mul", sum_, ix.index(3)), k)
+        body = Block((Store(end.name, (), r.choice((fewer, more))), Store(total.name, (), step)))
+        test: Expr = r.choice((rounds, Binary("max", rounds, ix.index(2))))
+        loop: Stmt = For(k, test, body)
+        statements = (
+            Store(end.name, (), ix.index(r.choice((2, 3, 4)))),
+            Store(total.name, (), ix.ONE),
+            loop if r.random() < 0.7 else AttrStmt("unroll", 3, loop),
+            Store(self.output(INDEX).name, (self.at,), sum_),
+        )
+        return Allocate(end, Allocate(total, Block(statements)))
+
     def atomic(self, depth: int) -> Stmt:
         """Draw an update of one element by several threads, in any order the same."""
         del depth
@@ -278,7 +297,7 @@ class _Kernel:
         """Draw a call of a function that stores one value."""
         del depth
         dtype = self.r.choice(DTYPES)
-        inner = _Kernel(self.r)
+        inner = Draft(self.r)
         place, i = self.output(dtype), DimVar(self.x.fresh("own", C_WORDS), 0, SIZE - 1)
         inner.x.counters = [Var(i.name)]
         inner.x.places = [Var(i.name)]
@@ -288,7 +307,7 @@ class _Kernel:
         value = inner.x.root(dtype, 2)
         given = tuple(self.x.value(v.dtype, 1) for v in numbers)
         name = f"f{len(self.functions)}"
-        params = [b for many in inner.inputs.values() for b in many if b.name in _loaded(value)]
+        params = [b for many in inner.inputs.values() for b in many if b.name in loaded(value)]
         args = [b.name for b in params]
         attrs: Attrs = ()
         if dtype in INTS and self.r.random() < 0.3:  # what is written is given again
@@ -303,11 +322,36 @@ class _Kernel:
         self.functions.append(f)
         return Call(name, (*args, place.name), (self.at,), given)
 
+    def aliased(self, depth: int) -> Stmt:
+        """Draw a call of a function whose lanes read by one name what they store by another."""
+        del depth
+        dtype = self.r.choice(DTYPES)
+        place, other = self.output(dtype, SIZE * LANES), self.output(dtype, SIZE * LANES)
+        inner, i = Draft(self.r), DimVar(self.x.fresh("own", C_WORDS), 0, SIZE - 1)
+        lane, again = Var(self.x.fresh("v")), replace(place, name=self.x.fresh("again"))
+        inner.x.counters, inner.x.places = [Var(i.name), lane], [Var(i.name)]
+        value = inner.x.value(dtype, 1)
+        params = [b for many in inner.inputs.values() for b in many if b.name in loaded(value)]
+        at = (Binary("add", Binary("mul", Var(i.name), ix.index(LANES)), lane),)
+        stores = [
+            Store(place.name, at, value), Store(other.name, at, Load(again.name, at, dtype))
+        ]  # fmt: skip
+        self.r.shuffle(stores)
+        body = For(lane, ix.index(LANES), Block(tuple(stores)), LoopKind.VECTORIZED)
+        name = f"f{len(self.functions)}"
+        given = (*(b.name for b in params), place.name, place.name, other.name)
+        f = PrimFunc(
+            name, (*params, again, place, other), (place.name, other.name), body, (i,),
+            (("noalias", False),),
+        )  # fmt: skip
+        self.functions.append(f)
+        return Call(name, given, (self.at,))
 
-_STATEMENTS: tuple[Callable[[_Kernel, int], Stmt], ...] = (
-    _Kernel.branch, _Kernel.branch, _Kernel.let, _Kernel.let, _Kernel.fold, _Kernel.fold,
-    _Kernel.array, _Kernel.repeat, _Kernel.atomic, _Kernel.call, _Kernel.vector,
-    _Kernel.look, _Kernel.told,
+
+_STATEMENTS: tuple[Callable[[Draft, int], Stmt], ...] = (
+    Draft.branch, Draft.branch, Draft.let, Draft.let, Draft.fold, Draft.fold,
+    Draft.array, Draft.repeat, Draft.moving, Draft.atomic, Draft.call, Draft.aliased,
+    Draft.vector, Draft.look, Draft.told,
 )  # fmt: skip
 
 
@@ -318,102 +362,7 @@ def _unrolled(s: Stmt) -> Stmt:
     return Block(tuple(map(_unrolled, s.body))) if isinstance(s, Block) else s
 
 
-def draw(r: Random) -> Case:
-    """Draw a kernel."""
-    k = _Kernel(r)
-    n: Dim = SIZE
-    env: tuple[tuple[str, int], ...] = ()
-    if r.random() < 0.4:
-        k.dims.append(DimVar("n", 0, SIZE))
-        k.x.counters.append(Var("n"))
-        n, env = dims.symbol("n"), (("n", r.choice((0, 1, 17, 47, 48))),)
-    body = r.choice(_FORMS)(k, n)
-    used = _loaded(body)
-    for f in k.functions:
-        used |= _loaded(f.body)
-    every = (b for d in dict.fromkeys(DTYPES) for b in (*k.inputs[d], k.short[d]))
-    inputs = [b for b in every if b.name in used]
-    params = (*inputs, *k.outputs)
-    kernel = PrimFunc(
-        "kernel", params, tuple(o.name for o in k.outputs), body, tuple(k.dims),
-        functions=tuple(k.functions),
-    )  # fmt: skip
-    return Case(kernel, env, r.randrange(1 << 30))
-
-
-def _threads(k: _Kernel, n: Dim) -> Stmt:
-    """A thread for each element, in blocks that need not fill the size."""
-    r = k.r
-    threads = r.choice(THREADS)
-    block, thread, at = Var("b"), Var("t"), Var("i")
-    k.at = at
-    k.x.counters += [block, thread, at]
-    k.x.places = [at, at, thread]
-    inner = Block((k.statements(STATEMENTS, 3), *k.small()))
-    guarded = If(Compare("lt", at, ix.of_dim(n)), inner)
-    number = Binary("add", Binary("mul", block, ix.index(threads)), thread)
-    in_block = Let(at, number, guarded)
-    blocks = ix.of_dim(dims.ceildiv(n, threads))
-    return _bound(block, blocks, "blockIdx.x", _bound(thread, threads, "threadIdx.x", in_block))
-
-
-def _serial(k: _Kernel, n: Dim) -> Stmt:
-    """A loop of one thread."""
-    at = Var("i")
-    k.at = at
-    k.x.counters.append(at)
-    k.x.places = [at]
-    kind = k.r.choice((LoopKind.SERIAL, LoopKind.PARALLEL))
-    return For(at, ix.of_dim(n), k.statements(STATEMENTS, 2), kind)
-
-
-def _wide(k: _Kernel, n: Dim) -> Stmt:
-    """Four neighbours in each thread, by wide accesses where every lane makes them."""
-    del n
-    thread, lane = Var("t"), Var("v")
-    k.at = Binary("add", Binary("mul", thread, ix.index(4)), lane)
-    k.x.counters += [thread, lane]
-    k.x.places = [k.at, k.at, k.at, thread]
-    if k.r.random() < 0.5:
-        k.x.end, k.x.short = SHORT, k.short
-    stores: list[Stmt] = [k.store() for _ in range(STATEMENTS)]
-    if k.r.random() < 0.3:
-        stores.append(k.let(0))
-    if k.r.random() < 0.2:
-        stores.append(k.branch(0))
-    by = Var(k.x.fresh("v"), DType.F32)
-    if divides := k.r.random() < 0.4:
-        stores.append(k.divided(by))
-    loop: Stmt = For(lane, ix.index(4), Block(tuple(stores)), LoopKind.VECTORIZED)
-    if divides:
-        loop = Let(by, Load(k.inputs[DType.F32][0].name, (thread,), DType.F32), loop)
-    return _bound(thread, SIZE // 4, "threadIdx.x", loop)
-
-
-def _shared(k: _Kernel, n: Dim) -> Stmt:
-    """Threads that read what their neighbours stored, behind a barrier."""
-    del n
-    thread, dtype = Var("t"), k.r.choice(DTYPES)
-    k.at = thread
-    k.x.counters.append(thread)
-    k.x.places = [thread]
-    tile = Buffer("tile", dtype, (SIZE,), Scope.SHARED)
-    fill = Store(tile.name, (thread,), k.x.value(dtype, 3))
-    k.x.buffers = {**k.inputs, dtype: [*k.inputs[dtype], tile]}
-    rest = k.statements(3, 2)
-    body = _bound(thread, SIZE, "threadIdx.x", Block((fill, Barrier(), rest)))
-    return Allocate(tile, body)
-
-
-_FORMS = (_threads, _threads, _threads, _wide, _wide, _serial, _shared)
-
-
-def _bound(var: Var, extent: Expr | int, axis: str, body: Stmt) -> For:
-    e = ix.index(extent) if isinstance(extent, int) else extent
-    return For(var, e, body, LoopKind.BOUND, axis)
-
-
-def _loaded(x: Stmt | Expr) -> set[str]:
+def loaded(x: Stmt | Expr) -> set[str]:
     """Return the names of the buffers that are read."""
     every = subexprs(x) if isinstance(x, Expr) else exprs(x)
     hinted: list[Stmt] = [] if isinstance(x, Expr) else stmts(x)

@@ -16,7 +16,7 @@ from didyma.fuzz.campaign import Plan, run
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.emission import Emission
 from didyma.fuzz.domains.plans import Plans
-from didyma.fuzz.emission.kernels import draw
+from didyma.fuzz.emission.forms import draw
 from didyma.fuzz.emission.shrink import smaller
 from didyma.fuzz.executor import InlineExecutor
 from didyma.refimpl.errors import DidymaError

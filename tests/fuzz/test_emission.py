@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -9,16 +10,29 @@ from typing import Any
 import numpy as np
 import pytest
 
+from didyma.codegen.emit.expressions import Expressions
+from didyma.codegen.emit.statements import Statements
+from didyma.codegen.emit.terms import Term
 from didyma.codegen.runtime.engine import Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.campaign import Plan, run
 from didyma.fuzz.domains.emission import Emission, keys, reads_behind_guards
+from didyma.fuzz.emission.forms import draw
 from didyma.fuzz.emission.judge import differing, judge
-from didyma.fuzz.emission.kernels import draw
 from didyma.fuzz.executor import InlineExecutor
 from didyma.fuzz.records import record
 from didyma.refimpl.ir.kernel import KernelText
-from didyma.refimpl.ir.loop import BINARY_OPS, COMPARE_OPS, UNARY_OPS, Expr, Intrinsic, Load, Select
+from didyma.refimpl.ir.loop import (
+    BINARY_OPS,
+    COMPARE_OPS,
+    UNARY_OPS,
+    Binary,
+    Const,
+    Expr,
+    Intrinsic,
+    Load,
+    Select,
+)
 from didyma.refimpl.ir.text import parse_loop, show
 from didyma.refimpl.ir.types import BYTES, INTS, DType
 from didyma.refimpl.ir.walk import certain_children, exprs
@@ -70,6 +84,47 @@ def test_reads_behind_guards_are_drawn_and_seen_by_simt(monkeypatch: pytest.Monk
     monkeypatch.setattr("didyma.codegen.emit.wide.certain_children", unguarded)
     levels = {str(f.kind) for c in cases for f in judge(c, [engine("simt")]).findings}
     assert levels == {"fault"}
+
+
+def _unrounded(e: Expr) -> Expr:
+    """Fold literals without rounding what is inside."""
+    if not isinstance(e, Binary) or not e.dtype.is_float or e.op not in ("add", "sub", "mul"):
+        return e
+    a, b = _unrounded(e.lhs), _unrounded(e.rhs)
+    if not isinstance(a, Const) or not isinstance(b, Const):
+        return e
+    x, y = float(a.value), float(b.value)
+    return Const({"add": x + y, "sub": x - y, "mul": x * y}[e.op], e.dtype)
+
+
+def _hoisted(s: Statements) -> frozenset[str]:
+    """Say of any buffer in device memory that wide loads of it may come before stores."""
+    return frozenset(b.buffer.name for b in s.expressions.buffers.values())
+
+
+_index = Expressions.index
+
+
+def _read_again(x: Expressions, e: Expr) -> Term:
+    """Say of any index that nothing changes it."""
+    return _index(x, e)._replace(plain=True)
+
+
+@pytest.mark.parametrize(
+    ("place", "slip"),
+    [
+        ("expressions._folded", _unrounded),
+        ("statements.Statements._global_vectors", _hoisted),
+        ("expressions.Expressions.index", _read_again),
+    ],
+)
+def test_what_loops_change_and_literals_round_is_drawn(
+    monkeypatch: pytest.MonkeyPatch, place: str, slip: Callable[..., Any]
+) -> None:
+    cases, host = [draw(Random(seed)) for seed in range(40)], [engine("host")]
+    assert not any(judge(c, host).findings for c in cases)
+    monkeypatch.setattr(f"didyma.codegen.emit.{place}", slip)
+    assert any(judge(c, host).findings for c in cases)
 
 
 class Slipped:

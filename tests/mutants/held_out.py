@@ -3,9 +3,10 @@
 ``python -m tests.mutants.held_out FILE`` reads slips from a file of TOML: tables ``[[slip]]`` with
 a ``name``, a ``file`` of codegen, and the text ``old`` in it, once, that becomes ``new``.  A
 campaign of so much processor time without any of them notes which of its cases execute the changed
-statement of each slip: only these can show it.  They are judged again with the slip alone, in the
-order of the campaign, and the slip is killed at the time at which the campaign had come to the
-first with a finding.  So a set takes minutes where a campaign for each slip would take an hour.
+statement of each slip, and where ``when`` is true there if the slip has such an expression: only
+these can show it.  They are judged again with the slip alone, in the order of the campaign, and the
+slip is killed at the time at which the campaign had come to the first with a finding.  So a set
+takes minutes where a campaign for each slip would take an hour.
 
 What a slip changes while modules are imported is seen only where it is at module level.
 """
@@ -17,15 +18,15 @@ import builtins
 import importlib
 import itertools
 import json
+import pickle
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from unittest import mock
 
 import typer
@@ -33,11 +34,10 @@ import typer
 from tests.mutants.faults import Fault
 from tests.mutants.forking import Ended, Say, forked, limit_cpu
 from tests.mutants.marking import statement
-from tests.mutants.mutant import ROOT, Mutant
+from tests.mutants.mutant import Mutant
 from tests.mutants.named import target
 from tests.mutants.planting import Planter, compiles, import_all
 
-T = TypeVar("T")
 HANG = 20.0  # seconds of processor time, which no case takes
 _NAME = "__slip_executed__"
 
@@ -68,51 +68,58 @@ class Verdict:
     how: str
 
 
-def slips(file: Path) -> Iterator[Mutant]:
-    """Yield the slips of a file; ValueError for one whose text is not there once, or is wrong."""
+def slips(file: Path) -> Iterator[tuple[Mutant, str]]:
+    """Yield the slips of a file, and the expression that says when each matters.
+
+    Those whose text is not there once are told and left out.
+    """
     for row in tomllib.loads(file.read_text(encoding="utf-8"))["slip"]:
         found = target(Fault(row["name"], row["file"], row["old"], row["new"], ()))
         if found.mutant is None or not compiles(found.mutant):
-            raise ValueError(f"{row['name']}: {found.stale or 'it does not compile'}")
-        yield found.mutant
-
-
-class _Here(Executor):
-    """Makes every call at once, in this process."""
-
-    def submit(self, f: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
-        """Call, and return what is done."""
-        done = Future[T]()
-        try:
-            done.set_result(f(*args, **named))
-        except Exception as e:
-            done.set_exception(e)
-        return done
+            print(f"{row['name']}: {found.stale or 'it does not compile'}")
+        else:
+            yield found.mutant, row.get("when", "True")
 
 
 class _EnoughError(Exception):
     """The campaign has had its time."""
 
 
-def record(many: Sequence[Mutant], planter: Planter, seed: int, seconds: float, say: Say) -> None:
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """A campaign of some domains, by a seed, for so much processor time in seconds."""
+
+    seed: int
+    seconds: float
+    names: tuple[str, ...]
+
+    def domains(self) -> tuple[Any, ...]:
+        """Return the domains, of modules that may have been imported again."""
+        registry = importlib.import_module("didyma.fuzz.domains.registry")
+        return tuple(registry.make(registry.Setup(("host", "simt")), self.names))
+
+
+def record(many: Sequence[tuple[Mutant, str]], planter: Planter, hunt: Hunt, say: Say) -> None:
     """Run a campaign in this process, with marks in place of slips, and say each of its cases."""
     executed = set[int]()
     for file, some in itertools.groupby(sorted(enumerate(many), key=_file), key=_file):
         marked = list(some)
-        source = marked[0][1].source
+        source = marked[0][1][0].source
         tree = ast.parse(source)
-        for number, m in marked:
+        for number, (m, when) in marked:
             body, at = statement(tree, source, m.site.start)
             if not body:
                 executed.add(number)  # at module level: every case counts
                 continue
             call = ast.Call(ast.Name(_NAME, ast.Load()), [ast.Constant(number)], [])
-            mark = ast.copy_location(ast.Expr(call), body[at])
+            test = ast.parse(when, mode="eval").body
+            mark = ast.copy_location(ast.If(test, [ast.Expr(call)], []), body[at])
             body.insert(at, ast.fix_missing_locations(mark))
         planter.change(file, source, tree)
     always = frozenset(executed)
     setattr(builtins, _NAME, executed.add)
     from didyma.fuzz import campaign, worker
+    from didyma.fuzz.executor import InlineExecutor
 
     drawn = worker.Opened.drawn
     start = time.process_time()
@@ -127,49 +134,60 @@ def record(many: Sequence[Mutant], planter: Planter, seed: int, seconds: float, 
         return case, outcome
 
     def over(_: Any) -> None:
-        if time.process_time() - start > seconds:
+        if time.process_time() - start > hunt.seconds:
             raise _EnoughError
 
     with mock.patch.object(worker.Opened, "drawn", noted):
-        plan = campaign.Plan(_domains(), seed=seed, shrink_seconds=0.0)
+        plan = campaign.Plan(hunt.domains(), seed=hunt.seed, shrink_seconds=0.0)
         try:
-            campaign.run(plan, over, _Here())
+            campaign.run(plan, over, InlineExecutor())
         except _EnoughError:
             return
 
 
-def _file(numbered: tuple[int, Mutant]) -> str:
-    return numbered[1].file
+def _file(numbered: tuple[int, tuple[Mutant, str]]) -> str:
+    return numbered[1][0].file
 
 
-def _domains() -> tuple[Any, ...]:
-    registry = importlib.import_module("didyma.fuzz.domains.registry")
-    return tuple(registry.make(registry.Setup(("host", "simt"))))
+def _cases(
+    many: Sequence[tuple[Mutant, str]], planter: Planter, hunt: Hunt, keep: Path | None
+) -> list[Case]:
+    """Return the cases of a campaign, those that a file keeps if it does."""
+    key = hunt, [(m.id, when) for m, when in many]
+    if keep is not None and keep.exists():
+        known, cases = pickle.loads(keep.read_bytes())
+        if known == key:
+            return list(cases)
+    (ended,) = forked([0], lambda _, say: record(many, planter, hunt, say), 1)
+    if ended.how:
+        raise RuntimeError(f"the campaign ended by {ended.how}")
+    if keep is not None:
+        keep.write_bytes(pickle.dumps((key, ended.said)))
+    return ended.said
 
 
 def judge(
-    many: Sequence[Mutant],
+    m: Mutant,
     cases: Sequence[Case],
     planter: Planter,
-    seed: int,
-    seconds: float,
+    hunt: Hunt,
     number: int,
     say: Say,
 ) -> None:
     """Judge with one slip the cases that execute it; say each of them, and the first finding."""
-    planter.plant(many[number])
+    planter.plant(m)
     worker = importlib.import_module("didyma.fuzz.worker")
-    domains = {d.name: d for d in _domains()}
+    domains = {d.name: d for d in hunt.domains()}
     opened = dict[str, Any]()
     start = time.process_time()
     for c in cases:
-        if number not in c.slips or time.process_time() - start > seconds:
+        if number not in c.slips or time.process_time() - start > hunt.seconds:
             continue
         say((c.at, ""))
         limit_cpu(HANG)
         if c.domain not in opened:
             opened[c.domain] = worker.Opened(domains[c.domain])
-        _, outcome = opened[c.domain].drawn(seed, c.index, c.wishes)
+        _, outcome = opened[c.domain].drawn(hunt.seed, c.index, c.wishes)
         limit_cpu(0.0)
         if outcome.findings:
             say((c.at, f"{c.domain}: {outcome.findings[0]}"[:300]))
@@ -202,30 +220,33 @@ def main(
     seed: int = 11,
     seconds: Annotated[float, typer.Option(help="Processor time of the campaign.")] = 60.0,
     only: Annotated[str, typer.Option(help="Slips with this in their name or file.")] = "",
+    domain: Annotated[
+        list[str] | None, typer.Option(help="A domain; all if none is given.")
+    ] = None,
+    keep: Annotated[Path | None, typer.Option(help="A file that keeps the campaign.")] = None,
     jobs: int = 1,
 ) -> None:
     """Hunt for held-out slips by the cases of one campaign."""
     sys.setrecursionlimit(10_000)
-    many = [m for m in slips(file) if only in m.site.scope or only in m.file]
+    many = list(slips(file))
+    hunt = Hunt(seed, seconds, tuple(domain or ()))
     import_all()
-    _domains()
+    hunt.domains()
     planter = Planter()
-    (ended,) = forked([0], lambda _, say: record(many, planter, seed, seconds, say), 1)
-    if ended.how:
-        raise RuntimeError(f"the campaign ended by {ended.how}")
-    cases: list[Case] = ended.said
+    cases = _cases(many, planter, hunt, keep)
     print(f"{len(cases)} cases in {cases[-1].at:.1f} s of processor time", flush=True)
     found = list[Verdict]()
 
     def hunted(number: int, say: Say) -> None:
-        judge(many, cases, planter, seed, seconds, number, say)
+        judge(many[number][0], cases, planter, hunt, number, say)
 
-    for done in forked(range(len(many)), hunted, jobs):
+    wanted = [i for i, (m, _) in enumerate(many) if only in m.site.scope or only in m.file]
+    for done in forked(wanted, hunted, jobs):
         met = sum(done.work in c.slips for c in cases)
-        found.append(verdict(many[done.work], met, done))
+        found.append(verdict(many[done.work][0], met, done))
         v = found[-1]
         print(json.dumps([v.name, v.group, v.met, v.judged, v.at, v.how]), flush=True)
-    print("\n".join(table(found)))
+    print("\n".join(table(found) if found else ()))
 
 
 if __name__ == "__main__":
