@@ -26,6 +26,7 @@ from didyma.fuzz.mattered import Examiner
 from didyma.fuzz.steering.draw import NOTHING, SCHEDULES
 from didyma.fuzz.steering.draw import draw as around
 from didyma.fuzz.steering.primitives import cut
+from didyma.fuzz.steering.rows import ANNOUNCED
 from didyma.fuzz.steering.wishes import INTERPRETED
 from didyma.oracle import lanes
 from didyma.oracle.kernels import run_primfuncs
@@ -47,8 +48,11 @@ WAYS = 4  # cases in a row of one graph, scheduled in other ways
 APART = ("graph.fuse", "graph.level")  # options by which each op has a kernel of its own
 LET_APART = 8  # one graph in so many keeps them where it is to be scheduled in many ways
 SOUGHT = 3  # one graph in so many is drawn for a schedule
-# Recipes of pieces.
-_OF = {"once": "looped", "swept": "sweep", "odd": "rows", "picked": "rows", "chained": "chain"}
+# The recipes of pieces, and a parameter that is not to be 0.
+_OF = {
+    "once": ("looped", "online"), "swept": ("sweep", ""), "odd": ("rows", ""),
+    "picked": ("rows", ""), "chained": ("chain", ""), ANNOUNCED: ("rows", "ahead"),
+}  # fmt: skip
 TARGETS = (PORTABLE.name, PORTABLE.name, SM_90A.name, CPU.name, PORTABLE.name, SM_80.name)
 SALT = 1 << 32  # of seeds, so that other graphs are drawn than those that are judged whole
 
@@ -82,16 +86,16 @@ class Lowering(Domain[Case]):
         c = Dice((salted << 64) + index)
         if index % EACH == 0:
             return self._usual(salted, lap, c)
-        recipe = ""
+        recipe = ("", "")
         if lap % SOUGHT:
             case = around(salted, lap, SCHEDULES)
             case = replace(case, changes=(("target", TARGETS[lap % len(TARGETS)]), *case.changes))
         else:
             wish = INTERPRETED[lap // SOUGHT % len(INTERPRETED)]
             case = around(salted, lap, NOTHING, (wish,))
-            recipe = "" if c.chance(4) else _OF.get(wish[-1], "")
+            recipe = ("", "") if c.chance(4) else _OF.get(wish[-1], ("", ""))
         fused = tuple(x for x in case.changes if x[0] not in APART or lap % LET_APART == 0)
-        return pointed(resized(replace(case, changes=fused), c), self.options, c, recipe)
+        return pointed(resized(replace(case, changes=fused), c), self.options, c, *recipe)
 
     def _usual(self, seed: int, lap: int, c: Chooser) -> Case:
         """Return a graph whose functions are scheduled as a compile does."""

@@ -44,33 +44,36 @@ def known(m: Module, options: Options) -> tuple[Lowered, Heard]:
 
 
 @lru_cache(maxsize=1)
-def _every(m: Module, options: Options, recipe: str) -> Mapping[str, Ways]:
+def _every(m: Module, options: Options, recipe: str, parameter: str) -> Mapping[str, Ways]:
     """Return how each function of a module may be scheduled, but those that have no way.
 
-    With ``recipe`` only in ways that use it, in one pass where that is a choice; in any if no
-    function has such a way.
+    With ``recipe`` only in ways that use it, and have a ``parameter`` of it, if that is named, that
+    is not 0; in any if no function has such a way.
     """
     loops = known(m, options)[0].loops
-    found = {name: _ways(points(loop, options), recipe) for name, loop in loops.items()}
+    found = {name: _ways(points(loop, options), recipe, parameter) for name, loop in loops.items()}
     found = {name: some for name, some in found.items() if some}
-    return found if found or not recipe else _every(m, options, "")
+    return found if found or not recipe else _every(m, options, "", "")
 
 
-def _ways(every: Iterator[tuple[Point, ...]], recipe: str) -> Ways:
+def _ways(every: Iterator[tuple[Point, ...]], recipe: str, parameter: str) -> Ways:
     found = dict[tuple[str, ...], list[tuple[Point, ...]]]()
     for w in every if recipe else islice(every, MOST_POINTS):
-        if not recipe or any(p.recipe == recipe and p.table.get("online", 1) for p in w):
+        if not recipe or any(p.recipe == recipe and p.table.get(parameter, 1) for p in w):
             found.setdefault(tuple(p.recipe for p in w), []).append(w)
     return [*found.values()]
 
 
-def pointed(case: Case, options: Options, c: Chooser, recipe: str = "") -> Case:
+def pointed(
+    case: Case, options: Options, c: Chooser, recipe: str = "", parameter: str = ""
+) -> Case:
     """Return a case whose functions are scheduled in one of the ways that their recipes allow.
 
-    A rare recipe is as likely as one with many ways.
+    A rare recipe is as likely as one with many ways.  ``recipe`` is one that is wanted, with a
+    ``parameter`` that is not to be 0.
     """
     try:
-        ways = _every(case.module, plain(case, options), recipe)
+        ways = _every(case.module, plain(case, options), recipe, parameter)
     except Exception:
         return case  # judged as it is, it shows what is wrong
     text = (CHOICES, show_all({name: c.pick(c.pick(some)) for name, some in ways.items()}))

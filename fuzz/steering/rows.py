@@ -30,6 +30,7 @@ KINDS = (
     "mirrored", "regrouped", "joined", "odd", "once", "swept",
 )  # fmt: skip
 CLUSTERED = "clustered"  # a kind for targets with clusters alone
+ANNOUNCED = "announced"  # and one for targets of which it is known how many blocks run at once
 OPTION = "graph.rows"
 _SHAPES: tuple[tuple[Dim, ...], ...] = (
     (5, 7), (3, 40), (2, 3, 5), (6, 6), (4, 2, 3, 5), (3, 130), (1, 9), (9, 1), (70, 4), (4, 0),
@@ -47,6 +48,9 @@ _MANY: tuple[tuple[Dim, ...], ...] = (
 _EVEN: tuple[tuple[Dim, ...], ...] = ((3, 96), (5, 48), (2, 160), (1, 768), (2, 640), (3, 384))
 # Rows of 8 KiB or more, as the blocks of a cluster share.
 _LONG: tuple[tuple[Dim, ...], ...] = ((1, 1031), (1, 1040), (1, 1290), (1, 1536))
+# More rows than run at once, so that a block, of a warp or more, may announce those of a later one.
+_LATER: tuple[tuple[Dim, ...], ...] = ((300, 20), (140, 40), (150, 2, 18), (560, 9), (135, 37))
+_MOST = 6000  # elements of these
 _WHOLE = {
     name: USUAL[name]
     for name in ("graph.fuse", "graph.level", "graph.kernel_cost", "graph.outputs")
@@ -89,6 +93,9 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     if kind == CLUSTERED:
         s.changes |= {**_WHOLE, "target": SM_90A.name, "kernels.held": s.c.pick((0, 4, 64))}
         axes = (t.rank - 1,)
+    elif kind == ANNOUNCED:
+        s.changes |= {**_WHOLE, "target": SM_90A.name}
+        axes = (t.rank - 1,)
     elif s.c.chance(3):  # a stage computes what it reads
         x = before(s, x, axes)[0]
     y = _used(s, x, _folded(s, first, x, axes, kind))
@@ -129,6 +136,9 @@ def _type(s: Sketch, first: str, second: str, kind: str) -> TensorType:
     if kind == CLUSTERED:
         return TensorType(s.c.pick((DType.F64, DType.I64)), s.c.pick(_LONG))
     shared = [d for d in OPS[first].dtypes if d in OPS[second].dtypes]
+    if kind == ANNOUNCED:
+        s.b.most_elements = _MOST
+        return TensorType(s.dtype((*FLOATS, DType.I32)), s.c.pick(_LATER))
     shape = _of(s, _ODD if kind == "odd" else (*_SHAPES, *_EVEN[:3]))
     if kind == "odd" and s.b.dims and s.c.chance(2):  # rows may end before their first access
         shape = (s.c.pick((5, 9, 3)), dims.symbol(s.c.pick(s.b.dims).name))

@@ -19,7 +19,7 @@ from didyma.fuzz.steering.meter import Key, Wish
 from didyma.fuzz.steering.motifs import pair, use
 from didyma.fuzz.steering.opsets import EVERY
 from didyma.fuzz.steering.places import places
-from didyma.fuzz.steering.rows import CLUSTERED, KINDS, rows
+from didyma.fuzz.steering.rows import ANNOUNCED, CLUSTERED, KINDS, rows
 from didyma.fuzz.steering.runs import chained
 from didyma.fuzz.steering.sketch import TRIES, Sketch
 from didyma.refimpl.ir.graph import IF, Attr
@@ -42,7 +42,8 @@ SCHEDULED: Mapping[Wish, str] = MappingProxyType(
 )
 # Likewise where kernels are not run on the CPU, where there are no clusters and no block waits.
 INTERPRETED: Sequence[Wish] = (
-    *SCHEDULED, *((JOINED, "max", "sum", kind) for kind in (CLUSTERED, "picked")), (CHAINED,),
+    *SCHEDULED, *((JOINED, "max", "sum", kind) for kind in (CLUSTERED, ANNOUNCED, "picked")),
+    (CHAINED,),
 )  # fmt: skip
 
 

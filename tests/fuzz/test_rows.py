@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -17,9 +19,11 @@ from didyma.fuzz.domains.ways import CHOICES, compiled
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, MATTERED
 from didyma.fuzz.steering.draw import draw, symbols
-from didyma.fuzz.steering.rows import CLUSTERED, KINDS, rows
+from didyma.fuzz.steering.rows import ANNOUNCED, CLUSTERED, KINDS, rows
 from didyma.fuzz.steering.sketch import Sketch
+from didyma.fuzz.steering.wishes import INTERPRETED
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.target import SM_90A
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify.graph import verify
@@ -69,6 +73,25 @@ def test_odd_rows_have_edges() -> None:
         texts = (show(k) for ks in made.kernels.values() for k in ks)
         found += any("let edge" in text for text in texts)
     assert found > 4
+
+
+def test_rows_are_announced_of_which_some_exist() -> None:
+    domain, ahead = Lowering(), set[bool]()
+    wish = 3 * INTERPRETED.index(("rows", "max", "sum", ANNOUNCED))
+    for lap in range(wish, 24 * 3 * len(INTERPRETED), 3 * len(INTERPRETED)):
+        for index in range(lap * WAYS + 1, (lap + 1) * WAYS):
+            case = domain.draw(7, index)
+            text = str(dict(case.changes).get(CHOICES, ""))
+            for found in re.finditer(r"\brows\(ahead=(\d+), groups=(\d+)", text):
+                later = int(found[1]) * int(found[2]) * SM_90A.processors
+                rows = max(
+                    d
+                    for p in case.module.entry.params
+                    for d in p.type.shape[:1]
+                    if isinstance(d, int)
+                )
+                ahead |= {later < rows} if later else set()
+    assert ahead == {True, False}
 
 
 def decisions(case: Case, options: Options) -> set[str]:

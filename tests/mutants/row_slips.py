@@ -206,4 +206,25 @@ FAULTS: tuple[Fault, ...] = (
         "a row of a sweep begun before the last is read", "schedule/sweep.py",
         "if stages.filled == 1:", "if stages.filled == -1:", "kernel",
     ),
+    _slip(
+        "a row announced behind the last", "schedule/prefetch.py",
+        'ix.compare("lt", row, stages.rows.nest.numel)',
+        'ix.compare("le", row, stages.rows.nest.numel)', "kernel",
+    ),
+    _slip(
+        "rows announced without asking whether they exist", "schedule/prefetch.py",
+        "guarded([exists], Block(tuple(found)))", "guarded([], Block(tuple(found)))", "kernel",
+    ),
+    _slip(
+        "elements announced beyond the end of a row", "schedule/prefetch.py",
+        'guarded([ix.compare("lt", place, rows.length)],', "guarded([],", "kernel",
+    ),
+    _slip(
+        "a pass from the end of a row that begins a turn behind it", "schedule/row_stages.py",
+        "ix.sub(ix.sub(count, ix.ONE), turn) if back", "ix.sub(count, turn) if back", "kernel",
+    ),
+    _slip(
+        "the last of equal elements, in a pass from the end of a row", "schedule/row_stages.py",
+        "back = back and s.op is not None", "back = back and s is not None", "kernel",
+    ),
 )  # fmt: skip
