@@ -239,7 +239,7 @@ class GraphJudge:
         host = next((e for e in self.engines if e.name == "host"), None)
         if not (case.laid and host) or report.findings or report.refusals:
             return report
-        level = layouts.judged(made, case.options(self.options), inputs, host)
+        level = layouts.judged(made, case.options(self.options), inputs, case.seeds, host)
         return replace(report, levels=(*report.levels, level))
 
     def _alone(self, report: Report, made: Compiled, case: Case, inputs: Sequence[Array]) -> Report:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from didyma.fuzz import traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
-from didyma.fuzz.domains.ways import CHOICES, compiled, pointed, resized
+from didyma.fuzz.domains.ways import CHOICES, Wanted, compiled, pointed, resized
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, EXAMINED, MATTERED
 from didyma.fuzz.mattered import Examiner
@@ -48,11 +49,19 @@ WAYS = 4  # cases in a row of one graph, scheduled in other ways
 APART = ("graph.fuse", "graph.level")  # options by which each op has a kernel of its own
 LET_APART = 8  # one graph in so many keeps them where it is to be scheduled in many ways
 SOUGHT = 3  # one graph in so many is drawn for a schedule
-# The recipes of pieces, and a parameter that is not to be 0.
-_OF = {
-    "once": ("looped", "online"), "swept": ("sweep", ""), "odd": ("rows", ""),
-    "picked": ("rows", ""), "chained": ("chain", ""), ANNOUNCED: ("rows", "ahead"),
-}  # fmt: skip
+# How pieces are to be scheduled.
+_OF: Mapping[str, Wanted] = MappingProxyType(
+    {
+        "once": lambda p: p.recipe == "looped" and p.table.get("online", 1) > 0,
+        "swept": lambda p: p.recipe == "sweep",
+        "odd": lambda p: p.recipe == "rows",
+        "picked": lambda p: p.recipe == "rows",
+        "chained": lambda p: p.recipe == "chain",
+        ANNOUNCED: lambda p: (
+            p.recipe == "rows" and 0 < p.table.get("ahead", 0) * p.table["groups"] <= 2
+        ),
+    }
+)
 TARGETS = (PORTABLE.name, PORTABLE.name, SM_90A.name, CPU.name, PORTABLE.name, SM_80.name)
 SALT = 1 << 32  # of seeds, so that other graphs are drawn than those that are judged whole
 
@@ -86,16 +95,16 @@ class Lowering(Domain[Case]):
         c = Dice((salted << 64) + index)
         if index % EACH == 0:
             return self._usual(salted, lap, c)
-        recipe = ("", "")
+        wanted = None
         if lap % SOUGHT:
             case = around(salted, lap, SCHEDULES)
             case = replace(case, changes=(("target", TARGETS[lap % len(TARGETS)]), *case.changes))
         else:
             wish = INTERPRETED[lap // SOUGHT % len(INTERPRETED)]
             case = around(salted, lap, NOTHING, (wish,))
-            recipe = ("", "") if c.chance(4) else _OF.get(wish[-1], ("", ""))
+            wanted = None if c.chance(4) else _OF.get(wish[-1])
         fused = tuple(x for x in case.changes if x[0] not in APART or lap % LET_APART == 0)
-        return pointed(resized(replace(case, changes=fused), c), self.options, c, *recipe)
+        return pointed(resized(replace(case, changes=fused), c), self.options, c, wanted)
 
     def _usual(self, seed: int, lap: int, c: Chooser) -> Case:
         """Return a graph whose functions are scheduled as a compile does."""

@@ -5,7 +5,7 @@ Cases of one graph follow one another, so what the last one was lowered to is ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -24,6 +24,7 @@ MOST_POINTS = 512  # of a function, among which one is drawn
 NEAR = 8  # sizes above the least, or above the one drawn
 
 Ways: TypeAlias = Sequence[Sequence[tuple[Point, ...]]]  # by the recipes that they use
+Wanted: TypeAlias = Callable[[Point], bool]  # of a loop nest's recipe and numbers
 Heard: TypeAlias = tuple[tuple[str, str], ...]
 
 
@@ -44,36 +45,32 @@ def known(m: Module, options: Options) -> tuple[Lowered, Heard]:
 
 
 @lru_cache(maxsize=1)
-def _every(m: Module, options: Options, recipe: str, parameter: str) -> Mapping[str, Ways]:
+def _every(m: Module, options: Options, wanted: Wanted | None) -> Mapping[str, Ways]:
     """Return how each function of a module may be scheduled, but those that have no way.
 
-    With ``recipe`` only in ways that use it, and have a ``parameter`` of it, if that is named, that
-    is not 0; in any if no function has such a way.
+    Only in ways that have a point that is ``wanted``, or in any if no function has such a way.
     """
     loops = known(m, options)[0].loops
-    found = {name: _ways(points(loop, options), recipe, parameter) for name, loop in loops.items()}
+    found = {name: _ways(points(loop, options), wanted) for name, loop in loops.items()}
     found = {name: some for name, some in found.items() if some}
-    return found if found or not recipe else _every(m, options, "", "")
+    return found if found or wanted is None else _every(m, options, None)
 
 
-def _ways(every: Iterator[tuple[Point, ...]], recipe: str, parameter: str) -> Ways:
+def _ways(every: Iterator[tuple[Point, ...]], wanted: Wanted | None) -> Ways:
     found = dict[tuple[str, ...], list[tuple[Point, ...]]]()
-    for w in every if recipe else islice(every, MOST_POINTS):
-        if not recipe or any(p.recipe == recipe and p.table.get(parameter, 1) for p in w):
+    for w in every if wanted else islice(every, MOST_POINTS):
+        if wanted is None or any(map(wanted, w)):
             found.setdefault(tuple(p.recipe for p in w), []).append(w)
     return [*found.values()]
 
 
-def pointed(
-    case: Case, options: Options, c: Chooser, recipe: str = "", parameter: str = ""
-) -> Case:
+def pointed(case: Case, options: Options, c: Chooser, wanted: Wanted | None = None) -> Case:
     """Return a case whose functions are scheduled in one of the ways that their recipes allow.
 
-    A rare recipe is as likely as one with many ways.  ``recipe`` is one that is wanted, with a
-    ``parameter`` that is not to be 0.
+    A rare recipe is as likely as one with many ways.
     """
     try:
-        ways = _every(case.module, plain(case, options), recipe, parameter)
+        ways = _every(case.module, plain(case, options), wanted)
     except Exception:
         return case  # judged as it is, it shows what is wrong
     text = (CHOICES, show_all({name: c.pick(c.pick(some)) for name, some in ways.items()}))

@@ -259,4 +259,5 @@ def _pruned(
     env = tuple((name, n) for name, n in case.env if name in input_symbols)
     names = {p.name for p, _ in inputs}
     given = tuple((name, t) for name, t in case.given if name in names)
-    return Case(m, env, tuple(s for _, s in inputs), case.changes, given, case.ring, case.again)
+    seeds = [s for _, s in inputs]
+    return replace(case, module=m, env=env, seeds=tuple(seeds), given=given)

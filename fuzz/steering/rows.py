@@ -49,7 +49,7 @@ _EVEN: tuple[tuple[Dim, ...], ...] = ((3, 96), (5, 48), (2, 160), (1, 768), (2, 
 # Rows of 8 KiB or more, as the blocks of a cluster share.
 _LONG: tuple[tuple[Dim, ...], ...] = ((1, 1031), (1, 1040), (1, 1290), (1, 1536))
 # More rows than run at once, so that a block, of a warp or more, may announce those of a later one.
-_LATER: tuple[tuple[Dim, ...], ...] = ((300, 20), (140, 40), (150, 2, 18), (560, 9), (135, 37))
+_LATER: tuple[tuple[Dim, ...], ...] = ((300, 20), (270, 22), (280, 3, 7), (560, 9))
 _MOST = 6000  # elements of these
 _WHOLE = {
     name: USUAL[name]

@@ -78,7 +78,7 @@ def test_odd_rows_have_edges() -> None:
 def test_rows_are_announced_of_which_some_exist() -> None:
     domain, ahead = Lowering(), set[bool]()
     wish = 3 * INTERPRETED.index(("rows", "max", "sum", ANNOUNCED))
-    for lap in range(wish, 24 * 3 * len(INTERPRETED), 3 * len(INTERPRETED)):
+    for lap in range(wish, 12 * 3 * len(INTERPRETED), 3 * len(INTERPRETED)):
         for index in range(lap * WAYS + 1, (lap + 1) * WAYS):
             case = domain.draw(7, index)
             text = str(dict(case.changes).get(CHOICES, ""))

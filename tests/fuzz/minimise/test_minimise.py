@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -62,6 +63,14 @@ def test_candidates_are_valid_and_run() -> None:
             verify(smaller.module)
             if i % 5 == 0:
                 graph.run(smaller.module, smaller.inputs())
+
+
+def test_smaller_cases_are_judged_as_the_case_is() -> None:
+    (case,) = drawn("add", 1)
+    case = replace(case, ring=True, again=True, laid=True, quick=True, alone=True)
+    for shrinker in (shrink, cut_out):
+        c = next(shrinker(case))
+        assert (c.ring, c.again, c.laid, c.quick, c.alone) == (True,) * 5
 
 
 def test_a_loop_is_cut_down_to_itself() -> None:
