@@ -16,6 +16,7 @@ from didyma.codegen.options import GraphOptions as GraphOptions
 from didyma.codegen.options import KernelOptions as KernelOptions
 from didyma.codegen.options import MemoryOptions as MemoryOptions
 from didyma.codegen.options import Options as Options
+from didyma.codegen.runtime.carried import Carried as Carried
 from didyma.functions.aliases import *
 from didyma.functions.control import cond as cond
 from didyma.functions.control import noinline as noinline

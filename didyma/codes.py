@@ -208,8 +208,9 @@ _RUNS = _table(
      "didyma artifact check DIR of a folder in which one byte of one file was changed"),
     ("artifact-elsewhere", "A built program has no machine code for this kind of machine.",
      "didyma run DIR on an ARM processor, of a folder that was built on another"),
-    ("artifact-extern", "A program that is to stand alone calls routines, which stay the caller's.",
-     "didyma build of a graph with a function marked `Compiler`"),
+    ("artifact-extern", "A program that is to stand alone calls external functions of which it has "
+     "no implementation that it can take along.",
+     "didyma build of a graph with a function marked `Compiler`, for which nothing is registered"),
     ("artifact-newer", "A built program has a format that this version of Didyma does not know.",
      "didyma artifact check DIR of a folder that a later version built"),
     ("not-an-artifact", "A folder has no manifest of a built program.",

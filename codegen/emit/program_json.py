@@ -16,6 +16,7 @@ import sympy
 
 from didyma.codegen.emit.binding import given_dims, told
 from didyma.codegen.emit.dynamic import placed
+from didyma.codegen.emit.externs import Entry
 from didyma.codegen.emit.names import sanitise
 from didyma.codegen.emit.shapes import result_shape
 from didyma.refimpl.ir.dims import Dim
@@ -27,6 +28,7 @@ from didyma.refimpl.ir.program import (
     Allocate,
     Carry,
     Dispatch,
+    Extern,
     Launch,
     Line,
     Place,
@@ -46,10 +48,12 @@ def program_json(
     text: KernelText,
     objects: Mapping[str, tuple[str, str]],
     weights: Weights | None = None,
+    externs: Mapping[str, Entry] | None = None,
 ) -> str:
     """Return a program as JSON; ``objects`` are file and SHA-256 of machine code by its kind.
 
-    Constants stand in ``weights``, if they are given, and else in the text as base64.
+    Constants stand in ``weights``, if they are given, and else in the text as base64.  ``externs``
+    are the external functions that are beside it.
     """
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
     shared = placed(text.source)[1] if any(name.startswith("sm_") for name in objects) else {}
@@ -75,6 +79,7 @@ def program_json(
             for t in told(p)
         ],
         "kernels": kernels,
+        **({"externs": _externs(externs)} if externs else {}),
         "functions": {f.name: _body(f, called) for f in p.functions},
         "main": _body(p, called),
     }
@@ -183,6 +188,8 @@ def _line(s: Line, called: Mapping[str, str]) -> dict[str, Any]:
             value = called[value]
         if isinstance(s, Dispatch) and f.name == "variants":
             value = tuple((called[k], args) for k, args in value)
+        if isinstance(s, Extern) and f.name == "attrs":  # of the others implementations know
+            value = tuple((k, v) for k, v in value if k == "sizes")
         found[f.name] = _field(value, called)
     return found
 
@@ -197,3 +204,21 @@ def _field(value: Any, called: Mapping[str, str]) -> Any:
             return [_field(x, called) for x in items]
         case _:
             return _line(value, called)
+
+
+def _externs(entries: Mapping[str, Entry]) -> dict[str, Any]:
+    """Return external functions, by the names by which a program calls them."""
+    return {
+        name: {
+            "source": list(x.source),
+            "symbol": x.symbol,
+            "out": x.out,
+            "sizes": list(x.external.sizes),
+            "inputs": len(x.external.function.params),
+            "dtypes": [str(t.dtype) for t in x.types()],
+            "shapes": [[size(d) for d in t.shape] for t in x.types()],
+            "library": x.library,
+            "constants": x.constants,
+        }
+        for name, x in entries.items()
+    }

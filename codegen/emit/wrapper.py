@@ -25,6 +25,7 @@ from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import line_map
 from didyma.codegen.emit.binding import bind, given_dims
 from didyma.codegen.emit.dynamic import placed
+from didyma.codegen.emit.externs import Entry, table
 from didyma.codegen.emit.holders import shared
 from didyma.codegen.emit.integers import of_sizes, quoted, tuple_of
 from didyma.codegen.emit.names import c_names, sanitise
@@ -44,7 +45,7 @@ RUNTIME = "didyma_runtime"  # the package beside a module
 _OWN = (
     "rt partial cache bind call constants load loaded run shapes upload engine inputs arrays"
     " kernels weights externs sizes results buffer finite args traced tapes min max"
-    " DIMS INPUTS KERNELS LINES OBJECTS SOURCE"
+    " DIMS EXTERNS INPUTS KERNELS LINES OBJECTS SOURCE"
 )
 _CALL = '''\
 traced = rt.traced(run, LINES)
@@ -54,7 +55,7 @@ tapes = rt.Tapes(run, traced, LINES)
 @cache
 def load():
     """Load the kernels and the constants, once."""
-    return rt.load(partial(rt.beside, __file__), OBJECTS, KERNELS, {constants}, SOURCE)
+    return rt.load(partial(rt.beside, __file__), OBJECTS, KERNELS, {constants}, SOURCE{externs})
 
 
 def call(
@@ -67,13 +68,14 @@ def call(
     `watch` is called with an `rt.Launch` after each launch, and `around` with the kernel's name
     for a context in which it is launched.  Where `synchronous` is true, each launch has ended
     before the next line, so that an error is that of its launch.  `externs` are library routines,
-    as of `run`.  Without any of these a call whose inputs have shapes that an earlier one had
-    repeats what that one did.
+    as of `run`, beside those that the program carries.  Without any of these a call whose inputs
+    have shapes that an earlier one had repeats what that one did.
     """
     plain = not (finite or strict or watch or around or synchronous or externs)
     if plain and (results := tapes.replay(args)) is not None:
         return results
-    engine, kernels, weights = load()
+    engine, kernels, weights, carried = load()
+    externs = {{**carried, **(externs or {{}})}}
     if finite:
         rt.finite(args, INPUTS)
     if strict:
@@ -105,10 +107,12 @@ def emit(
     text: KernelText,
     embedded: int = EMBEDDED,
     objects: Mapping[str, tuple[str, str]] | None = None,
+    externs: Mapping[str, Entry] | None = None,
 ) -> str:
     """Return the source of a module that runs a program, whose kernels are ``text``.
 
-    ``objects`` are file and SHA-256 of the kernels' machine code, by the kind of machine.
+    ``objects`` are file and SHA-256 of the kernels' machine code, by the kind of machine, and
+    ``externs`` the external functions beside it.
     Errors: ``unbound-dim`` if no input tells a size, ``device-unsupported``.
     """
     require_one_device(p)
@@ -136,14 +140,16 @@ def emit(
     sections: list[list[str]] = [
         [f'"""{_title(p)}"""\n\n{imports}\n\nSOURCE = r"""{text.source}"""'],
         list(_tables(p, text, objects or {})),
+        list(table(externs or {})),
         list(_constants(p, embedded)),
         list(bind(p, entry.python, entry.sizes)),
         *(list(writer(f).function()) for f in p.function.values()),
         list(entry.call()),
     ]
-    placed = _placed([s for s in sections if s])
-    last = [*line_map.table(placed), "", "", _CALL.format(constants=made)]
-    return _BETWEEN.join("\n".join(rows) for rows in (*(rows for _, rows in placed), last))
+    starts = _placed([s for s in sections if s])
+    call = _CALL.format(constants=made, externs=", EXTERNS" if externs else "")
+    last = [*line_map.table(starts), "", "", call]
+    return _BETWEEN.join("\n".join(rows) for rows in (*(rows for _, rows in starts), last))
 
 
 def _placed(sections: Sequence[list[str]]) -> list[tuple[int, list[str]]]:

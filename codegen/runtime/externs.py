@@ -10,7 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from didyma.codegen import plugins
+from didyma.codegen.guards import guarded
 from didyma.codegen.routines import Routine
+from didyma.codegen.runtime import carried
+from didyma.codegen.runtime.carried import Carried, Carries
 from didyma.codegen.runtime.engine import Engine, reader
 from didyma.codegen.runtime.engine import Routine as Call
 from didyma.refimpl.errors import DidymaError
@@ -60,6 +63,11 @@ class Bound:
     external: External
     implementation: Implementation | None = None
 
+    @property
+    def carried(self) -> Carried | None:
+        """The implementation, if it can go along with the program."""
+        return self.implementation if isinstance(self.implementation, Carried) else None
+
     def __call__(self, inputs: Sequence[Array], sizes: Mapping[str, int]) -> tuple[Array, ...]:
         """Return the results; DidymaError ``extern-result`` where an implementation's are not."""
         if self.implementation is None:
@@ -67,6 +75,8 @@ class Bound:
             return tuple(graph.run(self.module, inputs, env))
         f = self.external.function
         want = [(t.dtype.numpy, dims.values(t.shape, sizes)) for t in f.result_types()]
+        if isinstance(self.implementation, Carried):
+            return carried.results(self.implementation, inputs, want)
         if isinstance(self.implementation, InPlace):
             return self.implementation(*inputs, types=want)
         return results(self.implementation(*inputs), want, f.name)
@@ -119,7 +129,7 @@ def bound(
     more are registered in the groups ``didyma.externs`` and ``didyma.routines``.
     DidymaError ``unknown-extern`` for a name that is neither.
     """
-    given = dict(implementations or {})
+    given: dict[str, Any] = dict(implementations or {})
     found = externals(m)
     if not found and not given:
         return {}
@@ -132,9 +142,27 @@ def bound(
         )  # fmt: skip
     given = registered(names) | given
     return {
-        name: Bound(alone(m, name), x, given.get(name, given.get(x.compiler)))
+        name: Bound(alone(m, name), x, _made(given.get(name, given.get(x.compiler)), x))
         for name, x in found.items()
     }
+
+
+def _made(given: Any, x: External) -> Implementation | None:
+    """Return the implementation of a function; a generator makes it.
+
+    DidymaError ``failed-part`` where the generator raises or returns something else.
+    """
+    if isinstance(given, Carries):
+        make = guarded(f"extern {x.compiler}", given.carried, "a Carried", is_carried)
+        found: Implementation = make(x)
+        return found
+    implementation: Implementation | None = given
+    return implementation
+
+
+def is_carried(x: object) -> bool:
+    """Return whether something is an implementation that goes along with a program."""
+    return isinstance(x, Carried)
 
 
 def routines(externs: Mapping[str, Bound]) -> dict[str, Call]:
@@ -142,14 +170,14 @@ def routines(externs: Mapping[str, Bound]) -> dict[str, Call]:
     return {x.external.routine: x.routine for x in externs.values()}
 
 
-def registered(names: set[str]) -> dict[str, Implementation]:
-    """Return the implementations that are registered under some names."""
-    found = {name: plugins.value(plugins.EXTERNS, name) for name in sorted(names)}
+def registered(names: set[str]) -> dict[str, Any]:
+    """Return the implementations, and what makes some, that are registered under some names."""
+    found: dict[str, Any] = {n: plugins.value(plugins.EXTERNS, n) for n in sorted(names)}
     found |= {
         name: plugins.part(plugins.ROUTINES, name, Routine).call
         for name in sorted(names & {*plugins.names(plugins.ROUTINES)})
     }
-    return {name: x for name, x in found.items() if callable(x)}
+    return {name: x for name, x in found.items() if callable(x) or isinstance(x, Carries)}
 
 
 def _listed(arrays: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> str:

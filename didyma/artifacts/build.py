@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from didyma.artifacts import gpu, manifest
+from didyma.artifacts import externs, gpu, manifest
 from didyma.artifacts.manifest import HOST as HOST
 from didyma.artifacts.runtime import MODULE, runtime
 from didyma.codegen.emit import wrapper
@@ -22,8 +22,6 @@ from didyma.codegen.runtime.objects import shared_object
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.aliases import Alias, aliases
-from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.program import Extern
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.version import VERSION
 from didyma.texts import with_files
@@ -49,7 +47,7 @@ def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
     ``targets`` are ``host``, whose files stand in the folder itself, and architectures of GPUs,
     each with a folder of its name.
 
-    DidymaError ``artifact-extern`` where the program calls routines, which stay the caller's;
+    DidymaError ``artifact-extern`` where the program calls routines that it cannot carry;
     ``target-lacks``, ``kernel-text`` and EngineMissing as of ``shared_object`` and NVRTC.
     """
     found: dict[str, tuple[str, bytes]] = {}
@@ -59,7 +57,6 @@ def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
     found["graph.dym"] = "text", with_files(show(first.source), constants).encode()
     found |= {name: ("text", data) for name, data in constants.items()}
     for name, t in targets.items():
-        _refuse_externs(t.compiled)
         prefix = "" if name == HOST else f"{name}/"
         made, about[name] = _host(t.compiled) if name == HOST else gpu.contents(t.compiled, name)
         found |= {f"{prefix}{k}": entry for k, entry in made.items()}
@@ -75,7 +72,7 @@ def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
 def _host(c: Compiled) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     """Return the files for the kind of machine that this is, and what is known of them."""
     p = c.program
-    found: dict[str, tuple[str, bytes]] = {}
+    found, carried = externs.contents(c)
     objects: dict[str, tuple[str, str]] = {}
     if c.text.kernels:
         code = shared_object(c.text)
@@ -83,12 +80,12 @@ def _host(c: Compiled) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
         name = f"kernels-{digest[:16]}.so"
         objects[manifest.machine()] = name, digest
         found[name] = "kernels", code
-    found[MODULE] = "module", wrapper.emit(p, c.text, objects=objects).encode()
+    found[MODULE] = "module", wrapper.emit(p, c.text, objects=objects, externs=carried).encode()
     weights = None
     if sum(len(t.data) for _, t in p.constants) > EMBEDDED:
         weights = wrapper.weights_table(p)
         found[wrapper.weights_file(p)] = "constants", wrapper.weights(p)
-    found[PROGRAM] = "program", program_json(p, c.text, objects, weights).encode()
+    found[PROGRAM] = "program", program_json(p, c.text, objects, weights, carried).encode()
     for name, data in runtime().items():
         found[name] = "runtime", data
     constants: dict[str, bytes] = {}
@@ -127,17 +124,6 @@ def write(folder: Path, found: Mapping[str, bytes]) -> None:
 
 def _inside(folder: Path) -> list[Any]:
     return list(folder.iterdir()) if folder.is_dir() else [folder]
-
-
-def _refuse_externs(c: Compiled) -> None:
-    lines = (s for q in (c.program, *c.program.functions) for s in walk(q.lines))
-    names = sorted({s.name for s in lines if isinstance(s, Extern)})
-    if names:
-        raise DidymaError(
-            "artifact-extern", c.program.name, got=f"calls of {', '.join(names)}",
-            want="a program that calls no library routine",
-            help="leave out the options that hand functions over, or functions marked Compiler",
-        )  # fmt: skip
 
 
 def _described(c: Compiled) -> dict[str, Any]:

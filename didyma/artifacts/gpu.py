@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from didyma.artifacts import externs
 from didyma.artifacts.manifest import sha256
 from didyma.artifacts.runtime import MODULE, runtime
 from didyma.codegen.emit import wrapper
@@ -24,14 +25,15 @@ DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580"}
 def contents(c: Compiled, architecture: str) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     """Return the files for an architecture, as role and bytes by name, and what is known of it.
 
-    DidymaError ``target-lacks`` for kernels that are given numbers, ``kernel-text``; EngineMissing
-    without NVRTC.
+    DidymaError ``target-lacks`` for kernels that are given numbers, ``artifact-extern``,
+    ``kernel-text``; EngineMissing without NVRTC.
     """
     if numbers := [s.name for s in c.text.kernels if s.scalars]:
         raise DidymaError(
             "target-lacks", numbers[0], got="a kernel that is given numbers",
             want="kernels that are given buffers and sizes",
         )  # fmt: skip
+    externs.none(c, architecture)
     compiler = NvrtcCompiler(architecture)
     p, found = c.program, dict[str, tuple[str, bytes]]()
     objects: dict[str, tuple[str, str]] = {}

@@ -24,6 +24,7 @@ from .checks import (
 )
 from .command import main, random_inputs
 from .dtypes import beside, checked, constant, part, strided
+from .externs import Extern
 from .kernels import Kernel
 from .loading import load
 from .refused import Refused
@@ -31,6 +32,7 @@ from .replay import Tapes
 from .watch import Launch, dumped, lines, locate, traced, watched
 
 __all__ = [
+    "Extern",
     "Kernel",
     "Launch",
     "Refused",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
@@ -225,36 +225,47 @@ class Kernels:
         self, kernel: str, buffers: Sequence[Buffer], sizes: Mapping[str, int], stream: int = 0
     ) -> None:
         """Start a kernel; ``buffer-too-small``, ``launch-failed``."""
+        if start := self._ready(kernel, buffers, sizes, stream):
+            start()
+
+    def _ready(
+        self, kernel: str, buffers: Sequence[Buffer], sizes: Mapping[str, int], stream: int
+    ) -> Callable[[], None] | None:
+        """Return what starts a kernel; None where it has no blocks."""
         k = self.table[kernel]
         for at, (b, nbytes) in enumerate(zip(buffers, needs(k, sizes), strict=True)):
             require_room(kernel, k, at, b.nbytes, nbytes)
         grid = k.grid(sizes)
         if min(grid) <= 0:
-            return
+            return None
         words = [*(b.address for b in buffers), *(sizes[d] & (1 << 64) - 1 for d in k.dims)]
         cells = (Word * len(words))(*words)
-        start = ctypes.addressof(cells)
-        args = (Handle * len(words))(*(start + 8 * i for i in range(len(words))))
-        do(
-            "cuLaunchKernel", self._functions[kernel], *grid, *k.block, k.shared,
-            self._engine.stream(stream), args, None, where=f"kernel {kernel}",
-        )  # fmt: skip
+        first = ctypes.addressof(cells)
+        args: Any = (Handle * len(words))(*(first + 8 * i for i in range(len(words))))
+        args.cells, on = cells, self._engine.stream(stream)  # which the addresses are of
+
+        def start() -> None:
+            given = *grid, *k.block, k.shared, on, args, None
+            do("cuLaunchKernel", self._functions[kernel], *given, where=f"kernel {kernel}")
+
+        return start
 
     def timed(
         self, kernel: str, buffers: Sequence[Buffer], sizes: Mapping[str, int], stream: int = 0
     ) -> float:
-        """Run a kernel to its end and return the seconds that the device took for it."""
+        """Run a kernel to its end and return the seconds from its launch to there."""
         self._engine.join()
-        ends = Handle(), Handle()
-        on = self._engine.stream(stream)
+        start = self._ready(kernel, buffers, sizes, stream)
+        if start is None:
+            return 0.0
+        ends, on, took = (Handle(), Handle()), self._engine.stream(stream), ctypes.c_float()
         for event in ends:
             do("cuEventCreate", ctypes.byref(event), 0)
         try:
             do("cuEventRecord", ends[0], on)
-            self.launch(kernel, buffers, sizes, stream)
+            start()
             do("cuEventRecord", ends[1], on)
             do("cuCtxSynchronize", where=f"kernel {kernel}")
-            took = ctypes.c_float()
             do("cuEventElapsedTime", ctypes.byref(took), *ends)
         finally:
             for event in ends:

@@ -320,8 +320,8 @@ def here() -> str:
     return f"{platform.machine().lower()}-{platform.system().lower()}"
 
 
-def library(data: bytes, name: str) -> Any:
-    """Return machine code as a library, from the bytes that were checked rather than from a file.
+def anonymous(data: bytes, name: str) -> str:
+    """Return the path of a file that lives as long as the process and has no name elsewhere.
 
     Error ``target-lacks`` where the system has no such files.
     """
@@ -330,7 +330,15 @@ def library(data: bytes, name: str) -> Any:
     fd = os.memfd_create(name)  # stays open: a loader knows what it has loaded by the path
     with os.fdopen(os.dup(fd), "wb") as f:
         f.write(data)
-    found, math_ = ctypes.CDLL(f"/proc/self/fd/{fd}"), ctypes.CDLL("libm.so.6")
+    return f"/proc/self/fd/{fd}"
+
+
+def library(data: bytes, name: str) -> Any:
+    """Return machine code as a library, from the bytes that were checked rather than from a file.
+
+    Error ``target-lacks`` where the system has no such files.
+    """
+    found, math_ = ctypes.CDLL(anonymous(data, name)), ctypes.CDLL("libm.so.6")
     found.bound__.restype = ctypes.c_char_p
     for function in found.bound__().decode().split():
         address = ctypes.cast(getattr(math_, function), ctypes.c_void_p)

@@ -12,9 +12,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .checks import arrays, equal, floordiv, floormod, in_range, number, solve, taken, truth
+from .checks import (
+    arrays,
+    equal,
+    floordiv,
+    floormod,
+    in_range,
+    number,
+    routine,
+    solve,
+    taken,
+    truth,
+)
 from .checks import size as require_size
 from .dtypes import Array, beside, checked, part, strided
+from .externs import Extern
 from .kernels import Kernel
 from .loading import Loaded, load
 from .refused import Refused
@@ -48,7 +60,9 @@ def read(
         raise Refused("artifact-newer", where, got=f"format {p['version']}", want=f"{VERSION}")
     objects = {machine: (file, digest) for machine, (file, digest) in p["objects"].items()}
     table = {name: _kernel(k) for name, k in p["kernels"].items()}
-    return partial(_call, p, load(others, objects, table, _constants(p, others)))
+    externs = {name: _extern(x) for name, x in p.get("externs", {}).items()}
+    loaded = load(others, objects, table, _constants(p, others), externs=externs)
+    return partial(_call, p, loaded)
 
 
 def value(size: Any, sizes: Mapping[str, int]) -> int:
@@ -80,6 +94,26 @@ def _kernel(k: Json) -> Kernel:
         shapes=lambda sizes: tuple(_values(row, sizes) for row in k["shapes"]),
         nodes=tuple(k["nodes"]),
         shared=k.get("shared", 0),
+    )
+
+
+def _extern(x: Json) -> Extern:
+    def shapes(sizes: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
+        return tuple(_values(row, sizes) for row in x["shapes"])
+
+    def file(name: str) -> tuple[str, str] | None:
+        return tuple(x[name]) if x[name] else None
+
+    return Extern(
+        source=tuple(x["source"]),
+        symbol=x["symbol"],
+        out=x["out"],
+        sizes=tuple(x["sizes"]),
+        inputs=x["inputs"],
+        dtypes=tuple(x["dtypes"]),
+        shapes=shapes,
+        library=file("library"),
+        constants=file("constants"),
     )
 
 
@@ -260,6 +294,12 @@ class Walk:
         given = (self._values[v] for v in (*x["inputs"], *x["outputs"]))
         values = dict(zip(names, given, strict=True))
         Walk(self._p, body, self._loaded, dict(self._sizes), values).lines(body["lines"])
+
+    def _extern(self, x: Json) -> None:
+        run = routine(self._loaded.externs, x["name"])
+        buffers = ([self._values[v] for v in x[side]] for side in ("outputs", "inputs"))
+        attrs = {name: _values(row, self._sizes) for name, row in x["attrs"] if name == "sizes"}
+        run(self._engine, *buffers, attrs)
 
     def _if(self, x: Json) -> None:
         self.lines(x["then" if truth(self._engine, self._values[x["cond"]]) else "other"])
