@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from didyma.cli import main
+from didyma.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,7 +21,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array, DType
 from didyma.tracer.tensor import Tensor
-from tests.didyma.cli import didyma
+from tests.didyma.cli import didyma, python
 
 n = dd.dim("n", 1, 64)
 BIAS = np.arange(8, dtype=np.float32)
@@ -266,6 +266,16 @@ TEXT = """module {
 """
 
 
+def check_starts_at_once(built: str) -> None:
+    """The framework of the command line is imported where something is wrong, and only there."""
+    for words, code in (((built,), 0), (("--json", built), 0), ((built, "--no"), 2)):
+        said = python("-X", "importtime", "-m", "didyma", "artifact", "check", *words)
+        imported = {line.rpartition("|")[2].strip() for line in said.err.splitlines()}
+        assert said.code == code
+        assert said.out == didyma("artifact", "check", *words).out
+        assert {"typer", "numpy"} & imported == ({"typer"} if code else set())
+
+
 def test_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "exp.dym").write_text(TEXT)
     built = str(tmp_path / "exp")
@@ -275,6 +285,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     verdict = json.loads((tmp_path / "exp" / "verdict.json").read_bytes())
     assert verdict == said.json["verdict"]
     assert "as they were written" in didyma("artifact", "check", built).out
+    check_starts_at_once(built)
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.save(tmp_path / "x.npy", x)
     given = f"x={tmp_path / 'x.npy'}"
