@@ -136,11 +136,16 @@ def join(
             inner = {j for j, h in enumerate(groups) if not between.isdisjoint(h.writes)}
             if _closed(groups, {*inner, i}, inner, readers, results):
                 heard(ATTENTION, g.writes[0])
+                turned = _turned(groups, i, readers, results)
+                if turned is not None:
+                    inner.add(i)
                 order = sorted(inner, key=lambda j: groups[j].at[-1])
-                moved = _moved(groups, {*inner, i}, readers, results)
-                made[i] = _joined([groups[j] for j in order], g, [groups[j] for j in moved])
+                last = i if turned is None else turned
+                moved = _moved(groups, {*inner, last}, readers, results)
+                whole = [[groups[j] for j in part] for part in (order, moved)]
+                made[last] = _joined(whole[0], groups[last], whole[1])
                 for j in {*inner, *moved}:
-                    made[j] = made[i]
+                    made[j] = made[last]
                 break
     return list({g.at: g for g in made}.values())
 
@@ -184,6 +189,22 @@ def _moved(
             path.pop()
         found |= {*path}
     return found
+
+
+def _turned(
+    groups: Sequence[FusionGroup],
+    i: int,
+    readers: Mapping[str, set[int]],
+    results: frozenset[str],
+) -> int | None:
+    """Return the one group that reads a group's result, if it only gives its axes another order."""
+    if len(groups[i].writes) != 1 or groups[i].writes[0] in results:
+        return None
+    found = readers.get(groups[i].writes[0], set())
+    if len(found) != 1:
+        return None
+    (j,) = found
+    return j if _moves(groups[j]) and [n.op for n in groups[j].nodes] == ["permute_dims"] else None
 
 
 def _moves(g: FusionGroup) -> bool:

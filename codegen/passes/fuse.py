@@ -20,19 +20,20 @@ from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir import control, dims
-from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
+from didyma.refimpl.ir.graph import CALL, CONTROL, Attr, Function, Module, Node
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Work
 
 RUNS = (CALL, *CONTROL)  # nodes that take buffers, and run apart
-DECISIONS = COSTLY, FOLD, AGAIN, IN_PLACE, PRODUCT, VIEW = (
+DECISIONS = COSTLY, FOLD, AGAIN, IN_PLACE, PRODUCT, VIEW, UNMOVED = (
     "store what costs too much",
     "compute on with the result of a fold",
     "compute again in each reader",
     "compute in the kernel of a reader",
     "compute at each read of a product",
     "show a reshape as a view",
+    "store the result of a fold before it is moved",
 )
 
 
@@ -119,10 +120,13 @@ class _Partition:
     stored: set[int] = field(default_factory=set[int])
     roots: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
     aligned: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
-    turned: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
+    turned: dict[int, Mapping[int, Attr | None]] = field(
+        default_factory=dict[int, "Mapping[int, Attr | None]"]
+    )  # the order in which a root reads a value's axes
     fold: dict[int, int] = field(default_factory=dict[int, int])  # root -> its one fold
     repeat: dict[int, int] = field(default_factory=dict[int, int])  # cost of a value inlined
     apart: dict[int, int] = field(default_factory=dict[int, int])  # of which at other indices
+    turns: dict[int, bool] = field(default_factory=dict[int, bool])  # of ``find_turns``
     bound: frozenset[str] = field(init=False)  # symbols that nodes of this function bind
 
     def __post_init__(self) -> None:
@@ -177,6 +181,7 @@ class _Partition:
         here: dict[int, int] = {}  # bits of the nodes computed at the value's own index
         for i, n in enumerate(self.nodes):
             here[i] = self.apart[i] = self.repeat[i] = 0
+            self.find_turns(i)
             if self.must_store(i):
                 self.stored.add(i)
             if self.folds(i) or n.op == "constant":
@@ -251,16 +256,17 @@ class _Partition:
                 continue
             if not roots and self.results.isdisjoint(n.results) and n.op not in CONTROL:
                 continue  # read by dead nodes alone
-            if i in self.stored or not self.may_inline(i, readers, roots):
-                self.stored.add(i)
+            if i not in self.stored and not self.may_inline(i, readers, roots):
+                self.store(i, readers, roots)
+            if i in self.stored:
                 self.roots[i] = self.aligned[i] = frozenset((i,))
-                self.turned[i] = self.aligned[i] if n.op == "permute_dims" else frozenset()
+                self.turned[i] = {}
                 if self.folds(i):
                     self.fold[i] = i
                 continue
             self.roots[i] = roots
             self.aligned[i] = frozenset(r for r in roots if self.reads_aligned(readers, r))
-            self.turned[i] = frozenset(r for r in roots if self.reads_turned(readers, r))
+            self.turned[i] = {r: self.order(readers, r) for r in roots}
             if self.folds(i):
                 (root,) = roots
                 self.fold[root] = i
@@ -276,13 +282,60 @@ class _Partition:
             if root in self.roots[j]
         )
 
-    def reads_turned(self, readers: list[tuple[int, int]], root: int) -> bool:
-        """Return whether a kernel reads a value at one index, and turns what it stores of it."""
-        return all(
-            (j == root or self.same_index(j, pos)) and root in self.turned[j]
-            for j, pos in readers
-            if root in self.roots[j]
-        )
+    def find_turns(self, i: int) -> None:
+        """Note of a fold, and of what can be in its kernel, whether the kernel can still turn it.
+
+        That is, store it with its axes in another order, as kernels of convolutions do once.
+        """
+        n = self.nodes[i]
+        before = [self.at.get(a, -1) for a in n.args]
+        if self.folds(i):
+            self.turns[i] = n.op == "conv"
+        elif n.op == "permute_dims" and self.turns.get(before[0]):
+            self.turns[i] = False
+        elif found := [
+            self.turns[j]
+            for pos, j in enumerate(before)
+            if j in self.turns and self.same_index(i, pos)
+        ]:
+            self.turns[i] = all(found)
+
+    def store(self, i: int, readers: list[tuple[int, int]], roots: frozenset[int]) -> None:
+        """Store a node, or in its place what a fold's kernel can compute and the node only moves.
+
+        Reshapes of that are views, and a permutation is left to the readers, if these may read so.
+        """
+        turns, views, j = self.nodes[i].op == "permute_dims", set[int](), i
+        if turns:
+            j = self.at.get(self.nodes[i].args[0], -1)
+        while j >= 0 and self.kinds[j] == Kind.RESHAPE:
+            views.add(j)
+            j = self.at.get(self.nodes[j].args[0], -1)
+        cost = self.repeat[i]
+        if j != i and j in self.turns and j not in self.stored:
+            self.repeat[i] = 1
+            if not turns or self.may_inline(i, readers, roots):
+                self.stored |= {j, *views}
+                self.heard(UNMOVED, self.nodes[j].results[0])
+                return
+        self.repeat[i] = cost
+        self.stored.add(i)
+
+    def order(self, readers: list[tuple[int, int]], root: int) -> Attr | None:
+        """Return the order of a value's axes in which a kernel reads it at the stored index.
+
+        One permutation stands between the value and what is stored; before and after it may stand
+        elementwise ops.  None if the kernel reads it otherwise.
+        """
+
+        def one(j: int, pos: int) -> Attr | None:
+            n = self.nodes[j]
+            if n.op == "permute_dims":
+                return n.attr["axes"] if root in self.aligned[j] else None
+            return self.turned[j].get(root) if self.same_index(j, pos) else None
+
+        found = {one(j, pos) for j, pos in readers if root in self.roots[j]}
+        return found.pop() if len(found) == 1 else None
 
     def may_inline(self, i: int, readers: list[tuple[int, int]], roots: frozenset[int]) -> bool:
         if any(self.needs_stored(j) for j, _ in readers):
@@ -291,7 +344,7 @@ class _Partition:
             if len(roots) > 1 or self.nodes[i].op == "scatter":
                 return False
             (root,) = roots
-            turned = self.nodes[i].op == "conv" and self.reads_turned(readers, root)
+            turned = self.nodes[i].op == "conv" and self.order(readers, root) is not None
             return root not in self.fold and (turned or self.reads_aligned(readers, root))
         repeat = self.repeat[i]
         if (len(roots) - 1) * repeat > self.options.graph.again_cost:

@@ -12,7 +12,7 @@ from didyma.codegen.lower.affine import Affine
 from didyma.codegen.lower.names import loop_names
 from didyma.codegen.passes.attention import Attention, attention
 from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
-from didyma.codegen.templates.reading import Reading, folds
+from didyma.codegen.templates.reading import Reading, folds, order
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant, plus
 from didyma.refimpl.ir.graph import STAGES, Function
@@ -53,17 +53,18 @@ def _found(f: Function, loop: PrimFunc) -> Problem | None:
         return None
     defs, types = {r: n for n in f.nodes for r in n.results}, f.types()
     a = next((a for n in f.nodes if (a := attention(defs, types, n)) is not None), None)
-    if a is None or any(types[r].shape != a.output.types[0].shape for r in f.results):
+    axes = None if a is None else order(f, a.output)
+    if a is None or axes is None:
         return None
     read = [types[x].dtype for x in (*a.scores.args, a.score, a.output.args[1])]
     if any(not d.is_float or d.compute is not read[0].compute for d in read):
         return None
     ends = {*a.scores.results, *a.output.results}
     roots = (*a.scores.args, a.score, a.output.args[1], *f.results)
-    return None if folds(defs, roots, ends) else _problem(f, loop, a)
+    return None if folds(defs, roots, ends) else _problem(f, loop, a, axes)
 
 
-def _problem(f: Function, loop: PrimFunc, a: Attention) -> Problem:
+def _problem(f: Function, loop: PrimFunc, a: Attention, axes: Sequence[int]) -> Problem:
     names = loop_names([*(b.name for b in loop.params), *(d.name for d in loop.dims), *INPUTS])
     types, shape, out = f.types(), a.scores.types[0].shape, a.output.types[0].shape
     b, i, j = (Var(x, INDEX) for x in INPUTS[:-1])
@@ -97,9 +98,9 @@ def _problem(f: Function, loop: PrimFunc, a: Attention) -> Problem:
         "value": operand(value, (j, e), (b, j, e)),
     }
     score = reading.element(a.score, (*parts, i, j))
-    output = Output((b, i, e, acc), reading.stores((*parts, i, e)), tuple(
-        extents[v] for v in (b, i, e)
-    ))  # fmt: skip
+    index = (*parts, i, e)
+    stores = reading.stores([index[n] for n in axes])
+    output = Output((b, i, e, acc), stores, tuple(extents[v] for v in (b, i, e)))
     body = Subgraph((b, i, j, dot), score, tuple(extents[v] for v in (b, i, j)))
     return Problem(loop, operands, output, {"score": body})
 

@@ -14,7 +14,7 @@ from didyma.codegen.lower.affine import Affine, has_division
 from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.names import loop_names
 from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
-from didyma.codegen.templates.reading import Reading, folds
+from didyma.codegen.templates.reading import Reading, folds, order
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.graph import STAGES, Function, Node
 from didyma.refimpl.ir.loop import (
@@ -29,7 +29,6 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
-from didyma.refimpl.ir.types import Shape, TensorType
 from didyma.refimpl.ir.walk import map_expr, map_stmt, stmts
 from didyma.refimpl.ops.spec import Fold
 
@@ -52,26 +51,14 @@ def convolution(f: Function, loop: PrimFunc) -> Problem | None:
     n = next((n for n in f.nodes if n.op == "conv"), None)
     if n is None or folds(defs, (*n.args, *f.results), n.results):
         return None
-    types = f.types()
-    shape = n.types[0].shape
-    turns = {_turn(defs[r], shape, types) for r in f.results}
-    if len(turns) != 1 or (axes := turns.pop()) is None:
+    if (axes := order(f, n)) is None:
         return None
     groups = n.attr["groups"]
     assert isinstance(groups, int)
-    channels = shape[1]
+    channels = n.types[0].shape[1]
     if not isinstance(channels, int) or channels <= groups:
         return None
     return _problem(f, loop, n, groups, axes)
-
-
-def _turn(n: Node, shape: Shape, types: Mapping[str, TensorType]) -> tuple[int, ...] | None:
-    """Return the axes of a convolution in the order in which a result has them."""
-    if n.op != "permute_dims":
-        return (*range(len(shape)),) if n.types[0].shape == shape else None
-    axes = n.attr["axes"]
-    assert isinstance(axes, tuple)
-    return tuple(a for a in axes if isinstance(a, int)) if types[n.args[0]].shape == shape else None
 
 
 def _problem(f: Function, loop: PrimFunc, n: Node, groups: int, axes: Sequence[int]) -> Problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.place import Placer
@@ -127,3 +127,31 @@ def folds(defs: Mapping[str, Node], roots: Sequence[str], ends: Collection[str])
             return True
         todo += n.args
     return False
+
+
+def order(f: Function, start: Node) -> tuple[int, ...] | None:
+    """Return in which order all results of a function have the axes of a node's result.
+
+    A result of which permutations and elementwise ops are made on the way, or one that does not
+    depend on the node and has its shape in this order.  None where there is no such order.
+    """
+    types = f.types()
+    found = dict.fromkeys(start.results, tuple(range(start.types[0].rank)))
+    for n in f.nodes:
+        read = [a for a in n.args if a in found]
+        if not read or n.results == start.results:
+            continue
+        orders = {found[a] for a in read}
+        turns = n.op == "permute_dims"
+        same = kind(n) is Kind.ELEMENTWISE and {types[a].shape for a in read} == {n.types[0].shape}
+        if len(orders) > 1 or not (turns or same):
+            return None
+        by = cast("tuple[int, ...]", n.attr["axes"]) if turns else range(n.types[0].rank)
+        (before,) = orders
+        found[n.results[0]] = tuple(before[a] for a in by)
+    made = {found[r] for r in f.results if r in found}
+    if len(made) != 1:
+        return None
+    (axes,) = made
+    shape = tuple(start.types[0].shape[a] for a in axes)
+    return axes if all(types[r].shape == shape for r in f.results) else None

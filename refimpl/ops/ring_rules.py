@@ -8,6 +8,7 @@ follows the IEEE values, and is the payload of what was chosen, or of the number
 |---|---|---|
 | add, sub, mul, neg, fma, div | those of the ring | all of rational functions |
 | exp, exp2 | homomorphisms | exp(x + y) = exp(x) exp(y), exp(-x) = 1 / exp(x), exp(0) = 1 |
+| | | exp2(x c) = exp(x) for ``LOG2_E``, the f32 c nearest to log2(e) |
 | expm1, sinh, cosh, tanh | their definitions by exp | those that follow |
 | pow | products; sqrt; exp(y log(x)) | by exponent: whole, to 1024; 0.5; any other |
 | sqrt, rsqrt | a tag and its inverse | sqrt(0) = 0, sqrt(1) = 1, x rsqrt(y) = x / sqrt(y) |
@@ -52,13 +53,18 @@ def _at(argument: int, result: int, f: OfPayload) -> OfPayload:
     return run
 
 
-_log = _at(1, 0, partial(ring.tag, "log"))
+LOG2_E = np.float32(1.4426950408889634)
+with np.errstate(over="ignore"):
+    _LN2 = ring.divide(ring.UNIT, ring.embed(LOG2_E))
+
+
+_log = _at(1, 0, lambda p: ring.where(p == ring.fraction(2), _LN2, ring.tag("log", p)))
 _sqrt = _at(0, 0, _at(1, 1, partial(ring.tag, "sqrt")))
 _sin = partial(ring.odd_tag, "sin")
 _cos = _at(0, 1, partial(ring.even_tag, "cos"))
 _HALF = ring.fraction(1, 2)
 with np.errstate(over="ignore"):
-    _LN2, _LN10 = _log(ring.fraction(2)), _log(ring.fraction(10))
+    _LN10 = _log(ring.fraction(10))
 
 
 def _exp2(p: Payload) -> Payload:

@@ -165,6 +165,19 @@ def test_matmul_takes_light_operands_only() -> None:
     ]
 
 
+def test_what_follows_a_product_stays_with_it_when_another_product_reads_it_moved() -> None:
+    g = Graph()
+    x, w, b = g.param("x", 6, 16), g.param("w", 16, 12), g.param("b", 6, 12)
+    heads = g("reshape", g("add", g("matmul", x, w), b), shape=(6, 3, 4))
+    turned = g("permute_dims", heads, axes=(1, 0, 2))
+    y = g("matmul", turned, g.param("k", 3, 4, 5))
+    assert kernels(fuse(g.module(y))) == [
+        ["add", "matmul"],
+        ["reshape"],
+        ["matmul", "permute_dims"],
+    ]
+
+
 def test_nothing_follows_a_scatter() -> None:
     g = Graph()
     x, i, u = g.param("x", 8), g.param("i", 3, dtype=DType.I64), g.param("u", 3)

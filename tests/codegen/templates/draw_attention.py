@@ -43,6 +43,7 @@ def drawn(
     n = dd.dim("n", 1, rows + 2) if open_rows else rows
     m = dd.dim("m", 1, columns + 2) if open_columns else columns
     own = (batch[0], batch[1] // groups) if len(batch) == 2 else batch
+    share, turned = r.random(), len(batch) == 2 and r.random() < 0.5
     types = (
         element[(*batch, n, terms)], element[(*own, m, terms)], element[(*own, m, features)],
         (dd.bool_ if mask == "bool" else element)[n, m], element[(*batch, n, features)],
@@ -55,13 +56,13 @@ def drawn(
             score_mod=MODIFICATIONS.get(mask),
         )  # fmt: skip
         if after == "residual":
-            return out + more
-        if after == "cast":
-            return dd.astype(out, dd.f32)
-        return dd.tanh(out) if after else out
+            out = out + more
+        elif after:
+            out = dd.astype(out, dd.f32) if after == "cast" else dd.tanh(out)
+        return dd.permute(out, (0, 2, 1, 3)) if turned else out
 
-    about = f"{element} {batch} {n} {m} {terms} {features} {mask} {groups} {after}"
-    return Drawn(dd.trace(*types)(f), r.random(), about)
+    about = f"{element} {batch} {n} {m} {terms} {features} {mask} {groups} {after} {turned}"
+    return Drawn(dd.trace(*types)(f), share, about)
 
 
 def _window(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:

@@ -43,15 +43,16 @@ def drawn(seed: int, narrow: bool = False) -> Program:
     images = r.choice((1, 2, 3))
     n = dd.dim("n", 1, images + 2) if r.random() < 0.4 else images
     last, after = r.random() < 0.3, r.choice(("", "relu", "residual", "tanh"))
-    all_last = r.random() < 0.4
+    all_last, late = r.random() < 0.4, r.random() < 0.5
 
     def f(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
         x = dd.moveaxis(x, -1, 1) if last or all_last else x
         w = dd.moveaxis(w, -1, 1) if all_last else w
         y = dd.conv(x, w, b, stride, padding, dilation, groups)
+        y = dd.moveaxis(y, 1, -1) if late and (last or all_last) else y
         y = y * y + y if after == "residual" else y
         y = {"relu": dd.relu, "tanh": dd.tanh}.get(after, dd.positive)(y)
-        return dd.moveaxis(y, 1, -1) if last or all_last else y
+        return dd.moveaxis(y, 1, -1) if not late and (last or all_last) else y
 
     shape = (n, *sizes, channels) if last or all_last else (n, channels, *sizes)
     each = channels // groups
@@ -168,6 +169,25 @@ def test_pieces_of_windows_are_copied_from_where_they_lie(
 def test_a_convolution_is_turned_as_it_is_stored() -> None:
     made = compile(last.module, dd.Options(), until="lower")
     assert len(made.loops) == 1
+
+
+@dd.trace(dd.f32[2, 9, 9, 3], dd.f32[4, 3, 3, 3], dd.f32[4], dd.f32[2, 9, 9, 4])
+def unit(x: dd.Tensor, w: dd.Tensor, scale: dd.Tensor, rest: dd.Tensor) -> dd.Tensor:
+    y = dd.conv(dd.moveaxis(x, -1, 1), dd.moveaxis(w, -1, 1), padding=1)
+    return dd.relu(dd.moveaxis(dd.exp(y), 1, -1) * scale + rest)
+
+
+@dd.trace(dd.f32[3, 2, 3, 3], dd.f32[3, 2, 1, 1])
+def twice_turned(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    y = dd.conv(x, w)
+    return dd.permute(dd.exp(y), (0, 2, 3, 1)) + dd.permute(dd.tanh(y), (0, 3, 2, 1))
+
+
+@pytest.mark.parametrize(("program", "kernels"), [(unit, 1), (twice_turned, 2)])
+def test_a_convolution_is_turned_once_among_elementwise_ops(program: Program, kernels: int) -> None:
+    assert len(compile(program.module, dd.Options(), until="lower").loops) == kernels
+    assert dd.check(program, engines=["simt", "host"], tries=1).agree
+    assert kernels > 1 or judged(program, POINT) == {""}
 
 
 def test_tensor_cores_take_convolutions_and_copy_their_weights() -> None:

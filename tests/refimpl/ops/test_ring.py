@@ -180,6 +180,10 @@ OF_ONE: dict[str, Callable[[Array, Array], tuple[Any, Any]]] = {
         ring.divide(x, unary("sqrt", y)),
     ),
     "log1p(x) = log(1 + x)": lambda x, _: (unary("log1p", x), unary("log", ring.add(ONE, x))),
+    "exp2(x log2(e)) = exp(x)": lambda x, _: (
+        unary("exp2", ring.multiply(x, ring.embed(np.float32(1 / np.log(2))))),
+        unary("exp", x),
+    ),
     "log2(x) / log2(y) = log(x) / log(y)": lambda x, y: (
         ring.divide(unary("log2", x), unary("log2", y)),
         ring.divide(unary("log", x), unary("log", y)),
