@@ -187,7 +187,8 @@ def program(w: Whole) -> dd.Program:
         return result
 
     names = ["x", *(f"w{n}" for n, _ in enumerate(w.weights))]
-    f.__signature__ = Signature([Parameter(n, Parameter.POSITIONAL_ONLY) for n in names])  # type: ignore[attr-defined]
+    told = Signature([Parameter(n, Parameter.POSITIONAL_ONLY) for n in names])
+    f.__signature__ = told  # type: ignore[attr-defined]  # which inspect looks for
     return dd.trace(*(dd.bf16[s] for s in (w.given, *w.weights)))(f)
 
 
