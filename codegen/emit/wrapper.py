@@ -44,7 +44,7 @@ _APART = 64  # the data of the weights starts at a multiple of it, after the len
 RUNTIME = "didyma_runtime"  # the package beside a module
 _OWN = (
     "rt partial cache bind call constants load loaded run shapes upload engine inputs arrays"
-    " kernels weights externs sizes results buffer finite args traced tapes min max"
+    " kernels weights externs sizes results buffer finite args traced tapes min max by_line"
     " DIMS EXTERNS INPUTS KERNELS LINES OBJECTS SOURCE"
 )
 _CALL = '''\
@@ -58,22 +58,29 @@ def load():
     return rt.load(partial(rt.beside, __file__), OBJECTS, KERNELS, {constants}, SOURCE{externs})
 
 
-def call(
-    args, *, finite=False, strict=False, watch=None, around=None, synchronous=False, externs=None
-):
+def call(args, **asked):
     """Return the results of the program for a list of arrays, which is emptied.
 
-    No input is kept after its last use.  Where `finite` is true, inputs and what each kernel
-    computes must be finite numbers; where `strict` is, no input may need a copy to be read.
-    `watch` is called with an `rt.Launch` after each launch, and `around` with the kernel's name
-    for a context in which it is launched.  Where `synchronous` is true, each launch has ended
-    before the next line, so that an error is that of its launch.  `externs` are library routines,
-    as of `run`, beside those that the program carries.  Without any of these a call whose inputs
-    have shapes that an earlier one had repeats what that one did.
+    No input is kept after its last use.  A call whose inputs have shapes that an earlier one had
+    repeats what that one did, unless something is `asked` of it by name, as of `by_line`.
+    """
+    if not asked and (results := tapes.replay(args)) is not None:
+        return results
+    return by_line(args, **asked)
+
+
+def by_line(
+    args, *, finite=False, strict=False, watch=None, around=None, synchronous=False, externs=None
+):
+    """Return the results as `call` does, line by line if something is asked.
+
+    Where `finite` is true, inputs and what each kernel computes must be finite numbers; where
+    `strict` is, no input may need a copy to be read.  `watch` is called with an `rt.Launch` after
+    each launch, and `around` with the kernel's name for a context in which it is launched.  Where
+    `synchronous` is true, each launch has ended before the next line, so that an error is that of
+    its launch.  `externs` are library routines, as of `run`, beside those that the program carries.
     """
     plain = not (finite or strict or watch or around or synchronous or externs)
-    if plain and (results := tapes.replay(args)) is not None:
-        return results
     engine, kernels, weights, carried = load()
     externs = {{**carried, **(externs or {{}})}}
     if finite:

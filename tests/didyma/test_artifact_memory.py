@@ -88,7 +88,7 @@ def test_the_peak_of_a_run_is_that_of_the_plan(
     c = compile(program.module, Options().changed({"memory.planner": planner}))
     build.write(tmp_path / "built", build.contents({"host": build.Target(c)}))
     module: Mapping[str, Any] = load(tmp_path / "built").module
-    engine, kernels, weights = module["load"]()
+    engine, kernels, weights, _ = module["load"]()
     peaks: list[int] = []
     for rows, columns in SIZES:
         on = Counted(engine)

@@ -61,9 +61,8 @@ def main(
             raise SystemExit(f"{k}={v}: want one of {', '.join(ranges) or 'no dims'} = a number")
         sizes[k] = int(v)
     inputs = random_inputs(wanted, shapes(*sizes.values()))  # names may have been mended
-    around = _ranges() if "--ranges" in flags else None
-    asked = {name: f"--{name}" in flags for name in ("finite", "synchronous")}
-    run = partial(call, around=around, **asked)
+    asked: dict[str, Any] = {k: True for k in ("finite", "synchronous") if f"--{k}" in flags}
+    run = partial(call, **asked, **({"around": _ranges()} if "--ranges" in flags else {}))
     try:
         results = run(list(inputs))
         if "--benchmark" in flags:

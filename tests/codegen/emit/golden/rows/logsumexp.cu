@@ -1,5 +1,5 @@
-// computes max, subtract, exp, sum, log, add
-// kernel @fused_max_subtract_exp_sum_log_add_0(x: f32[600], add: f32[6, 1]) writes (add) attrs(schedule='rows', source=('max', 'subtract', 'exp', 'sum', 'log', 'add')) {
+// computes max, subtract, exp, sum, log, add, isinf, where
+// kernel @fused_max_subtract_exp_sum_log_add_isi_0(x: f32[600], where: f32[6, 1]) writes (where) attrs(schedule='rows', source=('max', 'subtract', 'exp', 'sum', 'log', 'add', 'isinf', 'where')) {
 //   for bx in 2 bound blockIdx.x {
 //     for group in 4 bound threadIdx.y {
 //       for lane in 32 bound threadIdx.x {
@@ -69,14 +69,14 @@
 //         }
 //         let sum_acc = sum_acc_part[]
 //         if lane == 0 and row < 6 {
-//           add[i0, 0] = log(sum_acc) + max_acc
+//           where[i0, 0] = select(isinf(max_acc), max_acc, log(sum_acc) + max_acc)
 //         }
 //       }
 //     }
 //   }
 // }
 extern "C" __global__ void __launch_bounds__(128)
-fused_max_subtract_exp_sum_log_add_0(const f32 *__restrict__ x, f32 *__restrict__ add) {
+fused_max_subtract_exp_sum_log_add_isi_0(const f32 *__restrict__ x, f32 *__restrict__ where) {
   const i64 bx = blockIdx.x;
   const i64 group = threadIdx.y;
   const i64 lane = threadIdx.x;
@@ -141,6 +141,6 @@ fused_max_subtract_exp_sum_log_add_0(const f32 *__restrict__ x, f32 *__restrict_
   sum_acc_part = sum_acc_part + sum_acc_part_other_4;
   const f32 sum_acc = sum_acc_part;
   if (lane == 0 && row < 6) {
-    add[i0] = log_f32(sum_acc) + max_acc;
+    where[i0] = isinf_f32(max_acc) ? max_acc : log_f32(sum_acc) + max_acc;
   }
 }
