@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from didyma.fuzz.peers.registry import peer as peer_of
 from didyma.judging.asserting import Extent, Spec, draw_of, extent, require_correct, task_of
 from didyma.judging.contracts import Declared
 from didyma.judging.judge import Judgement
-from didyma.judging.making import Launch
+from didyma.judging.making import Launch, launch_of
 from didyma.oracle import conformance
 from didyma.oracle.compare import Comparison
 from didyma.refimpl.ir.graph import Module
@@ -117,6 +117,8 @@ def assert_kernel_correct(
     rounds: int = 16,
     seed: int = 1,
     seconds: float = 0.0,
+    launches: Sequence[Mapping[str, Any]] = (),
+    memory: Mapping[str, str] | None = None,
 ) -> Judgement:
     """Assert that a CUDA kernel computes what its specification says, as ``didyma judge`` does.
 
@@ -126,17 +128,21 @@ def assert_kernel_correct(
     ``args`` items as those of ``--arg``, ``flags`` those of NVRTC.  ``accumulate``, ``order``,
     ``fast_math``, ``finite`` and ``structure`` are the contract.  ``sizes`` are the values that a
     size is drawn from, ``where`` conditions on sizes, ``values`` the range of an input's values.
-    New seeds are tried until ``seconds`` have passed.
+    New seeds are tried until ``seconds`` have passed.  ``launches`` are several launches of one
+    text, in order, each a mapping with ``kernel``, ``grid``, ``block``, ``shared`` and ``arg``, and
+    ``memory`` what they share, such as ``{"part": "f32[rows, 4]"}``.
 
     AssertionError names what is wrong with the lines of the kernel, or what the task cannot tell
     from the right answer.  Errors: ``spec-mismatch``, ``bad-spec``, ``bad-option``,
     ``kernel-text``, ``launch-failed`` and others of ``didyma judge``; EngineMissing without NVRTC.
     """
     __tracebackhide__ = True
-    launch = Launch(kernel, extent(grid), extent(block), str(shared), tuple(args), tuple(flags))
+    one = Launch(kernel, extent(grid), extent(block), str(shared), tuple(args), tuple(flags))
+    several = [launch_of(t, tuple(flags), "launches") for t in launches] or [one]
     contract = Declared(accumulate, order, fast_math, finite, structure)
     draw = draw_of(sizes, where, values, rounds, seed)
-    return require_correct(task_of(source, spec, launch, contract, draw, 10.0), seconds)
+    task = task_of(source, spec, several, contract, draw, 10.0, memory or {})
+    return require_correct(task, seconds)
 
 
 def assert_intrinsic(

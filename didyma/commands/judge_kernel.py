@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -13,7 +14,15 @@ from didyma.judging import certificate
 from didyma.judging.adapters import load_inline
 from didyma.judging.contracts import Declared
 from didyma.judging.judge import Judgement, Outcome, judge, located
-from didyma.judging.making import Launch, make_task, merged, ranges_of, read_source, sizes_of
+from didyma.judging.making import (
+    Launch,
+    launch_of,
+    make_task,
+    merged,
+    ranges_of,
+    read_source,
+    sizes_of,
+)
 from didyma.judging.request import Request, absolute, described, relative
 from didyma.judging.specs import load_spec
 from didyma.judging.task import Draw, Task
@@ -100,9 +109,14 @@ def task_of(asked: Request) -> Task:
     folders = (path.resolve().parent, *asked.include)
     flags = (*(f"-D{d}" for d in asked.define), *(f"-I{f}" for f in folders))
     launch = Launch(asked.kernel, asked.grid, asked.block, asked.shared, asked.arg, flags)
+    launches, memory = [launch_of(t, flags, str(path)) for t in asked.launch], asked.memory
     if path.suffix == ".py":
         inline = load_inline.read(read_text(path), str(path), spec)
-        source, launch = inline.source, merged(inline.launch, launch)
+        source, memory = inline.source, (*inline.memory, *memory)
+        own = inline.launches
+        launches = launches or [merged(x, launch) for x in own[:1]] + [
+            replace(x, flags=flags) for x in own[1:]
+        ]
     else:
         source = read_source(path)
     contract = Declared(
@@ -111,4 +125,5 @@ def task_of(asked: Request) -> Task:
     draw = Draw(
         sizes_of(asked.size), asked.where, ranges_of(asked.values, spec), asked.rounds, asked.seed
     )
-    return make_task(source, spec, launch, contract, draw, asked.seconds)
+    several = launches or [launch]
+    return make_task(source, spec, several, contract, draw, asked.seconds, memory)

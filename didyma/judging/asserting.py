@@ -28,10 +28,11 @@ _FILE = "kernel"
 def task_of(
     source: str | Path,
     spec: Spec,
-    launch: Launch,
+    launches: Sequence[Launch],
     contract: Declared,
     draw: Draw,
     seconds: float,
+    memory: Mapping[str, str],
 ) -> Task:
     """Return the task of a kernel as a test gives it: its text, or a file of it.
 
@@ -39,11 +40,13 @@ def task_of(
     """
     if isinstance(source, Path):
         read = read_source(source)
-        launch = replace(launch, flags=(f"-I{source.resolve().parent}", *launch.flags))
+        own = f"-I{source.resolve().parent}"
+        launches = [replace(x, flags=(own, *x.flags)) for x in launches]
     else:
         read = Source(source, f"{_FILE}.ptx" if _PTX.search(source) else f"{_FILE}.cu")
     given = load_spec(spec) if isinstance(spec, str | Path) else as_program(spec, "the spec")
-    return make_task(read, given.module, launch, contract, draw, seconds)
+    kept = [f"{k}={v}" for k, v in memory.items()]
+    return make_task(read, given.module, launches, contract, draw, seconds, kept)
 
 
 def extent(given: Extent) -> str:

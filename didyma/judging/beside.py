@@ -20,7 +20,7 @@ from didyma.codegen.runtime.ptx.sanitize import Argument
 from didyma.codegen.runtime.simt import Simt
 from didyma.judging import launching
 from didyma.judging.inputs import Case
-from didyma.judging.task import Result, Task
+from didyma.judging.task import Result, Step, Task
 from didyma.oracle import graph_ring
 from didyma.oracle.compare import compare, payloads
 from didyma.refimpl.interp import scalar_ring
@@ -130,9 +130,12 @@ def run(
     In the ``ring``, floats are records of values and payloads.  KernelFault for what its checks
     find, ``Outside`` for a kernel that is no plain C.
     """
-    shape, shared = launching.geometry(task, env, arrays)
-    text = _translated(task, shared, ring)
-    made = {a.name: a for a in launching.arguments(task, env, arrays)}
+    step, *others = task.steps
+    if others:
+        raise Outside(0, "several launches")
+    shape, shared = launching.geometry(task, step, env, arrays)
+    text = _translated(task, step, shared, ring)
+    made = {a.name: a for a in launching.arguments(task, step, env, arrays, {})}
     if {n for n, _ in (*text.pointers, *text.scalars)} != made.keys():
         raise Outside(0, "parameters of other names")
     engine = Simt(ring=ring)
@@ -150,20 +153,20 @@ def run(
             )
     at = {n: b for (n, _), b in zip(text.pointers, buffers, strict=True)}
     left = {
-        r.name: at[n] for n, r in zip(task.names, task.roles, strict=True) if isinstance(r, Result)
+        r.name: at[n] for n, r in zip(step.names, step.roles, strict=True) if isinstance(r, Result)
     }
     types = zip(task.spec.entry.results, task.spec.entry.result_types(), strict=True)
     return [engine.download(left[n], t.dtype, dims.values(t.shape, env)) for n, t in types]
 
 
-def _translated(task: Task, shared: int, ring: bool) -> Plain:
+def _translated(task: Task, step: Step, shared: int, ring: bool) -> Plain:
     text = task.source.text
-    if task.source.file.endswith((".ptx", ".py")) or "<" in task.name:
+    if task.source.file.endswith((".ptx", ".py")) or "<" in step.name:
         raise Outside(0, "PTX, or an instance of a template")
     if any(f.startswith("-D") and f"define {f[2:].partition('=')[0]}" not in text
            and f[2:].partition("=")[0] in text.split() for f in task.flags):  # fmt: skip
         raise Outside(0, "macros of the command line")
-    return plain(text, task.name, shared, ring=ring)
+    return plain(text, step.name, shared, ring=ring)
 
 
 def _signature(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from didyma.judging.expressions import split
 from didyma.judging.heads import Parameter
-from didyma.judging.task import Operand, Result, Role, Scalar, Scratch
+from didyma.judging.task import Kept, Operand, Result, Role, Scalar, Scratch
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import DType
 
 _ARRAY = re.compile(r"(scratch|zero):(\w+)\[(.*)\]$")
+_MEMORY = re.compile(r"(zero:)?(\w+)\[(.*)\]$")
 _TYPED = re.compile(r"(\w+):(.+)$")
 _WANT = (
     "NAME=INPUT, NAME=OUTPUT, NAME=out, NAME=null, NAME=zero, NAME=zero:OUTPUT, "
@@ -20,26 +21,68 @@ _WANT = (
 )
 
 
-def bind(params: Sequence[Parameter], spec: Module, given: Sequence[str]) -> tuple[Role, ...]:
-    """Return the role of each parameter of a kernel.
+def bind(
+    params: Sequence[Sequence[Parameter]],
+    spec: Module,
+    given: Sequence[Sequence[str]],
+    memory: Mapping[str, Scratch],
+) -> list[tuple[Role, ...]]:
+    """Return, for each launch, the role of each parameter of its kernel.
 
     ``given`` are items ``NAME=WHAT``, or ``WHAT`` for the next parameter in order.  Others are
-    found by name, without regard to case, a prefix ``d_`` or a suffix ``_ptr``; then pointers that
-    are ``const`` are the inputs that are left, in order, other pointers the outputs, and integers
-    the sizes.  DidymaError ``spec-mismatch`` where they do not fit, ``bad-option``.
+    found by name, without regard to case, a prefix ``d_`` or a suffix ``_ptr``.  Then, of a single
+    launch, pointers that are ``const`` are the inputs that are left, in order, other pointers the
+    outputs, and integers the sizes.  ``memory`` is what launches share.
+    DidymaError ``spec-mismatch`` where they do not fit, ``bad-option``.
     """
-    b = _Binding(params, spec)
-    b.as_given(given)
-    b.by_name()
-    b.by_order()
-    return b.finished()
+    found = [_Binding(p, spec, memory) for p in params]
+    if twice := sorted(memory.keys() & {*found[0].inputs, *found[0].outputs}):
+        raise DidymaError(
+            "bad-option", f"--memory {twice[0]}", got=twice[0],
+            want="a name that no input and no output has",
+        )  # fmt: skip
+    for b, items in zip(found, given, strict=True):
+        b.as_given(items)
+        b.by_name()
+        if len(found) == 1:
+            b.by_order()
+    roles = [b.finished() for b in found]
+    used = {n for row in roles for r in row for n in _names(r)}
+    missing = [n for n in (*found[0].inputs, *found[0].outputs) if n not in used]
+    if missing:
+        raise found[-1].mismatch(
+            "parameters without a meaning: none",
+            f"a parameter for each; without one: {', '.join(missing)}",
+        )
+    return roles
+
+
+def kept_of(items: Sequence[str]) -> dict[str, Scratch]:
+    """Return the memory of items such as ``part=f32[n,4]`` and ``n=zero:i32[1]``, by its names.
+
+    DidymaError ``bad-option``, ``unknown-dtype``.
+
+    >>> kept_of(["part=f32[n,4]"])["part"].shape
+    ('n', '4')
+    """
+    found: dict[str, Scratch] = {}
+    for item in items:
+        name, _, what = item.partition("=")
+        m = _MEMORY.match(what.strip())
+        if not name or m is None:
+            want = "NAME=f32[SIZES] or NAME=zero:f32[SIZES]"
+            raise DidymaError("bad-option", f"--memory {item}", got=item, want=want)
+        found[name] = Scratch(_dtype(m[2], item), tuple(split(m[3])), bool(m[1]))
+    return found
 
 
 class _Binding:
     """Roles while they are found."""
 
-    def __init__(self, params: Sequence[Parameter], spec: Module) -> None:
-        self.params, self.spec = params, spec
+    def __init__(
+        self, params: Sequence[Parameter], spec: Module, memory: Mapping[str, Scratch]
+    ) -> None:
+        self.params, self.spec, self.memory = params, spec, memory
         entry = spec.entry
         self.inputs = {p.name: p.type for p in entry.params}
         self.outputs = dict(zip(entry.results, entry.result_types(), strict=True))
@@ -85,6 +128,8 @@ class _Binding:
             return Result(what)
         if what in self.inputs:
             return Operand(what)
+        if what in self.memory:
+            return Kept(what)
         if what == "null" and p.pointer is not False:
             return Scalar("0", DType.U64)
         if what == "out" and (left := self.left(list(self.outputs))):
@@ -92,7 +137,7 @@ class _Binding:
         if m := _TYPED.match(what):
             return Scalar(m[2], _dtype(m[1], item))
         if p.pointer:
-            known = ", ".join((*self.inputs, *self.outputs))
+            known = ", ".join((*self.inputs, *self.outputs, *self.memory))
             raise DidymaError("spec-mismatch", f"--arg {item}", got=what, want=f"one of {known}")
         return Scalar(what, _scalar_dtype(p))
 
@@ -101,6 +146,8 @@ class _Binding:
         for table in (self.inputs, self.outputs):
             for name in self.left(list(table)):
                 self._take(name, Operand(name) if table is self.inputs else Result(name))
+        for name in self.left(list(self.memory)):
+            self._take(name, Kept(name))
         for name in self.sizes:
             for k, p in enumerate(self.params):
                 if self.roles[k] is None and not p.pointer and _plain(p.name) == _plain(name):
@@ -144,20 +191,20 @@ class _Binding:
         """Return the roles; DidymaError ``spec-mismatch`` where something is left or differs."""
         roles = [r for r in self.roles if r is not None]
         lost = [p.name for p, r in zip(self.params, self.roles, strict=True) if r is None]
-        missing = self.left([*self.inputs, *self.outputs])
-        if lost or missing:
-            raise self._mismatch(
-                f"parameters without a meaning: {', '.join(lost) or 'none'}",
+        if lost:
+            missing = self.left([*self.inputs, *self.outputs])
+            raise self.mismatch(
+                f"parameters without a meaning: {', '.join(lost)}",
                 f"a parameter for each; without one: {', '.join(missing) or 'none'}",
-            )  # fmt: skip
+            )
         for p, role in zip(self.params, roles, strict=True):
             want = self._type_of(role)
             if want is not None and p.dtype is not None and p.dtype is not want:
-                raise self._mismatch(
+                raise self.mismatch(
                     f"parameter {p.name}, of {p.dtype.value}", f"{want.value} of {_names(role)[0]}"
                 )
             if isinstance(role, Operand) and p.pointer is False and self.inputs[role.name].shape:
-                raise self._mismatch(
+                raise self.mismatch(
                     f"parameter {p.name}, a number",
                     f"a pointer to {role.name}: {self.inputs[role.name]}",
                 )
@@ -169,10 +216,13 @@ class _Binding:
                 return self.inputs[name].dtype
             case Result(name):
                 return self.outputs[name].dtype
+            case Kept(name):
+                return self.memory[name].dtype
             case _:
                 return None
 
-    def _mismatch(self, got: str, want: str) -> DidymaError:
+    def mismatch(self, got: str, want: str) -> DidymaError:
+        """Return the error, with the kernel's parameters and the specification's."""
         kernel = ", ".join(p.name for p in self.params) or "no parameters"
         spec = f"{', '.join(self.inputs) or 'no inputs'} -> {', '.join(self.outputs)}"
         return DidymaError(
@@ -183,7 +233,7 @@ class _Binding:
 
 def _names(role: Role | None) -> tuple[str, ...]:
     match role:
-        case Operand(name):
+        case Operand(name) | Kept(name):
             return (name,)
         case Result(name, _, over):
             return (name, over) if over else (name,)

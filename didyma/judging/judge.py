@@ -86,8 +86,9 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
 
     Errors: those of a launch and of the sizes, as ``didyma.judging.launching`` and ``sizes`` say.
     """
-    shape, _ = launching.geometry(task, *_first(task))
-    planned = inputs.cases(bindings(task.spec, tiles(task.source.text, shape.block), task.draw))
+    shapes = [launching.geometry(task, s, *_first(task))[0] for s in task.steps]
+    near = tiles(task.source.text, [n for s in shapes for n in s.block])
+    planned = inputs.cases(bindings(task.spec, near, task.draw))
     found = Judgement(task)
     decoys = Decoys(task.spec, task.contract)
     for case in planned:

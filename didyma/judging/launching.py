@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.sanitize import Argument, Finding, sanitize
 from didyma.judging.expressions import USUAL, Functions, evaluate
-from didyma.judging.task import Operand, Result, Role, Scalar, Scratch, Task
+from didyma.judging.task import Kept, Operand, Result, Role, Scalar, Scratch, Step, Task
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ir.types import Array, DType, TensorType
 
 _POISON = 0xFF  # NaN in every float
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a launch left: the outputs in the order of the specification, and its findings."""
+    """What launches left: the outputs in the order of the specification, and their findings."""
 
     outputs: tuple[Array, ...]
     findings: tuple[Finding, ...]
@@ -34,7 +34,9 @@ class Ran:
         return tuple(f for f in self.findings if not f.is_note)
 
 
-def geometry(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> tuple[Shape, int]:
+def geometry(
+    task: Task, step: Step, env: Mapping[str, int], arrays: Sequence[Array]
+) -> tuple[Shape, int]:
     """Return the blocks and threads of a launch, and its bytes of dynamic shared memory."""
     known = functions(task, arrays)
 
@@ -42,7 +44,7 @@ def geometry(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> tup
         x, y, z = (*(_whole(e, env, option, known) for e in row), 1, 1)[:3]
         return x, y, z
 
-    g = task.geometry
+    g = step.geometry
     shape = Shape(three(g.grid, "--grid"), three(g.block, "--block"))
     return shape, _whole(g.shared, env, "--shared", known)
 
@@ -68,45 +70,95 @@ def _whole(text: str, env: Mapping[str, int], option: str, known: Functions) -> 
 
 
 def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: int = 0) -> Ran:
-    """Launch the kernel once, in one order of warps.
+    """Launch the kernels of a task once, in one order of warps.
 
     Errors: ``launch-failed`` for a launch that no device runs, ``bad-option``.
     """
-    shape, shared = geometry(task, env, arrays)
-    findings: tuple[Finding, ...] = ()
-    made = arguments(task, env, arrays)
-    if not shape.blocks or not shape.threads:
-        left, steps = [a.value for a in made if a.value.ndim], 0
-    else:
-        done = sanitize(
-            task.source, task.kernel, shape, made, shared, 1, task.seconds, first=schedule
-        )
-        left, findings, steps = list(done.outputs), done.findings, done.instructions
-    pointers = [r for r, a in zip(task.roles, made, strict=True) if a.value.ndim]
-    after = {r.name: a for r, a in zip(pointers, left, strict=True) if isinstance(r, Result)}
+    findings, steps = list[Finding](), 0
+    held: dict[str, Argument] = {}
+    for k, step in enumerate(task.steps):
+        made = arguments(task, step, env, arrays, held)
+        shape, shared = geometry(task, step, env, arrays)
+        pointers = [(r, a) for r, a in zip(step.roles, made, strict=True) if a.value.ndim]
+        if shape.blocks and shape.threads:
+            done = sanitize(
+                task.source, step.kernel, shape, made, shared, 1, task.seconds, first=schedule
+            )
+            steps += done.instructions
+            left = [replace(a, value=v, written=w) for (_, a), v, w
+                    in zip(pointers, done.outputs, done.written, strict=True)]  # fmt: skip
+            findings += _kept(task, k, done.findings)
+            findings += _changed(task, [r for r, _ in pointers], arrays, left)
+        else:
+            left = [a for _, a in pointers]
+        for (role, _), a in zip(pointers, left, strict=True):
+            if isinstance(role, Result | Kept):
+                held[_key(role)] = a
+        if any(f.kind == "hang" for f in findings):
+            break
     types = zip(task.spec.entry.results, task.spec.entry.result_types(), strict=True)
-    outputs = tuple(after[n].reshape(dims.values(t.shape, env)) for n, t in types)
-    own = [f"argument {n}[" for n, r in zip(task.names, task.roles, strict=True)
-           if isinstance(r, Scratch)]  # fmt: skip
-    kept = [f for f in findings if f.kind != "unwritten" or not f.detail.startswith(tuple(own))]
-    return Ran(outputs, (*kept, *_changed(task, pointers, arrays, left)), steps, not steps)
+    outputs = tuple(_result(held, n, t, env) for n, t in types)
+    return Ran(outputs, tuple(findings), steps, not steps)
 
 
-def arguments(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> list[Argument]:
-    """Return the arguments of a launch, in the order of the kernel's parameters."""
-    rows = zip(task.names, task.roles, strict=True)
-    return [_argument(task, name, role, env, arrays) for name, role in rows]
+def _key(role: Result | Kept) -> str:
+    return f"{'result' if isinstance(role, Result) else 'memory'} {role.name}"
+
+
+def _result(
+    held: Mapping[str, Argument], name: str, t: TensorType, env: Mapping[str, int]
+) -> Array:
+    """Return a result; what no launch has reached stays poisoned."""
+    shape = dims.values(t.shape, env)
+    found = held.get(f"result {name}") or _memory(name, t.dtype, shape, zeroed=False)
+    return found.value.reshape(shape)
+
+
+def _kept(task: Task, at: int, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a launch, but for memory that nobody has to write.
+
+    Such is the kernels' own memory, and a result that a later launch has, too.
+    """
+    later = {r.name for s in task.steps[at + 1 :] for r in s.roles if isinstance(r, Result)}
+    step = task.steps[at]
+    free = tuple(
+        f"argument {n}[" for n, r in zip(step.names, step.roles, strict=True)
+        if isinstance(r, Scratch | Kept) or (isinstance(r, Result) and r.name in later)
+    )  # fmt: skip
+    return (f for f in findings if f.kind != "unwritten" or not f.detail.startswith(free))
+
+
+def arguments(
+    task: Task,
+    step: Step,
+    env: Mapping[str, int],
+    arrays: Sequence[Array],
+    held: Mapping[str, Argument],
+) -> list[Argument]:
+    """Return the arguments of a launch, in the order of the kernel's parameters.
+
+    ``held`` is what earlier launches left of results and of memory.
+    """
+    rows = zip(step.names, step.roles, strict=True)
+    return [_argument(task, step, name, role, env, arrays, held) for name, role in rows]
 
 
 def _argument(
-    task: Task, name: str, role: Role, env: Mapping[str, int], arrays: Sequence[Array]
+    task: Task,
+    step: Step,
+    name: str,
+    role: Role,
+    env: Mapping[str, int],
+    arrays: Sequence[Array],
+    held: Mapping[str, Argument],
 ) -> Argument:
     entry = task.spec.entry
     given = {p.name: a for p, a in zip(entry.params, arrays, strict=True)}
     match role:
+        case Result() | Kept() if _key(role) in held:
+            return replace(held[_key(role)], name=name)
         case Operand(n):
-            number = task.by_value(name)
-            return Argument(name, given[n] if number else _as_array(given[n]))
+            return Argument(name, given[n] if name in step.numbers else _as_array(given[n]))
         case Result(n, zeroed, over):
             if over:
                 return Argument(name, _as_array(given[over]).copy())
@@ -115,10 +167,11 @@ def _argument(
         case Scalar(text, dtype):
             value = evaluate(text, env, f"--arg {name}", functions(task, arrays))
             return Argument(name, np.array(value).astype(dtype.numpy))
-        case Scratch(dtype, shape, zeroed):
+        case Scratch() | Kept():
+            of = task.memory[role.name] if isinstance(role, Kept) else role
             known = functions(task, arrays)
-            sizes = [_whole(e, env, f"--arg {name}", known) for e in shape]
-            return _memory(name, dtype, sizes, zeroed)
+            sizes = [_whole(e, env, f"--arg {name}", known) for e in of.shape]
+            return _memory(name, of.dtype, sizes, of.zeroed)
 
 
 def _as_array(x: Array) -> Array:
@@ -134,7 +187,7 @@ def _memory(name: str, dtype: DType, shape: Sequence[int], zeroed: bool) -> Argu
 
 
 def _changed(
-    task: Task, roles: Sequence[Role], arrays: Sequence[Array], left: Sequence[Array]
+    task: Task, roles: Sequence[Role], arrays: Sequence[Array], left: Sequence[Argument]
 ) -> list[Finding]:
     """Return a finding for each input that the kernel has written."""
     given = {p.name: a for p, a in zip(task.spec.entry.params, arrays, strict=True)}
@@ -142,5 +195,5 @@ def _changed(
         Finding("input-changed", f"input {r.name} has other values after the launch",
                 task.source.file, 0, "", (), "", 0, 0)
         for r, a in zip(roles, left, strict=True)
-        if isinstance(r, Operand) and _as_array(given[r.name]).tobytes() != a.tobytes()
+        if isinstance(r, Operand) and _as_array(given[r.name]).tobytes() != a.value.tobytes()
     ]  # fmt: skip

@@ -58,7 +58,8 @@ def suspect(
     rounds right, the line of the most familiar one is the answer; else it is the last line that
     stores to global memory.  ``races`` are lines that race: barriers around them are tried, too.
     """
-    lines = executed(task.kernel, task.source)
+    kernels = [s.kernel for s in task.steps]
+    lines = sorted({n for k in kernels for n in executed(k, task.source)})
     if not task.source.file.endswith(".ptx") and failed and seconds > 0:
         text = task.source.text
         near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
@@ -66,8 +67,8 @@ def suspect(
         if found := _mending(task, tried, (failed, passed), seconds):
             best = found[0]
             return Suspect(best.line, best, tuple(e for e in found[1:_MOST] if e.line != best.line))
-    last = stores(task.kernel, task.source)
-    return Suspect(last[-1]) if last else _elsewhere(task.kernel)
+    last = stores(kernels[-1], task.source)
+    return Suspect(last[-1]) if last else _elsewhere(kernels[-1])
 
 
 def _mending(
@@ -154,8 +155,8 @@ def _mends(task: Task, e: Edit, rounds: Sequence[_Round], limit: float) -> bool:
     """Return whether a kernel with an edit is right; it hangs if it takes ``limit`` seconds."""
     source = Source(e.of(task.source.text), task.source.file)
     try:
-        kernel = compiled(source, task.name, task.flags)
-        edited = replace(task, source=source, kernel=kernel)
+        steps = [replace(s, kernel=compiled(source, s.name, task.flags)) for s in task.steps]
+        edited = replace(task, source=source, steps=tuple(steps))
         first, later = (replace(edited, seconds=s) for s in (limit, max(limit, _HANG)))
         return _right(first, rounds[0]) and all(_right(later, r) for r in rounds[1:])
     except DidymaError:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any, cast
 
 from didyma.codegen.runtime.ptx.sanitize import Source, compiled
-from didyma.judging.binding import bind
+from didyma.judging.binding import bind, kept_of
 from didyma.judging.contracts import Declared
 from didyma.judging.expressions import split
 from didyma.judging.heads import parameters, source_name
-from didyma.judging.task import Draw, Geometry, Task
+from didyma.judging.task import Draw, Geometry, Step, Task
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 
@@ -43,35 +44,69 @@ class Launch:
     flags: tuple[str, ...] = ()
 
 
+def launch_of(table: Mapping[str, Any], flags: tuple[str, ...], where: str) -> Launch:
+    """Return a launch of a description; DidymaError ``bad-option`` for a key that it has not."""
+    strange = table.keys() - {"kernel", "grid", "block", "shared", "arg"}
+    if strange or "kernel" not in table:
+        raise DidymaError(
+            "bad-option", f"{where}: launch", got=", ".join(sorted(strange)) or "no kernel",
+            want="kernel, grid, block, shared and arg",
+        )  # fmt: skip
+    items = _items(table.get("arg", ()))
+
+    def extents(key: str, usual: str) -> str:
+        given = table.get(key, usual)
+        return ",".join(map(str, [given] if isinstance(given, int | str) else given))
+
+    return Launch(
+        str(table["kernel"]), extents("grid", "1"), extents("block", "32"), extents("shared", "0"),
+        items, flags,
+    )  # fmt: skip
+
+
+def _items(given: Any) -> tuple[str, ...]:
+    """Return the items of a list, or ``NAME=WHAT`` for each of a table."""
+    if isinstance(given, Mapping):
+        return tuple(f"{k}={v}" for k, v in cast("Mapping[str, Any]", given).items())
+    return tuple(map(str, cast("Sequence[Any]", given)))
+
+
 def make_task(
     source: Source,
     spec: Module,
-    launch: Launch,
+    launch: Launch | Sequence[Launch],
     contract: Declared | None = None,
     draw: Draw | None = None,
     seconds: float = 10.0,
+    memory: Sequence[str] = (),
 ) -> Task:
-    """Compile a kernel and find the meaning of its parameters.
+    """Compile kernels and find the meaning of their parameters.
 
+    ``memory`` are items ``NAME=f32[SIZES]`` or ``NAME=zero:f32[SIZES]`` of what several launches
+    share.
     Errors: ``kernel-text``, ``bad-ptx``, ``unknown-instruction``, ``unknown-kernel``,
     ``spec-mismatch``, ``bad-option``; EngineMissing without NVRTC.
     """
+    launches = [launch] if isinstance(launch, Launch) else [*launch]
     macros = [m for m in _MACROS if f"define {m.partition('=')[0]}" not in source.text]
-    flags = [*(f"-D{m}" for m in macros), *launch.flags]
+    flags = [*(f"-D{m}" for m in macros), *launches[0].flags]
     if contract is not None and contract.fast_math:
         flags.append("--use_fast_math")
-    kernel = compiled(source, launch.kernel, flags)
-    params = parameters(source.text, kernel, launch.kernel)
-    roles = bind(params, spec, launch.args)
-    geometry = Geometry(
-        _three(launch.grid, "--grid"), _three(launch.block, "--block"), launch.shared
-    )
-    numbers = frozenset(p.name for p in params if p.pointer is False)
-    return Task(
-        source, kernel, spec, tuple(p.name for p in params), roles, numbers, geometry,
-        contract or Declared(), draw or Draw(), seconds,
-        launch.kernel or source_name(source.text, kernel), launch.kernel, tuple(flags),
+    kept = kept_of(memory)
+    kernels = [compiled(source, x.kernel, flags) for x in launches]
+    params = [parameters(source.text, k, x.kernel) for k, x in zip(kernels, launches, strict=True)]
+    roles = bind(params, spec, [x.args for x in launches], kept)
+    steps = tuple(
+        Step(
+            k, tuple(q.name for q in p), r, frozenset(q.name for q in p if q.pointer is False),
+            Geometry(_three(x.grid, "--grid"), _three(x.block, "--block"), x.shared),
+            x.kernel or source_name(source.text, k), x.kernel,
+        )
+        for x, k, p, r in zip(launches, kernels, params, roles, strict=True)
     )  # fmt: skip
+    return Task(
+        source, spec, steps, contract or Declared(), draw or Draw(), seconds, tuple(flags), kept
+    )
 
 
 def merged(found: Launch, given: Launch) -> Launch:

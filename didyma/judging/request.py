@@ -13,7 +13,11 @@ from didyma.refimpl.errors import DidymaError
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for, as the options of the command have it."""
+    """What the user asked for, as the options of the command have it.
+
+    ``launch`` are several launches of one text, in order, each with ``kernel``, ``grid``,
+    ``block``, ``shared`` and ``arg``; ``memory`` is what they share.  A description alone has them.
+    """
 
     file: str
     spec: str = ""
@@ -35,6 +39,8 @@ class Request:
     rounds: int = 16
     seed: int = 1
     seconds: float = 10.0
+    memory: tuple[str, ...] = ()
+    launch: tuple[Mapping[str, Any], ...] = ()
 
 
 def described(asked: Request) -> Request:
@@ -68,6 +74,8 @@ def _typed(key: str, value: Any, usual: Mapping[str, Any], path: Path) -> Any:
     """Return a value of a description as the option of its name takes it."""
     name = key.replace("-", "_")
     want = usual.get(name)
+    if name == "launch" and isinstance(value, list):
+        return tuple(_table(t) for t in _row(value))
     if isinstance(want, tuple):
         if isinstance(value, dict):
             return tuple(f"{k}={v}" for k, v in cast("dict[str, Any]", value).items())
@@ -80,6 +88,11 @@ def _typed(key: str, value: Any, usual: Mapping[str, Any], path: Path) -> Any:
     if not isinstance(value, int | float):
         raise DidymaError("bad-option", f"{path}: {key}", got=repr(value), want="a number")
     return value
+
+
+def _table(value: Any) -> dict[str, Any]:
+    """Return a table of a description; what is none has a key that no table knows."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {"": value}
 
 
 def _row(value: Any) -> list[Any]:

@@ -49,7 +49,14 @@ class Scratch:
     zeroed: bool = False
 
 
-Role: TypeAlias = Operand | Result | Scalar | Scratch
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A pointer to memory that the launches of a task share, by its name."""
+
+    name: str
+
+
+Role: TypeAlias = Operand | Result | Scalar | Scratch | Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +83,41 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A launch of a kernel.
+
+    ``roles`` has an entry for each parameter, which has the name of ``names``; ``numbers`` are
+    those that are no pointers.  ``label`` is the kernel's name in its text, ``name`` the one that
+    the user gave.
+    """
+
+    kernel: Kernel
+    names: tuple[str, ...]
+    roles: tuple[Role, ...]
+    numbers: frozenset[str]
+    geometry: Geometry
+    label: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """All that a judgement depends on.
 
-    ``roles`` has an entry for each parameter of the kernel, which has the name of ``names``.
+    ``steps`` are launches of kernels of one text, one after the other; ``memory`` is what they
+    share beside inputs and outputs.  ``flags`` are those with which the text was compiled.
     """
 
     source: Source
-    kernel: Kernel
     spec: Module
-    names: tuple[str, ...]
-    roles: tuple[Role, ...]
-    numbers: frozenset[str]  # the parameters that are no pointers
-    geometry: Geometry
+    steps: tuple[Step, ...]
     contract: Declared
     draw: Draw
     seconds: float = 10.0  # of one launch, after which it counts as hung
-    label: str = ""  # the kernel's name in its text
-    name: str = ""  # its name as the user gave it, and the flags with which it was compiled
     flags: tuple[str, ...] = ()
+    memory: Mapping[str, Scratch] = field(default_factory=dict[str, Scratch])
 
-    def by_value(self, name: str) -> bool:
-        """Return whether a parameter is a number."""
-        return name in self.numbers
+    @property
+    def label(self) -> str:
+        """The names of the kernels in their text."""
+        return ", ".join(s.label for s in self.steps)

@@ -30,12 +30,14 @@ class Argument:
     """An argument: an array, or a scalar of no axes.  An ``output`` counts as unwritten.
 
     One with ``fields`` is a structure of these, as C lays it out; it has no value of its own.
+    ``written`` says of an output which bytes an earlier launch has written.
     """
 
     name: str
     value: Array
     output: bool = False
     fields: tuple[Argument, ...] = ()
+    written: Array | None = None
 
     @property
     def align(self) -> int:
@@ -103,12 +105,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Sanitized:
-    """What the launches of a kernel found; ``outputs`` are the arguments after the last one."""
+    """What the launches of a kernel found; ``outputs`` are the arguments after the last one.
+
+    ``written`` has for each of them which bytes are written.
+    """
 
     findings: tuple[Finding, ...]
     schedules: int
     instructions: int
     outputs: tuple[Array, ...]
+    written: tuple[Array, ...] = ()
 
     @property
     def faults(self) -> tuple[Finding, ...]:
@@ -220,14 +226,11 @@ def sanitize(
     _demand_room(kernel, shape, shared)
     _demand_fit(kernel, args)
     found: dict[tuple[str, str, int, str], Finding] = {}
-    steps, after = 0, list[Array]()
+    steps, after, written = 0, list[Array](), list[Array]()
     arrays = [a for given in args for a in given.arrays()]
     runs = [(kernel, k) for k in range(first, first + schedules)]
     for translation, schedule in (*runs, *((k, first) for k in also if schedules)):
-        regions = [
-            Region(f"argument {a.name}", _bytes(a.value), np.full(a.value.nbytes, not a.output))
-            for a in arrays
-        ]
+        regions = [Region(f"argument {a.name}", _bytes(a.value), _written(a)) for a in arrays]
         numbers = iter(range(len(regions)))
         given = [_given(a, numbers) for a in args]
         done = launch(translation, shape, regions, given, shared, schedule, seconds)
@@ -243,10 +246,16 @@ def sanitize(
                 r.data.view(a.value.dtype).reshape(a.value.shape)
                 for r, a in zip(regions, arrays, strict=True)
             ]
+            written = [r.written for r in regions]
         if any(r.kind == "hang" for r in done.reports.values()):
             break  # it would take as long in other orders
     ordered = sorted(found.values(), key=lambda f: (f.is_note, f.schedule))
-    return Sanitized(tuple(ordered), schedules, steps, tuple(after))
+    return Sanitized(tuple(ordered), schedules, steps, tuple(after), tuple(written))
+
+
+def _written(a: Argument) -> Array:
+    """Return which bytes of an array are written before a launch."""
+    return np.full(a.value.nbytes, not a.output) if a.written is None else a.written.copy()
 
 
 def _given(a: Argument, numbers: Iterator[int]) -> Value:

@@ -1,7 +1,7 @@
 """Kernels inside of Python files, as PyTorch's ``load_inline`` takes them: text, launch, arguments.
 
 The host function in C++ tells blocks, threads and arguments.  It is read as far as such functions
-are plain: numbers that are computed from sizes, new tensors, and one launch.
+are plain: numbers that are computed from sizes, new tensors, and launches one after the other.
 """
 
 from __future__ import annotations
@@ -15,13 +15,23 @@ from didyma.judging.expressions import split
 from didyma.judging.making import Launch
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.types import DType
 
 _LAUNCH = re.compile(r"([\w:]+)\s*(<[^<>;]*>)?\s*<<<(.*?)>>>\s*\((.*?)\)\s*;", re.DOTALL)
 _HOST = re.compile(r"(?:torch|at)::Tensor>?\s+(\w+)\s*\(([^)]*)\)\s*\{")
 _TENSOR = re.compile(r"(?:const\s+)?(?:torch|at)::Tensor\s*[&]?\s*(\w+)")
 _NEW = re.compile(
-    r"\b(?:auto|(?:torch|at)::Tensor)\s+(\w+)\s*=\s*(?:torch|at)::(zeros|empty|ones|full)(?:_like)?\b"
+    r"\b(?:auto|(?:torch|at)::Tensor)\s+(\w+)\s*=\s*(?:torch|at)::"
+    r"(zeros|empty|ones|full)(_like)?\s*\(([^;]*)\)\s*;"
 )
+_RETURNED = re.compile(r"\breturn\b([^;]*);")
+_CONTROL = re.compile(r"\b(?:for|while|if|else|do|switch)\b")
+_DTYPES = {
+    "kFloat": DType.F32, "kFloat32": DType.F32, "kHalf": DType.F16, "kFloat16": DType.F16,
+    "kBFloat16": DType.BF16, "kDouble": DType.F64, "kFloat64": DType.F64, "kInt": DType.I32,
+    "kInt32": DType.I32, "kLong": DType.I64, "kInt64": DType.I64, "kChar": DType.I8,
+    "kInt8": DType.I8, "kByte": DType.U8, "kUInt8": DType.U8, "kBool": DType.BOOL,
+}  # fmt: skip
 _NUMBER = re.compile(
     r"\b(?:const\s+|constexpr\s+)?(?:auto|int|unsigned(?:\s+int)?|long(?:\s+long)?|size_t|u?int(?:32|64)_t|float)"
     r"\s+(\w+)\s*=\s*([^;]+);"
@@ -38,37 +48,94 @@ _POINTER = re.compile(r"(\w+)\s*\.\s*(?:data_ptr|data)\s*(?:<[^<>]*>)?\s*\(\s*\)
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """A kernel of a Python file, and how its host function launches it."""
+    """The kernels of a Python file, how its host function launches them, and what they share."""
 
     source: Source
-    launch: Launch
+    launches: tuple[Launch, ...]
+    memory: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """A host function: its body, its tensors and the numbers that it computes, as expressions."""
+
+    body: str
+    tensors: dict[str, str]  # names of inputs
+    new: dict[str, str]  # new tensors, as items of memory
+    returned: tuple[str, ...]
+    known: dict[str, str]
 
 
 def read(text: str, file: str, spec: Module) -> Inline:
-    """Return the kernel of a Python file, whose tensors are the inputs of a specification.
+    """Return the kernels of a Python file, whose tensors are the inputs of a specification.
 
-    They are taken in the order of the host function's parameters.  DidymaError ``bad-option`` where
-    there is not one launch, or one that cannot be read.
+    They are taken in the order of the host function's parameters, and the tensors that it returns
+    in the order of the specification's results.  DidymaError ``bad-option`` where there is no
+    launch, or one that cannot be read.
     """
     start, cuda = _cuda(text, file)
-    launches = _LAUNCH.findall(cuda)
-    host = next((h for h in _HOST.finditer(cuda) if "<<<" in _body(cuda, h.end())), None)
-    if len(launches) != 1 or host is None:
-        raise _unreadable(file, f"{len(launches)} launches in a host function", "one launch")
-    ((name, instance, sizes, args),) = launches
-    tensors = dict(zip(_TENSOR.findall(host[2]), (p.name for p in spec.entry.params), strict=False))
-    known = _known(_body(cuda, host.end()), tensors)
-    parts = [_expression(p, known) for p in split(sizes)]
-    if len(parts) < 2:
-        raise _unreadable(file, f"<<<{sizes}>>>", "blocks and threads")
-    items = tuple(_argument(a, tensors, known, spec) for a in split(args))
-    shared = parts[2] if len(parts) > 2 else "0"
+    hosts = [h for h in _HOST.finditer(cuda) if "<<<" in _body(cuda, h.end())]
+    if len(hosts) != 1:
+        raise _unreadable(file, f"{len(hosts)} host functions that launch", "one")
+    tensors = dict(
+        zip(_TENSOR.findall(hosts[0][2]), (p.name for p in spec.entry.params), strict=False)
+    )
+    host = _host(_body(cuda, hosts[0].end()), tensors, spec)
+    found = list(_LAUNCH.finditer(host.body))
+    depths = {_depth(host.body[: m.start()]) for m in found}
+    if len(found) > 1 and (len(depths) > 1 or any(_is_guarded(host.body, m) for m in found)):
+        raise _unreadable(file, "launches in loops or behind conditions", "launches in order")
+    launches = tuple(_launch(m, host, spec, file) for m in found)
+    used = {a for x in launches for a in x.args}
     # Lines count from the start of the Python file; what follows the kernels is of the host.
     device = "\n" * start + _device(cuda)
-    return Inline(
-        Source(device, file.rpartition("/")[2]),
-        Launch(f"{name}{instance}", parts[0], parts[1], shared, items),
-    )
+    memory = tuple(m for n, m in host.new.items() if n in used)
+    return Inline(Source(device, file.rpartition("/")[2]), launches, memory)
+
+
+def _host(body: str, tensors: dict[str, str], spec: Module) -> _Host:
+    known = _known(body, tensors)
+    returned = [m[1] for m in _RETURNED.finditer(body)][-1:]
+    made = {m[1]: m for m in _NEW.finditer(body)}
+    names = tuple(w for r in returned for w in re.findall(r"\w+", r) if w in {*made, *tensors})
+    new = {n: _memory(m, tensors, known, spec) for n, m in made.items()}
+    return _Host(body, tensors, new, names, known)
+
+
+def _memory(m: re.Match[str], tensors: dict[str, str], known: dict[str, str], spec: Module) -> str:
+    """Return a new tensor as an item of memory."""
+    types = {p.name: p.type for p in spec.entry.params}
+    first, *rest = split(m[4].replace("{", "(").replace("}", ")"))
+    named = [n for n in re.findall(r"\w+", ", ".join(rest) or first) if n in tensors]
+    kinds = [_DTYPES[k] for k in re.findall(r"\bk\w+", m[4]) if k in _DTYPES]
+    of = types[tensors[named[0]]].dtype if named else DType.F32
+    dtype = kinds[-1] if kinds else of
+    if m[3]:
+        like = tensors.get(first.strip(), "")
+        rank = len(types[like].shape) if like else 1
+        sizes = ", ".join(f"size({like}, {k})" for k in range(rank))
+    else:
+        sizes = ", ".join(_expression(s, known) for s in split(first.strip().strip("()")))
+    return f"{m[1]}={'zero:' if m[2] == 'zeros' else ''}{dtype.value}[{sizes}]"
+
+
+def _launch(m: re.Match[str], host: _Host, spec: Module, file: str) -> Launch:
+    parts = [_expression(p, host.known) for p in split(m[3])]
+    if len(parts) < 2:
+        raise _unreadable(file, f"<<<{m[3]}>>>", "blocks and threads")
+    items = tuple(_argument(a, host, spec) for a in split(m[4]))
+    shared = parts[2] if len(parts) > 2 else "0"
+    return Launch(f"{m[1]}{m[2] or ''}", parts[0], parts[1], shared, items)
+
+
+def _depth(text: str) -> int:
+    return text.count("{") - text.count("}")
+
+
+def _is_guarded(body: str, m: re.Match[str]) -> bool:
+    """Return whether a launch is the statement of a loop or of a condition."""
+    before = max(body.rfind(c, 0, m.start()) for c in ";{}")
+    return bool(_CONTROL.search(body[before + 1 : m.start()]))
 
 
 def _cuda(text: str, file: str) -> tuple[int, str]:
@@ -103,7 +170,7 @@ def _body(text: str, at: int) -> str:
 def _known(body: str, tensors: dict[str, str]) -> dict[str, str]:
     """Return what names of a host function stand for, as expressions; new tensors as roles."""
     known = {f"tensor {n}": t for n, t in tensors.items()}
-    known |= {f"new {n}": "zero" if how == "zeros" else "" for n, how in _NEW.findall(body)}
+    known |= {f"new {m[1]}": "zero" if m[2] == "zeros" else "" for m in _NEW.finditer(body)}
     numbers = [
         (m.start(), m[1], m[2])
         for m in _NUMBER.finditer(body)
@@ -134,14 +201,19 @@ def _expression(text: str, known: dict[str, str]) -> str:
     return " ".join(text.split())
 
 
-def _argument(text: str, tensors: dict[str, str], known: dict[str, str], spec: Module) -> str:
-    if m := _POINTER.search(text):
-        if m[1] in tensors:
-            return tensors[m[1]]
-        if known.get(f"new {m[1]}") == "zero":
-            return "zero"
-        return next(iter(spec.entry.results))
-    return _expression(text, known)
+def _argument(text: str, host: _Host, spec: Module) -> str:
+    """Return what is passed: an input, a result, memory, or an expression of sizes."""
+    m = _POINTER.search(text)
+    if m is None:
+        return _expression(text, host.known)
+    name, results = m[1], spec.entry.results
+    if name in host.tensors:
+        return host.tensors[name]
+    at = host.returned.index(name) if name in host.returned else 0
+    if name in host.returned or len(host.new) < 2:
+        result = results[min(at, len(results) - 1)]
+        return f"zero:{result}" if host.known.get(f"new {name}") == "zero" else result
+    return name
 
 
 def _unreadable(file: str, got: str, want: str) -> DidymaError:

@@ -54,7 +54,8 @@ def inline(text: str = SOLUTION) -> Inline:
 
 def test_a_launch_of_load_inline_is_read() -> None:
     found = inline()
-    launch = found.launch
+    (launch,) = found.launches
+    assert found.memory == ()
     assert (launch.kernel, launch.block, launch.shared) == ("sums", "64", "0 * 4")
     assert launch.grid == "(size(x, 0) * 64 + 64 - 1) / 64, 1"
     assert launch.args == ("x", "sum", "(numel(x) / size(x, 0))")
@@ -66,13 +67,56 @@ def test_a_launch_of_load_inline_is_read() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("sums<<<", "sums<<<1, 1>>>(cols); sums<<<"), ("__global__", "__glob__"),
-     ("<<<grid, threads, 0 * sizeof(float)>>>", "<<<grid>>>")],
+    [("sums<<<", "sums<<<1, 1>>>(cols); if (rows > 4) sums<<<"), ("__global__", "__glob__"),
+     ("<<<grid, threads, 0 * sizeof(float)>>>", "<<<grid>>>"),
+     ("torch::Tensor row", "torch::Tensor f(int n) { g<<<1, 1>>>(n); }\ntorch::Tensor row")],
 )  # fmt: skip
 def test_other_host_functions_are_refused(old: str, new: str) -> None:
     text = SOLUTION.replace("KERNEL", SUMS)
     with pytest.raises(DidymaError, match="bad-option"):
         inline(text.replace(old, new))
+
+
+SEVERAL = '''
+source = r"""
+#include <torch/extension.h>
+__global__ void partial(const float* x, float* part, int cols) {
+  float sum = 0;
+  for (int c = blockIdx.y; c < cols; c += 2) sum += x[blockIdx.x * cols + c];
+  part[blockIdx.x * 2 + blockIdx.y] = sum;
+}
+__global__ void both(const float* part, float* y, int rows) {
+  int r = blockIdx.x * 32 + threadIdx.x;
+  if (r < rows) y[r] = part[2 * r] + part[2 * r + 1];
+}
+torch::Tensor run(torch::Tensor x) {
+  int rows = x.size(0), cols = x.size(1);
+  const int n = x.size(0);
+  auto part = torch::empty({n, 2}, x.options());
+  auto count = torch::zeros({1}, torch::dtype(torch::kInt32).device(x.device()));
+  auto y = torch::empty({n}, x.options());
+  partial<<<dim3(n, 2), 1>>>(x.data_ptr<float>(), part.data_ptr<float>(), x.size(1));
+  both<<<(n + 31) / 32, 32>>>(part.data_ptr<float>(), y.data_ptr<float>(), n);
+  return y;
+}
+"""
+'''
+
+
+def test_several_launches_of_load_inline_are_read_and_judged(tmp_path: Path) -> None:
+    found = load_inline.read(SEVERAL, "s.py", spec.module)
+    assert [(x.kernel, x.grid, x.args) for x in found.launches] == [
+        ("partial", "size(x, 0), 2", ("x", "part", "size(x, 1)")),
+        ("both", "(size(x, 0) + 31) / 32", ("part", "sum", "size(x, 0)")),
+    ]
+    assert found.memory == ("part=f32[size(x, 0), 2]",)
+    if probe("ptx").runs:
+        (tmp_path / "spec.dym").write_text(f"{sums}\n")
+        (tmp_path / "s.py").write_text(SEVERAL)
+        asked = Request(str(tmp_path / "s.py"), str(tmp_path / "spec.dym"), rounds=3)
+        assert judge_kernel.command(asked, None, json=True) == 0
+        (tmp_path / "s.py").write_text(SEVERAL.replace("* 2 + blockIdx.y", "* 2"))
+        assert judge_kernel.command(asked, None, json=True) == 1
 
 
 def test_a_solution_of_kernelbench_is_judged(
