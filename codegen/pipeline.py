@@ -11,7 +11,6 @@ from didyma.codegen import codegens
 from didyma.codegen.claims import claim, claimed, launched
 from didyma.codegen.codegens import Asked
 from didyma.codegen.decisions import Heard, unheard
-from didyma.codegen.devices import require_one_device
 from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.garbage import full_collections_rare
 from didyma.codegen.lower import lower
@@ -24,6 +23,7 @@ from didyma.codegen.order.streams import spread
 from didyma.codegen.passes.fuse import fuse, separate
 from didyma.codegen.passes.inline import inline
 from didyma.codegen.passes.manager import Pass, chosen, plain
+from didyma.codegen.passes.place import place
 from didyma.codegen.passes.running import block_runs
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.passes.slices import unroll_slices
@@ -120,6 +120,7 @@ def _has_routines(options: GraphOptions) -> bool:
 
 PASSES: tuple[Pass, ...] = (
     Pass("inline", plain(inline)),
+    Pass("place", plain(place)),
     Pass("simplify", simplify, 1, _simplifies),
     Pass("runs", block_runs, 3, _simplifies),
     Pass("slices", plain(unroll_slices)),
@@ -396,7 +397,6 @@ def compile(
         raise DidymaError("unknown-stage", f"until = {until!r}", got=until, want=want)
     if options.verify:
         graph_laws.verify(m)
-    require_one_device(m)
     made, context = Fused(m, (), m), Context(options, heard, kernels or {})
     with full_collections_rare():
         for stage in run[: names.index(until) + 1]:

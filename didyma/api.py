@@ -23,6 +23,7 @@ from didyma.functions.control import noinline as noinline
 from didyma.functions.control import scan as scan
 from didyma.functions.control import while_loop as while_loop
 from didyma.functions.creation import *
+from didyma.functions.devices import *
 from didyma.functions.dtypes import *
 from didyma.functions.elementwise import *
 from didyma.functions.joining import *

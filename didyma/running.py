@@ -13,6 +13,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.options import choose as with_planner
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.pipeline import compile as compile_module
+from didyma.codegen.runtime.devices import across
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.runtime.registry import engine as made
@@ -193,6 +194,7 @@ def compile(
         compiled = compile_module(m, wanted, kernels=texts, listen=logs.listener())
     tuning.require_known(compiled, wanted)
     at_run = tuning.at_run(compiled, chosen, wanted, choose)
+    chosen = across(chosen, compiled.program)
     run = levels.runner(compiled, chosen, routines, at_run)
     return Executable(compiled, chosen, caller(run, chosen, compiled, wanted), wanted, at_run)
 

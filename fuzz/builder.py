@@ -11,6 +11,7 @@ import sympy
 
 from didyma.fuzz import values
 from didyma.fuzz.chooser import Bytes, Chooser
+from didyma.fuzz.devices import DRAWN
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
@@ -26,7 +27,7 @@ MAX_PARAMS = 8
 CONTROLLED = 6  # one graph in so many has branches, loops, calls and data-dependent sizes
 
 _OPS = [
-    *sorted(OPS), *["reshape"] * 4, *["cast"] * 3, *["add", "subtract", "multiply"] * 2,
+    *sorted(DRAWN), *["reshape"] * 4, *["cast"] * 3, *["add", "subtract", "multiply"] * 2,
     "sum", "max", "matmul", "permute_dims",
 ]  # fmt: skip
 _NEUTRAL = (0, 0, 1, 1, 2, 3, 5, 7)  # of the corners: mostly zeros and ones, which ops may drop

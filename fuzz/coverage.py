@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from didyma.codegen.rules import rules
+from didyma.fuzz.devices import DRAWN
 from didyma.fuzz.domains.domain import Key
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import (
@@ -26,7 +27,6 @@ from didyma.fuzz.lines import missed
 from didyma.fuzz.result import Result
 from didyma.refimpl.ir.graph import CONTROL
 from didyma.refimpl.ir.types import Array
-from didyma.refimpl.ops import OPS
 
 Counts: TypeAlias = dict[str, dict[str, int]]
 
@@ -43,7 +43,7 @@ def of_dtypes(case: Case) -> list[tuple[str, str]]:
 
 def possible() -> int:
     """Return how many pairs of op and dtype there are."""
-    return sum(len(op.dtypes) for op in OPS.values())
+    return sum(len(op.dtypes) for op in DRAWN.values())
 
 
 def counts(covered: Mapping[Key, int], kind: str) -> Counts:
@@ -90,7 +90,7 @@ def report(r: Result) -> dict[str, Any]:
             for stage in dict.fromkeys(listed.values())
         },
         "never": {
-            "dtypes": [f"{op.name} {d}" for op in OPS.values() for d in op.dtypes
+            "dtypes": [f"{op.name} {d}" for op in DRAWN.values() for d in op.dtypes
                        if str(d) not in dtypes.get(op.name, {})],
             "neighbours": _missing_pairs(pairs),
             "decisions": [n for n in listed if not decided[n]["fired"]],
@@ -115,5 +115,5 @@ _WORDS = MappingProxyType({DECISION: "fired", EXAMINED: "examined", MATTERED: "m
 
 def _missing_pairs(pairs: Counts) -> int:
     """Return how many pairs of an op and one that reads it were never drawn."""
-    ops: Collection[str] = [*OPS, *CONTROL]
+    ops: Collection[str] = [*DRAWN, *CONTROL]
     return len(ops) ** 2 - sum(len(row) for row in pairs.values())

@@ -10,13 +10,14 @@ from functools import partial
 from typing import Any
 
 from didyma.codegen.decisions import Heard, unheard
-from didyma.codegen.devices import require_one_device
+from didyma.codegen.devices import named
 from didyma.codegen.emit import wrapper
 from didyma.codegen.memory import planner
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime import modules
-from didyma.codegen.runtime.didyma_runtime import numbered, unload
+from didyma.codegen.runtime.devices import across
+from didyma.codegen.runtime.didyma_runtime import numbered, placed, unload
 from didyma.codegen.runtime.engine import (
     Dispatcher,
     Engine,
@@ -61,6 +62,7 @@ class EngineBackend:
 
     def __post_init__(self) -> None:
         self.name = self.engine.name
+        self.engine = across(self.engine, self.compiled.program)
         self.deterministic = self.name != "cuda" or not _float_atomics(self.compiled)
 
     def _text(self) -> Loaded:
@@ -193,6 +195,7 @@ def runner(
     ``externs`` are implementations of external functions, by the name of a function or compiler.
     ``dispatch`` chooses among variants of kernels; else their first runs.
     """
+    e = across(e, c.program)
     weights = _weights(c, e)
     run = partial(
         modules.load(c.wrapper),
@@ -214,7 +217,11 @@ def dispatches(c: Compiled) -> bool:
 
 
 def _weights(c: Compiled, e: Engine) -> list[Any]:
-    return [e.upload(t.array()) for _, t in c.program.constants]
+    p = c.program
+    arrays = [t.array() for _, t in p.constants]
+    if not named(p):
+        return [e.upload(a) for a in arrays]
+    return placed(e, arrays, [p.type[name].device for name, _ in p.constants])
 
 
 def _float_atomics(c: Compiled) -> bool:
@@ -266,9 +273,8 @@ def compiled(
 
     ``kernels`` are texts for Primitive functions.  What the caller gave wrong is no failure but a
     DidymaError: ``unknown-planner``, ``bad-planner``, ``unknown-pass``, ``bad-pass``,
-    ``unknown-primitive``, ``bad-kernel``, ``P-text``, ``device-unsupported``.
+    ``unknown-primitive``, ``bad-kernel``, ``P-text``.
     """
-    require_one_device(m)
     options = options or Options()
     options = options.changed({"memory.planner": planner(options.memory.planner)})
     stages: list[str] = ["source"]

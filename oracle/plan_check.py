@@ -88,6 +88,7 @@ class _Replay:
             if n in self.reads_old_content[k.name]:
                 m.read(a, line.stream)
         m.require_disjoint(outs, ins)
+        m.require_together((*outs, *ins))
         for out, of in line.inplace:
             if ins.count(of) > 1:
                 m.report("overlap", f"%{out} is written over %{of}, which is read twice")
@@ -119,6 +120,7 @@ class _Replay:
         for value in line.allocates:
             m.allocate_for(value, "heap")
         m.require_disjoint(line.outputs, line.inputs)
+        m.require_together((*line.outputs, *line.inputs))
         for value in line.outputs:
             m.write(value)
 

@@ -241,6 +241,13 @@ class ReplayMemory:
             self.report("lost-value", f"%{value} is written to bytes of {listed(others)}")
         e.set(at.start, at.stop, at.owner, True)
 
+    def require_together(self, values: Sequence[str]) -> None:
+        """Report work on the memory of two devices."""
+        at = (self.state.at.get(v) for v in values)
+        devices = {self.state.allocations[a.allocation].device or "own" for a in at if a}
+        if len(devices) > 1:
+            self.report("device", f"{listed(values)} are on {' and '.join(sorted(devices))}")
+
     def require_disjoint(self, outputs: Sequence[str], inputs: Sequence[str]) -> None:
         """Report outputs that share bytes with other values of the same line."""
         for k, out in enumerate(outputs):

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeAlias
@@ -41,6 +42,7 @@ class Allocated:
     line: int
     how: str
     alive: bool = True
+    device: str = ""
     content: bytes | None = None
     uses: dict[tuple[int, int, int, bool], int] = field(
         default_factory=dict[tuple[int, int, int, bool], int]
@@ -85,10 +87,21 @@ class WatchedEngine:
         self._held: dict[int, Allocated] = {}  # in the order in which they were handed out
         self._count = 0
         self._streams = streams
+        self._here = ""  # the device that works, by the innermost guard
         self._clocks: dict[int, Clock] = {}
         self._host: Clock = {}  # the work that has ended before whatever the host does next
 
     # ---- the launch interface
+
+    @contextmanager
+    def on(self, device: str) -> Generator[None]:
+        """Let a device of the engine work inside a ``with`` statement."""
+        before, self._here = self._here, device
+        try:
+            with self.engine.on(device):
+                yield
+        finally:
+            self._here = before
 
     def allocate(self, nbytes: int) -> WatchedBuffer:
         """Allocate bytes, which count."""
@@ -163,7 +176,8 @@ class WatchedEngine:
 
     def lent(self, buffer: Any, nbytes: int) -> WatchedBuffer:
         """Watch a buffer of the engine that stays the caller's."""
-        return WatchedBuffer(buffer, Allocated(0, nbytes, 0, "lend"), 0, nbytes)
+        a = Allocated(0, nbytes, 0, "lend", device=getattr(buffer, "device", ""))
+        return WatchedBuffer(buffer, a, 0, nbytes)
 
     def routine(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Watch a library routine that allocates nothing, which is given the engine itself."""
@@ -175,6 +189,7 @@ class WatchedEngine:
             attrs: Mapping[str, Any],
         ) -> Any:
             touched = (*((b, False) for b in inputs), *((b, True) for b in outputs))
+            engine.demand_here([b for b, _ in touched])
             engine.touch(touched, 0, "given to a routine")
             outs, ins = ([b.buffer for b in bs] for bs in (outputs, inputs))
             return run(engine.engine, outs, ins, attrs)
@@ -210,7 +225,8 @@ class WatchedEngine:
 
     def _new(self, made: Any, nbytes: int, how: str) -> WatchedBuffer:
         self._count += 1
-        a = self._held[self._count] = Allocated(self._count, nbytes, self._line(), how)
+        a = Allocated(self._count, nbytes, self._line(), how, device=self._here)
+        self._held[self._count] = a
         return WatchedBuffer(made, a, 0, nbytes)
 
     def _release(self, buffer: WatchedBuffer, how: str, made: Sequence[str]) -> None:
@@ -235,6 +251,13 @@ class WatchedEngine:
     def _demand_alive(self, buffer: WatchedBuffer, doing: str) -> None:
         if not buffer.of.alive:
             raise self._fault(f"freed bytes are {doing}", buffer.of)
+
+    def demand_here(self, buffers: Sequence[WatchedBuffer]) -> None:
+        """Demand that the device works whose memory is used."""
+        for b in buffers:
+            if b.of.device != self._here:
+                there, here = (d or "the program's own" for d in (b.of.device, self._here))
+                raise self._fault(f"bytes of device {there} are used by device {here}", b.of)
 
     def touch(self, buffers: Sequence[tuple[WatchedBuffer, bool]], stream: int, doing: str) -> None:
         """Demand that bytes are alive, and that what other streams did to them has ended."""
@@ -288,6 +311,7 @@ class WatchedKernels:
         """Launch a kernel, once what its buffers hold may be read and written."""
         name, writes = self.kernels[kernel]
         self.engine.use.step(name)
+        self.engine.demand_here(buffers)
         self.engine.touch(tuple(zip(buffers, writes, strict=True)), stream, f"used by {kernel}")
         self.text.launch(kernel, [b.buffer for b in buffers], dims, stream, scalars)
 

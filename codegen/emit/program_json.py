@@ -14,6 +14,7 @@ from typing import Any
 
 import sympy
 
+from didyma.codegen.devices import named
 from didyma.codegen.emit.binding import given_dims, told
 from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.emit.externs import Entry
@@ -65,6 +66,7 @@ def program_json(
         "format": FORMAT,
         "version": VERSION,
         "objects": {machine: list(pair) for machine, pair in objects.items()},
+        "devices": list(named(p)),
         "weights": list(weights[:2]) if weights and p.constants else None,
         "constants": _constants(p, weights),
         "sizes": {d.name: [str(d.lo), str(d.hi)] for d in given_dims(p)},

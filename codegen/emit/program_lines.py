@@ -10,6 +10,7 @@ from typing import assert_never
 import sympy
 
 from didyma.codegen.emit.binding import given_dims, shape
+from didyma.codegen.emit.guards import device_of, guarded, guarding
 from didyma.codegen.emit.holders import Holders, last_uses, unread
 from didyma.codegen.emit.integers import code, quoted, tuple_of
 from didyma.codegen.emit.line_map import Row
@@ -79,6 +80,7 @@ class LineWriter:
     dispatches: bool = False
     _holders: Holders = field(default_factory=Holders)
     _pad: str = "    "
+    _guard: str = ""  # the device of the guard that is open
     _types: Mapping[str, TensorType] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,7 +100,8 @@ class LineWriter:
             if v in self.arrays:
                 yield f"    {self.arrays[v]} = arrays[{i}]{self._remark(v)}"
             if v not in idle:
-                yield f"    {self._own(v)} = engine.upload(arrays[{i}]){self._remark(v)}"
+                text = f"{self._own(v)} = engine.upload(arrays[{i}]){self._remark(v)}"
+                yield from (f"    {x}" for x in guarded(self._types[v].device, text))
         yield "    del inputs, arrays"
         if p.constants:
             yield "    loaded = upload(engine) if weights is None else weights"
@@ -110,7 +113,7 @@ class LineWriter:
             yield from self._lines((line,))
             for v in last.get(i, ()):
                 if self._holders.values.get(py[v]) == {v}:
-                    yield f"    engine.free({self._holders.free(v)})"
+                    yield f"{self._inside()}engine.free({self._holders.free(v)})"
 
     def function(self) -> Iterator[str]:
         """Yield the lines of a function that ``call`` rt."""
@@ -133,15 +136,26 @@ class LineWriter:
 
     def _lines(self, lines: Sequence[Line]) -> Iterator[str]:
         for line in lines:
+            device = device_of(line, self._types)
+            if device is not None and device != self._guard:
+                if device:
+                    yield Row.of(f"{self._pad}{guarding(device)}", line)
+                self._guard = device
+            pad = self._inside()  # a block inside has guards of its own
             for text in self._line(line):
                 origin = text.origin if isinstance(text, Row) else line
-                yield Row.of(f"{self._pad}{text}", origin)
+                yield Row.of(f"{pad}{text}", origin)
+
+    def _inside(self) -> str:
+        """Return the spaces before a line: one level more inside a guard."""
+        return f"{self._pad}    " if self._guard else self._pad
 
     def _block(self, lines: Sequence[Line]) -> Iterator[str]:
         """Yield the lines of a block, one level deeper; its arenas are freed at its end."""
         outer = self._holders.arenas
         self._holders.arenas = {}
         self._pad, pad = "    ", self._pad
+        self._guard = ""
         if self.streams:
             yield "    engine.join()"
         empty = not lines and not self.streams
@@ -150,7 +164,7 @@ class LineWriter:
             yield f"    engine.{give_back}({name})"
         if self.streams:
             yield "    engine.join()"
-        self._pad = pad
+        self._pad, self._guard = pad, ""
         self._holders.arenas = outer
 
     def _if(self, s: If) -> Iterator[str]:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from didyma.codegen.devices import require_one_device
+from didyma.codegen.devices import named
 from didyma.codegen.emit import line_map
 from didyma.codegen.emit.binding import bind, given_dims
 from didyma.codegen.emit.dynamic import placed
@@ -55,7 +55,7 @@ tapes = rt.Tapes(run, traced, LINES)
 @cache
 def load():
     """Load the kernels and the constants, once."""
-    return rt.load(partial(rt.beside, __file__), OBJECTS, KERNELS, {constants}, SOURCE{externs})
+    return rt.load(partial(rt.beside, __file__), OBJECTS, KERNELS, {constants}, SOURCE{more})
 
 
 def call(args, **asked):
@@ -120,9 +120,8 @@ def emit(
 
     ``objects`` are file and SHA-256 of the kernels' machine code, by the kind of machine, and
     ``externs`` the external functions beside it.
-    Errors: ``unbound-dim`` if no input tells a size, ``device-unsupported``.
+    Error: ``unbound-dim`` if no input tells a size.
     """
-    require_one_device(p)
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
 
     dispatches = most_variants(p) > 1
@@ -154,7 +153,8 @@ def emit(
         list(entry.call()),
     ]
     starts = _placed([s for s in sections if s])
-    call = _CALL.format(constants=made, externs=", EXTERNS" if externs else "")
+    more = f"{', externs=EXTERNS' if externs else ''}{_devices(p)}"
+    call = _CALL.format(constants=made, more=more)
     last = [*line_map.table(starts), "", "", call]
     return _BETWEEN.join("\n".join(rows) for rows in (*(rows for _, rows in starts), last))
 
@@ -271,7 +271,22 @@ def _constants(p: Program, embedded: int) -> Iterator[str]:
     yield ""
     yield "def upload(engine, weights=None):"
     yield '    """Return the constants as buffers of an engine, which `rt.unload` frees."""'
-    yield "    return [engine.upload(a) for a in constants(weights)]"
+    if named(p):
+        yield f"    return rt.placed(engine, constants(weights), {_places(p)})"
+    else:
+        yield "    return [engine.upload(a) for a in constants(weights)]"
+
+
+def _places(p: Program) -> str:
+    """Return the devices of the constants, in order."""
+    return tuple_of(quoted(p.type[name].device) for name, _ in p.constants)
+
+
+def _devices(p: Program) -> str:
+    """Return what ``load`` is told of the devices that values name, if any do."""
+    names = named(p)
+    told = f"devices={tuple_of(map(quoted, names))}, places={_places(p)}"
+    return f", {told}" if names else ""
 
 
 def weights_table(p: Program) -> tuple[str, str, Mapping[str, int]]:

@@ -35,6 +35,8 @@ def without(access: int, p: Program, lives: Lives, line: Line) -> Program | None
     at = ((k, i, b) for k, b in enumerate(nested(p.lines)) for i, x in enumerate(b) if x is line)
     if (found := next(at, None)) is None:
         return None
+    if p.type[line.value].device != p.type[line.source].device:
+        return None
     e = Elision(p, lives, line, *found, p.type, p.kernel, access)
     return e.view_of_source() or e.view_of_destination() or e.handed_on()
 

@@ -19,6 +19,7 @@ from didyma.refimpl.ir.graph import (
     NO_INLINE,
     RESHAPE_ONLY,
     SCAN,
+    TO,
     WHILE,
     Function,
     Module,
@@ -179,6 +180,8 @@ class BlockWriter:
                 self._scan(n, args, results)
             case "bind":
                 self.lines.append(Bind(str(n.attr["dim"]), args[0]))
+            case _ if n.op == TO:
+                self._copy(results[0], args[0])
             case _:
                 raise AssertionError(f"{n.op} in a block of a fused graph")
 
@@ -189,7 +192,9 @@ class BlockWriter:
 
     def _program_constant(self, wanted: str, value: Tensor, t: TensorType) -> str:
         """Return the name of a tensor among the program's constants, which it may join."""
-        name = next((k for k, v in self.constants.items() if v is value), None)
+        at = t.device
+        same = (k for k, v in self.constants.items() if v is value and self.types[k].device == at)
+        name = next(same, None)
         if name is None:
             name = self.fresh(wanted, t)
             self.constants[name] = value
@@ -225,7 +230,8 @@ class BlockWriter:
         assert self.used.setdefault(k.name, k) is k, f"two kernels are called {k.name}"
         for p in k.params:
             if p.name not in values:
-                values[p.name] = self.fresh(f"{wanted}_{p.name}", TensorType(p.dtype, p.shape))
+                t = TensorType(p.dtype, p.shape, self.types[wanted].device)
+                values[p.name] = self.fresh(f"{wanted}_{p.name}", t)
         return Launch(k.name, tuple(values[p.name] for p in k.params))
 
     def _view(self, value: str, of: str, offset: Dim = 0) -> None:

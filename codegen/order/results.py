@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from didyma.refimpl.ir.graph import CALL, CONTROL, RESHAPE_ONLY, Function
+from didyma.refimpl.ir.graph import CALL, CONTROL, RESHAPE_ONLY, TO, Function
 
 
 def givers(f: Function, functions: Mapping[str, Function]) -> dict[str, int]:
@@ -12,7 +12,7 @@ def givers(f: Function, functions: Mapping[str, Function]) -> dict[str, int]:
     return {
         r: i
         for i, n in enumerate(f.nodes)
-        if (n.op == CALL and RESHAPE_ONLY not in functions[n.callee].attr) or n.op in CONTROL
+        if (n.op == CALL and RESHAPE_ONLY not in functions[n.callee].attr) or n.op in (TO, *CONTROL)
         for r in n.results
     }
 

@@ -77,7 +77,7 @@ def _loop(
         if value is None:
             params.append(p)
         else:
-            constants.append(_constant(p.name, value))
+            constants.append(_constant(p.name, value, p.type))
     first = Function(test.name, tuple(params), (*constants, *test.nodes), test.results)
     simple = simplify(first)
     known = Values.of(simple)

@@ -20,12 +20,12 @@ from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir import control, dims
-from didyma.refimpl.ir.graph import CALL, CONTROL, Attr, Function, Module, Node
+from didyma.refimpl.ir.graph import CALL, CONTROL, TO, Attr, Function, Module, Node
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Work
 
-RUNS = (CALL, *CONTROL)  # nodes that take buffers, and run apart
+RUNS = (CALL, TO, *CONTROL)  # nodes that take buffers, and run apart
 DECISIONS = COSTLY, FOLD, AGAIN, IN_PLACE, PRODUCT, VIEW, UNMOVED = (
     "store what costs too much",
     "compute on with the result of a fold",

@@ -143,20 +143,22 @@ def _gathering(body: Function, n: Node, index: str) -> Function:
         name = supply.fresh(f"{p.name}_all")
         whole.append(Param(name, p.type.with_shape(control.extent(n), *p.type.shape)))
     params = (*body.params[:k], *whole, *body.params[k + s :])
-    place = list(_place(index, supply))
-    last = place[-1].results[0]
+    devices = dict.fromkeys(w.type.device for w in whole)
+    places = {d: tuple(_place(index, supply, d)) for d in devices}
+    last = {d: nodes[-1].results[0] for d, nodes in places.items()}
     rows = [
-        Node((p.name,), "gather", (w.name, last), (p.type,), attrs({"axis": 0}))
+        Node((p.name,), "gather", (w.name, last[w.type.device]), (p.type,), attrs({"axis": 0}))
         for p, w in zip(body.params[k : k + s], whole, strict=True)
     ]
+    place = (n for nodes in places.values() for n in nodes)
     return replace(body, params=params, nodes=(*place, *rows, *body.nodes))
 
 
-def _place(index: str, supply: Names) -> Iterator[Node]:
+def _place(index: str, supply: Names, device: str) -> Iterator[Node]:
     """Yield nodes, the last of which yields a symbolic index as an i64 scalar."""
     i = dims.symbol(index)
     one = dims.add(i, 1)
-    row = TensorType(DType.I64, (one,))
+    row = TensorType(DType.I64, (one,), device)
     count, last, at = (supply.fresh(f"{index}_{x}") for x in ("count", "last", "at"))
     shape: dict[str, Attr] = {"shape": (one,), "axis": 0, "dtype": DType.I64}
     yield Node((count,), "iota", (), (row,), attrs(shape))

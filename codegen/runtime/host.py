@@ -7,13 +7,14 @@ hangs takes the process with it: run kernels that are not trusted in a child pro
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -100,6 +101,12 @@ class Host:
         self.driver = (files(prelude) / "driver.c").read_text(encoding="utf-8")
         self._stage = _Stage(order)
         self._local = threading.local()
+
+    def another(self) -> Self:
+        """Return the engine of another device: like this one, with memory of its own."""
+        made = copy.copy(self)
+        made._local = threading.local()
+        return made
 
     def load(self, text: KernelText) -> Loaded:
         """Compile kernel text; DidymaError ``kernel-text`` where it is not C.

@@ -7,6 +7,7 @@ from typing import Any
 from didyma.artifacts import externs
 from didyma.artifacts.manifest import sha256
 from didyma.artifacts.runtime import MODULE, runtime
+from didyma.codegen.devices import named
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.cpp_program import HEADER, LAYER, LOADER, Cpp, layer
 from didyma.codegen.emit.program_json import program_json
@@ -25,9 +26,16 @@ DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580"}
 def contents(c: Compiled, architecture: str) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     """Return the files for an architecture, as role and bytes by name, and what is known of it.
 
-    DidymaError ``target-lacks`` for kernels that are given numbers, ``artifact-extern``,
-    ``kernel-text``; EngineMissing without NVRTC.
+    DidymaError ``target-lacks`` for kernels that are given numbers, ``device-unsupported`` for
+    values on devices beside the GPU, ``artifact-extern``, ``kernel-text``; EngineMissing without
+    NVRTC.
     """
+    if devices := named(c.program):
+        raise DidymaError(
+            "device-unsupported", f"target {architecture}", got=f"values on {', '.join(devices)}",
+            want="all values on one GPU, the program's own device",
+            help="build it for the target `host`, which has several devices",
+        )  # fmt: skip
     if numbers := [s.name for s in c.text.kernels if s.scalars]:
         raise DidymaError(
             "target-lacks", numbers[0], got="a kernel that is given numbers",

@@ -13,7 +13,19 @@ import sympy
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import Dim, DimVar
-from didyma.refimpl.ir.graph import BIND, CALL, IF, SCAN, WHILE, Attr, Function, Module, Node, Param
+from didyma.refimpl.ir.graph import (
+    BIND,
+    CALL,
+    IF,
+    SCAN,
+    TO,
+    WHILE,
+    Attr,
+    Function,
+    Module,
+    Node,
+    Param,
+)
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.names import Names, fresh
 from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
@@ -39,6 +51,7 @@ class _Shared:
     kernels: dict[str, Any] = field(default_factory=dict[str, Any])
     dims: dict[str, DimVar] = field(default_factory=dict[str, DimVar])
     open: list[Builder] = field(default_factory=list["Builder"])  # under construction
+    devices: list[str] = field(default_factory=list[str])  # scopes that are open, innermost last
 
 
 class Builder:
@@ -60,6 +73,7 @@ class Builder:
         self._nodes: list[Node] = []
         self._places: dict[str, int] = {}  # of the node that defines a value
         self._names = Names()
+        self._constants: set[str] = set()  # values computed from constants alone
 
     def inner(self) -> Builder:
         """Return a builder of a function that a control node of this one will run."""
@@ -146,12 +160,50 @@ class Builder:
         self, op: str, args: Sequence[Value], attrs: Mapping[str, Attr], name: str = ""
     ) -> Value:
         """Add a node, and give its value a name if that is free."""
+        args = args if op == TO else self._together(args)
         type = OPS[op].infer([a.type for a in args], attrs)
+        if not args and self._shared.devices:
+            type = replace(type, device=self._shared.devices[-1])
         result = self._names.fresh(name or op)
         operands = tuple(a.name for a in args)
         self._places[result] = len(self._nodes)
         self._nodes.append(Node((result,), op, operands, (type,), freeze(attrs)))
+        if self._constants.issuperset(operands):
+            self._constants.add(result)
         return Value(result, type)
+
+    # Devices --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def on(self, device: str) -> Generator[None]:
+        """Compute what is added inside a ``with`` statement on a device."""
+        self._shared.devices.append(device)
+        try:
+            yield
+        finally:
+            self._shared.devices.pop()
+
+    @property
+    def device(self) -> str | None:
+        """The device of the innermost scope; None where there is none."""
+        return self._shared.devices[-1] if self._shared.devices else None
+
+    def move(self, v: Value, device: str) -> Value:
+        """Return a value on a device."""
+        return v if v.type.device == device else self.node(TO, [v], {"device": device}, v.name)
+
+    def _together(self, args: Sequence[Value]) -> Sequence[Value]:
+        """Return operands on the device of the scope, or, without one, where the tensors are.
+
+        What is computed from constants alone follows the others.
+        """
+        devices = {a.type.device for a in args}
+        if self._shared.devices:
+            return [self.move(a, self._shared.devices[-1]) for a in args]
+        if len(devices) < 2:
+            return args
+        found = {a.type.device for a in args if a.name not in self._constants}
+        return [self.move(a, *found) for a in args] if len(found) == 1 else args
 
     # Data-dependent sizes ---------------------------------------------------------------------
 
@@ -190,6 +242,7 @@ class Builder:
     def bind(self, count: Value, most: Dim, wish: str = "u", least: int = 0) -> Dim:
         """Bind a fresh symbol of at most ``most`` to an i64 scalar; return it as a size."""
         size = self.declare(wish, least, self.most(most))
+        count = self.move(count, "")
         self._nodes.append(Node((), BIND, (count.name,), (), freeze({"dim": size.name})))
         return size
 
@@ -210,6 +263,7 @@ class Builder:
     ) -> tuple[Value, ...]:
         """Run one of two functions; sizes in which their results differ are bound at run time."""
         types, new = self._joined(then.result_types(), otherwise.result_types())
+        condition = self.move(condition, "")
         attrs: dict[str, Attr] = {"then": then.name, "otherwise": otherwise.name, "binds": new}
         return self._run(IF, [condition, *captures], types, attrs)
 

@@ -160,6 +160,7 @@ def while_loop(
         want = f"sizes that settle within {MOST_TRACES} traces"
         raise _changes(types, [r.type for r in results], want)
     asked, answer, _ = traced_body(b, test, types)
+    answer = [asked.move(v, "") for v in answer]
     captures = _captures(asked, inner)
     functions = (
         b.add(asked.function("test", answer, captures)),
@@ -272,7 +273,7 @@ def noinline(f: F) -> F:
         args = arguments(f, given_args, named)
         b = _home(*args)
         values = [_value(b, a) for a in args]
-        key = call, tuple(v.type for v in values)
+        key = call, tuple(v.type for v in values), b.device
         callee = b.traced.get(key)
         if callee is None:
             inner, results, _ = traced_body(b, f, key[1])

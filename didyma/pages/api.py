@@ -21,6 +21,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Reductions", ("reductions",)),
     ("Shapes and joining", ("shaping", "joining")),
     ("Creation", ("creation",)),
+    ("Devices", ("devices",)),
     ("Indexing, searching and sorting", ("lookup",)),
     ("Products of matrices", ("products",)),
     ("Convolution and pooling", ("windows",)),

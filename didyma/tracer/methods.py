@@ -298,9 +298,11 @@ class Methods(Traced):
         return x if to is self.dtype else apply("cast", x, dtype=to)
 
     @checked
-    def to(self, dtype: AnyDType) -> Tensor:
-        """``x.astype(dtype)``; where a program runs is for ``dd.compile`` to say."""
-        return self.astype(dtype)
+    def to(self, target: AnyDType) -> Tensor:
+        """``x.astype(target)`` for a dtype, and ``dd.to(x, target)`` for a device (``host:1``)."""
+        if isinstance(target, str) and (":" in target or not target):
+            return _call("to", self, target)
+        return self.astype(target)
 
     @checked
     def dot(self, other: Operand) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard, TypeVar, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar, always_equal
 from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ops.devices import NAME, WANTED
 from didyma.tracer.calling import checked
 
 R = TypeVar("R")
@@ -216,8 +217,25 @@ class Spec:
     type: TensorType
     ranges: tuple[DimVar, ...] = ()
 
+    @checked
+    def on(self, device: str) -> Spec:
+        """Return the type on a device: ``dd.f32[4].on("host:1")``.
+
+        DidymaError ``bad-call`` for a name of no device.
+        """
+        return replace(self, type=replace(self.type, device=device_name("on", device)))
+
     def __str__(self) -> str:
         return str(self.type)
+
+
+def device_name(where: str, device: object) -> str:
+    """Return the name of a device, empty for the program's own; else DidymaError ``bad-call``."""
+    if isinstance(device, str) and (not device or NAME.fullmatch(device)):
+        return device
+    raise DidymaError(
+        "bad-call", where, got=repr(device), want=WANTED, help="a device has a number: `host:0`"
+    )
 
 
 @dataclass(frozen=True, slots=True)

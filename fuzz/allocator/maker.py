@@ -136,8 +136,11 @@ class Maker:
     def launch(
         self, reads: Sequence[tuple[str, At]], writes: Sequence[TensorType], scratch: int = 0
     ) -> list[str]:
-        """Launch a kernel that makes values; the last ``scratch`` of them are never read."""
-        made = [self.fresh("a", t) for t in writes]
+        """Launch a kernel that makes values; the last ``scratch`` of them are never read.
+
+        All are on the device of the first, to which what it reads is copied.
+        """
+        made = [self.fresh("a", t) for t in _together(writes)]
         self._launch(reads, made, updates=False)
         self.block.names += made[: len(made) - scratch]
         return made
@@ -195,6 +198,8 @@ class Maker:
 
     def rewrite(self, targets: Sequence[str], reads: Sequence[tuple[str, At]]) -> None:
         """Launch a kernel that writes whole values; what it reads must lie apart from them."""
+        device = self.types[targets[0]].device
+        targets = [t for t in targets if self.types[t].device == device]
         roots = {self.root.get(t, t) for t in targets}
         others = [(r, at) for r, at in reads if self.root.get(r, r) not in roots]
         self._launch(others, targets, updates=False)
@@ -203,6 +208,7 @@ class Maker:
         self, reads: Sequence[tuple[str, At]], writes: Sequence[str], *, updates: bool
     ) -> None:
         types = [self.types[w] for w in writes]
+        reads = [(self._there(r, types[0].device), at) for r, at in reads]
         specs = [Read(self.types[r], at) for r, at in reads]
         key = (tuple(specs), tuple(types), updates)
         salt = self.next_salt()
@@ -248,6 +254,14 @@ class Maker:
         for clock in self.clocks.values():
             clock.update(last)
 
+    def _there(self, value: str, device: str) -> str:
+        """Return a value on a device: itself, or a copy that nothing else reads."""
+        if self.types[value].device == device:
+            return value
+        name = self.fresh("d", replace(self.types[value], device=device))
+        self._copy(name, value)
+        return name
+
     def _copy(self, value: str, source: str) -> None:
         self._wait(0, (source,), (value,))
         self.block.lines.append(Copy(value, source))
@@ -264,7 +278,8 @@ class Maker:
         self, reads: Sequence[str], writes: Sequence[TensorType], workspace: int, allocates: bool
     ) -> list[str]:
         """Call a library routine; its last ``workspace`` outputs are scrap."""
-        made = [self.fresh("e", t) for t in writes]
+        made = [self.fresh("e", t) for t in _together(writes)]
+        reads = [self._there(r, self.types[made[0]].device) for r in reads]
         attrs = (("salt", self.next_salt()), ("workspace", workspace))
         own = tuple(made[: len(made) - workspace]) if allocates else ()
         self._wait(0, reads, made)
@@ -284,6 +299,7 @@ class Maker:
     def bind(self, source: str, low: int, high: int) -> DimVar:
         """Bind a new symbol to a number that is computed from a value."""
         name = f"k{len(self.kernels)}"
+        source = self._there(source, COUNTER.device)
         t = self.types[source]
         declared = tuple(v for v in (*self.dims, *self.late) if v.name in dims.free(t.numel))
         self.kernels[name] = kernels.number(name, t, self.next_salt(), low, high, declared)
@@ -385,6 +401,7 @@ class Maker:
 
     def _decide(self, source: str, one_in: int) -> str:
         name = f"k{len(self.kernels)}"
+        source = self._there(source, FLAG.device)
         flag = self.fresh("t", FLAG)
         t = self.types[source]
         used = dims.free(t.numel)
@@ -446,3 +463,8 @@ class Maker:
             tuple(self.kernels.values()),
             tuple(self.block.lines),
         )
+
+
+def _together(types: Sequence[TensorType]) -> list[TensorType]:
+    """Return types on the device of the first."""
+    return [replace(t, device=types[0].device) for t in types]

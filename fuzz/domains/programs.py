@@ -21,6 +21,7 @@ from didyma.fuzz import control, control_bytes, control_sizes, traits
 from didyma.fuzz.allocator import wrappers
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
+from didyma.fuzz.devices import spread
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.graphs import Case, drawn_planner, finished
@@ -56,6 +57,7 @@ REPERTOIRE = Repertoire(
 EMPTY = 4  # one in so many has sizes of 0, if it may
 RANGES = ((0, 3), (0, 5), (1, 8), (2, 13), (3, 24), (2, 3), (6, 6))  # of its sizes
 AWKWARD = 12  # one graph in so many has awkward names
+SPREAD = 8  # one graph in so many is on two devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,8 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
     found |= s.changes
     case = replace(case, changes=tuple(found.items()), given=tuple(s.given.items()))
     case = _emptied(case) if c.chance(EMPTY) else case
-    return renamed(case, c) if c.chance(AWKWARD) else case
+    case = renamed(case, c) if c.chance(AWKWARD) else case
+    return replace(case, module=spread(case.module, c)) if c.chance(SPREAD) else case
 
 
 def _emptied(case: Case) -> Case:

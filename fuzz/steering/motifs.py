@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from didyma.fuzz import control_bytes, control_sizes
+from didyma.fuzz.devices import DRAWN
 from didyma.fuzz.steering.around_rules import (
     CASTS,
     FOLDED,
@@ -290,7 +291,7 @@ RUNS = (("cumulative_sum", "cumulative_prod"), ("false", "true"), ("false", "tru
 _BEFORE = ("", "unary", "move", "computed", "computed")
 _AFTER = ("", "unary", "paired", "move", "fold", "read")
 _PLAIN = tuple(str(d) for d in PLAIN)
-_USES = tuple(f"{o.name} {d}" for o in OPS.values() if o.arity[0] for d in o.dtypes)
+_USES = tuple(f"{o.name} {d}" for o in DRAWN.values() if o.arity[0] for d in o.dtypes)
 RULES = (
     _motif("matched", matched, 8, MATCHED),
     _motif("casts", casts, 4, CASTS),

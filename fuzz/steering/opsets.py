@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from didyma.fuzz.devices import DRAWN
 from didyma.refimpl.ir.types import ALL
-from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Op, Work
 
-EVERY = tuple(OPS)
-UNARY = tuple(o.name for o in OPS.values() if o.kind is Kind.ELEMENTWISE and o.arity == (1, 1))
+EVERY = tuple(DRAWN)
+UNARY = tuple(o.name for o in DRAWN.values() if o.kind is Kind.ELEMENTWISE and o.arity == (1, 1))
 PAIRED = tuple(
-    o.name for o in OPS.values() if o.kind is Kind.ELEMENTWISE and o.arity in ((2, 2), (3, 3))
+    o.name for o in DRAWN.values() if o.kind is Kind.ELEMENTWISE and o.arity in ((2, 2), (3, 3))
 )
 MOVES = tuple(
-    o.name for o in OPS.values() if o.kind in (Kind.INJECTIVE, Kind.RESHAPE) and o.arity[0]
+    o.name for o in DRAWN.values() if o.kind in (Kind.INJECTIVE, Kind.RESHAPE) and o.arity[0]
 )
-FOLDS = tuple(o.name for o in OPS.values() if o.kind is Kind.REDUCTION)
-TUNED = tuple(o.name for o in OPS.values() if o.attrs and o.arity[0])
+FOLDS = tuple(o.name for o in DRAWN.values() if o.kind is Kind.REDUCTION)
+TUNED = tuple(o.name for o in DRAWN.values() if o.attrs and o.arity[0])
 DTYPES = tuple(str(d) for d in ALL)
 CONSTANTS = (
     "0", "-0", "1", "-1", "2", "half", "nan", "inf", "-inf", "most", "least", "tiny", "near one",
@@ -34,7 +34,7 @@ def _chosen(op: Op) -> tuple[str, ...]:
 
 HEAVY = tuple(
     name
-    for o in OPS.values()
+    for o in DRAWN.values()
     if o.kind in (Kind.OPAQUE, Kind.REDUCTION) or o.work is Work.LOOKUP or o.name == "permute_dims"
     for name in _chosen(o)
 )

@@ -13,6 +13,7 @@ from didyma.codegen.passes.rows import JOINED as DECISION
 from didyma.codegen.passes.sweep import SWEPT
 from didyma.codegen.rules import rules as decisions
 from didyma.fuzz import control, keys, values
+from didyma.fuzz.devices import DRAWN
 from didyma.fuzz.keys import PLACES, by_kind, kinds_of
 from didyma.fuzz.steering.around_rules import FOLDED, MATCHES, folded, matched
 from didyma.fuzz.steering.meter import Key, Wish
@@ -118,7 +119,7 @@ DRAWERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     }
 )  # fmt: skip
 _VALUED = tuple(
-    o for o in OPS.values()
+    o for o in DRAWN.values()
     if (o.arity[0] and o.kind in (Kind.ELEMENTWISE, Kind.REDUCTION)) or o.name in ("matmul", "pad")
 )  # fmt: skip
 
@@ -132,7 +133,7 @@ def _wanted() -> dict[Wish, Key]:
                 found[READ, producer, consumer, str(place)] = (
                     keys.OPERAND, producer, f"{consumer} {place}",
                 )  # fmt: skip
-    for op in OPS.values():
+    for op in DRAWN.values():
         if op.arity[0]:
             found |= {(USE, f"{op.name} {d}", ""): (keys.DTYPE, op.name, str(d)) for d in op.dtypes}
     numbers = [d for d in PLAIN if d is not DType.BOOL]

@@ -14,6 +14,7 @@ LoopFaultKind: TypeAlias = Literal[
 ProgramFaultKind: TypeAlias = Literal[
     "ownership", "unallocated", "double-allocation", "capacity", "read-only", "freed", "assert",
     "stale", "leak", "in-place", "endless",
+    "device",
 ]  # fmt: skip
 K = TypeVar("K", LoopFaultKind, ProgramFaultKind)
 

@@ -275,6 +275,7 @@ class _ProgramRun:
             taken[source] = m.inherit(output, source)
         outputs = [a for n, a in zip(names, args, strict=True) if n in kernel.outputs]
         inputs = [a for n, a in zip(names, args, strict=True) if n not in kernel.outputs]
+        m.demand_together(args)
         m.demand_apart(outputs, [a for a in inputs if a not in operands])
         arrays = {
             a: operands[a] if a in operands else m.held(a, write=n in kernel.outputs)
@@ -333,6 +334,7 @@ class _ProgramRun:
         m = self.memory
         for value in line.allocates:
             m.allocate(value)
+        m.demand_together((*line.outputs, *line.inputs))
         m.demand_apart(line.outputs, line.inputs)
         outputs = [m.held(v, write=True) for v in line.outputs]
         inputs = [m.array(v, write=False) for v in line.inputs]

@@ -33,6 +33,7 @@ class Allocation:
     lent: bool = False  # the caller's: never freed or reused, nor written but as an output
     arena: bool = False
     output: bool = False
+    device: str = ""
     owners: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
     def holders(self, lo: int, hi: int) -> list[str]:
@@ -136,7 +137,8 @@ class ProgramMemory:
         self, name: str, data: Array, payloads: Array | None = None, output: bool = False
     ) -> None:
         """Define a value whose bytes, and payloads, are the caller's."""
-        allocation = Allocation(data, payloads, lent=True, output=output)
+        device = self.types[name].device
+        allocation = Allocation(data, payloads, lent=True, output=output, device=device)
         allocation.owners[name] = (0, data.size)
         self.spots[name] = Spot(allocation, 0, data.size, name)
 
@@ -173,6 +175,8 @@ class ProgramMemory:
         """Say where a new value lies."""
         if value in self.spots:
             raise self.fault("double-allocation", f"{value} has bytes already")
+        if self.types[value].device != spot.allocation.device:
+            raise self.fault("device", f"{value} has bytes of another device")
         self.spots[value] = spot
 
     def array(self, value: str, *, write: bool) -> Array:
@@ -212,13 +216,20 @@ class ProgramMemory:
                 if a.owner == b.owner and a.lo < b.hi and b.lo < a.hi:
                     raise self.fault("ownership", f"{a.owner} is written under two names")
 
+    def demand_together(self, values: Sequence[str]) -> None:
+        """Raise the fault of work that touches the memory of two devices."""
+        found = {self.spot(v).allocation.device: v for v in values}
+        if len(found) > 1:
+            raise self.fault("device", f"{' and '.join(found.values())} are on two devices")
+
     # ---- giving and taking bytes
 
     def allocate(self, value: str) -> None:
         """Fresh bytes."""
         size = self.nbytes(value)
         self.use.take(size)
-        allocation = Allocation(np.empty(size, np.uint8), self._fresh_payloads(size))
+        data, device = np.empty(size, np.uint8), self.types[value].device
+        allocation = Allocation(data, self._fresh_payloads(size), device=device)
         spot = Spot(allocation, 0, size, value)
         self.define(value, spot)
         allocation.take(value, 0, size)
@@ -231,7 +242,7 @@ class ProgramMemory:
         data = np.full(self.size(s.nbytes), POISON, np.uint8)
         self.use.take(data.size)
         payloads = self._fresh_payloads(data.size)
-        self.arenas[s.name] = Allocation(data, payloads, arena=True)
+        self.arenas[s.name] = Allocation(data, payloads, arena=True, device=s.device)
 
     def _fresh_payloads(self, size: int) -> Array | None:
         return np.full(size, scalar_ring.POISON) if self.in_ring else None

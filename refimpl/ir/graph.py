@@ -25,6 +25,7 @@ WHILE = "while"  # while(*carried, *captures); attrs cond, body, carried, binds
 SCAN = "scan"  # scan(*states, *scanned, *captures); attrs body, states, scanned, length, index
 BIND = "bind"  # bind(n); no result; attr dim
 CONTROL = (IF, WHILE, SCAN, BIND)
+TO = "to"  # the op that copies a value to another device
 PRIMITIVE = "Primitive"  # attr of a function that becomes one kernel
 RESHAPE_ONLY = "reshape_only"  # attr of a Primitive whose result is its operand's bytes
 NO_INLINE = "NoInline"  # attr of a function whose calls stay, down to the program

@@ -12,6 +12,7 @@ from didyma.refimpl.ops import (
     casting,
     convolution,
     create,
+    devices,
     elementwise,
     extremes,
     index,
@@ -49,6 +50,7 @@ OPS: dict[str, Op] = {
         scan,
         index,
         scatter,
+        devices,
     )
     for op in module.ALL
 }

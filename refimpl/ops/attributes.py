@@ -118,6 +118,15 @@ def choice(doc: str, options: tuple[S, ...]) -> S:
     return _declared(name, doc, f"one of {', '.join(options)}", parse, tuple(options))
 
 
+def device(doc: str) -> str:
+    """Declare the name of a device; empty for the program's own."""
+
+    def parse(v: Attr | None) -> str | None:
+        return v if type(v) is str else None
+
+    return _declared("str", doc, "the name of a device", parse)
+
+
 def tensor(doc: str) -> Tensor:
     """Declare a tensor."""
 
@@ -128,7 +137,8 @@ def tensor(doc: str) -> Tensor:
 
 
 @dataclass_transform(
-    frozen_default=True, field_specifiers=(integer, integers, sizes, boolean, choice, tensor)
+    frozen_default=True,
+    field_specifiers=(integer, integers, sizes, boolean, choice, device, tensor),
 )
 def attributes(record: type[T]) -> type[T]:
     """Make a class the record of an op's attributes; the functions above declare its fields."""

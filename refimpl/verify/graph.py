@@ -14,10 +14,11 @@
 | G-attr-names | a node has the attributes that its op declares, and no others |
 | G-attr-kind | an attribute is of its declared kind and among its choices |
 | G-attr-data | a constant tensor has as many bytes as its shape says |
-| G-type | a node's type is the one its op infers |
+| G-type | a node's type is the one its op infers; without operands it may name any device |
 | G-callee | a call, and a node that runs functions, names functions above |
 | G-call-types | a call's operands and results have the callee's types |
 | G-primitive | a stage of a Primitive function folds once, or rows along and across; none calls |
+| G-device | values of a Primitive function are on one device |
 | G-reshape-only | a reshape_only function is Primitive, of one operand, and only reshapes |
 
 Those of ``if``, ``while``, ``scan`` and ``bind`` are in ``control``.
@@ -32,6 +33,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import sympy
@@ -110,6 +112,10 @@ class _GraphVerifier:
         attrs = f.attr
         if ir.PRIMITIVE in attrs:
             self.primitive(f)
+            devices = dict.fromkeys(t.device or "the program's own" for t in types.values())
+            if len(devices) > 1:
+                got = f"values on {' and '.join(devices)}"
+                raise broken_law("G-device", got, "values on one device", where=f"@{f.name}")
         if ir.RESHAPE_ONLY in attrs:
             self.reshape_only(f)
 
@@ -182,6 +188,8 @@ class _GraphVerifier:
         attrs = n.attr
         _check_attrs(op, attrs)
         inferred = op.infer(operands, attrs)
+        if not operands:
+            inferred = replace(inferred, device=n.types[0].device)
         if inferred != n.types[0]:
             raise broken_law("G-type", str(n.types[0]), str(inferred))
         if n.attrs:

@@ -33,6 +33,7 @@ def verify_memory(s: MemoryLine, v: Values) -> None:
         case ir.PlacementAllocate(value, over, offset):
             v.sizes.declared(offset, v.at)
             t, r = _take(s, value, over, v)
+            v.together((value, over))
             end = dims.add(offset, t.nbytes)
             _fits(offset, end, r.storage.nbytes, v)
             v.aligned(f"%{value}", offset, ir.ALIGNMENT)
@@ -120,6 +121,7 @@ def _view(s: ir.View, v: Values) -> None:
     v.sizes.declared(s.offset, v.at)
     t = v.make(s.value)
     shown, _ = v.live(s.of)
+    v.together((s.value, s.of))
     source = v.types[s.of]
     # bytes are equal where the element counts are and the dtype is kept
     asserted = (t.numel, source.numel) in v.state.equal and t.dtype is source.dtype

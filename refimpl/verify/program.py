@@ -38,7 +38,8 @@
 | P-stream | streams are counted from 0, and none waits for itself |
 | P-wait | what one stream writes, another reads, writes or frees after a wait |
 | P-unwritten | what is read or returned has been written; outputs, when a function ends |
-| P-copy | a copy has its source's type |
+| P-copy | a copy has its source's type, but for the device |
+| P-device | a launch, a routine and a view are on one device |
 | P-carry | a carried value takes the whole allocation of one of its type at the new sizes |
 | P-repeat | an index's declared range holds every iteration |
 | P-left | a block frees what it makes, unless it is carried |

@@ -73,6 +73,16 @@ class Values:
         if not self.ranges.multiple(at, to):
             raise self.broken("P-align", f"{what} at byte {dims.text(at)}", f"a multiple of {to}")
 
+    def together(self, names: Iterable[str]) -> None:
+        """Check law P-device for values that the line uses together."""
+        found = {self.typed(name).device: name for name in names}
+        if len(found) > 1:
+            own = "the program's own device"
+            got = " and ".join(f"%{name} on {device or own}" for device, name in found.items())
+            raise self.broken(
+                "P-device", got, "values on one device", "a copy brings a value to another device"
+            )
+
     # ---- making
 
     def make(self, name: str) -> TensorType:

@@ -73,6 +73,7 @@ class Work:
                 want = f"{TensorType(b.dtype, b.shape)}, as {b.name} of @{k.name}"
                 raise v.broken("P-args", f"%{name}: {t}", want)
             (written if b.name in k.outputs else read).append(name)
+        v.together(s.args)
         v.read(read, s.stream)
         for output, source in s.inplace:
             self._inplace(s, k, output, source)
@@ -144,6 +145,7 @@ class Work:
             raise v.broken("P-allocates", f"%{extra[0]}", "an output of the routine")
         for name in s.allocates:
             v.allocate(name)
+        v.together((*s.outputs, *s.inputs))
         v.write(s.outputs, s.inputs)
 
     def copy(self, s: Copy) -> None:
@@ -152,7 +154,7 @@ class Work:
         v.read((s.source,))
         v.write((s.value,), (s.source,))
         want, got = v.types[s.source], v.types[s.value]
-        if got != want:
+        if (got.dtype, got.shape) != (want.dtype, want.shape):
             raise v.broken("P-copy", str(got), f"{want}, as %{s.source}")
 
     def call(self, s: Call) -> None:

@@ -106,7 +106,12 @@ def graph(
     shapes = (*SHAPES, *NAMED) if symbolic else SHAPES
     for _ in range(1 + dice.below(3)):
         b.param(TensorType(dtypes[dice.below(len(dtypes))], shapes[dice.below(len(shapes))]))
-    ops = [op for op in OPS.values() for _ in range(WEIGHTS[op.kind]) if op.name != "constant"]
+    ops = [
+        op
+        for op in OPS.values()
+        for _ in range(WEIGHTS[op.kind])
+        if op.name not in ("constant", "to")
+    ]
     tries = 0
     while len(b.nodes) < size and tries < 10 * size:
         tries += 1

@@ -41,16 +41,16 @@ def same(m: Module) -> Module:
 def test_a_level_has_the_passes_of_the_lower_ones() -> None:
     runs = [names(level=level) for level in range(4)]
     assert runs == [
-        ["inline", "slices", "stacks", "separate"],
-        ["inline", "simplify", "slices", "stacks", "separate"],
-        ["inline", "simplify", "slices", "stacks", "fuse"],
-        ["inline", "simplify", "runs", "slices", "stacks", "fuse"],
+        ["inline", "place", "slices", "stacks", "separate"],
+        ["inline", "place", "simplify", "slices", "stacks", "separate"],
+        ["inline", "place", "simplify", "slices", "stacks", "fuse"],
+        ["inline", "place", "simplify", "runs", "slices", "stacks", "fuse"],
     ]
     assert names() == runs[3], "the usual level"
 
 
 def test_required_and_disabled_passes() -> None:
-    assert names(level=0, required=("fuse",)) == ["inline", "slices", "stacks", "fuse"]
+    assert names(level=0, required=("fuse",)) == ["inline", "place", "slices", "stacks", "fuse"]
     assert names(disabled=("runs", "fuse")) == names(level=1)
     assert names(fuse=False) == names(disabled=("fuse",))
     assert names(simplify=False, required=("simplify",)) == names(disabled=("runs",))
@@ -115,7 +115,7 @@ def test_what_is_no_pass_is_refused() -> None:
     with says("G-result", "nothing"):
         compile(m, Options(graph=GraphOptions(passes=(broken,))))
     for choices in ({"required": ("fold",)}, {"disabled": ("fold",)}):
-        with says("unknown-pass", "fold", "inline, simplify, runs"):
+        with says("unknown-pass", "fold", "inline, place, simplify, runs"):
             names(**choices)
     with says("bad-option", "graph.disabled = inline", "a pass that compiles need"):
         names(disabled=("inline",))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.mutants import row_slips, wrapper_slips
+from tests.mutants import device_slips, row_slips, wrapper_slips
 from tests.mutants.faults import Fault
 
 
@@ -422,6 +422,7 @@ SLIPS: Mapping[str, tuple[Fault, ...]] = {
     "memory": _MEMORY,
     "wrapper and runtime": wrapper_slips.FAULTS,
     "variants": _VARIANTS,
+    "devices": device_slips.FAULTS,
 }
 
 FAULTS: tuple[Fault, ...] = tuple(f for many in SLIPS.values() for f in many)

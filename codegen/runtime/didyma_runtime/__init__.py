@@ -23,6 +23,7 @@ from .checks import (
     within,
 )
 from .command import main, random_inputs
+from .devices import Devices, placed
 from .dtypes import beside, checked, constant, part, strided
 from .externs import Extern
 from .kernels import Kernel
@@ -32,6 +33,7 @@ from .replay import Tapes
 from .watch import Launch, dumped, lines, locate, traced, watched
 
 __all__ = [
+    "Devices",
     "Extern",
     "Kernel",
     "Launch",
@@ -55,6 +57,7 @@ __all__ = [
     "number",
     "numbered",
     "part",
+    "placed",
     "random_inputs",
     "routine",
     "size",

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .checks import (
     arrays,
@@ -33,6 +33,7 @@ from .refused import Refused
 
 FORMAT, VERSION = "didyma-program", 2
 Json = Mapping[str, Any]
+T = TypeVar("T")
 _OPS: dict[str, Callable[[int, int], int]] = {
     "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "min": min, "max": max,
     "floordiv": floordiv, "floormod": floormod,
@@ -61,7 +62,10 @@ def read(
     objects = {machine: (file, digest) for machine, (file, digest) in p["objects"].items()}
     table = {name: _kernel(k) for name, k in p["kernels"].items()}
     externs = {name: _extern(x) for name, x in p.get("externs", {}).items()}
-    loaded = load(others, objects, table, _constants(p, others), externs=externs)
+    devices = p.get("devices", ())
+    places = [p["main"]["values"][name]["device"] for name in p["constants"]]
+    given = objects, table, _constants(p, others), "", externs
+    loaded = load(others, *given, devices, places)
     return partial(_call, p, loaded)
 
 
@@ -142,7 +146,10 @@ def _results(p: Json, loaded: Loaded, args: list[Any]) -> list[Array]:
     types = [main["values"][v] for v in main["inputs"]]
     given = arrays(taken(args), [(t["name"], t["dtype"], len(t["shape"])) for t in types])
     sizes = _bound(p, types, given)
-    values = {v: loaded.engine.upload(a) for v, a in zip(main["inputs"], given, strict=True)}
+    values = {
+        v: _on(loaded.engine, t["device"], partial(loaded.engine.upload, a))
+        for v, t, a in zip(main["inputs"], types, given, strict=True)
+    }
     values |= dict(zip(p["constants"], loaded.weights, strict=True))
     shown = {x["of"] for x in main["lines"] if x["line"] == "Strided"}
     wanted = {*main["lines"][-1]["values"], *shown}
@@ -150,6 +157,14 @@ def _results(p: Json, loaded: Loaded, args: list[Any]) -> list[Array]:
     del given
     found = Walk(p, main, loaded, sizes, values, kept).lines(main["lines"])
     return [] if found is None else found
+
+
+def _on(engine: Any, device: str, work: Callable[[], T]) -> T:
+    """Do work on a device, which has a name where the engine has several."""
+    if not device:
+        return work()
+    with engine.on(device):
+        return work()
 
 
 def _bound(p: Json, types: Sequence[Json], given: Sequence[Any]) -> dict[str, int]:
@@ -208,6 +223,10 @@ class Walk:
     def _bytes(self, v: str) -> int:
         return self._size(self._body["values"][v]["bytes"])
 
+    def _device(self, v: str) -> str:
+        found: str = self._body["values"][v]["device"]
+        return found
+
     def _own(self, v: str, buffer: Any, owner: Any = None) -> None:
         self._values[v], self._owners[v] = buffer, owner or buffer
 
@@ -218,7 +237,8 @@ class Walk:
     # ---- memory
 
     def _allocate(self, x: Json) -> None:
-        self._own(x["value"], self._engine.allocate(self._bytes(x["value"])))
+        allocate = partial(self._engine.allocate, self._bytes(x["value"]))
+        self._own(x["value"], _on(self._engine, self._device(x["value"]), allocate))
 
     def _free(self, x: Json) -> None:
         del self._values[x["value"]], self._owners[x["value"]]
@@ -232,7 +252,8 @@ class Walk:
         self._own(x["value"], self._engine.view(owner, self._size(x["offset"]), nbytes), owner)
 
     def _arena(self, x: Json) -> None:
-        self._own(f"arena {x['name']}", self._engine.allocate(self._size(x["nbytes"])))
+        allocate = partial(self._engine.allocate, self._size(x["nbytes"]))
+        self._own(f"arena {x['name']}", _on(self._engine, x["device"], allocate))
 
     def _place(self, x: Json) -> None:
         arena, nbytes = self._values[f"arena {x['arena']}"], self._bytes(x["value"])
@@ -274,7 +295,8 @@ class Walk:
             self._own(v, self._values[source], self._owners[source])
         kernels = self._loaded.kernels
         assert kernels is not None
-        kernels.launch(kernel, [self._values[v] for v in args], self._sizes, x["stream"])
+        given = kernel, [self._values[v] for v in args], self._sizes, x["stream"]
+        _on(self._engine, self._device(args[0]) if args else "", partial(kernels.launch, *given))
 
     def _wait(self, x: Json) -> None:
         self._engine.wait(x["stream"], x["on"])
@@ -299,7 +321,8 @@ class Walk:
         run = routine(self._loaded.externs, x["name"])
         buffers = ([self._values[v] for v in x[side]] for side in ("outputs", "inputs"))
         attrs = {name: _values(row, self._sizes) for name, row in x["attrs"] if name == "sizes"}
-        run(self._engine, *buffers, attrs)
+        device = self._device(x["outputs"][0]) if x["outputs"] else ""
+        _on(self._engine, device, partial(run, self._engine, *buffers, attrs))
 
     def _if(self, x: Json) -> None:
         self.lines(x["then" if truth(self._engine, self._values[x["cond"]]) else "other"])

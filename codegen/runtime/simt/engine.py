@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from pycparser import c_ast as c
@@ -267,6 +267,10 @@ class Simt:
         target.written[: source.nbytes] = source.written
         if target.payloads is not None and source.payloads is not None:
             target.payloads[: source.nbytes] = source.payloads
+
+    def another(self) -> Simt:
+        """Return an engine of another device: like this one, with memory of its own."""
+        return replace(self)
 
     def in_ring(self) -> Simt:
         """Return the engine that computes in the ring."""

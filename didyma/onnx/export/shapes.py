@@ -257,6 +257,10 @@ def _scatter(u: Use) -> Val:
     return sliced(w, done, (axis,), (0,), (n,), (1,), u.wish)
 
 
+def _to(u: Use) -> Val:
+    return u.args[0]  # on the program's own device, as all of a model is
+
+
 RULES: dict[str, Rule] = {
     "constant": _constant,
     "iota": _iota,
@@ -281,4 +285,5 @@ RULES: dict[str, Rule] = {
     "gather": _gather("Gather"),
     "gather_elements": _gather("GatherElements"),
     "scatter": _scatter,
+    "to": _to,
 }

@@ -26,7 +26,7 @@ BINARY = (
 OTHER = (
     "clip where cast constant iota reshape permute_dims broadcast_to slice concat pad flip sum prod"
     " min max mean any all argmin argmax cumulative_sum matmul conv max_pool avg_pool gather"
-    " gather_elements scatter"
+    " gather_elements scatter to"
 )
 EVERY = list(OPS.values())
 ELEMENTWISE = [op for op in EVERY if op.kind is Kind.ELEMENTWISE]
