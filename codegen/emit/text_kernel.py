@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pycparser import c_ast as c
@@ -32,6 +33,12 @@ class Head:
     pointers: tuple[tuple[str, str, bool], ...]
     symbols: tuple[str, ...]
     idle: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=16)
+def _parsed(source: str) -> c.FileAST:
+    """Return the tree of a text, which is read where it is claimed and where it is emitted."""
+    return CParser().parse(to_c99(source))
 
 
 class Reader:
@@ -63,7 +70,7 @@ class Reader:
             got = f"{len(names)} of them"
             raise self.error(0, got, 'one function `extern "C" __global__ void`')
         try:
-            unit = CParser().parse(to_c99(self.source))
+            unit = _parsed(self.source)
         except ParseError as e:
             what = str(e).rpartition(": ")[2]
             want = "C99 in the subset of kernel text"
@@ -97,19 +104,20 @@ class Reader:
 
     def _words(self, f: c.FuncDef, head: Head) -> None:
         """Refuse words that the text does not declare and the preludes do not implement."""
-        declared = {n.name for n in _nodes(f) if isinstance(n, c.Decl)}
-        for n in _nodes(f.body):
+        every, body = _nodes(f), _nodes(f.body)
+        declared = {n.name for n in every if isinstance(n, c.Decl)}
+        for n in body:
             if isinstance(n, c.ArrayDecl) and not isinstance(n.dim, c.Constant):
                 raise self.error(_line(n), "an array of another size", "an array of a literal size")
-        fields = {id(n.field) for n in _nodes(f) if isinstance(n, c.StructRef)}
-        called = {id(n.name) for n in _nodes(f) if isinstance(n, c.FuncCall)}
+        fields = {id(n.field) for n in every if isinstance(n, c.StructRef)}
+        called = {id(n.name) for n in every if isinstance(n, c.FuncCall)}
         arrays = {n for n, _, _ in head.pointers}
-        arrays |= {n.name for n in _nodes(f) if _is_array(n)}
-        for n in _nodes(f.body):
+        arrays |= {n.name for n in every if _is_array(n)}
+        for n in body:
             if isinstance(n, c.FuncCall):
                 self._has(n)
                 self._addresses(n, arrays)
-        for n in _nodes(f.body):
+        for n in body:
             if not isinstance(n, c.ID) or id(n) in fields:
                 continue
             if id(n) in called:
@@ -211,8 +219,11 @@ def _line(n: Any) -> int:
     return int(n.coord.line) if n.coord is not None else 0
 
 
-def _nodes(n: Any) -> Iterator[Any]:
-    yield n
-    children: Sequence[tuple[str, Any]] = n.children()
-    for _, below in children:
-        yield from _nodes(below)
+def _nodes(n: Any) -> list[Any]:
+    """Return a node and all below it, in the order of the text."""
+    found: list[Any] = []
+    left = [n]
+    while left:
+        found.append(node := left.pop())
+        left += reversed([*node])
+    return found
