@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.resources import files
 from itertools import product
 from types import MappingProxyType
@@ -102,8 +103,9 @@ class Prelude:
         return "\n".join([self.head, *chosen.values(), ""])
 
 
+@cache
 def load(target: Target) -> Prelude:
-    """Read the definitions of a target."""
+    """Read the definitions of a target, once."""
     folder = files("didyma.codegen.emit.prelude")
     definitions: dict[str, str] = {}
     for file in (*_FILES[target], f"{target}_families.c", "common.c"):
@@ -143,12 +145,18 @@ def _fill(paragraph: str, values: Mapping[str, str]) -> str:
     if "$" in values:
         paragraph = _LANES.sub(lambda m: _each_lane(m[0], int(values["$"])), paragraph)
         paragraph = paragraph.replace("$", values["$"])
-    t = values.get("T", "b8")
-    bits = _BITS[t]
     floats = [d for d in values.values() if d in _FLOATS]
+    given = {**values, "@": "f" if floats == ["f32"] else ""}
+    of_type = _of_type(values.get("T", "b8"))
+    return _HOLE.sub(lambda m: given[m[0]] if m[0] in given else of_type[m[0]], paragraph)
+
+
+@cache
+def _of_type(t: str) -> Mapping[str, str]:
+    """Return what fills the holes that hang on the type ``T``."""
+    bits = _BITS[t]
     top = bits - 1 if t in _SIGNED else bits
-    holes = {
-        **values,
+    found = {
         "U": "u64" if bits == 64 else "u32",
         "BITS": str(bits),
         "TMIN": f"(-{2**top - 1}ll - 1)" if t in _SIGNED else "0",
@@ -158,9 +166,8 @@ def _fill(paragraph: str, values: Mapping[str, str]) -> str:
         "INF": _INF.get(t, ""),
         "NAN": _NAN.get(t, ""),
         **{k: v for n in WIDTHS for k, v in _vector(n * bits // 8, n).items()},
-        "@": "f" if floats == ["f32"] else "",
     }
-    return _HOLE.sub(lambda m: holes[m[0]], paragraph)
+    return MappingProxyType(found)
 
 
 def _each_lane(line: str, width: int) -> str:
