@@ -15,6 +15,7 @@ from didyma.codegen.runtime.ptx import sanitize as engine
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.text import split
 from didyma.commands import exits, guess
+from didyma.commands.second import Second, second
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType
 from didyma.show import sanitize as show
@@ -78,7 +79,11 @@ def sanitize(asked: Request, json: bool) -> int:
             asked.seconds,
             also=also,
         )
+    other = Second("macros of the command line")
+    if done.schedules and not asked.defines:
+        other = second(source, asked.kernel, shape, args, asked.shared, done)
     record = show.record(done, str(asked.file), asked.kernel or kernel.name, shape, guessed)
+    record["simt"] = {"outside": other.outside, "differs": other.differs}
     if json:
         exits.print_json(record)
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import process_time
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from didyma.codegen.emit.plain import Plain, plain
 from didyma.codegen.emit.plain_expressions import Outside
 from didyma.codegen.runtime.engine import KernelFault
 from didyma.codegen.runtime.ptx.sanitize import Argument
+from didyma.codegen.runtime.ptx.shape import Shape
 from didyma.codegen.runtime.simt import Simt
 from didyma.judging import launching
 from didyma.judging.inputs import Case
@@ -136,27 +138,37 @@ def run(
     shape, shared = launching.geometry(task, step, env, arrays)
     text = _translated(task, step, shared, ring)
     made = {a.name: a for a in launching.arguments(task, step, env, arrays, {})}
-    if {n for n, _ in (*text.pointers, *text.scalars)} != made.keys():
-        raise Outside(0, "parameters of other names")
-    engine = Simt(ring=ring)
-    buffers = [
-        engine.allocate(a.value.nbytes) if a.output else engine.upload(a.value)
-        for a in (made[n] for n, _ in text.pointers)
-    ]
-    loaded = engine.load(
-        KernelText(text.source, (_signature(text, made, shape.grid, shape.block),))
-    )
-    if shape.blocks and shape.threads:
-        with np.errstate(all="ignore"):
-            loaded.launch(
-                text.name, buffers, {}, scalars=[made[n].value.item() for n, _ in text.scalars]
-            )
+    engine, buffers = launched(text, made, shape, ring=ring)
     at = {n: b for (n, _), b in zip(text.pointers, buffers, strict=True)}
     left = {
         r.name: at[n] for n, r in zip(step.names, step.roles, strict=True) if isinstance(r, Result)
     }
     types = zip(task.spec.entry.results, task.spec.entry.result_types(), strict=True)
     return [engine.download(left[n], t.dtype, dims.values(t.shape, env)) for n, t in types]
+
+
+def launched(
+    text: Plain, made: Mapping[str, Argument], shape: Shape, *, ring: bool = False
+) -> tuple[Simt, list[Any]]:
+    """Launch a plain kernel on ``simt``; return the engine, and the buffers of its pointers.
+
+    KernelFault for what its checks find, ``Outside`` for arguments of other names.
+    """
+    if {n for n, _ in (*text.pointers, *text.scalars)} != {*made} or not made:
+        raise Outside(0, "no parameters, or such of other names")
+    engine = Simt(ring=ring)
+    buffers = [
+        engine.allocate(a.value.nbytes) if a.output else engine.upload(a.value)
+        for a in (made[n] for n, _ in text.pointers)
+    ]
+    kernel = KernelText(text.source, (_signature(text, made, shape.grid, shape.block),))
+    loaded = engine.load(kernel)
+    if shape.blocks and shape.threads:
+        with np.errstate(all="ignore"):
+            loaded.launch(
+                text.name, buffers, {}, scalars=[made[n].value.item() for n, _ in text.scalars]
+            )
+    return engine, buffers
 
 
 def _translated(task: Task, step: Step, shared: int, ring: bool) -> Plain:

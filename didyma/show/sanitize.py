@@ -43,6 +43,8 @@ def text(found: Mapping[str, Any]) -> None:
     for row in found["notes"]:
         line(to, f"{_where(row)}: note: {row['kind']}: {_what(row)}")
         _more(row)
+    if found["simt"]["differs"]:
+        line(to, f"{found['simt']['differs']}; one of the engines is wrong: please report it")
     count = len(found["findings"])
     line(to, f"{found['kernel']}: {counted(count, 'finding')} in {found['schedules']} schedules, "
              f"{found['instructions']} instructions of threads")  # fmt: skip

@@ -256,7 +256,7 @@ __global__ void rows(const float* __restrict__ x, float* __restrict__ y, int n) 
   float all = joined(sum.s, plus, s), scale = 1.0f / all;
   EACH(k) y[(size_t)blockIdx.x * n + k] = KEEP ? expf(row[k] - most) / all : exp2f((row[k] - most) * 1.4426950408889634f) * scale;
 #else
-  float base = most;
+  float base = isfinite(most) ? most : 0.0f;
   EACH(k) sum.add(expf(row[k] - base));
   float all = joined(sum.s, plus, s);
   if (threadIdx.x == 0) y[blockIdx.x] = base + logf(all);

@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from didyma.codegen.runtime.ptx.sanitize import Finding, Sanitized, Source
+from didyma.codegen.runtime.ptx.shape import Shape
 from didyma.commands import hints
 from didyma.commands.sanitize import Request, arguments, sanitize
+from didyma.commands.second import second
 from didyma.refimpl.errors import DidymaError
 
 COPY = """
@@ -198,3 +201,37 @@ def test_a_structure_is_not_guessed(tmp_path: Path) -> None:
     path.write_text(COPY.replace(".u32 n)", ".align 4 .b8 n[12])").replace("GE", "ge"), "utf-8")
     with pytest.raises(DidymaError, match="by its fields"):
         sanitize(Request(path, "", "", "", (), 0, (), (), 1, 1, 10.0), True)
+
+
+PLAIN = """
+__global__ void shift(const int* x, int* y, int n) {
+  __shared__ int s[64];
+  int i = threadIdx.x;
+  s[i] = x[i];
+  BARRIER
+  if (i < n) y[i] = s[(i + 1) % 64];
+}
+"""
+
+
+@pytest.mark.parametrize("racy", [False, True])
+def test_plain_kernels_run_on_a_second_engine(racy: bool) -> None:
+    """What ``ptx`` found is forged, so that ``simt`` has something to differ from."""
+    text = PLAIN.replace("BARRIER", "" if racy else "__syncthreads();")
+    args = arguments(["x=i32[64]", "y=out:i32[64]", "n=i32:64"], 1)
+    shape = Shape((1, 1, 1), (64, 1, 1))
+    race = Finding("race", "", "k.cu", 7, "", (), "", 1, 0)
+    for found in ((), (race,)):
+        done = Sanitized(found, 1, 64, ())
+        other = second(Source(text, "k.cu"), "", shape, args, 0, done)
+        assert other.outside == ""
+        assert bool(other.differs) == (bool(found) != racy)
+        assert "race" in other.differs or not other.differs
+
+
+def test_a_second_engine_leaves_alone_what_is_no_plain_c() -> None:
+    done, shape = Sanitized((), 1, 64, ()), Shape((1, 1, 1), (64, 1, 1))
+    for text, file in (("template <int N> __global__ void k(int* x) {}", "k.cu"), ("", "k.ptx")):
+        assert second(Source(text, file), "", shape, [], 0, done).outside
+    nothing = "__global__ void k() { __shared__ int s[1]; s[0] = threadIdx.x; }"
+    assert second(Source(nothing, "k.cu"), "", shape, [], 0, done).outside
