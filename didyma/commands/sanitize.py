@@ -60,11 +60,13 @@ def sanitize(asked: Request, json: bool) -> int:
     flags += [f"-I{folder}" for folder in (asked.file.resolve().parent, *asked.includes)]
     kernel = engine.compiled(source, asked.kernel, flags)
     also = engine.unoptimised(source, asked.kernel, flags)
-    near = guess.shape(source.text, kernel, asked.kernel)
+    macros = (f"#define {d.replace('=', ' ', 1)}\n" for d in asked.defines)
+    text = "".join((*macros, source.text))
+    near = guess.shape(text, kernel, asked.kernel)
     shape = Shape(given[0] or near.grid, given[1] or near.block)
     guessed = list[str]()
     if kernel.program.kernel.params and not args:
-        guessed = guess.items(source.text, kernel, asked.kernel, shape)
+        guessed = guess.items(text, kernel, asked.kernel, shape)
         args = arguments(guessed, asked.seed)
     if not shape.blocks or not shape.threads or not asked.schedules:
         done = engine.Sanitized((), 0, 0, ())

@@ -10,6 +10,7 @@ import pytest
 
 from didyma.codegen.runtime.ptx.sanitize import Finding, Sanitized, Source
 from didyma.codegen.runtime.ptx.shape import Shape
+from didyma.codegen.runtime.registry import probe
 from didyma.commands import hints
 from didyma.commands.sanitize import Request, arguments, sanitize
 from didyma.commands.second import second
@@ -194,6 +195,21 @@ def test_the_members_of_structures_are_read_off_the_file() -> None:
     }  # fmt: skip
     assert hints.members(text, "Odd") is None
     assert hints.members(text, "Missing") is None
+
+
+def test_macros_of_the_command_line_are_known_to_the_guess(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not probe("ptx").runs:
+        pytest.skip("no NVRTC")
+    path = tmp_path / "tile.cu"
+    path.write_text(
+        "__global__ void k(int* x) { __shared__ int s[TILE]; s[threadIdx.x] = 1;"
+        " x[blockIdx.x * TILE + threadIdx.x] = s[threadIdx.x]; }", "utf-8",
+    )  # fmt: skip
+    asked = Request(path, "", "", "", (), 0, ("TILE=48",), (), 1, 1, 10.0)
+    assert sanitize(asked, True) == 0
+    assert json.loads(capsys.readouterr().out)["block"] == [48, 1, 1]
 
 
 def test_a_structure_is_not_guessed(tmp_path: Path) -> None:
