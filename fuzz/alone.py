@@ -1,7 +1,8 @@
 """Judge a program as what is built of it: a module that stands alone, with files beside it.
 
 Its calls give the bits of the program's wrapper, whose lines an engine runs one by one, though the
-module repeats an earlier call of the same shapes at once.  Calls keep no input, and results show
+module repeats an earlier call of the same shapes at once; and so does what walks the program's
+JSON.  Calls keep no input, and results show
 the bytes of inputs and of one another where the program says so, and nowhere else.  A file that is
 not the one that the module was written for is refused.
 """
@@ -20,9 +21,12 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.codegen.emit import wrapper
+from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime import modules
+from didyma.codegen.runtime.didyma_runtime import walk
 from didyma.codegen.runtime.didyma_runtime.host import here
+from didyma.codegen.runtime.didyma_runtime.refused import Refused
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.externs import bound, routines
 from didyma.codegen.runtime.objects import shared_object
@@ -37,7 +41,7 @@ from didyma.refimpl.ir.types import Array
 
 NAME = "module"
 FAULT = "kernel-fault"
-_KERNELS = "kernels.so"
+_KERNELS, _JSON = "kernels.so", "program.json"
 
 Outcome: TypeAlias = tuple[str, Sequence[Array]]  # the code of an error, and results
 
@@ -52,7 +56,7 @@ def judged(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine) -> Lev
 def _judge(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level: Recorder) -> None:
     by_lines = runner(c, engine)
     externs = routines(bound(c.fused))
-    source, files = _built(c)
+    source, text, files = _built(c)
     with TemporaryDirectory() as folder:
         made, at = modules.module(source, f"{folder}/module.py"), Path(folder)
         for name, data in files.items():
@@ -65,15 +69,42 @@ def _judge(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level:
                 return
             (at / name).write_bytes(data)
         call = partial(made["call"], **({"externs": externs} if externs else {}))
-        for number, inputs in enumerate(calls):
+        (at / _JSON).write_text(text, encoding="utf-8")
+        walked = None if externs else walk.program(at / _JSON)
+        for number, inputs in enumerate((*calls, *_of_another_dtype(calls[0]))):
             want = _outcome(lambda given: by_lines(engine, given), list(inputs))
-            for wrong in _one(c, call, inputs, want, level):
+            found = [*_one(c, call, inputs, want, level)]
+            if walked is not None and number % 2 == 0:
+                found += _walked(c, walked, inputs, want, level)
+            for wrong in found:
                 level.find(NAME, "error", f"call {number + 1} {wrong}")
                 return
 
 
-def _built(c: Compiled) -> tuple[str, Mapping[str, bytes]]:
-    """Return the source of the module, and the files beside it: kernels and constants."""
+def _of_another_dtype(inputs: Sequence[Array]) -> Iterator[Sequence[Array]]:
+    """Yield inputs of which the last has a dtype that the program does not take."""
+    if inputs:
+        *first, last = inputs
+        yield *first, np.zeros(last.shape, np.int16 if last.dtype == np.uint8 else np.uint8)
+
+
+def _walked(
+    c: Compiled,
+    call: Callable[[list[Array]], list[Array]],
+    inputs: Sequence[Array],
+    want: Outcome,
+    level: Recorder,
+) -> Iterator[str]:
+    """Call what walks the JSON; yield what is wrong beside values, which are compared."""
+    code, got = _outcome(call, [np.array(a, order="C") for a in inputs])
+    if code != want[0]:
+        yield f"of the JSON raises {code or 'nothing'}, and its lines {want[0] or 'nothing'}"
+    elif not code:
+        level.compare("JSON", map(bitwise, c.source.entry.results, want[1], got))
+
+
+def _built(c: Compiled) -> tuple[str, str, Mapping[str, bytes]]:
+    """Return the source of the module, the JSON, and files beside both: kernels and constants."""
     files: dict[str, bytes] = {}
     objects: dict[str, tuple[str, str]] = {}
     if c.text.kernels:
@@ -81,7 +112,9 @@ def _built(c: Compiled) -> tuple[str, Mapping[str, bytes]]:
         objects[here()] = _KERNELS, hashlib.sha256(files[_KERNELS]).hexdigest()
     if any(t.data for _, t in c.program.constants):
         files[wrapper.weights_file(c.program)] = wrapper.weights(c.program)
-    return wrapper.emit(c.program, c.text, embedded=0, objects=objects), files
+    weights = wrapper.weights_table(c.program) if len(files) > len(objects) else None
+    text = program_json(c.program, c.text, objects, weights)
+    return wrapper.emit(c.program, c.text, embedded=0, objects=objects), text, files
 
 
 def _one(
@@ -144,7 +177,7 @@ def _refusal(load: Callable[[], object]) -> str:
 def _outcome(run: Callable[[list[Array]], list[Array]], inputs: list[Array]) -> Outcome:
     try:
         return "", run(inputs)
-    except DidymaError as e:
+    except (DidymaError, Refused) as e:
         return e.code, ()
     except KernelFault:
         return FAULT, ()

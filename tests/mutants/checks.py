@@ -20,12 +20,12 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.rules import places
 from didyma.codegen.runtime.host import Host
-from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.registry import engine, probe
 from didyma.fuzz import conform, corpus_files, levels
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.passes import Passes
-from didyma.fuzz.domains.registry import DOMAINS, Setup
+from didyma.fuzz.domains.registry import DOMAINS, Entry, Setup
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.steering.meter import EACH, FREE, Key, Wish
 from didyma.oracle import conformance
@@ -35,6 +35,7 @@ from tests.bench import history
 from tests.mutants import faulty, unit_tests
 
 FAST = "host-fast"
+PTX = "ptx"
 VARIED, VARIANTS = "variants on host", "kernels.variants"
 # Of the case of an index: the level, kind and message of its first finding, or None; or, of what
 # finds nothing by itself, the decisions that the compiler made.
@@ -101,10 +102,24 @@ def checks(seed: int, programs: int, suite: Sequence[Sequence[Any]]) -> tuple[Ch
         campaign("control flow", Graphs(("host",), controlled=1), seed, programs // 4),
         campaign(VARIED, Varied(("host",)), seed, programs // 4),
         conforms("simt", suite, share=7),
+        *_on_ptx(others, seed, programs, suite),
         Check("workloads", len(ALL), _workloads),
         Check(unit_tests.NAME, len(unit_tests.every()), unit_tests.start),
         Check("decisions", 2 * programs, partial(_decisions, seed), weight=4),
     )  # fmt: skip
+
+
+def _on_ptx(
+    others: Sequence[Entry], seed: int, programs: int, suite: Sequence[Sequence[Any]]
+) -> tuple[Check, ...]:
+    """Return the checks on the simulator of PTX, which takes long; none without NVRTC."""
+    if not probe(PTX).runs:
+        return ()
+    drawn = (e for e in others if e.name == "emission")
+    return (
+        conforms(PTX, suite, share=25),
+        *(campaign(on(e.name, PTX), e.make(Setup((PTX,))), seed, programs // 8) for e in drawn),
+    )
 
 
 def on(domain: str, engine: str) -> str:
