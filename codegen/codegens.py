@@ -181,6 +181,7 @@ def own() -> Mapping[str, Template]:
     from didyma.codegen.templates import (
         attention,
         attention_mma,
+        attention_tma,
         attention_wgmma,
         fma,
         gemm,
@@ -189,7 +190,8 @@ def own() -> Mapping[str, Template]:
         wgmma,
     )
 
-    every = (gemm, tma, wgmma, mma, fma, attention, attention_wgmma, attention_mma)
+    attentions = (attention, attention_tma, attention_wgmma, attention_mma)
+    every = (gemm, tma, wgmma, mma, fma, *attentions)
     return {t.TEMPLATE.name: t.TEMPLATE for t in every}
 
 

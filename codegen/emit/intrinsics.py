@@ -13,7 +13,8 @@ name               meaning
 ``bitcast_a_b``    the bits of a float as the unsigned integer of its width, and back
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
 ``shuffle_xor_T``  what the thread gives whose number differs in the bits of a literal below
-                   the warp's width; every thread of the block calls it
+                   the warp's width; every thread of the block calls it, or of the warp where
+                   warps wait at barriers in shared memory
 ``chain_ticket``   how many blocks began before: the first element of zeros counts them
 ``chain_add_T``    what the blocks before this one come to: of its chains, states and totals, its
                    number, how many are along a line, what the first has, and what it gives

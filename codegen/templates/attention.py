@@ -17,6 +17,7 @@ from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.templates.attentions import found
 from didyma.codegen.templates.language import Launch, Text
 from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.suiting import suited
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.loop import Const, Expr
@@ -249,11 +250,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     return text.render(p, values, launch)
 
 
-def problem(asked: Asked) -> Problem:
-    """Return the attention that a function is, which ``space`` must have told."""
-    p = _found(asked)
-    assert p is not None, f"@{asked.function.name} is no attention"
-    return p
+problem = suited(_found)
 
 
 TEMPLATE = Template("tiled_attention", space, cost, render, block)

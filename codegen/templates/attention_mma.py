@@ -22,6 +22,7 @@ from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Launch, Text
 from didyma.codegen.templates.mma import narrow
 from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.suiting import suited
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.fragments import PRODUCTS, ROWS, WARP, Product
 from didyma.refimpl.ir.kernel import TextKernel
@@ -366,10 +367,7 @@ def is_copied(p: Problem, operand: str) -> bool:
     return run is not None and run.axis == 2
 
 
-def _problem(asked: Asked) -> tuple[Problem, Product]:
-    p = narrowed(asked)
-    assert p is not None, f"@{asked.function.name} is no attention of tensor cores"
-    return p
+_problem = suited(narrowed)
 
 
 def best(asked: Asked) -> bool:

@@ -21,15 +21,15 @@ from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attention_mma import EXPONENTS, is_copied, narrowed
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.suiting import suited
+from didyma.codegen.templates.weighing import WEIGHING
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import COLUMNS, GROUP, LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.types import DType
 
-TEXT = Text("wgmma_attention", """\
-{% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
+TEXT = Text("wgmma_attention", WEIGHING + """\
 {% set threads = height * 2 %}
-{% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro at(line, piece) %}({{ line }}) * 64 + (({{ piece }}) ^ ({{ line }}) % 8) * 8{% endmacro %}
 {% macro place(lines, line, piece) %}
 {{- "(%s) / %d * %d + (%s) / 8 * %d + " % (line, lines, lines * features, piece, lines * 64) -}}
@@ -68,14 +68,24 @@ TEXT = Text("wgmma_attention", """\
 {{ fill("value", "value_tile", width, features, 64, "(i64)%s * %d" % (turn, width), "column",
         columns, stage, value_copied) }}
 {% endmacro %}
-{% macro ask(body, into, turn) %}
-    {{ modification(body, into, first_row="top", last_row="top + %d" % (height - 1),
-                    first_column="(i64)%s * %d" % (turn, width),
-                    last_column="(i64)%s * %d + %d" % (turn, width, width - 1)) }}
-{% endmacro %}
 {% macro look(bits, feature) %}
         if (({{ bits }} & {{ exponent }}) == {{ exponent }}) {
           atomic_max_i32(&spoiled[{{ feature }}], 1);
+        }
+{% endmacro %}
+{% macro look_at(pieces) %}
+        u32 most = 0;
+{% for i in range(pieces) %}
+{% for n in range(8) %}
+        most = max_u32(most, (u32)bitcast_{{ T }}_u16(x{{ i }}.s{{ n }}) & {{ exponent }});
+{% endfor %}
+{% endfor %}
+        if (most == {{ exponent }}) {
+{% for i in range(pieces) %}
+{% for n in range(8) %}
+{{ look("(u32)bitcast_%s_u16(x%d.s%d)" % (T, i, n), "term%d + %d" % (i, n)) }}
+{% endfor %}
+{% endfor %}
         }
 {% endmacro %}
 {% macro advance(turn) %}
@@ -86,7 +96,6 @@ TEXT = Text("wgmma_attention", """\
         found = 1;
       } else {
 {% if value_copied %}
-      u32 most = 0;
 {% set pieces = width * features // 8 %}
 {% for i in range((pieces + threads - 1) // threads) %}
       const u32 n{{ i }} = {{ i * threads }} + threadIdx.x;
@@ -96,18 +105,7 @@ TEXT = Text("wgmma_attention", """\
       const {{ T }}x8 x{{ i }} = load8_{{ T }}(
           {{ address("value", ("batch", "column%d" % i, "term%d" % i)) }});
 {% endfor %}
-{% for i in range((pieces + threads - 1) // threads) %}
-{% for n in range(8) %}
-      most = max_u32(most, (u32)bitcast_{{ T }}_u16(x{{ i }}.s{{ n }}) & {{ exponent }});
-{% endfor %}
-{% endfor %}
-      if (most == {{ exponent }}) {
-{% for i in range((pieces + threads - 1) // threads) %}
-{% for n in range(8) %}
-{{ look("(u32)bitcast_%s_u16(x%d.s%d)" % (T, i, n), "term%d + %d" % (i, n)) }}
-{% endfor %}
-{% endfor %}
-      }
+{{ look_at((pieces + threads - 1) // threads) }}
 {% else %}
       for (u32 n = threadIdx.x; n < {{ width * features }}; n = n + {{ threads }}) {
         const i64 column = (i64){{ turn }} * {{ width }} + n / {{ features }};
@@ -118,91 +116,6 @@ TEXT = Text("wgmma_attention", """\
 {% endif %}
         {{ turn }} = {{ turn }} + 1;
       }
-    }
-{% endmacro %}
-{% macro score_of(stage) %}
-    #pragma unroll
-    for (u32 i = 0; i < {{ width // 2 }}; ++i) {
-      score[i] = 0.0f;
-    }
-    wgmma_fence();
-{% for step in range(terms // 16) %}
-    wgmma_m64n{{ width }}k16_{{ T }}_kk(
-        score, &query_tile[mine * 4096 + {{ step // 4 * height * 64 + step % 4 * 16 }}],
-        &key_tile[({{ stage }}) * {{ width * terms }} +
-                  {{ step // 4 * width * 64 + step % 4 * 16 }}]);
-{% endfor %}
-    wgmma_commit();
-{% endmacro %}
-{% macro sum_of(stage) %}
-{% for step in range(width // 16) %}
-    wgmma_m64n{{ features }}k16_{{ T }}_rn(
-        sums, &weight[{{ step * 8 }}],
-        &value_tile[({{ stage }}) * {{ width * features }} +
-                    {{ step // 4 * 64 * features + step % 4 * 1024 }}]);
-{% endfor %}
-    wgmma_commit();
-{% endmacro %}
-{% macro weigh(turn) %}
-{{ ask("whole", "seen_by_all", turn) }}
-    if (seen_by_all && top + {{ height }} <= {{ rows }} &&
-        ((i64){{ turn }} + 1) * {{ width }} <= {{ columns }}) {
-      #pragma unroll
-      for (u32 n = 0; n < {{ width // 2 }}; ++n) {
-        const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
-        const i64 column = (i64){{ turn }} * {{ width }} + (n / 4 * 8 + lane % 4 * 2 + n % 2);
-        {{ modification("open_score", "opened", the_batch="batch", the_row="row",
-                        the_column="column", the_dot="score[n]") }}
-        score[n] = opened;
-      }
-    } else {
-      #pragma unroll
-      for (u32 n = 0; n < {{ width // 2 }}; ++n) {
-        const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
-        const i64 column = (i64){{ turn }} * {{ width }} + (n / 4 * 8 + lane % 4 * 2 + n % 2);
-        f32 changed = -inf_f32();
-        if (row < {{ rows }} && column < {{ columns }}) {
-          {{ modification("score", "found_score", the_batch="batch", the_row="row",
-                          the_column="column", the_dot="score[n]") }}
-          changed = found_score;
-        }
-        score[n] = changed;
-      }
-    }
-    #pragma unroll
-    for (u32 r = 0; r < 2; ++r) {
-      f32 most = score[r * 2];
-      f32 other = score[r * 2 + 1];
-      #pragma unroll
-      for (u32 j = 1; j < {{ width // 8 }}; ++j) {
-        most = max_f32(most, score[j * 4 + r * 2]);
-        other = max_f32(other, score[j * 4 + r * 2 + 1]);
-      }
-      most = max_f32(most, other);
-      most = max_f32(most, shuffle_xor_f32(most, 1));
-      most = max_f32(most, shuffle_xor_f32(most, 2));
-      most = max_f32(most, top_score[r]);
-      const f32 base = most == -inf_f32() ? 0.0f : most * {{ log2e }};
-      scale[r] = exp2_flush_f32(top_score[r] * {{ log2e }} - base);
-      top_score[r] = most;
-      f32 powers = 0.0f;
-      f32 others = 0.0f;
-      #pragma unroll
-      for (u32 j = 0; j < {{ width // 8 }}; ++j) {
-        const f32 one = exp2_flush_f32(score[j * 4 + r * 2] * {{ log2e }} - base);
-        const f32 two = exp2_flush_f32(score[j * 4 + r * 2 + 1] * {{ log2e }} - base);
-        score[j * 4 + r * 2] = one;
-        score[j * 4 + r * 2 + 1] = two;
-        powers = powers + one;
-        others = others + two;
-      }
-      total[r] = total[r] * scale[r] + (powers + others);
-    }
-{% endmacro %}
-{% macro round() %}
-    #pragma unroll
-    for (u32 i = 0; i < {{ width // 4 }}; ++i) {
-      store2_{{ T }}(&weight[i * 2], narrow2_{{ T }}(score[i * 2], score[i * 2 + 1]));
     }
 {% endmacro %}
 {{ def_kernel("query", "key", "value") }} {
@@ -275,10 +188,7 @@ TEXT = Text("wgmma_attention", """\
       wgmma_wait(1);
 {{ weigh("next") }}
       wgmma_wait(0);
-      #pragma unroll
-      for (u32 i = 0; i < {{ features // 2 }}; ++i) {
-        sums[i] = sums[i] * scale[i / 2 % 2];
-      }
+{{ rescale() }}
 {{ round() }}
       next = after;
       stage = 1 - stage;
@@ -317,14 +227,15 @@ REGISTERS, OTHERS = 1 << 16, 32  # of a multiprocessor, and of a thread beside w
 
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
     """Return the values of the parameters, or None for a function that is no such attention."""
-    return None if _found(asked) is None else SPACE
+    return None if found(asked) is None else SPACE
 
 
-def _found(asked: Asked) -> Problem | None:
-    found = narrowed(asked) if {*asked.target.families} >= NEEDED else None
-    if found is None or inner(found[0])[0] not in TERMS or inner(found[0])[1] not in COLUMNS:
+def found(asked: Asked) -> Problem | None:
+    """Return an attention whose operands are as the product of four warps reads them."""
+    known = narrowed(asked) if {*asked.target.families} >= NEEDED else None
+    if known is None or inner(known[0])[0] not in TERMS or inner(known[0])[1] not in COLUMNS:
         return None
-    return found[0]
+    return known[0]
 
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
@@ -384,15 +295,12 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     return text.render(p, values, Launch(grid, (block(asked, values)[0], 1, 1), longest, names))
 
 
-def _problem(asked: Asked) -> Problem:
-    found = _found(asked)
-    assert found is not None, f"@{asked.function.name} is no attention of four warps"
-    return found
+_problem = suited(found)
 
 
 def best(asked: Asked) -> bool:
     """Return whether there are rows and keys for the matrices of four warps."""
-    p = _found(asked)
+    p = found(asked)
     if p is None:
         return False
     _, rows, _ = map(p.expected, p.output.extents)

@@ -16,6 +16,7 @@ from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.templates.language import Launch, Text
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.products import product
+from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.tiles import ORDER
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.kernel import TextKernel
@@ -199,10 +200,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     return text.render(p, values, Launch(grid, (block(asked, values)[0], 1, 1), None, names))
 
 
-def _problem(asked: Asked) -> Problem:
-    found = _found(asked)
-    assert found is not None, f"@{asked.function.name} is no product of f32"
-    return found
+_problem = suited(_found)
 
 
 def best(asked: Asked) -> bool:

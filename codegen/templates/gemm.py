@@ -13,8 +13,8 @@ from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.terms import literal
 from didyma.codegen.templates.language import Launch, Text
-from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.products import product
+from didyma.codegen.templates.suiting import suited
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.kernel import TextKernel
 
@@ -171,10 +171,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     return text.render(p, values, launch)
 
 
-def _problem(asked: Asked) -> Problem:
-    found = product(asked)
-    assert found is not None, f"@{asked.function.name} is no product"
-    return found
+_problem = suited(product)
 
 
 TEMPLATE = Template("tiled_gemm", space, cost, render, block)

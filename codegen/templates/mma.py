@@ -22,6 +22,7 @@ from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.pieces import pieces
 from didyma.codegen.templates.problem import Problem, Subgraph
 from didyma.codegen.templates.products import product
+from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.tiles import ORDER
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.fragments import COLUMNS, PRODUCTS, ROWS, WARP, Product
@@ -369,10 +370,7 @@ def _is_pieced(p: Problem, operand: str) -> bool:
     return p.run(operand, ACCESS) is None and pieces(p, operand, ACCESS) is not None
 
 
-def _problem(asked: Asked) -> tuple[Problem, Product]:
-    found = narrowed(asked)
-    assert found is not None, f"@{asked.function.name} is no product of tensor cores"
-    return found
+_problem = suited(narrowed)
 
 
 def best(asked: Asked) -> bool:

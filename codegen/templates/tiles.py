@@ -1,4 +1,8 @@
-"""In which order blocks take the tiles of a matrix: macros that texts of products begin with."""
+"""Macros that texts of products begin with.
+
+``ORDER`` says in which order blocks take the tiles of a matrix.  By ``EXCHANGE`` each four warps
+hand over 32 columns of their sums in shared memory, so that a thread stores neighbours together.
+"""
 
 from __future__ import annotations
 
@@ -16,5 +20,29 @@ ORDER = """\
   const i64 together = down - first < {{ group }} ? down - first : {{ group }};
   const i64 top = (first + tile % ({{ group }} * across) % together) * {{ height }};
   const i64 side = tile % ({{ group }} * across) / together * {{ width }};
+{% endmacro %}
+"""
+EXCHANGE = """\
+{% macro exchange(sums) %}
+        named_barrier(mine + 1, 128);
+        #pragma unroll
+        for (u32 j = 0; j < 8; ++j) {
+          f32x2 pair;
+          pair.x = {{ sums % "" }};
+          pair.y = {{ sums % " + 1" }};
+          store2_f32(&part[(mine * 64 + warp * 16 + lane / 4 + j % 2 * 8) * 40 + j / 2 * 8 +
+                           lane % 4 * 2], pair);
+        }
+        named_barrier(mine + 1, 128);
+{% endmacro %}
+{% macro eight(into) %}
+          const f32x4 near = load4_f32(&part[line * 40 + lane % 4 * 8]);
+          const f32x4 far = load4_f32(&part[line * 40 + lane % 4 * 8 + 4]);
+          f32 {{ into }}[8];
+{% for half in ("near", "far") %}
+{% for lane in "xyzw" %}
+          {{ into }}[{{ 4 * (half == "far") + loop.index0 }}] = {{ half }}.{{ lane }};
+{% endfor %}
+{% endfor %}
 {% endmacro %}
 """

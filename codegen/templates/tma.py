@@ -19,7 +19,8 @@ from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.mma import narrowed
 from didyma.codegen.templates.problem import Problem
-from didyma.codegen.templates.tiles import ORDER
+from didyma.codegen.templates.suiting import is_faster, suited
+from didyma.codegen.templates.tiles import EXCHANGE, ORDER
 from didyma.codegen.templates.writer import size
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
@@ -28,7 +29,7 @@ from didyma.refimpl.ir.loop import Buffer
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import DType
 
-TEXT = Text("tma_gemm", ORDER + """\
+TEXT = Text("tma_gemm", ORDER + EXCHANGE + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
 {% set batches = size("left", 0) %}
 {% set T, above, each = dtype("left"), tall // 64, width // 2 %}
@@ -193,30 +194,14 @@ TEXT = Text("tma_gemm", ORDER + """\
       }
       #pragma unroll
       for (u32 i = 0; i < {{ above * width // 32 }}; ++i) {
-        named_barrier(mine + 1, 128);
-        #pragma unroll
-        for (u32 j = 0; j < 8; ++j) {
-          f32x2 pair;
-          pair.x = total[i * 16 + j * 2];
-          pair.y = total[i * 16 + j * 2 + 1];
-          store2_f32(&part[(mine * 64 + warp * 16 + lane / 4 + j % 2 * 8) * 40 + j / 2 * 8 +
-                           lane % 4 * 2], pair);
-        }
-        named_barrier(mine + 1, 128);
+{{ exchange("total[i * 16 + j * 2%s]") }}
 {% if wide %}
         #pragma unroll
         for (u32 n = 0; n < 2; ++n) {
           const u32 line = mine * 64 + warp * 16 + n * 8 + lane / 4;
           const i64 row = top + {{ rows_before }}i / {{ width // 32 }} * 64 + line % 64;
           const i64 column = side + i % {{ width // 32 }} * 32 + lane % 4 * 8;
-          const f32x4 near = load4_f32(&part[line * 40 + lane % 4 * 8]);
-          const f32x4 far = load4_f32(&part[line * 40 + lane % 4 * 8 + 4]);
-          f32 sum[8];
-{% for half in ("near", "far") %}
-{% for lane in "xyzw" %}
-          sum[{{ 4 * (half == "far") + loop.index0 }}] = {{ half }}.{{ lane }};
-{% endfor %}
-{% endfor %}
+{{ eight("sum") }}
           {{ store_outputs(("batch", "row", "column"), "sum",
                            mask=all(below("row", rows, height), below("column", columns, width))) }}
         }
@@ -352,18 +337,14 @@ def _lies(p: Problem, name: str, axes: tuple[str, str, str]) -> dict[str, Given]
     }
 
 
-def _problem(asked: Asked) -> Problem:
-    found = _found(asked)
-    assert found is not None, f"@{asked.function.name} is no product of boxes"
-    return found
+_problem = suited(_found)
 
 
 def best(asked: Asked) -> bool:
     """Return whether the model finds fetched tiles faster than copied ones."""
-    if _found(asked) is None or not mma.best(asked):
-        return False
-    mine, other = (min(t.costs(asked), default=float("inf")) for t in (TEMPLATE, wgmma.TEMPLATE))
-    return mine <= other
+    return (
+        _found(asked) is not None and mma.best(asked) and is_faster(asked, TEMPLATE, wgmma.TEMPLATE)
+    )
 
 
 TEMPLATE = Template("tma_gemm", space, cost, render, block, best)

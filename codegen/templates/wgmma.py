@@ -21,6 +21,7 @@ from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.mma import narrowed
 from didyma.codegen.templates.pieces import Pieces, pieces
 from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.suiting import is_faster, suited
 from didyma.codegen.templates.tiles import ORDER
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
@@ -33,8 +34,10 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {% set threads, above = groups * 128, tall // 64 %}
 {% set each = width // 2 %}
 {% set fillers = threads // apart %}
+{% set left_lies = left_by or ("row" if stride("left", 1) == 1 else "term") %}
+{% set right_lies = right_by or ("term" if stride("right", 1) == 1 else "column") %}
 {% set product = "wgmma_m64n%dk16_%s_%s%s" % (
-    width, T, "m" if left_by == "row" else "k", "n" if right_by == "column" else "k") %}
+    width, T, "m" if left_lies == "row" else "k", "n" if right_lies == "column" else "k") %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
 {% macro at(line, piece) %}({{ line }}) * 64 + ({{ piece }} ^ ({{ line }}) % 8) * 8{% endmacro %}
@@ -68,19 +71,31 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {% endif %}
       }
 {% endmacro %}
-{% macro gather(name, tile, side, start, other, near, inside, index) %}
-      for (u32 n = threadIdx.x % {{ fillers }}; n < {{ side * 64 }}; n = n + {{ fillers }}) {
-{% if near %}
-        const u32 line = n % {{ side }};
-        const u32 piece = n / {{ side }};
+{% macro gather(name, tile, side, start, other, lies, inside, index) %}
+{% set step = fillers // 64 %}
+{% set each = side // step %}
+{% set together = 32 if each % 32 == 0 else 16 if each % 16 == 0 else 8 %}
+      #pragma unroll 1
+      for (u32 begin = 0; begin < {{ side }}; begin = begin + {{ step * together }}) {
+        {{ T }} held[{{ together }}];
+        #pragma unroll
+        for (u32 i = 0; i < {{ together }}; ++i) {
+          const u32 line = begin + i * {{ step }};
+{% if lies == "term" %}
+          const i64 {{ other }} = {{ start }} + upon + line;
+          const i64 term = (i64)next * 64 + along;
 {% else %}
-        const u32 line = n / 64;
-        const u32 piece = n % 64;
+          const i64 {{ other }} = {{ start }} + along + line / 64 * 64;
+          const i64 term = (i64)next * 64 + upon + line % 64;
 {% endif %}
-        const i64 {{ other }} = {{ start }} + line;
-        const i64 term = (i64)next * 64 + piece;
-        {{ load(name, "element", index, inside) }}
-        {{ tile }}[stage * {{ side * 64 }} + {{ at("line", "piece / 8") }} + piece % 8] = element;
+          {{ load(name, "element", index, inside) }}
+          held[i] = element;
+        }
+        #pragma unroll
+        for (u32 i = 0; i < {{ together }}; ++i) {
+          const u32 line = begin + i * {{ step }} + upon;
+          {{ tile }}[stage * {{ side * 64 }} + {{ at("line", "along / 8") }} + along % 8] = held[i];
+        }
       }
 {% endmacro %}
 {% macro fill() %}
@@ -90,14 +105,14 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {{- copy("left", "left_tile", height, "top", "row", left_by, "row", of_left,
          ("batch", "row", "term")) }}
 {%- else %}
-{{- gather("left", "left_tile", height, "top", "row", stride("left", 1) == 1, of_left,
+{{- gather("left", "left_tile", height, "top", "row", left_lies, of_left,
            ("batch", "row", "term")) }}
 {%- endif %}
 {% if right_by %}
 {{- copy("right", "right_tile", width, "side", "column", right_by, "column", of_right,
          ("batch", "term", "column")) }}
 {%- else %}
-{{- gather("right", "right_tile", width, "side", "column", stride("right", 1) != 1, of_right,
+{{- gather("right", "right_tile", width, "side", "column", right_lies, of_right,
            ("batch", "term", "column")) }}
 {%- endif %}
 {% endmacro %}
@@ -112,6 +127,10 @@ TEXT = Text("wgmma_gemm", ORDER + """\
   const u32 warp = threadIdx.x / 32 % 4;
   const u32 mine = threadIdx.x / 128;
   const u32 filler = threadIdx.x / {{ fillers }};
+{% if not left_by or not right_by %}
+  const u32 along = threadIdx.x % 64;
+  const u32 upon = threadIdx.x % {{ fillers }} / 64;
+{% endif %}
 {% for i in range(above) %}
   f32 sums{{ i }}[{{ each }}];
 {% endfor %}
@@ -145,13 +164,13 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {% for i in range(above) %}
       {{ product }}(
           sums{{ i }},
-{% if left_by == "row" %}
+{% if left_lies == "row" %}
           &left_tile[(here * {{ height // 64 }} + mine * {{ above }} + {{ i }}) * 4096 +
                      step * 1024],
 {% else %}
           &left_tile[(here * {{ height }} + mine * {{ tall }} + {{ 64 * i }}) * 64 + step * 16],
 {% endif %}
-{% if right_by == "column" %}
+{% if right_lies == "column" %}
           &right_tile[here * {{ width * 64 }} + step * 1024]);
 {% else %}
           &right_tile[here * {{ width * 64 }} + step * 16]);
@@ -303,18 +322,14 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     return text.render(p, values, Launch(grid, (block(asked, values)[0], 1, 1), None, names))
 
 
-def _problem(asked: Asked) -> Problem:
-    found = _found(asked)
-    assert found is not None, f"@{asked.function.name} is no product of four warps"
-    return found
+_problem = suited(_found)
 
 
 def best(asked: Asked) -> bool:
     """Return whether the model finds four warps together faster than each alone."""
-    if _found(asked) is None or not mma.best(asked):
-        return False
-    mine, other = (min(t.costs(asked)) for t in (TEMPLATE, mma.TEMPLATE))
-    return mine <= other
+    return (
+        _found(asked) is not None and mma.best(asked) and is_faster(asked, TEMPLATE, mma.TEMPLATE)
+    )
 
 
 TEMPLATE = Template("wgmma_gemm", space, cost, render, block, best)

@@ -93,21 +93,15 @@ FN void tma_load3_T(T *to, const u64 *map, i64 c0, i64 c1, i64 c2, u64 *barrier)
 //:
 /* Volatile, that it stays before a wgmma_fence. */
 FN bf16x2 narrow2_bf16(f32 x, f32 y) {
-  u32 z;
-  bf16x2 r;
-  asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(z) : "f"(y), "f"(x));
-  r.x = (bf16)z;
-  r.y = (bf16)(z >> 16);
-  return r;
+  union { u32 word; bf16x2 lanes; } v;
+  asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v.word) : "f"(y), "f"(x));
+  return v.lanes;
 }
 
 FN f16x2 narrow2_f16(f32 x, f32 y) {
-  u32 z;
-  f16x2 r;
-  asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(z) : "f"(y), "f"(x));
-  r.x = (f16)z;
-  r.y = (f16)(z >> 16);
-  return r;
+  union { u32 word; f16x2 lanes; } v;
+  asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v.word) : "f"(y), "f"(x));
+  return v.lanes;
 }
 
 //: T in types

@@ -123,19 +123,6 @@ static void sync__(u32 line) {
 }
 #define __syncthreads() sync__(__LINE__)
 
-static u64 given__[1024];
-
-static u64 exchange__(u64 v, u32 mask, u32 line) {
-  u32 partner = current__ ^ mask;
-  given__[current__] = v;
-  sync__(line); /* all have given */
-  if (partner >= blockDim.x * blockDim.y * blockDim.z)
-    fault__(EXITED__, line, 0, current__, partner);
-  else v = given__[partner];
-  sync__(line); /* all have taken */
-  return v;
-}
-
 /* Threads that wait for their warp, stay until all wait for the block, or look again and again. */
 enum { GOES__, HELD__, STAYS__, POLLS__, WARP__ = 32 };
 static u8 state__[1024];
@@ -167,6 +154,24 @@ static void meet__(u32 line) {
   state__[current__] = HELD__;
   held__++;
   sync__(line);
+}
+
+static u64 given__[1024];
+static u8 turns__; /* whether warps of the block wait at barriers in shared memory */
+
+static void in_turn__(void) { turns__ = 1; }
+
+/* All threads of a block exchange together; or those of a warp, where warps go their own ways. */
+static u64 exchange__(u64 v, u32 mask, u32 line) {
+  u32 partner = current__ ^ mask;
+  void (*all)(u32) = turns__ ? meet__ : sync__;
+  given__[current__] = v;
+  all(line); /* have given */
+  if (partner >= blockDim.x * blockDim.y * blockDim.z)
+    fault__(EXITED__, line, 0, current__, partner);
+  else v = given__[partner];
+  all(line); /* have taken */
+  return v;
 }
 
 /* Let warps go on whose threads all wait for each other; 0 where only some do. */
@@ -246,7 +251,7 @@ static int fibers__(Launch__ *l, u32 threads) {
     ended__[i] = 0;
     state__[i] = GOES__;
   }
-  held__ = 0;
+  held__ = turns__ = 0;
   for (i = 0; i < 16; i++) gathered__[i] = 0;
   do {
     u32 before = moved__;

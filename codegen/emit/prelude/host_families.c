@@ -26,7 +26,9 @@ FN void turned__(u64 *barrier) {
   moves__();
 }
 
+static void in_turn__(void);
 FN void mbarrier_init(u64 *barrier, u32 count) {
+  in_turn__();
   ((u16 *)barrier)[0] = ((u16 *)barrier)[1] = (u16)count;
   ((i32 *)barrier)[1] = 0;
 }

@@ -36,7 +36,10 @@ def windowed(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, bias: dd.Tensor) -> dd.Te
 
 @dd.trace(dd.f16[2, 65, 128], dd.f16[2, 210, 128], dd.f16[2, 210, 64])
 def plain(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
-    return dd.scaled_dot_product_attention(q * 4.0, k, v)
+    def larger(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+        return score * 4.0
+
+    return dd.scaled_dot_product_attention(q * 4.0, k, v, score_mod=larger)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -75,7 +78,7 @@ FAULTS = {
     "no wait for copies": ("      cp_async_wait(0);\n      proxy_fence();\n      __syncthreads();",
                            "      proxy_fence();\n      __syncthreads();"),
     "no wait for scores": ("wgmma_wait(1)", "wgmma_wait(2)"),
-    "no wait for sums": ("      wgmma_wait(0);\n      #pragma", "      #pragma"),
+    "no wait for sums": ("      wgmma_wait(0);\n{{ rescale", "{{ rescale"),
     "fence of registers": ("    wgmma_fence();\n{% for step", "{% for step"),
     "fence of copies": ("    cp_async_wait(0);\n    proxy_fence();\n    __syncthreads();\n    if",
                         "    cp_async_wait(0);\n    __syncthreads();\n    if"),
