@@ -36,7 +36,7 @@ def _first_best(
     new, place = (
         Var(names.fresh(f"{wish}_{n}"), v.dtype) for n, v in (("new", best), ("place", at))
     )
-    combine = _chosen(_wins(op, new, best), (new, place), (best, at))
+    combine = _chosen(wins(op, new, best), (new, place), (best, at))
     other, other_at = (
         Var(names.fresh(f"{wish}_{n}"), v.dtype) for n, v in (("other", best), ("elsewhere", at))
     )
@@ -44,8 +44,8 @@ def _first_best(
     if best.dtype.is_float:
         ties = Binary("or", ties, Binary("and", _is_nan(other), _is_nan(best)))
     first = Binary("and", ties, Compare("lt", other_at, at))
-    wins = Binary("or", _wins(op, other, best), first)
-    return combine, _chosen(wins, (other, other_at), (best, at))
+    before = Binary("or", wins(op, other, best), first)
+    return combine, _chosen(before, (other, other_at), (best, at))
 
 
 def _chosen(wins: Expr, new: tuple[Var, ...], old: tuple[Var, ...]) -> Combiner:
@@ -53,12 +53,12 @@ def _chosen(wins: Expr, new: tuple[Var, ...], old: tuple[Var, ...]) -> Combiner:
     return Combiner(new, tuple(Select(wins, n, o) for n, o in zip(new, old, strict=True)))
 
 
-def _wins(op: FoldOp, new: Expr, old: Expr) -> Expr:
+def wins(op: FoldOp, new: Expr, old: Expr) -> Expr:
     """Return whether a value is better than another."""
-    wins: Expr = Compare("lt" if op == "argmin" else "gt", new, old)
+    better: Expr = Compare("lt" if op == "argmin" else "gt", new, old)
     if not new.dtype.is_float:
-        return wins
-    return Binary("or", wins, Binary("and", _is_nan(new), Unary("not", _is_nan(old))))
+        return better
+    return Binary("or", better, Binary("and", _is_nan(new), Unary("not", _is_nan(old))))
 
 
 def _is_nan(e: Expr) -> Expr:

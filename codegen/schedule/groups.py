@@ -33,28 +33,40 @@ class Groups:
 
 def find(facts: NestFacts, fold: FoldNest, along: bool) -> Groups | None:
     """Return what a thread may load together; None if there is nothing."""
-    axis, extent = (
-        (fold.ks[-1], fold.extents[-1]) if along else (fold.nest.index[-1], fold.nest.extents[-1])
-    )
+    read = {e.buffer for e in exprs(fold.fold.step) if isinstance(e, Load)}
+    for size in lanes.widths(facts):
+        found = of_size(facts, fold, size, along=along)
+        if found is not None and lanes.suit(facts, found.buffers & read, size):
+            # What is stored once a result may be too wide for that: then it is stored one by one.
+            good = {x for x in found.buffers if x in read or lanes.suit(facts, (x,), size)}
+            return replace(found, buffers=frozenset(good))
+    size = max(row_wide.widths(facts, as_row(fold))) if along else 1
+    if size < lanes.LEAST or not row_wide.has_edges(facts, as_row(fold), size):
+        return None
+    axis, extent = _axis(fold, along)
+    return Groups(axis, size, ix.floordiv(extent, ix.index(size)), frozenset(), uneven=True)
+
+
+def of_size(facts: NestFacts, fold: FoldNest, size: int, *, along: bool) -> Groups | None:
+    """Return the groups of so many elements; None unless they divide the axis, and are read."""
+    axis, extent = _axis(fold, along)
+    count = lanes.part_of_size(facts, extent, size)
+    if count is None:
+        return None
     read = {e.buffer for e in exprs(fold.fold.step) if isinstance(e, Load)}
     firsts = [
         (name, lanes.first_of_row(facts, facts.offset(name, at), axis))
         for name, at in facts.accesses()
     ]
-    for size in lanes.widths(facts):
-        count = lanes.part_of_size(facts, extent, size)
-        if count is None:
-            continue
-        bad = {name for name, p in firsts if p is None or lanes.part(p, size) is None}
-        good = {name for name, _ in firsts} - bad
-        if good & read and lanes.suit(facts, good & read, size):
-            # What is stored once a result may be too wide for that: then it is stored one by one.
-            good = {name for name in good if name in read or lanes.suit(facts, (name,), size)}
-            return Groups(axis, size, count, frozenset(good))
-    size = max(row_wide.widths(facts, as_row(fold))) if along else 1
-    if size < lanes.LEAST or not row_wide.has_edges(facts, as_row(fold), size):
-        return None
-    return Groups(axis, size, ix.floordiv(extent, ix.index(size)), frozenset(), uneven=True)
+    bad = {name for name, p in firsts if p is None or lanes.part(p, size) is None}
+    good = {name for name, _ in firsts} - bad
+    return Groups(axis, size, count, frozenset(good)) if good & read else None
+
+
+def _axis(fold: FoldNest, along: bool) -> tuple[Var, Expr]:
+    if along:
+        return fold.ks[-1], fold.extents[-1]
+    return fold.nest.index[-1], fold.nest.extents[-1]
 
 
 def as_row(fold: FoldNest) -> RowNest:

@@ -8,15 +8,17 @@ from didyma.codegen.lower.affine import Poly
 from didyma.codegen.schedule.nest import NestFacts
 from didyma.refimpl.ir.dims.polynomial import plus
 from didyma.refimpl.ir.loop import Expr, Var
+from didyma.refimpl.ir.types import DType
 
-LEAST = 4
+PAIR = 2  # lanes whose elements are so large that two of them are the widest access
+LEAST = 4  # of smaller elements
 MOST = 16
 
 
 def widths(facts: NestFacts) -> Iterator[int]:
     """Yield the numbers of lanes that accesses may have, the largest first."""
     lanes = MOST
-    while facts.wide and lanes >= LEAST:
+    while facts.wide and lanes >= PAIR:
         yield lanes
         lanes //= 2
 
@@ -24,10 +26,15 @@ def widths(facts: NestFacts) -> Iterator[int]:
 def suit(facts: NestFacts, names: Iterable[str], lanes: int) -> bool:
     """Return whether accesses to parameters with so many lanes are no wider than the target's.
 
-    Those with the least lanes always are: several accesses may do the work of one.
+    Those with the least lanes always are: several accesses may do the work of one.  Neighbouring
+    threads then have gaps between their accesses, so of f64 two lanes are better, which fill one.
     """
-    largest = max((facts.buffers[n].dtype.nbytes for n in names), default=1)
-    return lanes == LEAST or lanes * largest <= facts.target.access
+    dtypes = [facts.buffers[n].dtype for n in names]
+    largest = max((d.nbytes for d in dtypes), default=1)
+    pairs = PAIR * largest == facts.target.access and DType.F64 in dtypes
+    if lanes == PAIR:
+        return pairs
+    return lanes * largest <= facts.target.access or (lanes == LEAST and not pairs)
 
 
 def part(p: Poly, lanes: int) -> Poly | None:

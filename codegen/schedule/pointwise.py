@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from didyma.codegen.lower.affine import Poly
-from didyma.codegen.schedule import branches, lanes
+from didyma.codegen.schedule import branches, early, lanes
 from didyma.codegen.schedule.folds import copied
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.refimpl.ir import expr as ix
@@ -78,13 +78,17 @@ def spread(facts: NestFacts, i: Var, count: Expr, body: Stmt, each: int = 1) -> 
     threads = facts.threads(max(32, most)) if most != 1 else 1
     block, thread = Var(facts.names.fresh("bx")), Var(facts.names.fresh("tx"))
     at = ix.add(ix.mul(block, ix.index(threads * each)), thread)
-    inner = guarded(tail(i, count, threads * each), body)
+    own = iter((i,))  # the name at the first turn
+
+    def at_turn(s: Stmt, turn: Var) -> Stmt:
+        v = next(own, None) or Var(facts.names.fresh(i.name))
+        inner = guarded(tail(v, count, threads * each), substitute(s, {i.name: v}))
+        return Let(v, ix.add(at, ix.mul(turn, ix.index(threads))), inner)
+
     if each == 1:
-        inner = Let(i, at, inner)
+        inner: Stmt = Let(i, at, guarded(tail(i, count, threads), body))
     else:
-        turn = Var(facts.names.fresh("turn"))
-        inner = Let(i, ix.add(at, ix.mul(turn, ix.index(threads))), inner)
-        inner = For(turn, ix.index(each), inner, LoopKind.UNROLLED)
+        inner = early.over_turns(facts, body, each, at_turn)
     grid = ix.ceildiv(count, ix.index(threads * each))
     inner = bound(thread, ix.index(threads), "threadIdx.x", inner)
     return bound(block, grid, "blockIdx.x", inner)

@@ -191,7 +191,7 @@ class Numbers:
             self.table[key] = len(self.exprs)
             self.exprs.append(e)
             self.sizes.append(1 + sum(self.sizes[n] for n in below))
-            self.weights.append(_weight(e) + sum(self.weights[n] for n in below))
+            self.weights.append(operations(e) + sum(self.weights[n] for n in below))
             names, loaded = (
                 frozenset[str]().union(*(table[n] for n in below))
                 for table in (self.names, self.loaded)
@@ -201,7 +201,7 @@ class Numbers:
         return self.table[key]
 
 
-def _weight(e: Expr) -> int:
+def operations(e: Expr) -> int:
     """Return the operations of an expression, without those below it; none for an index."""
     match e:
         case Var() | Const() | Load():

@@ -190,7 +190,9 @@ def test_arguments_of_another_type_are_refused(name: str, call: Any) -> None:
         call(dd.trace(dd.f32[8])(negative), **given)
 
 
-@pytest.mark.parametrize("given", [None, 3, [("fused_negative_0", "pointwise(block=64, wide=1)")]])
+@pytest.mark.parametrize(
+    "given", [None, 3, [("fused_negative_0", "pointwise(block=64, each=1, wide=1)")]]
+)
 def test_what_chooses_nothing_is_refused(given: Any) -> None:
     with says("bad-choice", '"at-run"'):
         dd.compile(dd.trace(dd.f32[8])(negative), choose=given)
@@ -200,7 +202,7 @@ def test_a_choice_for_a_function_that_a_program_has_not_is_refused() -> None:
     traced = dd.trace(dd.f32[8])(negative)
     (name,) = dd.compile(traced).choices["choices"]
     for given, there in ((name, True), ("fused_negative", False)):
-        kernels = dd.KernelOptions(choices=f"{given}: pointwise(block=64, wide=1)")
+        kernels = dd.KernelOptions(choices=f"{given}: pointwise(block=64, each=1, wide=1)")
         if there:
             dd.compile(traced, options=dd.Options(kernels=kernels))
         else:

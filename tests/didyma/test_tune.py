@@ -125,7 +125,7 @@ def test_the_judge_sees_a_missing_guard() -> None:
 
 def test_the_judge_sees_another_order_of_arguments() -> None:
     made, name, loop = lowered(pair)
-    good = build(loop, Options(), Choice.parse("pointwise(block=256, wide=1)"))
+    good = build(loop, Options(), Choice.parse("pointwise(block=256, each=1, wide=1)"))
     (kernel,) = map(loops, good.kernels)
     x, y, out = kernel.params
     swapped = replace(good, kernels=(replace(kernel, params=(y, x, out)),))
@@ -144,7 +144,7 @@ def test_the_judge_checks_both_ends_of_a_large_grid() -> None:
     def unguarded(e: Expr) -> Expr:
         return replace(e, value=1 << 20) if isinstance(e, Const) and e.value == (1 << 18) + 3 else e
 
-    found = judge(program, "pointwise(block=256, wide=0)", unguarded)
+    found = judge(program, "pointwise(block=256, each=1, wide=0)", unguarded)
     assert "out-of-bounds" in found
 
 

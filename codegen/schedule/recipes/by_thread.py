@@ -8,12 +8,15 @@ from didyma.codegen.schedule.nest import unrolled
 from didyma.codegen.schedule.pointwise import elementwise
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
 from didyma.codegen.schedule.recipes.work import Work
+from didyma.codegen.schedule.row_values import operations
 from didyma.refimpl.ir.loop import PrimFunc, Stmt
 from didyma.refimpl.ir.unfold import without_folds
 
 LARGE = 1 << 20  # results from which on a device has many blocks to start
 BLOCK = 128  # threads of such blocks: small ones fill a multiprocessor more evenly
+SEVERAL = ("pointwise", "gather")  # kinds of nests of which a thread may have several results
 EACH = 2  # gathered elements, or groups of them, that a thread of such blocks waits for at once
+MUCH = 32  # operations for a result in which a thread computes as long as it waits
 
 
 def straight(name: str) -> Recipe:
@@ -32,7 +35,7 @@ def default(work: Work) -> Values:
         unroll = work.facts.options.kernels.unroll
         return {"block": work.facts.block, "wide": wide, "unroll": unroll}
     usual = {"block": min(work.facts.block, BLOCK) if large else work.facts.block, "wide": wide}
-    return usual | {"each": EACH if large else 1} if work.kind == "gather" else usual
+    return usual | {"each": each(work) if large else 1} if work.kind in SEVERAL else usual
 
 
 def space(work: Work) -> Space:
@@ -41,7 +44,19 @@ def space(work: Work) -> Space:
     found = {"block": powers(32, work.facts.target.threads), "wide": wide}
     if work.loops:
         return found | {"unroll": (0, 4, 16, 64)}
-    return found | {"each": (1, 2, 4)} if work.kind == "gather" else found
+    several = tuple(n for n in (1, 2, 4) if n <= max(1, work.results))
+    return found | {"each": several} if work.kind in SEVERAL else found
+
+
+def each(work: Work) -> int:
+    """Return how many results, or groups of them, a thread of many blocks has.
+
+    One of pointwise nests, unless much is computed: then loads for the next wait meanwhile.
+    """
+    if work.kind == "gather":
+        return EACH
+    inside = (e for e in work.facts.inside if e.dtype.is_float)
+    return EACH if sum(map(operations, inside)) >= MUCH else 1
 
 
 def block(work: Work, values: Values) -> tuple[int, int]:

@@ -252,7 +252,7 @@ def lanes(m: Module) -> list[int]:
 @pytest.mark.parametrize(
     ("dtype", "size", "want"),
     [
-        (DType.I8, 32, 16), (DType.BF16, 32, 8), (DType.F32, 32, 4), (DType.F64, 32, 4),
+        (DType.I8, 32, 16), (DType.BF16, 32, 8), (DType.F32, 32, 4), (DType.F64, 32, 2),
         (DType.I8, 24, 8), (DType.BF16, 20, 4),
     ],
 )  # fmt: skip
@@ -268,7 +268,7 @@ def test_an_access_is_as_wide_as_the_size_allows(dtype: DType, size: int, want: 
     ("dtype", "size", "want"),
     [
         (DType.I8, 1001, [16]), (DType.BF16, 1004, [8]), (DType.F32, 129, [4]),
-        (DType.F64, 203, [4]), (DType.BF16, 255, [4]), (DType.F32, 127, []),
+        (DType.F64, 203, [2]), (DType.BF16, 255, [4]), (DType.F32, 127, []),
     ],
 )  # fmt: skip
 def test_whole_vectors_of_any_size_are_wide(dtype: DType, size: int, want: list[int]) -> None:
@@ -348,7 +348,7 @@ def test_padding_by_fours_is_wide(n: int, low: int, high: int, want: int) -> Non
     ("dtype", "shape", "want"),
     [
         (DType.I8, (80, 96), 16), (DType.BF16, (72, 136), 8), (DType.F32, (100, 68), 4),
-        (DType.F64, (64, 64), 4), (DType.BF16, (36, 40), 4), (DType.F32, (66, 68), 0),
+        (DType.F64, (64, 64), 2), (DType.BF16, (36, 40), 4), (DType.F32, (66, 68), 0),
     ],
 )  # fmt: skip
 def test_tiles_are_loaded_and_stored_wide(dtype: DType, shape: tuple[int, int], want: int) -> None:

@@ -39,7 +39,7 @@ def test_remarks_are_the_reason(made: type[Simt], monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(worker, "engine_by_name", chosen)
     said: list[str] = []
-    choice = Choice.parse("pointwise(block=256, wide=1)")
+    choice = Choice.parse("pointwise(block=256, each=1, wide=1)")
     worker.examine(task, lambda c, e: "", (choice,), 1.0, said.append)
     want = "(C7510) Potential Performance Loss" if made is Remarking else ""
     assert json.loads(said[-1])["reason"] == want
