@@ -50,7 +50,7 @@ REPERTOIRE = Repertoire(
     (
         Motif("carried", ((*control_bytes.KINDS, *control_bytes.CHANGES),), carried, 6),
         Motif("control", (control_sizes.KINDS,), controlled, 4),
-        Motif("shared", (tuple(SHARED),), shared, 2),
+        Motif("shared", (tuple(SHARED),), shared, 4),
     ),
     1,
 )

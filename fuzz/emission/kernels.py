@@ -122,19 +122,24 @@ class Draft:
         return Store(out.name, (self.at,), value)
 
     def divided(self, by: Var) -> Stmt:
-        """Draw a store of what a lane computes, divided by what all lanes share."""
+        """Draw a store of what a lane computes or has stored, divided by what all lanes share."""
         own = Var(self.x.fresh("v"), DType.F32)
         above = self.r.choice((own, Binary("add", own, self.x.load(DType.F32))))
-        out = self.output(DType.F32)
-        store = Store(out.name, (self.at,), Binary("div", above, by))
-        return Let(own, self.x.value(DType.F32, 1), store)
+        first, out = self.output(DType.F32), self.output(DType.F32)
+        if self.r.random() < 0.3:  # of what the lane has stored just before
+            stored = Store(first.name, (self.at,), above)
+            below = Binary("div", Load(first.name, (self.at,), DType.F32), by)
+            body: Stmt = Block((stored, Store(out.name, (self.at,), below)))
+        else:
+            body = Store(out.name, (self.at,), Binary("div", above, by))
+        return Let(own, self.x.value(DType.F32, 1), body)
 
     def small(self) -> Sequence[Stmt]:
         """Draw stores of small expressions."""
         values = [self.x.nested() for _ in range(NESTED)]
         values += [self.x.ranged() for _ in range(RANGED)]
         values += [self.x.any_literal(d) for d in (*REAL, *REAL)]
-        values += [self.x.folded(d) for d in REAL]
+        values += [x for d in REAL for x in (self.x.folded(d), self.x.literal(d))]
         return [Store(self.output(v.dtype).name, (self.at,), v) for v in values]
 
     def again(self) -> Stmt:

@@ -335,7 +335,7 @@ _ROW_KINDS = (*ROW_KINDS, *["odd", "once", "swept"] * 2, "picked")
 POINTED = (
     _motif("sums", sums, 4, FOLDS, SUMMED),
     _motif("rows", rows, 8, ("max", "mean", "argmax"), ("sum", "max", "argmin"), _ROW_KINDS),
-    _motif("places", places, 3, (*PLACES, "short rows")),
+    _motif("places", places, 3, (*PLACES, "short rows", "guarded folds")),
     _motif("runs", runs, 3, *RUNS),
     _motif("heavy", heavy, 3, HEAVY, _BEFORE, _AFTER),
     _motif("moves", moves, 1, MOVES, MOVES),

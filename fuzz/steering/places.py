@@ -74,6 +74,32 @@ def _guarded(s: Sketch) -> None:
         _met(s, alike[0], v)
 
 
+def _folded(s: Sketch) -> None:
+    """Read a fold behind two guards, each of another choice; what it folds is not all in memory."""
+    x = _long(s)
+    if x is None:
+        return
+    t, axis = s.types()[x], s.c.below(s.types()[x].rank)
+    ends = [tuple(int(end and a == axis) for a in range(t.rank)) for end in (True, False)]
+    low, high = ends if s.c.chance(2) else ends[::-1]
+    fill = s.value(t.with_shape())
+    padded = fill and s.apply(
+        "pad", (x, fill), freeze({"low": low, "high": high, "mode": "constant"})
+    )
+    fold = freeze({"axes": (axis,), "keepdims": s.c.chance(2)})
+    y = padded and s.apply(s.c.pick(("sum", "max", "min")), (padded,), fold)
+    if not y:
+        return
+    u, made = s.types()[y], list[str]()
+    for _ in range(2):
+        test, other = s.value(u.with_dtype(DType.BOOL)), s.value(u)
+        sides = (y, other) if s.c.chance(2) else (other, y)
+        chosen = test and other and s.apply("where", (test, *(a for a in sides if a)))
+        made += [chosen] if chosen else []
+    if len(made) == 2:
+        _met(s, *made)
+
+
 def _own(s: Sketch) -> None:
     """Combine a value with one of its elements, or rows: the first, the last, one inside."""
     x = _long(s)
@@ -106,7 +132,8 @@ def _scattered(
     many, rest = s.c.pick(some), s.c.pick(rests)
     dtype = s.c.pick(_FLOATS if many > 5 and s.c.below(3) else OPS["scatter"].dtypes)
     size = s.c.pick((2, 4, 7, 8))
-    x, new = s.value(TensorType(dtype, (size, *rest))), s.param(TensorType(dtype, (many, *rest)))
+    x = _target(s, TensorType(dtype, (size, *rest)))
+    new = s.param(TensorType(dtype, (many, *rest)))
     line = (1,) * len(rest) if many > 5 or s.c.chance(2) else rest
     at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many, *line)))
     if x is None or new is None or at is None:
@@ -127,6 +154,17 @@ def _scattered(
         after(s, made, beside)
 
 
+def _target(s: Sketch, t: TensorType) -> str | None:
+    """Return what is updated, at times of numbers to which nothing may be added, as -0."""
+    x = s.param(t) if t.dtype.is_float and s.c.chance(3) else None
+    if x is None:
+        return s.value(t)
+    shape = tuple(int(d) for d in t.shape if isinstance(d, int))
+    drawn = values.array(s.c.below(2**16), t.dtype, shape, None, Distribution.NEUTRAL)
+    s.given[x] = Tensor.of(drawn)
+    return x
+
+
 def _aim(s: Sketch, at: str, size: int) -> None:
     """Let indices point at elements of an axis, some from its end or beyond either, or none."""
     first = s.c.pick((0, -1, -size - 1))
@@ -145,7 +183,7 @@ def _gathered(s: Sketch) -> None:
     dtype = s.c.pick(OPS["scatter"].dtypes)
     many, size = s.c.pick((1, 2, 3, 5)), s.c.pick((2, 3, 4))
     t = TensorType(dtype, (size,))
-    x, new = s.value(t), s.param(t.with_shape(many))
+    x, new = _target(s, t), s.param(t.with_shape(many))
     at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many,)))
     after = [op for op in UNARY if dtype in OPS[op].dtypes and not OPS[op].attrs]
     if x is None or new is None or at is None or not after:
@@ -197,6 +235,7 @@ KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
     {
         "short rows": _short,
         "guarded": _guarded,
+        "guarded folds": _folded,
         "own elements": _own,
         "scattered": _scattered,
         "scattered rows": partial(_scattered, some=(3, 5), rests=((8,), (16,))),

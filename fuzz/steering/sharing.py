@@ -132,6 +132,7 @@ def _cuts(s: Sketch) -> None:
     x = s.value(t)
     if x is None:
         return
+    _apart(s)
     x = _kernel(s, x) if c.chance(2) else x
     for _ in range(1 + c.below(2)):
         at = c.pick((len(lead) - 1, c.below(len(lead))))
@@ -141,12 +142,41 @@ def _cuts(s: Sketch) -> None:
                 start = c.below(lead[k])
                 ends[k] = start, start + 1, 1
         ends[at] = _one(c, lead[at]) if c.chance(2) else (c.below(lead[at]), lead[at], 1)
-        if c.chance(6):  # some of what is between
-            ends[at] = c.pick(((0, lead[at], 2), (lead[at] - 1, -lead[at] - 1, -1)))
+        if c.chance(3):  # some of what is between, all from behind, or nothing behind the end
+            n = lead[at]
+            ends[at] = c.pick(((0, n, 2), (0, n, 2), (n - 1, -n - 1, -1), (n, n, 1)))
         starts, stops, steps = zip(*ends, strict=True)
         cut = s.apply("slice", (x,), freeze({"starts": starts, "stops": stops, "steps": steps}))
         if cut is not None:
             _kernel(s, cut) if c.below(3) else s.on(c.pick(UNARY), cut)
+
+
+def _apart(s: Sketch) -> None:
+    """Give each op a kernel at times: else what reads a cut makes it, and it is never a view."""
+    if s.c.chance(2):
+        s.changes["graph.fuse"] = False
+
+
+def _boxes(s: Sketch) -> None:
+    """Cut along two axes or three, so that what is left may be no run of bytes."""
+    c = s.c
+    sizes = tuple(c.pick((3, 2, 4)) for _ in range(2 + c.below(2)))
+    t = TensorType(s.dtype(_SUMMED), (*sizes, *c.pick(((8,), (16,), (2, 4), ()))))
+    x = s.value(t)
+    if x is None:
+        return
+    _apart(s)
+    x = _kernel(s, x) if c.below(3) else x
+    ends = [(0, int(n)) for n in t.shape if isinstance(n, int)]
+    for a, n in enumerate(sizes):
+        if c.below(3):
+            first = c.below(n)
+            ends[a] = first, first + 1 + c.below(n - first)
+    starts, stops = zip(*ends, strict=True)
+    how = freeze({"starts": starts, "stops": stops, "steps": (1,) * t.rank})
+    cut = s.apply("slice", (x,), how)
+    if cut is not None:
+        _kernel(s, cut) if c.below(3) else s.on(c.pick(UNARY), cut)
 
 
 def _one(c: Chooser, size: int) -> tuple[int, int, int]:
@@ -210,7 +240,7 @@ def _turned(s: Sketch) -> None:
 
 KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
     {
-        "parts": _parts, "views": _views, "cuts": _cuts, "results": _results, "packed": _packed,
-        "turned": _turned,
+        "parts": _parts, "views": _views, "cuts": _cuts, "boxes": _boxes, "results": _results,
+        "packed": _packed, "turned": _turned,
     }
 )  # fmt: skip

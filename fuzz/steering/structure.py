@@ -32,6 +32,8 @@ def braid(s: Sketch, length: str) -> None:
     for _ in range(int(length)):
         x, y = s.c.pick(strands[-3:]), s.c.pick(ends if s.c.chance(2) else strands)
         axis = s.c.below(t.rank)
+        if s.c.chance(4):  # of what the same kernel may compute, but elsewhere
+            x = s.apply("flip", (x,), freeze({"axes": (axis,)})) or x
         if s.c.chance(5):
             row = s.apply("max", (x,), freeze({"axes": (axis,), "keepdims": True}))
             made = row and s.apply(s.c.pick(ops), (y, row))

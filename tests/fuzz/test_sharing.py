@@ -23,8 +23,8 @@ WANTED = {
     "rounds apart": "while", "rounds in turn": "while", "rounds in other shapes": "while",
     "rounds of parts": "concat", "sizes exchanged": "while", "rounds of growth": "concat",
     "rounds of a part": "slice", "counted scans": "scan",
-    "parts": "concat", "views": "slice", "cuts": "slice", "results": "reshape", "packed": "slice",
-    "turned": "flip",
+    "parts": "concat", "views": "slice", "cuts": "slice", "boxes": "slice", "results": "reshape",
+    "packed": "slice", "turned": "flip",
 }  # fmt: skip
 
 

@@ -44,13 +44,17 @@ _NAME = "__slip_executed__"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case of the campaign: of a domain, when it had been judged, and the slips it executes."""
+    """A case of the campaign: of a domain, when it had been judged, and the slips it executes.
+
+    ``wrong`` is what was found without any slip, which ought to be nothing.
+    """
 
     domain: str
     index: int
     wishes: Any
     at: float
     slips: frozenset[int]
+    wrong: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +132,8 @@ def record(many: Sequence[tuple[Mutant, str]], planter: Planter, hunt: Hunt, say
         executed.clear()
         case, outcome = drawn(self, at_seed, index, wishes)
         at = time.process_time() - start
-        if outcome.findings:
-            print(f"without a slip: {self.domain.name} {index}: {outcome.findings[0]}")
-        say(Case(self.domain.name, index, wishes, at, always | executed))
+        wrong = str(outcome.findings[0]) if outcome.findings else ""
+        say(Case(self.domain.name, index, wishes, at, always | executed, wrong))
         return case, outcome
 
     def over(_: Any) -> None:
@@ -181,7 +184,7 @@ def judge(
     opened = dict[str, Any]()
     start = time.process_time()
     for c in cases:
-        if number not in c.slips or time.process_time() - start > hunt.seconds:
+        if c.wrong or number not in c.slips or time.process_time() - start > hunt.seconds:
             continue
         say((c.at, ""))
         limit_cpu(HANG)
@@ -235,6 +238,9 @@ def main(
     planter = Planter()
     cases = _cases(many, planter, hunt, keep)
     print(f"{len(cases)} cases in {cases[-1].at:.1f} s of processor time", flush=True)
+    for c in cases:
+        if c.wrong:
+            print(f"wrong without a slip: {c.domain} {c.index}: {c.wrong}", flush=True)
     found = list[Verdict]()
 
     def hunted(number: int, say: Say) -> None:
