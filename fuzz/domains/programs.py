@@ -21,6 +21,7 @@ from didyma.fuzz import control, control_bytes, control_sizes, traits
 from didyma.fuzz.allocator import wrappers
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
+from didyma.fuzz.control import BOOL
 from didyma.fuzz.devices import spread
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
@@ -38,7 +39,7 @@ from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as reference
 from didyma.refimpl.interp.memory_use import MemoryUse
-from didyma.refimpl.ir.graph import CALL, Function, Node, attrs
+from didyma.refimpl.ir.graph import CALL, IF, Function, Node, attrs
 from didyma.refimpl.ir.lines import blocks, most_variants
 from didyma.refimpl.ir.names import fresh
 from didyma.refimpl.ir.program import Line
@@ -134,7 +135,7 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
         motif.draw(s, *kind)
     if not s.b.params:
         s.start(PLAIN)
-    case = _shown(_kept(finished(s.b, c, RESULTS), c), c)
+    case = _shown(_kept(_decided(finished(s.b, c, RESULTS), c), c), c)
     found = dict(changes(c))
     found["kernels.streams"] = c.pick((1, 2, 3, 2))
     if planner := drawn_planner(c):
@@ -157,6 +158,21 @@ def _emptied(case: Case) -> Case:
     least = {v.name: v.lo for v in case.module.dims}
     env = tuple((name, 0 if least[name] == 0 else size) for name, size in case.env)
     return replace(case, env=env, given=tuple(x for x in case.given if not x[1].shape))
+
+
+def _decided(case: Case, c: Chooser) -> Case:
+    """Return a case in which kernels, on any stream, compute what branches hang on."""
+    m, nodes = case.module, list[Node]()
+    taken, given = {*m.entry.types()}, {p.name for p in m.entry.params}
+    for n in m.entry.nodes:
+        if n.op == IF and n.args[0] in given and c.below(2):
+            name = fresh("decided", taken)
+            taken.add(name)
+            nodes.append(Node((name,), "logical_not", n.args[:1], (BOOL,)))
+            n = replace(n, args=(name, *n.args[1:]))
+        nodes.append(n)
+    entry = replace(m.entry, nodes=tuple(nodes))
+    return replace(case, module=replace(m, functions=(*m.functions[:-1], entry)))
 
 
 def _kept(case: Case, c: Chooser) -> Case:

@@ -111,7 +111,8 @@ def record(many: Sequence[tuple[Mutant, str]], planter: Planter, hunt: Hunt, say
         source = marked[0][1][0].source
         tree = ast.parse(source)
         for number, (m, when) in marked:
-            body, at = statement(tree, source, m.site.start)
+            old = source[m.site.start : m.site.end]
+            body, at = statement(tree, source, m.site.end - len(old.lstrip()))
             if not body:
                 executed.add(number)  # at module level: every case counts
                 continue
@@ -238,9 +239,9 @@ def main(
     planter = Planter()
     cases = _cases(many, planter, hunt, keep)
     print(f"{len(cases)} cases in {cases[-1].at:.1f} s of processor time", flush=True)
-    for c in cases:
-        if c.wrong:
-            print(f"wrong without a slip: {c.domain} {c.index}: {c.wrong}", flush=True)
+    if wrong := [c for c in cases if c.wrong]:
+        c = wrong[0]
+        print(f"{len(wrong)} are wrong without a slip, first {c.domain} {c.index}: {c.wrong}")
     found = list[Verdict]()
 
     def hunted(number: int, say: Say) -> None:
