@@ -103,9 +103,8 @@ class Prelude:
         return "\n".join([self.head, *chosen.values(), ""])
 
 
-@cache
 def load(target: Target) -> Prelude:
-    """Read the definitions of a target, once."""
+    """Read the definitions of a target."""
     folder = files("didyma.codegen.emit.prelude")
     definitions: dict[str, str] = {}
     for file in (*_FILES[target], f"{target}_families.c", "common.c"):
