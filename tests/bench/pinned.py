@@ -57,13 +57,13 @@ _SCATTER = Workload(
 )  # fmt: skip
 _W = WORKLOADS
 ALL: tuple[Pinned, ...] = (
-    Pinned("pointwise", _W["gelu_bf16"], "pointwise(block=256, wide=1)"),
+    Pinned("pointwise", _W["gelu_bf16"], "pointwise(block=256, each=1, wide=1)"),
     Pinned("transpose", _W["transpose_f32"], "transpose(rows=16, side=64, width=4)"),
     Pinned("gather", _W["embedding_bf16"], "gather(block=256, each=1, wide=1)"),
     Pinned(
         "scatter",
         _SCATTER,
-        "pointwise(block=256, wide=1); scatter(block=256, wide=0)",
+        "pointwise(block=256, each=1, wide=1); scatter(block=256, wide=0)",
         atomics=True,
     ),
     Pinned("seek", _W["scatter_put_f32"], "seek(block=256, wide=1)"),
@@ -80,6 +80,7 @@ ALL: tuple[Pinned, ...] = (
     Pinned("scan", _W["cumulative_sum_f32"], "scan(groups=4, lanes=64, turns=4)"),
     Pinned("serial", _W["row_sum_f32"], f"serial({_SERIAL}, wide=1)"),
     Pinned("matmul", _W["matmul_f32"], "matmul(tile=16)"),
+    Pinned("champion", _W["top_one_i8"], "champion(lanes=128, results=4, size=16)"),
     Pinned("sweep", _W["rms_norm_backward_bf16"], "sweep(blocks=4, groups=4, lanes=64, wide=8)"),
     Pinned("apart", _W["rms_norm_backward_bf16"], "apart()"),
 )
@@ -88,7 +89,7 @@ OF: Mapping[str, Pinned] = MappingProxyType({p.recipe: p for p in ALL})
 NARROW = tuple(  # accesses of one element
     Slower(recipe, point, "accesses")
     for recipe, point in (
-        ("pointwise", "pointwise(block=256, wide=0)"),
+        ("pointwise", "pointwise(block=256, each=1, wide=0)"),
         ("transpose", "transpose(rows=16, side=64, width=1)"),
         ("gather", "gather(block=256, each=1, wide=0)"),
         ("seek", "seek(block=256, wide=0)"),
