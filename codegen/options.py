@@ -176,6 +176,9 @@ class GraphOptions(_Group):
         default=True,
         metadata=_about("whether folds of the same rows and what uses them are one kernel", _FLAG),
     )
+    channels: bool = _flag(
+        "whether convolutions of 16 bits read their channels last, on targets with the family mma"
+    )
     attention: bool = _flag(
         "whether two products and the softmax between them are one function, for which there may be"
         " one kernel"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.options import Options
-from didyma.codegen.passes import attention, cost, rows, sweep
+from didyma.codegen.passes import attention, channels, cost, rows, sweep
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
@@ -25,6 +25,7 @@ from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Work
 
+TURNED = frozenset({"conv", "max_pool", "avg_pool"})  # folds that may be stored in another order
 RUNS = (CALL, TO, *CONTROL)  # nodes that take buffers, and run apart
 DECISIONS = COSTLY, FOLD, AGAIN, IN_PLACE, PRODUCT, VIEW, UNMOVED = (
     "store what costs too much",
@@ -49,7 +50,9 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
       ``again_cost``, and where its reader repeats it, less than ``spread_cost``.
     * A reshape of a stored value is a view.
     """
-    chosen, ranges = options or Options(), m.ranges()
+    chosen = options or Options()
+    m = channels.channels_last(m, chosen.device, heard) if chosen.graph.channels else m
+    ranges = m.ranges()
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:
         picked = frozenset(rows.picks(f)) if chosen.graph.rows else frozenset[str]()
@@ -227,6 +230,9 @@ class _Partition:
             return False
         if n.op in RUNS or not self.results.isdisjoint(n.results) or self.picks(i):
             return True
+        if n.op in ("permute_dims", "pad"):
+            readers = [self.nodes[j] for j, _ in self.readers.get(n.results[0], ())]
+            return channels.is_copy(n, readers)
         if self.kinds[i] != Kind.RESHAPE:
             return False
         of = self.at.get(n.args[0], -1)
@@ -285,12 +291,12 @@ class _Partition:
     def find_turns(self, i: int) -> None:
         """Note of a fold, and of what can be in its kernel, whether the kernel can still turn it.
 
-        That is, store it with its axes in another order, as kernels of convolutions do once.
+        That is, store it with its axes in another order, as kernels of windows do once.
         """
         n = self.nodes[i]
         before = [self.at.get(a, -1) for a in n.args]
         if self.folds(i):
-            self.turns[i] = n.op == "conv"
+            self.turns[i] = n.op in TURNED
         elif n.op == "permute_dims" and self.turns.get(before[0]):
             self.turns[i] = False
         elif found := [
@@ -344,7 +350,7 @@ class _Partition:
             if len(roots) > 1 or self.nodes[i].op == "scatter":
                 return False
             (root,) = roots
-            turned = self.nodes[i].op == "conv" and self.order(readers, root) is not None
+            turned = self.nodes[i].op in TURNED and self.order(readers, root) is not None
             return root not in self.fold and (turned or self.reads_aligned(readers, root))
         repeat = self.repeat[i]
         if (len(roots) - 1) * repeat > self.options.graph.again_cost:

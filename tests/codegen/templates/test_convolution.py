@@ -183,6 +183,26 @@ def twice_turned(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
     return dd.permute(dd.exp(y), (0, 2, 3, 1)) + dd.permute(dd.tanh(y), (0, 3, 2, 1))
 
 
+@dd.trace(dd.bf16[2, 3, 15, 15], dd.bf16[16, 3, 3, 3], dd.bf16[16, 16, 3, 3], dd.bf16[16, 16, 1, 1])
+def network(x: dd.Tensor, w: dd.Tensor, wide: dd.Tensor, narrow: dd.Tensor) -> dd.Tensor:
+    x = dd.max_pool2d(dd.relu(dd.conv2d(x, w, None, 2, 1)), 3, 1, 1)
+    y = dd.conv2d(dd.relu(dd.conv2d(x, wide, None, 1, 1)), narrow)
+    return dd.mean(dd.relu(x + y), (2, 3))
+
+
+def test_a_network_stores_channels_last_and_copies_inputs_and_weights_alone() -> None:
+    options = dd.Options(target="sm_80")
+    made = compile(network.module, options, until="lower")
+    moved = [
+        f
+        for f in made.fused.functions
+        if {n.op for n in f.nodes} <= {"permute_dims", "pad", "constant"}
+    ]
+    assert len(moved) == 3, "the image, and two weights that have a window"
+    assert len(made.loops) == len(moved) + 3 + 2, "three convolutions, the pool and the mean"
+    assert dd.check(network, options=options, engines=["simt", "host"], tries=1).agree
+
+
 @pytest.mark.parametrize(("program", "kernels"), [(unit, 1), (twice_turned, 2)])
 def test_a_convolution_is_turned_once_among_elementwise_ops(program: Program, kernels: int) -> None:
     assert len(compile(program.module, dd.Options(), until="lower").loops) == kernels
@@ -190,14 +210,16 @@ def test_a_convolution_is_turned_once_among_elementwise_ops(program: Program, ke
     assert kernels > 1 or judged(program, POINT) == {""}
 
 
-def test_tensor_cores_take_convolutions_and_copy_their_weights() -> None:
+def test_tensor_cores_take_convolutions_and_copy_windows_and_weights() -> None:
     @dd.trace(dd.bf16[2, 64, 14, 14], dd.bf16[128, 64, 3, 3], dd.bf16[128])
     def layer(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
         return dd.relu(dd.conv(x, w, b, padding=1))
 
     made = compile(layer.module, dd.Options(target="sm_80"))
     assert "mma_m16n8k16_bf16" in made.text.source
-    assert made.text.source.count("cp_async16") == 1
+    assert made.text.source.count("cp_async16") == 2
+    plain = dd.Options(target="sm_80").changed({"graph.channels": False})
+    assert compile(layer.module, plain).text.source.count("cp_async16") == 1
     r = request(layer, dd.Options(target="sm_80"))
     assert r.source is not None
     p = product(Asked(r.source, r.loop, SM_80))

@@ -1,0 +1,158 @@
+"""Give convolutions their channels last in memory, by pieces that tensor cores can be fed with.
+
+A template that computes a convolution as a product copies its windows by pieces of 16 bytes, which
+are channels of one place.  So what a convolution reads is stored with the channels last and, if
+they make no whole piece, with zeros behind them, which are multiplied by zeros of the weights.
+Chains of convolutions then are stored so from end to end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from didyma.codegen.decisions import Heard
+from didyma.codegen.passes.blocks import blocks
+from didyma.refimpl.ir.graph import Attr, Function, Module, Node, attrs
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.target import Target
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ops import OPS
+
+PIECE = 8  # elements of 16 bits in a piece of 16 bytes
+TERMS = 16  # of a product, for one step of tensor cores
+NARROW = frozenset({DType.F16, DType.BF16})
+STORED = "store the channels of a convolution last"
+
+
+def channels_last(m: Module, target: Target, heard: Heard) -> Module:
+    """Store what convolutions of 16 bits read with the channels last, if the target has ``mma``.
+
+    A value with its channels last is a permutation that another undoes at once; fusion stores what
+    is between the two.
+    """
+    if "mma" not in target.families:
+        return m
+    entered = blocks(m)
+    functions = (_Rewriting(f, heard).run() if f.name in entered else f for f in m.functions)
+    return replace(m, functions=tuple(functions))
+
+
+def last(rank: int) -> tuple[int, ...]:
+    """Return the permutation that moves axis 1, the channels, behind all others."""
+    return (0, *range(2, rank), 1)
+
+
+def first(rank: int) -> tuple[int, ...]:
+    """Return the permutation that moves the last axis to axis 1."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def is_copy(n: Node, readers: list[Node]) -> bool:
+    """Return whether a node is stored as this pass wants it: it is moved back wherever it is read.
+
+    That is a permutation that its readers undo, or channels padded behind the last.
+    """
+    rank = n.types[0].rank
+    back = {r.op == "permute_dims" and r.attr["axes"] == first(rank) for r in readers}
+    if rank < 3 or back != {True}:
+        return False
+    if n.op == "permute_dims":
+        return n.attr["axes"] == last(rank)
+    edges = (n.attr.get("low"), n.attr.get("high"))
+    return n.op == "pad" and all(isinstance(e, tuple) and not any(e[:-1]) for e in edges)
+
+
+@dataclass
+class _Rewriting:
+    """A function under rewriting: the nodes made so far, and what stands in place of values."""
+
+    f: Function
+    heard: Heard
+    nodes: list[Node] = field(default_factory=list[Node])
+    defs: dict[str, Node] = field(default_factory=dict[str, Node])
+    types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
+    instead: dict[str, str] = field(default_factory=dict[str, str])
+    made: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
+    names: Names = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.f.types())
+        self.types = {p.name: p.type for p in self.f.params}
+
+    def run(self) -> Function:
+        types = self.f.types()
+        convs = [n for n in self.f.nodes if _suits(n, types)]
+        if not convs:
+            return self.f
+        turned = {n.args[0] for n in convs if not _lack(n, types)}
+        for n in self.f.nodes:
+            n = replace(n, args=tuple(self.instead.get(a, a) for a in n.args))
+            self.add(self.convolution(n) if _suits(n, self.types) else n)
+            for r in turned.intersection(n.results):
+                self.instead[r] = self.turned(r, 0)
+        return replace(self.f, nodes=tuple(self.nodes))
+
+    def add(self, n: Node) -> str:
+        self.nodes.append(n)
+        self.types.update(zip(n.results, n.types, strict=True))
+        self.defs.update(dict.fromkeys(n.results, n))
+        return n.results[0]
+
+    def op(self, op: str, *args: str, **given: Attr) -> str:
+        t = OPS[op].infer([self.types[a] for a in args], given)
+        return self.add(Node((self.names.fresh(f"{args[0]}_last"),), op, args, (t,), attrs(given)))
+
+    def convolution(self, n: Node) -> Node:
+        """Return a convolution that reads its operands with the channels last."""
+        lack = _lack(n, self.types)
+        x, w = n.args
+        places = self.types[w].shape[2:]
+        if lack or any(d != 1 for d in places):
+            w = self.turned(w, lack)
+        self.heard(STORED, n.results[0])
+        return replace(n, args=(self.turned(x, lack), w))
+
+    def turned(self, value: str, lack: int) -> str:
+        """Return a value that is stored with channels last, and so many more of zeros."""
+        key, n, rank = (value, lack), self.defs.get(value), self.types[value].rank
+        if key in self.made:
+            return self.made[key]
+        back = n is not None and n.op == "permute_dims" and n.attr["axes"] == first(rank)
+        if back and not lack:
+            return value
+        near = n.args[0] if back and n else self.op("permute_dims", value, axes=last(rank))
+        if lack:
+            edges = (*(0,) * (rank - 1), lack)
+            near = self.op("pad", near, self.zero(value), low=(0,) * rank, high=edges,
+                           mode="constant")  # fmt: skip
+        self.made[key] = self.op("permute_dims", near, axes=first(rank))
+        return self.made[key]
+
+    def zero(self, like: str) -> str:
+        t = TensorType(self.types[like].dtype, ())
+        given = attrs({"value": Tensor.of(np.zeros((), t.dtype.numpy))})
+        return self.add(Node((self.names.fresh("zero"),), "constant", (), (t,), given))
+
+
+def _lack(n: Node, types: dict[str, TensorType]) -> int:
+    """Return how many channels a group of a convolution lacks to whole pieces."""
+    each = types[n.args[1]].shape[1]
+    assert isinstance(each, int)
+    return -each % PIECE
+
+
+def _suits(n: Node, types: dict[str, TensorType]) -> bool:
+    """Return whether tensor cores compute a node: a convolution of 16 bits, and large enough."""
+    if n.op != "conv" or n.types[0].dtype not in NARROW:
+        return False
+    out, each, *window = types[n.args[1]].shape
+    groups = n.attr["groups"]
+    if not (isinstance(out, int) and isinstance(each, int) and isinstance(groups, int)):
+        return False
+    terms = each
+    for d in window:
+        terms *= d if isinstance(d, int) else 0
+    whole = groups == 1 or each % PIECE == 0
+    return whole and out // groups >= PIECE and terms >= TERMS
