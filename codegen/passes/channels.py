@@ -131,7 +131,7 @@ class _Rewriting:
         return self.made[key]
 
     def zero(self, like: str) -> str:
-        t = TensorType(self.types[like].dtype, ())
+        t = self.types[like].with_shape()
         given = attrs({"value": Tensor.of(np.zeros((), t.dtype.numpy))})
         return self.add(Node((self.names.fresh("zero"),), "constant", (), (t,), given))
 
