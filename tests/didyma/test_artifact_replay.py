@@ -79,7 +79,7 @@ def rows(count: int, seed: int = 0) -> tuple[Array, Array]:
 
 
 def line_by_line(module: Any, args: list[Array]) -> list[bytes]:
-    engine, kernels, weights = module.load()
+    engine, kernels, weights, *_ = module.load()
     return [a.tobytes() for a in module.run(engine, args, kernels, weights)]
 
 

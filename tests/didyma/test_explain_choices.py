@@ -142,4 +142,5 @@ def test_the_text_says_the_same(file: Path) -> None:
     assert f"{SUM}: " in said.out
     assert "calls choose" in said.out
     assert f"{SUM} may run as serial(" in said.out
-    assert "picked by the model" in said.out
+    usual = didyma("explain", file, "--out", file.parent / "usual")
+    assert "picked by the model" in usual.out

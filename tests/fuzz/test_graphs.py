@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from didyma.fuzz.graphs import BYTES, CASES, Case, decode
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.graph import CALL, CONTROL, NO_INLINE
+from didyma.refimpl.ir.graph import CALL, CONTROL, NO_INLINE, TO
 from didyma.refimpl.ir.text import parse_module, show
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops import OPS
@@ -43,7 +43,7 @@ def test_every_op_rank_and_shape_of_graph_comes_up() -> None:
     cases = many(700)
     nodes = [n for c in cases for n in c.module.entry.nodes]
     ops = Counter(n.op for n in nodes)
-    assert set(ops) == {*OPS, CALL, *CONTROL}
+    assert set(ops) == {*OPS, CALL, *CONTROL} - {TO}, "other draws place values on devices"
     types = [t for n in nodes for t in n.types]
     assert {t.rank for t in types} >= {0, 1, 2, 3, 4, 5}
     assert {t.dtype for t in types} == set(DType)

@@ -10,7 +10,7 @@ from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.refimpl.ir.types import DType
 from didyma.tracer.types import Size
 
-LANES = {DType.I8: 16, DType.BF16: 8, DType.F16: 8, DType.F32: 4, DType.F64: 4}
+LANES = {DType.I8: 16, DType.BF16: 8, DType.F16: 8, DType.F32: 4, DType.F64: 2}
 N = dd.dim("n", 0, 1 << 20)
 
 

@@ -42,6 +42,11 @@ def plain(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
     return dd.scaled_dot_product_attention(q * 4.0, k, v, score_mod=larger)
 
 
+@dd.trace(dd.f16[2, 65, 64], dd.f16[2, 210, 64], dd.f16[2, 210, 64])
+def flat(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return dd.scaled_dot_product_attention(q, k, v)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn_attentions_are_right(seed: int) -> None:
     d = drawn(seed, (dd.f16, dd.bf16)[seed % 2], (64, 128), LENGTHS)
@@ -101,7 +106,7 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     options = OPTIONS.changed({"kernels.codegens": (wrong,)})
     says = (
         judged(p, POINT.format(height, 64), wrong, options, SUITS, engines=["simt"])
-        for p, height in ((windowed, 128), (plain, 64))
+        for p, height in ((windowed, 128), (plain, 64), (flat, 64))
     )
     assert any(x != {""} for x in says)
 

@@ -117,11 +117,12 @@ def tail(p: Problem) -> Problem:
 def test_a_planted_fault_is_found(
     fault: Callable[[Problem], Problem] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(asked: Asked) -> Problem | None:
+    def wrong(asked: Asked) -> Problem:
         p = product(asked)
-        return p if p is None or fault is None else fault(p)
+        assert p is not None
+        return p if fault is None else fault(p)
 
-    monkeypatch.setattr(gemm, "product", wrong)
+    monkeypatch.setattr(gemm, "_problem", wrong)
     found = judged(grouped, POINT, suits=gemm.TEMPLATE.space)
     assert (found == {""}) == (fault is None)
 
