@@ -134,23 +134,7 @@ TEXT = Text("wgmma_attention", WEIGHING + """\
     spoiled[n] = 0;
   }
   __syncthreads();
-  f32 score[{{ width // 2 }}];
-  __align__(16) {{ T }} weight[{{ width // 2 }}];
-  f32 sums[{{ features // 2 }}];
-  f32 top_score[2];
-  f32 total[2];
-  f32 scale[2];
-  #pragma unroll
-  for (u32 i = 0; i < {{ features // 2 }}; ++i) {
-    sums[i] = 0.0f;
-  }
-  #pragma unroll
-  for (u32 r = 0; r < 2; ++r) {
-    top_score[r] = -inf_f32();
-    total[r] = 0.0f;
-  }
-  u32 found = 0;
-  i32 turn = 0;
+{{ start_weighing() }}
 {{ advance("turn") }}
   if (turn < turns) {
 {{ fill("query", "query_tile", height, terms, height, "top", "row", rows, "0", query_copied) }}

@@ -17,6 +17,25 @@ WEIGHING = """\
                     first_column="(i64)%s * %d" % (turn, width),
                     last_column="(i64)%s * %d + %d" % (turn, width, width - 1)) }}
 {% endmacro %}
+{% macro start_weighing() %}
+    f32 score[{{ width // 2 }}];
+    __align__(16) {{ T }} weight[{{ width // 2 }}];
+    f32 sums[{{ features // 2 }}];
+    f32 top_score[2];
+    f32 total[2];
+    f32 scale[2];
+    #pragma unroll
+    for (u32 i = 0; i < {{ features // 2 }}; ++i) {
+      sums[i] = 0.0f;
+    }
+    #pragma unroll
+    for (u32 r = 0; r < 2; ++r) {
+      top_score[r] = -inf_f32();
+      total[r] = 0.0f;
+    }
+    u32 found = 0;
+    i32 turn = 0;
+{% endmacro %}
 {% macro score_of(stage) %}
     #pragma unroll
     for (u32 i = 0; i < {{ width // 2 }}; ++i) {
