@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from didyma.codegen.decisions import Heard
+from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.passes.blocks import blocks
-from didyma.refimpl.ir.graph import Attr, Function, Module, Node, attrs
-from didyma.refimpl.ir.names import Names
+from didyma.codegen.passes.rewriting import Rewriting
+from didyma.refimpl.ir.graph import Function, Module, Node, attrs
 from didyma.refimpl.ir.target import Target
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
-from didyma.refimpl.ops import OPS
 
 PIECE = 8  # elements of 16 bits in a piece of 16 bytes
 TERMS = 16  # of a product, for one step of tensor cores
@@ -35,7 +34,9 @@ def channels_last(m: Module, target: Target, heard: Heard) -> Module:
     if "mma" not in target.families:
         return m
     entered = blocks(m)
-    functions = (_Rewriting(f, heard).run() if f.name in entered else f for f in m.functions)
+    functions = (
+        _Rewriting(f, "last", heard=heard).run() if f.name in entered else f for f in m.functions
+    )
     return replace(m, functions=tuple(functions))
 
 
@@ -65,21 +66,12 @@ def is_copy(n: Node, readers: list[Node]) -> bool:
 
 
 @dataclass
-class _Rewriting:
-    """A function under rewriting: the nodes made so far, and what stands in place of values."""
+class _Rewriting(Rewriting):
+    """A function under rewriting: what stands in place of values, and what is stored so."""
 
-    f: Function
-    heard: Heard
-    nodes: list[Node] = field(default_factory=list[Node])
-    defs: dict[str, Node] = field(default_factory=dict[str, Node])
-    types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
+    heard: Heard = unheard
     instead: dict[str, str] = field(default_factory=dict[str, str])
     made: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
-    names: Names = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.names = Names(self.f.types())
-        self.types = {p.name: p.type for p in self.f.params}
 
     def run(self) -> Function:
         types = self.f.types()
@@ -93,16 +85,6 @@ class _Rewriting:
             for r in turned.intersection(n.results):
                 self.instead[r] = self.turned(r, 0)
         return replace(self.f, nodes=tuple(self.nodes))
-
-    def add(self, n: Node) -> str:
-        self.nodes.append(n)
-        self.types.update(zip(n.results, n.types, strict=True))
-        self.defs.update(dict.fromkeys(n.results, n))
-        return n.results[0]
-
-    def op(self, op: str, *args: str, **given: Attr) -> str:
-        t = OPS[op].infer([self.types[a] for a in args], given)
-        return self.add(Node((self.names.fresh(f"{args[0]}_last"),), op, args, (t,), attrs(given)))
 
     def convolution(self, n: Node) -> Node:
         """Return a convolution that reads its operands with the channels last."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.options import Options
-from didyma.codegen.passes import attention, channels, cost, rows, sweep
+from didyma.codegen.passes import attention, channels, cost, parts, rows, sweep
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
@@ -52,6 +52,7 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
     """
     chosen = options or Options()
     m = channels.channels_last(m, chosen.device, heard) if chosen.graph.channels else m
+    m = parts.in_parts(m, chosen.device, heard) if chosen.graph.parts else m
     ranges = m.ranges()
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:

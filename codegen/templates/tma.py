@@ -18,6 +18,7 @@ from didyma.codegen.templates import mma, wgmma
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.mma import narrowed
+from didyma.codegen.templates.pace import cycles
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import is_faster, suited
 from didyma.codegen.templates.tiles import EXCHANGE, ORDER
@@ -279,12 +280,8 @@ def cost(asked: Asked, values: Values) -> float:
     tiles = batch * -(-rows // height) * -(-columns // width)
     turns = -(-p.expected(p.operands["left"].extents[2]) // LINE)
     waves = -(-tiles // (asked.target.processors or PROCESSORS))
-    products = SHARE * height * width * LINE / PRODUCTS_A_CYCLE
-    fetched = (height * _lines(p, "left") + width * _lines(p, "right")) / FETCHED_A_CYCLE
-    step = max(products, fetched, LEAST)
-    stores = height * width / EPILOGUE
-    shown = stores if not values["alternate"] or waves == 1 else stores / waves
-    return START + waves * (turns * step + shown + TILE)
+    lines = _lines(p, "left"), _lines(p, "right")
+    return cycles((height, width), lines, turns, waves, bool(values["alternate"]))
 
 
 def _lines(p: Problem, name: str) -> int:
@@ -295,11 +292,7 @@ def _lines(p: Problem, name: str) -> int:
     return LINE * 2 * (2 if step % LINE else 1)
 
 
-# Fitted to 468 times of an H200: products, bytes fetched and results stored in a cycle of a
-# multiprocessor, and cycles of a turn, of a tile and of a block.
-PROCESSORS = 132
-PRODUCTS_A_CYCLE, SHARE, FETCHED_A_CYCLE, EPILOGUE = 2048, 1.08, 57, 3.1
-LEAST, TILE, START = 346, 1470, 1270
+PROCESSORS = 132  # of an H200
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:

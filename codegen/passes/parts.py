@@ -1,0 +1,133 @@
+"""Sum long products in parts, where the tiles of their results would leave a device idle.
+
+A product of few results and many terms has few tiles for a GPU of many multiprocessors.  So its
+terms are cut into parts: a batch of products, whose sums in f32 a second kernel adds up in the
+order of the parts, and goes on from there.  No result depends on which part is done first.  Known
+as split-K, here with the parts in memory ("parallel" in NVIDIA's CUTLASS).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from didyma.codegen.decisions import Heard, unheard
+from didyma.codegen.passes.blocks import blocks
+from didyma.codegen.passes.rewriting import Rewriting
+from didyma.codegen.templates.pace import cycles
+from didyma.refimpl.ir.graph import Function, Module, Node
+from didyma.refimpl.ir.group_products import LINE
+from didyma.refimpl.ir.target import Target
+from didyma.refimpl.ir.types import DType, TensorType
+
+CUT = "sum a long product in parts"
+SUMMED = frozenset({DType.F16, DType.BF16, DType.F32})
+LEAST = 8  # rows and columns of a product that is computed by tiles
+SIDES = ((64, 64), (64, 128), (128, 64), (128, 128), (128, 256))  # of tiles
+SECOND, PASSED = 6000, 20  # cycles of a second kernel, and bytes of parts that pass in one of them
+MOST, GAIN = 32, 0.9  # parts at most, and the share of the time that is worth them
+
+
+def in_parts(m: Module, target: Target, heard: Heard) -> Module:
+    """Cut the terms of products that leave multiprocessors idle, if the target has ``mma``."""
+    if "mma" not in target.families:
+        return m
+    entered = blocks(m)
+    functions = (_rewritten(f, target, heard) if f.name in entered else f for f in m.functions)
+    return replace(m, functions=tuple(functions))
+
+
+def count(rows: int, columns: int, terms: int, processors: int) -> int:
+    """Return into how many parts to cut the terms of a product; 1 where that does not pay.
+
+    >>> count(4096, 4096, 4096, 132), count(512, 512, 16384, 132), count(16, 4096, 4096, 132)
+    (1, 8, 4)
+    """
+
+    def time(parts: int) -> float:
+        turns = terms // parts // LINE
+        waves = ((-(-rows // h) * -(-columns // w) * parts, (h, w)) for h, w in SIDES)
+        of_tiles = (
+            cycles(sides, (2 * LINE, 2 * LINE), turns, -(-n // processors)) for n, sides in waves
+        )
+        passed = 2 * parts * rows * columns * DType.F32.nbytes / (PASSED * processors)
+        return min(of_tiles) + (SECOND + passed) * (parts > 1)
+
+    able = [n for n in range(1, MOST + 1) if terms % (n * LINE) == 0]
+    best = min(able, key=time, default=1)
+    return best if time(best) < GAIN * time(1) else 1
+
+
+def _rewritten(f: Function, target: Target, heard: Heard) -> Function:
+    types = f.types()
+    if all(_parts(n, types, target) == 1 for n in f.nodes):
+        return f
+    work = Cutting(f, "part", heard=heard)
+    for n in f.nodes:
+        if (parts := _parts(n, types, target)) == 1:
+            work.add(n)
+        else:
+            work.cut(n, parts)
+    return replace(f, nodes=tuple(work.nodes))
+
+
+def _parts(n: Node, types: dict[str, TensorType], target: Target) -> int:
+    """Return the parts of a node; 1 for anything but a product of two matrices of known sizes."""
+    if n.op != "matmul" or n.types[0].dtype not in SUMMED or n.types[0].rank != 2:
+        return 1
+    rows, columns = n.types[0].shape
+    terms = types[n.args[0]].shape[1]
+    if not (isinstance(rows, int) and isinstance(columns, int) and isinstance(terms, int)):
+        return 1
+    return 1 if min(rows, columns) < LEAST else count(rows, columns, terms, target.processors)
+
+
+@dataclass
+class Cutting(Rewriting):
+    """A function of which some products are cut."""
+
+    heard: Heard = unheard
+
+    def cut(self, n: Node, parts: int) -> None:
+        """Add a product as a batch of products, and the sum of what they come to."""
+        t = n.types[0]
+        pieces = (self.pieces(a, axis, parts) for a, axis in zip(n.args, (1, 0), strict=True))
+        sums = self.op("matmul", *pieces)
+        self.heard(CUT, n.results[0])
+        total = self.op("sum", sums, axes=(0,), keepdims=False)
+        last = Node(n.results, "cast", (total,), n.types, (("dtype", t.dtype),))
+        if t.dtype is DType.F32:
+            last = replace(self.nodes.pop(), results=n.results)
+        self.add(last)
+
+    def pieces(self, value: str, axis: int, parts: int) -> str:
+        """Return a matrix in f32, with an axis cut into parts, which come first.
+
+        What is cut is the stored matrix, which costs nothing, before it is turned and converted.
+        """
+        order, casts = [0, 1], [DType.F32]
+        while n := self.moved(value):
+            if n.op == "cast":
+                casts.append(n.types[0].dtype)
+            else:
+                order = [1 - a for a in order]
+            (value,) = n.args
+        at, shape = order[axis], self.types[value].shape
+        terms = shape[at]
+        assert isinstance(terms, int)
+        cut = (*shape[:at], parts, terms // parts, *shape[at + 1 :])
+        value = self.op("reshape", value, shape=cut)
+        turned = (at, *(a + (a >= at) for a in order))
+        if turned != (0, 1, 2):
+            value = self.op("permute_dims", value, axes=turned)
+        for dtype in reversed(casts):
+            if self.types[value].dtype is not dtype:
+                value = self.op("cast", value, dtype=dtype)
+        return value
+
+    def moved(self, value: str) -> Node | None:
+        """Return what turns a matrix, or converts it to a dtype that is no narrower."""
+        n = self.defs.get(value)
+        if n is None or n.op not in ("cast", "permute_dims"):
+            return None
+        widens = self.types[n.args[0]].dtype.bits <= n.types[0].dtype.bits
+        return n if widens and (n.op == "cast" or n.attr["axes"] == (1, 0)) else None

@@ -1,0 +1,92 @@
+"""Products of few results and many terms are summed in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.passes import parts
+from didyma.codegen.pipeline import compile
+from didyma.refimpl.ir.target import SM_90A
+from didyma.tracer.tracing import Program
+
+ENGINES = ("simt", "host")
+
+
+def product(
+    dtype: Any, rows: int, columns: int, *, terms: Any = 2048, turned: bool = False
+) -> Program:
+    shape = (columns, terms) if turned else (terms, columns)
+
+    def f(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+        return dd.relu(x @ (dd.transpose(w, (1, 0)) if turned else w) + b)
+
+    made: Program = dd.trace(dtype[rows, terms], dtype[shape], dtype[(columns,)])(f)
+    return made
+
+
+def matmuls(p: Program, options: dd.Options) -> list[tuple[Any, ...]]:
+    """The shapes of the products that a compile makes of a program."""
+    nodes = (n for f in compile(p.module, options, until="lower").fused.functions for n in f.nodes)
+    return [n.types[0].shape for n in nodes if n.op == "matmul"]
+
+
+@pytest.mark.parametrize(
+    ("p", "target"),
+    [
+        (product(dd.bf16, 17, 40), "sm_80"),
+        (product(dd.f16, 16, 24, turned=True), "sm_90a"),
+        (product(dd.f32, 24, 16, turned=True), "sm_80"),
+    ],
+)
+def test_parts_add_up_to_the_product(p: Program, target: str) -> None:
+    options = dd.Options(target=target)
+    ((count, *_),) = matmuls(p, options)
+    assert count > 1
+    assert len(compile(p.module, options, until="lower").loops) == 2, "nothing else is stored"
+    assert dd.check(p, options=options, engines=ENGINES, tries=1).agree
+
+
+def test_operands_of_parts_are_copied_as_they_lie() -> None:
+    for turned in (False, True):
+        made = dd.compile(product(dd.bf16, 32, 64, turned=turned), options=dd.Options("sm_80"))
+        assert made.text.count("cp_async16_") == 2
+
+
+def test_a_part_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = parts.Cutting.pieces
+
+    def shifted(self: Any, value: str, axis: int, count: int) -> str:
+        found = cut(self, value, axis, count)
+        return self.op("flip", found, axes=(0,)) if axis else found
+
+    monkeypatch.setattr(parts.Cutting, "pieces", shifted)
+    report = dd.check(
+        product(dd.bf16, 16, 24), options=dd.Options("sm_80"), engines=["host"], tries=1
+    )
+    assert not report.agree
+
+
+def test_products_that_fill_the_device_or_are_of_unknown_size_stay_whole() -> None:
+    k = dd.dim("k", 2048, 4096)
+    options = dd.Options(target="sm_90a")
+    assert matmuls(product(dd.bf16, 16, 24, terms=k), options) == [(16, 24)]
+    assert matmuls(product(dd.bf16, 4, 24), options) == [(4, 24)], "too few rows for tiles"
+    assert matmuls(product(dd.i32, 16, 24), options) == [(16, 24)]
+    assert matmuls(product(dd.bf16, 16, 24), dd.Options()) == [(16, 24)], "no tensor cores"
+    plain = options.changed({"graph.parts": False})
+    assert matmuls(product(dd.bf16, 16, 24), plain) == [(16, 24)]
+
+
+def test_the_model_cuts_where_multiprocessors_are_idle_and_never_a_line() -> None:
+    def count(rows: int, columns: int, terms: int) -> int:
+        return parts.count(rows, columns, terms, SM_90A.processors)
+
+    assert count(4096, 4096, 4096) == count(1024, 1024, 512) == count(64, 64, 100) == 1
+    assert count(512, 512, 16384) > 1
+    for terms in (2048, 5120, 64 * 81, 64 * 127):
+        found = count(64, 64, terms)
+        assert found > 1 or terms == 64 * 127
+        assert terms % (64 * found) == 0
