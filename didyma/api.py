@@ -39,6 +39,8 @@ from didyma.kernels import kernel as kernel
 from didyma.libraries import library as library
 from didyma.loops import LoopExecutable as LoopExecutable
 from didyma.loops import LoopProgram as LoopProgram
+from didyma.padding import Bucketed as Bucketed
+from didyma.padding import bucketed as bucketed
 from didyma.parts import register as register
 from didyma.refimpl.errors import DidymaError as DidymaError
 from didyma.refimpl.ir.intrinsic import Intrinsic as Intrinsic

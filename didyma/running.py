@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast, overload
 
 from didyma import logs, tuning
+from didyma.codegen.emit.wrapper import is_flat
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options
 from didyma.codegen.options import choose as with_planner
@@ -16,6 +17,7 @@ from didyma.codegen.pipeline import compile as compile_module
 from didyma.codegen.runtime.devices import across
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.externs import Implementation
+from didyma.codegen.runtime.modules import flat
 from didyma.codegen.runtime.registry import engine as made
 from didyma.codegen.runtime.registry import require_target
 from didyma.codegen.select.at_run import AtRun
@@ -66,6 +68,30 @@ class Executable:
         given = ordered(self.compiled.source.entry.params, inputs, named) if named else inputs
         out = self.run(given)
         return out[0] if len(out) == 1 else tuple(out)
+
+    def call_with_numel(self, numel: int, /, *inputs: AnyArray) -> Array | tuple[Array, ...]:
+        """Run on the first ``numel`` elements of arrays of any shape, in row-major order.
+
+        The program has inputs of one symbolic size, ``[n]``, and single elements beside them; so
+        do its results.  DidymaError ``bad-call`` for another program, ``dim-mismatch`` for an array
+        of fewer elements, and as of a call.
+
+        >>> import numpy as np
+        >>> import didyma as dd
+        >>> @dd.trace
+        ... def scaled(x: dd.f32[dd.dim("n", 0, 99)], by: dd.f32[()]) -> dd.Tensor:
+        ...     return x * by
+        >>> dd.compile(scaled).call_with_numel(3, np.ones((2, 2), np.float32), np.float32(2))
+        array([2., 2., 2.], dtype=float32)
+        """
+        if not is_flat(self.compiled.program):
+            raise DidymaError(
+                "bad-call", f"call_with_numel of @{self.compiled.program.name}",
+                got=", ".join(str(p.type) for p in self.compiled.source.entry.params) or "no input",
+                want="inputs of one symbolic size, such as f32[n], or of one element",
+            )  # fmt: skip
+        wanted = [(p.name, p.type.dtype, p.type.rank) for p in self.compiled.source.entry.params]
+        return self(*flat(list(inputs), wanted, numel))
 
     @property
     def text(self) -> str:

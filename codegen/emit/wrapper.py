@@ -32,6 +32,7 @@ from didyma.codegen.emit.names import c_names, sanitise
 from didyma.codegen.emit.program_lines import LineWriter, constant
 from didyma.codegen.emit.shapes import result_shape
 from didyma.codegen.options import EMBEDDED
+from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.aliases import aliases
 from didyma.refimpl.ir.kernel import Kernel, KernelText, Signature
 from didyma.refimpl.ir.lines import most_variants, walk
@@ -96,10 +97,19 @@ def by_line(
     except Exception as e:
         rt.locate(e, run, LINES)
         raise
-
+{flat}
 
 if __name__ == "__main__":
     rt.main(call, INPUTS, shapes, DIMS)
+'''
+_FLAT = '''
+
+def call_with_numel(args, numel, **asked):
+    """Return the results of `call` for the first `numel` elements of arrays of any shape.
+
+    Elements are taken in row-major order, and results have one axis.
+    """
+    return call(rt.flat(args, INPUTS, numel), **asked)
 '''
 _SAFETENSORS = {
     DType.F64: "F64", DType.F32: "F32", DType.F16: "F16", DType.BF16: "BF16", DType.BOOL: "BOOL",
@@ -154,9 +164,15 @@ def emit(
     ]
     starts = _placed([s for s in sections if s])
     more = f"{', externs=EXTERNS' if externs else ''}{_devices(p)}"
-    call = _CALL.format(constants=made, more=more)
+    call = _CALL.format(constants=made, more=more, flat=_FLAT if is_flat(p) else "")
     last = [*line_map.table(starts), "", "", call]
     return _BETWEEN.join("\n".join(rows) for rows in (*(rows for _, rows in starts), last))
+
+
+def is_flat(p: Program) -> bool:
+    """Return whether all inputs are of one size that a call tells, or single elements."""
+    found = {p.type[v].shape for v in p.inputs} - {()}
+    return len(found) == 1 and found == {(dims.symbol(d.name),) for d in given_dims(p)}
 
 
 def _placed(sections: Sequence[list[str]]) -> list[tuple[int, list[str]]]:

@@ -26,7 +26,8 @@ def module(source: str, file: str = "wrapper") -> Mapping[str, Any]:
     }
     exec(_compiled(source), space)
     located = {"run": _located(space["run"], space["LINES"])}
-    plain = {k: space[k] for k in ("upload", "call", "load") if k in space}
+    names = ("upload", "call", "call_with_numel", "load")
+    plain = {k: space[k] for k in names if k in space}
     return space | {k: _coded(f) for k, f in (plain | located).items()}
 
 
@@ -80,3 +81,6 @@ def _coded(f: Callable[..., Any]) -> Callable[..., Any]:
         raise refused  # here, where it does not hold the variables of the module
 
     return call
+
+
+flat = _coded(didyma_runtime.flat)  # with errors of Didyma's

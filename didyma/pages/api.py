@@ -42,8 +42,8 @@ PROTOCOLS: tuple[tuple[str, str], ...] = (
 def main_page() -> str:
     """Return ``docs/api.md``: tracing, compiling, interpreting and judging."""
     first = (
-        "trace", "compile", "interpret", "check", "load", "dim", "as_complex", "kernel", "library",
-        "register",
+        "trace", "compile", "bucketed", "interpret", "check", "load", "dim", "as_complex", "kernel",
+        "library", "register",
     )  # fmt: skip
     classes = sorted(n for n in _public() if inspect.isclass(_get(api, n)))
     return _page(

@@ -50,6 +50,27 @@ def taken(args: list[Any]) -> list[Any]:
     return given
 
 
+def flat(args: list[Any], wanted: Sequence[Wanted], numel: int) -> list[Any]:
+    """Return the first ``numel`` elements, in row-major order, of each input that has an axis.
+
+    The list is emptied, as by ``taken``.  Errors: ``input-count``; ``dim-mismatch`` for an array of
+    fewer elements.
+    """
+    given = taken(args)
+    if len(given) != len(wanted):
+        raise Refused("input-count", "inputs", got=str(len(given)), want=str(len(wanted)))
+    for i, (name, _, rank) in enumerate(wanted):
+        if not rank:
+            continue
+        row = given[i].reshape(-1)
+        if not 0 <= numel <= len(row):
+            raise Refused(
+                "dim-mismatch", name, got=f"{len(row)} elements", want=f"at least {numel}"
+            )
+        given[i] = row[:numel]
+    return given
+
+
 def solve(where: str, got: int, slope: int, offset: int, *others: tuple[int, int, int]) -> int:
     """Return the ``s`` of ``slope * s + offset = got``, rounded; ``size`` tells if that was exact.
 
