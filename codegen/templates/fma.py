@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
-from didyma.codegen.templates.language import Launch, Text
+from didyma.codegen.templates.hooks import ACCESS
+from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.products import product
 from didyma.codegen.templates.suiting import suited
@@ -29,16 +30,67 @@ TEXT = Text("fma_gemm", ORDER + """\
 {% set of_left, of_right = height * depth // threads, width * depth // threads %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
-{% macro place(side, first) %}
+{% macro place(side, first, by) %}
+{% set run = 4 if by else 1 %}
         const u32 n = threadIdx.x + i * {{ threads }};
 {% if first %}
-        const u32 u = n / {{ side }};
-        const u32 v = n % {{ side }};
+        const u32 u = n / {{ side // run }};
+        const u32 v = n % {{ side // run }}{{ " * 4" if by }};
 {% else %}
-        const u32 u = n % {{ depth }};
-        const u32 v = n / {{ depth }};
+        const u32 u = n % {{ depth // run }}{{ " * 4" if by }};
+        const u32 v = n / {{ depth // run }};
 {% endif %}
 {% endmacro %}
+{% macro fetch(name, side, first, by, start, other, count, index, inside) %}
+      #pragma unroll
+      for (u32 i = 0; i < {{ count // (4 if by else 1) }}; ++i) {
+{{ place(side, first, by) }}
+        const i64 {{ other }} = {{ start }} + v;
+        const i64 term = (turn + 1) * {{ depth }} + u;
+{% if by %}
+        f32x4 run;
+{% if inside %}
+        run.x = 0.0f;
+        run.y = 0.0f;
+        run.z = 0.0f;
+        run.w = 0.0f;
+        if ({{ inside }}) {
+          run = load4_f32({{ address(name, index) }});
+        }
+{% else %}
+        run = load4_f32({{ address(name, index) }});
+{% endif %}
+{% for lane in "xyzw" %}
+        {{ name }}_next[i * 4 + {{ loop.index0 }}] = run.{{ lane }};
+{% endfor %}
+{% else %}
+        {{ load(name, "one", index, inside) }}
+        {{ name }}_next[i] = one;
+{% endif %}
+      }
+{% endmacro %}
+{% macro keep(name, side, first, by, count) %}
+      #pragma unroll
+      for (u32 i = 0; i < {{ count // (4 if by else 1) }}; ++i) {
+{{ place(side, first, by) }}
+        const u32 to = (there * {{ depth }} + u) * {{ side + 4 }} + v;
+{% if by and first %}
+        f32x4 run;
+{% for lane in "xyzw" %}
+        run.{{ lane }} = {{ name }}_next[i * 4 + {{ loop.index0 }}];
+{% endfor %}
+        store4_f32(&{{ name }}_tile[to], run);
+{% elif by %}
+{% for lane in range(4) %}
+        {{ name }}_tile[to + {{ lane * (side + 4) }}] = {{ name }}_next[i * 4 + {{ lane }}];
+{% endfor %}
+{% else %}
+        {{ name }}_tile[to] = {{ name }}_next[i];
+{% endif %}
+      }
+{% endmacro %}
+{% set left_first = left_by == "row" if left_by else stride("left", 1) == 1 %}
+{% set right_first = right_by == "column" if right_by else stride("right", 1) != 1 %}
 {{ def_kernel("left", "right") }} {
   __shared__ __align__(16) f32 left_tile[{{ 2 * depth * (height + 4) }}];
   __shared__ __align__(16) f32 right_tile[{{ 2 * depth * (width + 4) }}];
@@ -57,25 +109,12 @@ TEXT = Text("fma_gemm", ORDER + """\
   #pragma unroll 1
   for (i64 turn = -1; turn < turns; ++turn) {
     if (turn + 1 < turns) {
-      #pragma unroll
-      for (u32 i = 0; i < {{ of_left }}; ++i) {
-{{ place(height, stride("left", 1) == 1) }}
-        const i64 row = top + v;
-        const i64 term = (turn + 1) * {{ depth }} + u;
-        {{ load("left", "a", ("batch", "row", "term"),
-                all(below("row", rows, height), below("term", terms, depth))) }}
-        left_next[i] = a;
-      }
-      #pragma unroll
-      for (u32 i = 0; i < {{ of_right }}; ++i) {
-{{ place(width, stride("right", 1) != 1) }}
-        const i64 column = side + v;
-        const i64 term = (turn + 1) * {{ depth }} + u;
-        {{ load("right", "b", ("batch", "term", "column"),
-                all(below("term", terms, depth), below("column", columns, width))) }}
-        right_next[i] = b;
-      }
-    }
+{{ fetch("left", height, left_first, left_by, "top", "row", of_left, ("batch", "row", "term"),
+         all(below("row", rows, height), below("term", terms, depth))) }}
+{{- fetch("right", width, right_first, right_by, "side", "column", of_right,
+          ("batch", "term", "column"),
+          all(below("term", terms, depth), below("column", columns, width))) }}
+{{- "    }" }}
     if (turn >= 0) {
       const u32 here = turn % 2;
       #pragma unroll
@@ -99,17 +138,9 @@ TEXT = Text("fma_gemm", ORDER + """\
     }
     if (turn + 1 < turns) {
       const u32 there = (turn + 1) % 2;
-      #pragma unroll
-      for (u32 i = 0; i < {{ of_left }}; ++i) {
-{{ place(height, stride("left", 1) == 1) }}
-        left_tile[(there * {{ depth }} + u) * {{ height + 4 }} + v] = left_next[i];
-      }
-      #pragma unroll
-      for (u32 i = 0; i < {{ of_right }}; ++i) {
-{{ place(width, stride("right", 1) != 1) }}
-        right_tile[(there * {{ depth }} + u) * {{ width + 4 }} + v] = right_next[i];
-      }
-    }
+{{ keep("left", height, left_first, left_by, of_left) }}
+{{- keep("right", width, right_first, right_by, of_right) }}
+{{- "    }" }}
     __syncthreads();
   }
   #pragma unroll
@@ -196,7 +227,10 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         ix.ceildiv(n, ix.index(values[side])) for n, side in ((rows, "height"), (columns, "width"))
     )
     grid = (p.dim(ix.mul(batch, down, across)), 1, 1)
-    names = {"group": GROUP, "wide": int(p.stored(WIDE) is not None)}
+    names: dict[str, Given] = {"group": GROUP, "wide": int(p.stored(WIDE) is not None)}
+    for name, axes in (("left", ("", "row", "term")), ("right", ("", "term", "column"))):
+        run = p.run(name, ACCESS)
+        names[f"{name}_by"] = "" if run is None else axes[run.axis]
     return text.render(p, values, Launch(grid, (block(asked, values)[0], 1, 1), None, names))
 
 

@@ -17,9 +17,10 @@ from tests.codegen.templates.judging import judged, points, request
 GPU = Options(target="sm_80")
 _, DTYPES, SIZES = FAMILIES["fma_gemm"]
 POINT = "fma_gemm(depth=8, height=64, width=64)"
-BARRIER = "    }\n    __syncthreads();\n  }"
+BARRIER = '{{- "    }" }}\n    __syncthreads();\n  }'
 FAULTS = {
-    "barrier": (BARRIER, "    }\n  }"),
+    "barrier": (BARRIER, '{{- "    }" }}\n  }'),
+    "lanes": ("{{ lane * (side + 4) }}", "{{ lane * side }}"),
     "one buffer": ("const u32 there = (turn + 1) % 2;", "const u32 there = turn % 2;"),
     "k-tail": ('all(below("row", rows, height), below("term", terms, depth))', '""'),
     "last tile": ("+ {{ depth - 1 }}) / {{ depth }};", ") / {{ depth }};"),
@@ -29,6 +30,11 @@ FAULTS = {
     "narrow": ("sums[n] = sums[n] +", "sums[n] = cast_f16_f32(cast_f32_f16(sums[n])) +"),
     "alignment": ("{{ side + 4 }}", "{{ side + 3 }}"),
 }  # fmt: skip
+
+
+@dd.trace(dd.f32[72, 36], dd.f32[68, 36], dd.f32[68])
+def turned(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return dd.tanh(x @ dd.transpose(w, (1, 0)) + b)
 
 
 @dd.trace(dd.f32[72, 37], dd.f32[37, 68], dd.f32[68])
@@ -50,8 +56,10 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     assert old in fma.TEXT.source
     text = Text("fma_gemm", fma.TEXT.source.replace(old, new))
     wrong = replace(fma.TEMPLATE, render=partial(fma.render, text=text))
-    assert judged(layer, POINT, wrong, GPU, engines=("simt",)) != {""}
+    program = turned if fault == "lanes" else layer
+    assert judged(program, POINT, wrong, GPU, engines=("simt",)) != {""}
 
 
 def test_the_kernel_without_a_fault_is_right() -> None:
     assert judged(layer, POINT, options=GPU) == {""}
+    assert judged(turned, POINT, options=GPU, engines=("simt",)) == {""}
