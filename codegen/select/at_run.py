@@ -306,7 +306,8 @@ def _floats(
 
 def _special(a: Array) -> Array:
     """Return 0 for each finite number, 1 for NaN, 2 and 3 for the infinities."""
-    wide = a.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a NaN that signals
+        wide = a.astype(np.float64)
     infinite = np.where(np.isinf(wide), np.where(wide > 0, 2, 3), 0)
     return np.where(np.isnan(wide), 1, infinite)
 

@@ -464,6 +464,19 @@ def test_a_nan_is_an_error_where_that_is_asked_for(made: Compiled) -> None:
     assert (e.value.code, e.value.got) == ("not-finite", "1 of 4 elements NaN or infinite")
 
 
+def test_a_nan_that_signals_is_an_error_like_others() -> None:
+    @dd.trace(dd.f32[n, m])
+    def turned(x: dd.Tensor) -> dd.Tensor:
+        return dd.transpose(x)
+
+    options = OPTIONS.changed({"kernels.finite": True, "kernels.force": "0"})
+    x = np.ones(WIDE, np.float32)
+    x.view(np.uint32)[1, 2] = 0x7F800001
+    with pytest.raises(DidymaError) as e:
+        dd.compile(turned, options=options)(x)
+    assert (e.value.code, e.value.got) == ("not-finite", "1 of 1200 elements NaN or infinite")
+
+
 def nothing(*given: object) -> list[Any]:
     del given
     return []
