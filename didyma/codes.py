@@ -115,7 +115,7 @@ _TYPES = _table(
     ("device-mismatch", "The operands of an op are on several devices.",
      "add of an f32[2] and an f32[2]@cuda:1"),
     ("device-unsupported", "A value of a program is on a device that the engine or target lacks.",
-     'dd.compile of x.to("cuda:1") for engine host, which has host:0, host:1 and so on'),
+     'dd.compile of x.to("cuda:1") for engine ptx, which has one device'),
     ("wrong-device", "A kernel is given memory of another device than the one that works.",
      "a module in which a guard (`with engine.on(...)`) was taken away by hand"),
     ("dim-mismatch", "Two sizes that should be equal are not.",

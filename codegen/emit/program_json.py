@@ -40,7 +40,7 @@ from didyma.refimpl.ir.program import (
     View,
 )
 
-FORMAT, VERSION = "didyma-program", 2
+FORMAT, VERSION = "didyma-program", 3
 Weights = tuple[str, str, Mapping[str, int]]  # file, SHA-256, and where each constant begins
 
 

@@ -11,7 +11,8 @@ import hashlib
 import warnings
 import weakref
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from ctypes import c_void_p
 from functools import cached_property
@@ -107,6 +108,7 @@ class Cuda:
         self.checked = checked
         self.graphs = graphs
         self._resident = False
+        self._apart = False  # whether the context is current in ``current`` alone
         self.reads = self  # the engine whose downloads are NumPy arrays
         self.number = device
         self._packers: dict[tuple[int, int], CudaLoaded] = {}
@@ -123,9 +125,36 @@ class Cuda:
             self._packers.clear()
             self._pool = None
             vars(self).pop("resident", None)
-            self._context.pop()
+            if not self._apart:
+                self._context.pop()
             self._context = None
             atexit.unregister(self.close)
+
+    def another(self, number: int) -> Cuda:
+        """Return the engine of a GPU like this one, whose context ``current`` makes current."""
+        made = Cuda(number, checked=self.checked, graphs=self.graphs, cache=self._cache)
+        assert made._context is not None
+        made._context.pop()
+        made._apart = True
+        return made
+
+    @contextmanager
+    def current(self) -> Generator[None]:
+        """Make the context of ``another`` GPU the thread's; that of the first is so already."""
+        if self._context is None or not self._apart:
+            yield
+            return
+        self._context.push()
+        try:
+            yield
+        finally:
+            self._context.pop()
+
+    def bring(self, target: CudaBuffer, source: CudaBuffer, of: Cuda) -> None:
+        """Copy all bytes of a source on another GPU, after the work of both and before more."""
+        if source.nbytes:
+            ends = target.address, source.address, source.nbytes
+            self._do("memcpy_peer", *ends, self._context, of._context)
 
     def load(self, text: KernelText) -> CudaLoaded:
         """Compile kernel text, or take it from the cache, and put it on the device.

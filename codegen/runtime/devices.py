@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from didyma.codegen.devices import named
+from didyma.codegen.runtime.cuda import Cuda
 from didyma.codegen.runtime.didyma_runtime.devices import Devices
 from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.host import Host
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.program import Program
+
+KINDS = ("cuda", "host")  # of devices: the name before the colon
 
 
 def across(e: Engine, p: Program) -> Engine:
     """Return what runs a program whose own device is an engine's.
 
     It is the engine, or, where values name devices, one that has an engine for each of them.
-    DidymaError ``device-unsupported`` for a device that the engine has none for.
+    On engine ``cuda`` a device ``cuda:N`` is that GPU, and ``host:N`` is the CPU.  An engine on
+    the CPU stands for every device, each with memory of its own.
+    DidymaError ``device-unsupported`` for a device that the engine has none for; EngineMissing for
+    a GPU that is not there.
     """
     names = named(p)
     if not names or isinstance(e, Devices):
@@ -25,14 +33,16 @@ def across(e: Engine, p: Program) -> Engine:
 
 def _beside(e: Engine, name: str, p: Program) -> Engine:
     """Return the engine of another device beside an engine."""
-    another = getattr(e, "another", None)
-    if another is None or not name.startswith("host:"):
+    kind, _, number = name.partition(":")
+    if isinstance(e, Cuda) and kind == "host":
+        return Host()
+    another: Callable[[int], Engine] | None = getattr(e, "another", None)
+    if another is None or kind not in KINDS or not number.isdecimal():
         value = next(v for f in (p, *p.functions) for v, t in f.types if t.device == name)
-        want = "host:0, host:1 and so on" if another is not None else "no device tag"
+        want = "host:N or cuda:N" if another is not None else "no device tag"
         raise DidymaError(
             "device-unsupported", f"engine {e.name}, @{p.name}", got=f"%{value} on @{name}",
             want=f"{want}, on this engine",
-            help="engines simt, host and host-fast have several devices; `dd.interpret` has all",
+            help="engines simt, host, host-fast and cuda have several; `dd.interpret` has all",
         )  # fmt: skip
-    found: Engine = another()
-    return found
+    return another(int(number))

@@ -102,8 +102,9 @@ class Host:
         self._stage = _Stage(order)
         self._local = threading.local()
 
-    def another(self) -> Self:
+    def another(self, number: int) -> Self:
         """Return the engine of another device: like this one, with memory of its own."""
+        del number
         made = copy.copy(self)
         made._local = threading.local()
         return made

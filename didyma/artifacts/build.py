@@ -12,6 +12,7 @@ from typing import Any
 from didyma.artifacts import externs, gpu, manifest
 from didyma.artifacts.manifest import HOST as HOST
 from didyma.artifacts.runtime import MODULE, runtime
+from didyma.codegen.devices import named
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.binding import given_dims
 from didyma.codegen.emit.names import sanitise
@@ -72,6 +73,11 @@ def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
 def _host(c: Compiled) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     """Return the files for the kind of machine that this is, and what is known of them."""
     p = c.program
+    if far := [d for d in named(p) if not d.startswith("host:")]:
+        raise DidymaError(
+            "device-unsupported", f"target {HOST}", got=f"values on {', '.join(far)}",
+            want="devices host:N", help="build it for a GPU, such as --target sm_90a",
+        )  # fmt: skip
     found, carried = externs.contents(c)
     objects: dict[str, tuple[str, str]] = {}
     if c.text.kernels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from didyma.artifacts import externs
-from didyma.artifacts.manifest import sha256
+from didyma.artifacts.manifest import machine, sha256
 from didyma.artifacts.runtime import MODULE, runtime
 from didyma.codegen.devices import named
 from didyma.codegen.emit import wrapper
@@ -13,6 +13,7 @@ from didyma.codegen.emit.cpp_program import HEADER, LAYER, LOADER, Cpp, layer
 from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
+from didyma.codegen.runtime.objects import shared_object
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.text import show
 from didyma.texts import with_files
@@ -26,16 +27,9 @@ DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580"}
 def contents(c: Compiled, architecture: str) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     """Return the files for an architecture, as role and bytes by name, and what is known of it.
 
-    DidymaError ``target-lacks`` for kernels that are given numbers, ``device-unsupported`` for
-    values on devices beside the GPU, ``artifact-extern``, ``kernel-text``; EngineMissing without
-    NVRTC.
+    A program of several devices has no loader in C++.  DidymaError ``target-lacks`` for kernels
+    that are given numbers, ``artifact-extern``, ``kernel-text``; EngineMissing without NVRTC.
     """
-    if devices := named(c.program):
-        raise DidymaError(
-            "device-unsupported", f"target {architecture}", got=f"values on {', '.join(devices)}",
-            want="all values on one GPU, the program's own device",
-            help="build it for the target `host`, which has several devices",
-        )  # fmt: skip
     if numbers := [s.name for s in c.text.kernels if s.scalars]:
         raise DidymaError(
             "target-lacks", numbers[0], got="a kernel that is given numbers",
@@ -51,15 +45,22 @@ def contents(c: Compiled, architecture: str) -> tuple[dict[str, tuple[str, bytes
         found["kernels.ptx"] = "text", cubin.ptx.encode()
         found["kernels.cu"] = "text", compiler.source(c.text).encode()
         objects[architecture] = CUBIN, sha256(cubin.code)
+    devices = named(p)
+    if c.text.kernels and any(d.startswith("host:") for d in devices):
+        machine_code = shared_object(c.text)
+        file = f"kernels-{sha256(machine_code)[:16]}.so"
+        found[file] = "kernels", machine_code
+        objects[machine()] = file, sha256(machine_code)
     weights = wrapper.weights_table(p)
     name, digest, offsets = weights
     if p.constants:
         found[name] = "constants", wrapper.weights(p)
     code = objects.get(architecture, ("", ""))[1]
-    cpp = Cpp(p, c.text, architecture, code, name, digest, offsets)
-    found[HEADER] = "text", cpp.header().encode()
-    found[LOADER] = "text", cpp.loader().encode()
-    found[LAYER] = "text", layer().encode()
+    if not devices:
+        cpp = Cpp(p, c.text, architecture, code, name, digest, offsets)
+        found[HEADER] = "text", cpp.header().encode()
+        found[LOADER] = "text", cpp.loader().encode()
+        found[LAYER] = "text", layer().encode()
     found["program.json"] = "program", program_json(p, c.text, objects, weights).encode()
     module = wrapper.emit(p, c.text, embedded=0, objects=objects)
     found[MODULE] = "module", module.encode()

@@ -251,6 +251,7 @@ def test_a_built_program_runs_alone(tmp_path: Path) -> None:
         "for more in ({}, {}, {'finite': True}, {'synchronous': True}):\n"
         "    for a, b in zip(module.call([x, y], **more), walked):\n"
         "        assert a.tobytes() == b.tobytes(), (a, b)\n"
+        "assert module.tapes.replay.__name__ == 'replay', 'later calls repeat the first'\n"
         "print(*walked[1])\n"
     )
     said = subprocess.run(
@@ -265,12 +266,13 @@ def test_engines_say_which_devices_they_have() -> None:
     def f(x: dd.Tensor) -> dd.Tensor:
         return x.to("cuda:1") + 1.0
 
-    for name in ("host", "ptx"):
-        with pytest.raises(DidymaError, match="@cuda:1") as e:
-            across(engine(name), compile(f.module).program)
-        assert e.value.code == "device-unsupported"
-    with pytest.raises(DidymaError, match="device-unsupported"):
-        build.contents({"sm_90a": build.Target(compile(f.module))})
+    np.testing.assert_array_equal(dd.compile(f)(X[:2]), X[:2] + 1)
+    with pytest.raises(DidymaError, match="@cuda:1") as e:
+        across(engine("ptx"), compile(f.module).program)
+    assert e.value.code == "device-unsupported"
+    with pytest.raises(DidymaError, match="--target sm_90a") as e:
+        build.contents({"host": build.Target(compile(f.module))})
+    assert e.value.code == "device-unsupported"
 
 
 BAD: list[One] = [

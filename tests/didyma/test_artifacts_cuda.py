@@ -17,8 +17,10 @@ import pytest
 from didyma.artifacts import gpu
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.devices import across
 from didyma.codegen.runtime.objects import shared_object
-from didyma.codegen.runtime.registry import probe
+from didyma.codegen.runtime.registry import engine, probe
+from didyma.fuzz import levels
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Launch
@@ -187,3 +189,58 @@ def test_what_it_refuses(product: tuple[Compiled, Path], tmp_path: Path, driver:
     shutil.copytree(folder, tmp_path / "changed")
     (tmp_path / "changed" / "kernels.cubin").write_bytes(b"other code")
     assert "hash-mismatch" in started(c, tmp_path / "changed", driver, ["module.py"]).stderr
+
+
+SEVERAL = """module {
+  func @main(%x: f32[8], %y: f32[8]@cuda:1) -> (%a, %b, %c) {
+    %e = exp(%y) : f32[8]@cuda:1
+    %k = constant(value=f32[8] [0.0, 1.0, 2.0, 3.0, -1.0, -2.0, -3.0, 0.5]) : f32[8]@cuda:1
+    %f = add(%e, %k) : f32[8]@cuda:1
+    %a = to(%f, device="") : f32[8]
+    %g = add(%a, %x) : f32[8]
+    %h = to(%g, device="host:0") : f32[8]@host:0
+    %s = cumulative_sum(%h, axis=0, exclusive=false, reverse=false) : f32[8]@host:0
+    %b = to(%s, device="cuda:1") : f32[8]@cuda:1
+    %c = multiply(%b, %f) : f32[8]@cuda:1
+  }
+}
+"""
+
+
+def test_two_gpus_and_the_cpu_run_alone_by_the_driver(tmp_path: Path, driver: Path) -> None:
+    c = compiled(SEVERAL)
+    folder = written(c, tmp_path)
+    assert not (folder / "program.cpp").exists()
+    given = [np.arange(8, dtype=np.float32), np.linspace(-1, 1, 8, dtype=np.float32)]
+    _, got = run_alone(c, folder, driver, given)
+    host = compile(c.source)
+    on = across(engine("host"), host.program)
+    assert got == [a.tobytes() for a in levels.runner(host, on)(on, given)]
+
+
+def changed(folder: Path, old: str, new: str) -> None:
+    path = folder / "module.py"
+    text = path.read_text()
+    assert old in text, text
+    path.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('with engine.on("cuda:1"):', "if True:", "wrong-device"),
+        ('with engine.on("host:0"):', "if True:", "wrong-device"),
+        ("    engine.copy(a, ", "    (lambda *_: None)(a, ", "differ"),
+    ],
+)
+def test_what_is_wrong_with_several_devices_is_seen(
+    old: str, new: str, said: str, tmp_path: Path, driver: Path
+) -> None:
+    c = compiled(SEVERAL)
+    folder = written(c, tmp_path)
+    changed(folder, old, new)
+    given = [np.arange(8, dtype=np.float32), np.linspace(-1, 1, 8, dtype=np.float32)]
+    for i, a in enumerate(given):
+        np.save(folder / f"in{i}.npy", a)
+    done = started(c, folder, driver, ["-c", ALONE, ".", ".", "in0.npy", "in1.npy"])
+    assert said in done.stderr if said != "differ" else done.returncode, done.stderr

@@ -81,7 +81,7 @@ class Buffer:
 
 
 class Cuda:
-    """The first GPU of those that the process may use.
+    """A GPU of those that the process may use, by its number.
 
     Freed memory is kept for later allocations.  Errors: ``engine-missing`` without a driver or a
     GPU, ``target-lacks`` where the GPU cannot run code for the architecture.
@@ -89,14 +89,14 @@ class Cuda:
 
     name = "cuda"
 
-    def __init__(self, architecture: str) -> None:
+    def __init__(self, architecture: str, number: int = 0) -> None:
         device, context = ctypes.c_int(), Handle()
         try:
             do("cuInit", 0)
-            do("cuDeviceGet", ctypes.byref(device), 0)
+            do("cuDeviceGet", ctypes.byref(device), number)
         except Refused as e:
-            raise e if e.code == "engine-missing" else _missing(e.got) from None
-        _require(device, architecture)
+            raise e if e.code == "engine-missing" else _missing(e.got, number) from None
+        _require(device, architecture, number)
         do("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self._context = context
         self._pool: dict[int, list[int]] = {}
@@ -183,6 +183,12 @@ class Cuda:
         if source.nbytes:
             ends = Word(target.address), Word(source.address)
             do("cuMemcpyDtoD_v2", *ends, Size(source.nbytes))
+
+    def bring(self, target: Buffer, source: Buffer, of: Cuda) -> None:
+        """Copy all bytes of a source on another GPU, after the work of both and before more."""
+        if source.nbytes:
+            ends = Word(target.address), self._context, Word(source.address), of._context
+            do("cuMemcpyPeer", *ends, Size(source.nbytes))
 
     def wait(self, stream: int, on: int) -> None:
         """Let later work of a stream begin after all earlier work of another."""
@@ -285,7 +291,7 @@ def _function(module: Handle, name: str, k: Kernel) -> Handle:
     return found
 
 
-def _require(device: ctypes.c_int, architecture: str) -> None:
+def _require(device: ctypes.c_int, architecture: str, number: int) -> None:
     """Raise ``target-lacks`` where a device cannot run code for an architecture.
 
     Code for ``sm_90a`` runs on devices of exactly that capability, code for ``sm_90`` also on
@@ -301,14 +307,15 @@ def _require(device: ctypes.c_int, architecture: str) -> None:
     later = has[1] >= minor and architecture[-1].isdecimal()
     if has[0] != major or not (has[1] == minor or later):
         raise Refused(
-            "target-lacks", "device 0", got=f"compute capability {has[0]}.{has[1]}",
+            "target-lacks", f"device {number}", got=f"compute capability {has[0]}.{has[1]}",
             want=f"{major}.{minor}, as code for {architecture} does",
             help=f"didyma build FILE --target sm_{has[0]}{has[1]}",
         )  # fmt: skip
 
 
-def _missing(got: str) -> Refused:
+def _missing(got: str, number: int = 0) -> Refused:
     return Refused(
-        "engine-missing", "cuda", got=got, want="a GPU and NVIDIA's driver",
+        "engine-missing", f"cuda:{number}" if number else "cuda", got=got,
+        want="a GPU and NVIDIA's driver",
         help="run it on a machine that has them, or build the program for host",
     )  # fmt: skip

@@ -7,8 +7,8 @@ for copies.  Reading a buffer and giving it back need no guard: a buffer knows i
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from .dtypes import Array
@@ -60,14 +60,20 @@ class Devices:
             )  # fmt: skip
         before, self._local.here = self.here, device
         try:
-            yield
+            with self.ready(device):
+                yield
         finally:
             self._local.here = before
 
+    def ready(self, device: str) -> AbstractContextManager[None]:
+        """Return what makes a device ready for the calls of a thread, such as a GPU's context."""
+        made: Callable[[], AbstractContextManager[None]] | None
+        made = getattr(self.engines[device], "current", None)
+        return nullcontext() if made is None else made()
+
     def current(self) -> AbstractContextManager[None]:
         """Return what makes the program's own device ready for the calls of a thread."""
-        found: AbstractContextManager[None] = self.engines[OWN].current()
-        return found
+        return self.ready(OWN)
 
     def _own(self, made: Any) -> Owned:
         return Owned(self.here, made)
@@ -77,7 +83,11 @@ class Devices:
 
     def load(self, text: Any) -> DeviceKernels:
         """Compile kernel text for each device."""
-        return self.kernels([e.load(text) for e in self.engines.values()])
+        loaded = list[Any]()
+        for device, engine in self.engines.items():
+            with self.ready(device):
+                loaded.append(engine.load(text))
+        return self.kernels(loaded)
 
     def kernels(self, loaded: Sequence[Any]) -> DeviceKernels:
         """Return kernels that each device has loaded, in the order of the engines."""
@@ -109,33 +119,66 @@ class Devices:
 
     def download(self, buffer: Owned, dtype: str, shape: Sequence[int]) -> Array:
         """Return the first bytes as an array of the host."""
-        found: Array = self._of(buffer).download(buffer.buffer, dtype, shape)
+        with self.ready(buffer.device):
+            found: Array = self._of(buffer).download(buffer.buffer, dtype, shape)
         return found
 
     def copy(self, target: Owned, source: Owned) -> None:
-        """Copy all bytes of a buffer over the start of one that may be on another device."""
-        if target.device != source.device:
-            self._of(source).join()
-        self._of(target).copy(target.buffer, source.buffer)
+        """Copy all bytes of a buffer over the start of one that may be on another device.
+
+        Between devices of two kinds they go through an array of the host.
+        """
+        to, of = self._of(target), self._of(source)
+        if target.device == source.device:
+            with self.ready(target.device):
+                to.copy(target.buffer, source.buffer)
+            return
+        with self.ready(source.device):
+            of.join()
+        if type(to) is not type(of):
+            self._through_host(target, source)
+            return
+        with self.ready(target.device):
+            if hasattr(of, "bring"):
+                to.bring(target.buffer, source.buffer, of)
+            else:
+                to.copy(target.buffer, source.buffer)
+
+    def _through_host(self, target: Owned, source: Owned) -> None:
+        raw, to = self.download(source, "u8", (source.nbytes,)), self._of(target)
+        with self.ready(target.device):
+            brought = to.upload(raw)
+            to.copy(target.buffer, brought)
+            to.join()  # before the bytes that were brought are anyone's
+            to.free(brought)
 
     def wait(self, stream: int, on: int) -> None:
         """Let a stream of each device wait for another."""
-        for engine in self.engines.values():
-            engine.wait(stream, on)
+        for device, engine in self.engines.items():
+            with self.ready(device):
+                engine.wait(stream, on)
 
     def join(self) -> None:
         """Let all streams of each device wait for one another."""
-        for engine in self.engines.values():
-            engine.join()
+        for device, engine in self.engines.items():
+            with self.ready(device):
+                engine.join()
 
 
 class DeviceKernels:
     """Kernels that each device has loaded, by its name."""
 
-    replays = False  # a tape of calls knows one device
-
     def __init__(self, devices: Devices, loaded: Mapping[str, Any]) -> None:
         self._devices, self._loaded = devices, loaded
+
+    @property
+    def replays(self) -> bool:
+        """Whether tapes can run the kernels: those of all devices, in one address space."""
+        return all(getattr(k, "replays", False) for k in self._loaded.values())
+
+    def of(self, device: str) -> Any:
+        """Return the kernels that a device has loaded."""
+        return self._loaded[device]
 
     @property
     def table(self) -> Any:
@@ -159,7 +202,8 @@ class DeviceKernels:
 
     def read(self, buffer: Owned, nbytes: int) -> Array:
         """Return the first bytes of a buffer, as they lie there."""
-        found: Array = self._loaded[buffer.device].read(buffer.buffer, nbytes)
+        with self._devices.ready(buffer.device):
+            found: Array = self._loaded[buffer.device].read(buffer.buffer, nbytes)
         return found
 
     def _given(self, kernel: str, buffers: Sequence[Owned]) -> list[Any]:

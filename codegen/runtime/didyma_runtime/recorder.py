@@ -7,6 +7,7 @@ from nothing, as those of constants are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from inspect import currentframe
 from types import FrameType
 from typing import Any, NamedTuple
@@ -74,30 +75,44 @@ class Placed(Buffer):
         self.place, self.owner = place, owner
 
 
-class Recorder:
-    """Engine and kernels of one call, as a module's ``run`` uses them.
+class Recording:
+    """What the devices of one call were asked for, in order.
 
     ``sound`` is false once something was done that ``steps`` do not tell.
     """
 
-    def __init__(
-        self, engine: Host, kernels: Kernels, given: Sequence[Array], file: str, most: int
-    ) -> None:
-        self._engine, self._kernels, self._file, self._most = engine, kernels, file, most
-        self._inputs = {id(a): i for i, a in enumerate(given)}
-        self.sound = len(self._inputs) == len(given)
+    def __init__(self, given: Sequence[Array], most: int) -> None:
+        self.inputs = {id(a): i for i, a in enumerate(given)}
+        self.sound = len(self.inputs) == len(given)
         self.steps: list[Step] = []
         self.results: list[Array] = []  # that were downloaded
-        self._taken = 0
+        self.taken = 0
+        self._most = most
+
+    def step(self, step: Step) -> None:
+        """Add a step."""
+        self.sound = self.sound and len(self.steps) < self._most
+        self.steps.append(step)
+
+
+class Recorder:
+    """Engine and kernels of a device for one call, as a module's ``run`` uses them."""
+
+    replays = False  # what is recorded is not recorded again
+
+    def __init__(self, engine: Host, kernels: Kernels, recording: Recording, file: str) -> None:
+        self._engine, self._kernels, self._file = engine, kernels, file
+        self.recording, self.name = recording, engine.name
 
     def __getattr__(self, name: str) -> Any:
         """Return what else the engine has, of which nothing is recorded."""
-        self.sound = False
-        return getattr(self._engine, name)
+        found = getattr(self._engine, name)
+        self.recording.sound = False
+        return found
 
-    def _step(self, step: Step) -> None:
-        self.sound = self.sound and len(self.steps) < self._most
-        self.steps.append(step)
+    def current(self) -> AbstractContextManager[None]:
+        """As ``Host.current``, which leaves nothing to record."""
+        return self._engine.current()
 
     def allocate(self, nbytes: int) -> Placed:
         """As ``Host.allocate``."""
@@ -108,8 +123,9 @@ class Recorder:
         return self._allocated(self._engine.stack(nbytes), nbytes)
 
     def _allocated(self, buffer: Buffer, nbytes: int) -> Placed:
-        number, self._taken = self._taken, self._taken + 1
-        self._step(Taken(number, nbytes))
+        number = self.recording.taken
+        self.recording.taken += 1
+        self.recording.step(Taken(number, nbytes))
         return Placed(buffer, Place(MEMORY, number, 0), owner=True)
 
     def free(self, buffer: Buffer) -> None:
@@ -124,7 +140,7 @@ class Recorder:
 
     def _given(self, buffer: Buffer) -> None:
         if isinstance(buffer, Placed) and buffer.owner:
-            self._step(Given(buffer.place.base, buffer.place.number))
+            self.recording.step(Given(buffer.place.base, buffer.place.number))
 
     def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
         """As ``Host.view``."""
@@ -133,23 +149,23 @@ class Recorder:
 
     def upload(self, array: Array) -> Buffer:
         """As ``Host.upload``."""
-        number = self._inputs.get(id(array), -1)
-        self.sound = self.sound and number >= 0 and array.dtype.name not in PACKED
+        number, known = self.recording.inputs.get(id(array), -1), array.dtype.name not in PACKED
+        self.recording.sound = self.recording.sound and number >= 0 and known
         return Placed(self._engine.upload(array), Place(INPUT, number, 0), owner=True)
 
     def download(self, buffer: Buffer, dtype: str, shape: Sequence[int]) -> Array:
         """As ``Host.download``."""
         array = self._engine.download(buffer, dtype, shape)
-        nbytes = nbytes_of(dtype, shape)
-        self.sound = self.sound and array.dtype.name not in PACKED
-        self._step(Copied(Place(OUTPUT, len(self.results), 0), self._place(buffer), nbytes))
-        self.results.append(array)
+        nbytes, made = nbytes_of(dtype, shape), self.recording
+        made.sound = made.sound and array.dtype.name not in PACKED
+        made.step(Copied(Place(OUTPUT, len(made.results), 0), self._place(buffer), nbytes))
+        made.results.append(array)
         return array
 
     def copy(self, target: Buffer, source: Buffer) -> None:
         """As ``Host.copy``."""
         self._engine.copy(target, source)
-        self._step(Copied(self._place(target), self._place(source), source.nbytes))
+        self.recording.step(Copied(self._place(target), self._place(source), source.nbytes))
 
     def wait(self, stream: int, on: int) -> None:
         """As ``Host.wait``, which leaves nothing to record."""
@@ -166,7 +182,7 @@ class Recorder:
         if record is not None:
             places = tuple(self._place(b) for b in buffers)
             frames = tuple(reversed(_lines(self._file, currentframe())))
-            self._step(Launched(kernel, entry, record, places, values, frames))
+            self.recording.step(Launched(kernel, entry, record, places, values, frames))
 
     def _place(self, buffer: Buffer) -> Place:
         if isinstance(buffer, Placed):

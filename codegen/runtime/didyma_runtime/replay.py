@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .checks import taken
+from .devices import OWN, DeviceKernels, Devices
 from .dtypes import Array
 from .host import FAULT, FAULT_AT, LAUNCH, Host, Kernels
 from .recorder import (
@@ -33,6 +34,7 @@ from .recorder import (
     Given,
     Launched,
     Recorder,
+    Recording,
     Step,
     Taken,
 )
@@ -120,7 +122,12 @@ class Tapes:
         self.replay: Callable[[list[Any]], list[Array] | None] = nothing
 
     def run(
-        self, engine: Host, given: list[Any], kernels: Kernels | None, weights: Any, externs: Any
+        self,
+        engine: Host | Devices,
+        given: list[Any],
+        kernels: Kernels | DeviceKernels | None,
+        weights: Any,
+        externs: Any,
     ) -> list[Any]:
         """Run as the module's ``run`` does, by a tape of such inputs or so that there is one.
 
@@ -142,22 +149,40 @@ class Tapes:
     def _recorded(
         self,
         key: tuple[Any, ...],
-        engine: Host,
+        engine: Host | Devices,
         given: list[Any],
-        kernels: Kernels,
+        kernels: Kernels | DeviceKernels,
         weights: Any,
         externs: Any,
     ) -> list[Any]:
-        recorder = Recorder(engine, kernels, given, self._file, MOST_STEPS)
-        results = self._run(recorder, taken(given), recorder, weights, externs)
-        same = [id(r) for r in results] == [id(r) for r in recorder.results]
-        if not (recorder.sound and same):
+        recording = Recording(given, MOST_STEPS)
+        on, launching = self._recorders(engine, kernels, recording)
+        results = self._run(on, taken(given), launching, weights, externs)
+        same = [id(r) for r in results] == [id(r) for r in recording.results]
+        if not (recording.sound and same):
             self._known[key] = None
             return results
-        made = Tape(recorder, key, kernels, self._places)
+        own = kernels.of(OWN) if isinstance(kernels, DeviceKernels) else kernels
+        made = Tape(recording, key, own, self._places)
         tape = self._known.setdefault(key, made)  # another thread may have made one
         self.replay = tape.replay if tape else nothing
         return results
+
+    def _recorders(
+        self, engine: Host | Devices, kernels: Kernels | DeviceKernels, recording: Recording
+    ) -> tuple[Any, Any]:
+        """Return an engine and kernels that record: one of each device, into one recording."""
+        if isinstance(engine, Devices) and isinstance(kernels, DeviceKernels):
+            recorders = {
+                device: Recorder(e, kernels.of(device), recording, self._file)
+                for device, e in engine.engines.items()
+            }
+            several = Devices(recorders)
+            return several, several.kernels([*recorders.values()])
+        assert isinstance(engine, Host)
+        assert isinstance(kernels, Kernels)
+        made = Recorder(engine, kernels, recording, self._file)
+        return made, made
 
     def _places(self, step: Launched) -> list[str]:
         name = Path(self._file).name
@@ -170,7 +195,7 @@ class Tape:
 
     def __init__(
         self,
-        recorder: Recorder,
+        recording: Recording,
         inputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
         kernels: Kernels,
         places: Callable[[Launched], list[str]],
@@ -178,13 +203,13 @@ class Tape:
         self._kernels, self._places = kernels, places
         self._kept: list[Any] = []  # what the tape has addresses of
         self._first = {NOWHERE: 0, INPUT: 1, OUTPUT: 1 + len(inputs)}
-        self._first[MEMORY] = 1 + len(inputs) + len(recorder.results)
+        self._first[MEMORY] = 1 + len(inputs) + len(recording.results)
         self._patches: list[int] = []
         self._records: dict[int, Any] = {}  # of launches
-        steps = [self._step(s) for s in recorder.steps]
-        failed = [self._object(partial(self._raise, s)) for s in recorder.steps]
-        slots = self._first[MEMORY] + sum(isinstance(s, Taken) for s in recorder.steps)
-        results = [(r.shape, r.dtype) for r in recorder.results]
+        steps = [self._step(s) for s in recording.steps]
+        failed = [self._object(partial(self._raise, s)) for s in recording.steps]
+        slots = self._first[MEMORY] + sum(isinstance(s, Taken) for s in recording.steps)
+        results = [(r.shape, r.dtype) for r in recording.results]
         words = [
             *map(self._object, (np.ndarray, list, None)), self._words(failed),
             len(inputs), len(results), slots, len(steps), self._types(inputs), self._types(results),

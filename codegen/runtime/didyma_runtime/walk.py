@@ -31,7 +31,7 @@ from .kernels import Kernel
 from .loading import Loaded, load
 from .refused import Refused
 
-FORMAT, VERSION = "didyma-program", 2
+FORMAT, VERSION = "didyma-program", 3
 Json = Mapping[str, Any]
 T = TypeVar("T")
 _OPS: dict[str, Callable[[int, int], int]] = {

@@ -268,8 +268,9 @@ class Simt:
         if target.payloads is not None and source.payloads is not None:
             target.payloads[: source.nbytes] = source.payloads
 
-    def another(self) -> Simt:
+    def another(self, number: int) -> Simt:
         """Return an engine of another device: like this one, with memory of its own."""
+        del number
         return replace(self)
 
     def in_ring(self) -> Simt:

@@ -1,5 +1,6 @@
 // A driver that has no GPU: kernels are those of a shared object for the CPU, memory is poisoned
-// when it is allocated and freed, and what is wrong ends the process.
+// when it is allocated and freed, and what is wrong ends the process.  Its two devices have memory,
+// streams and kernels of their own, which only their own context may use.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -20,16 +21,32 @@ struct Record {
     uint32_t grid[3], block[3], fault[8];
 };
 
+struct Context {
+    int device;
+};
+struct Stream {
+    const Context *of;
+};
+struct Module {
+    const Context *of;
+    void *library;
+};
+struct Allocation {
+    size_t nbytes;
+    const Context *of;
+};
 struct Function {
+    const Context *of;
     void (*entry)(void *);
     int count;
     unsigned shared;  // bytes that its launches may ask for
 };
 
-std::map<Address, size_t> live;
-std::map<std::string, Function> functions;
+Context contexts[2] = {{0}, {1}};
+std::map<Address, Allocation> live;
+std::map<std::pair<const Context *, std::string>, Function> functions;
 size_t held, peak;
-int current;  // how many contexts were made current
+std::vector<const Context *> current;  // the contexts that were made current, the last on top
 
 [[noreturn]] void wrong(const char *what) {
     fprintf(stderr, "fake: %s\n", what);
@@ -37,16 +54,30 @@ int current;  // how many contexts were made current
 }
 
 void must_have_context() {
-    if (!current) wrong("no context is current");
+    if (current.empty()) wrong("no context is current");
 }
 
-// The start of the allocation that holds some bytes.
-void must_hold(Address at, size_t nbytes) {
-    must_have_context();
+// What holds some bytes; null where nothing does.
+const Allocation *holder(Address at, size_t nbytes) {
     auto found = live.upper_bound(at);
-    if (found == live.begin()) wrong("no memory of the device");
+    if (found == live.begin()) return nullptr;
     --found;
-    if (at + nbytes > found->first + found->second) wrong("outside of an allocation");
+    bool inside = at + nbytes <= found->first + found->second.nbytes;
+    return inside ? &found->second : nullptr;
+}
+
+// Demand that a device holds some bytes.
+void must_hold(const Context *of, Address at, size_t nbytes) {
+    must_have_context();
+    const Allocation *found = holder(at, nbytes);
+    if (!found) wrong("outside of an allocation");
+    if (found->of != of) wrong("memory of another device");
+}
+
+void must_be_of_current(const void *stream) {
+    must_have_context();
+    if (stream && static_cast<const Stream *>(stream)->of != current.back())
+        wrong("a stream or an event of another device");
 }
 
 void report() { fprintf(stderr, "fake: live %zu peak %zu\n", live.size(), peak); }
@@ -56,20 +87,23 @@ void report() { fprintf(stderr, "fake: live %zu peak %zu\n", live.size(), peak);
 extern "C" {
 
 int cuInit(unsigned) { return atexit(report); }
-int cuDeviceGet(int *device, int) { return *device = 0; }
-int cuDevicePrimaryCtxRetain(void **context, int) {
-    *context = &live;
+int cuDeviceGet(int *device, int number) {
+    *device = number;
+    return number < 2 ? 0 : 101;
+}
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+    *context = &contexts[device];
     return 0;
 }
-int cuCtxSetCurrent(void *context) {
-    ++current;
-    return context != &live;
+int cuCtxPushCurrent_v2(void *context) {
+    current.push_back(static_cast<Context *>(context));
+    return 0;
 }
-int cuCtxPushCurrent_v2(void *context) { return cuCtxSetCurrent(context); }
+int cuCtxSetCurrent(void *context) { return cuCtxPushCurrent_v2(context); }
 int cuCtxPopCurrent_v2(void **context) {
     must_have_context();
-    --current;
-    *context = &live;
+    *context = const_cast<Context *>(current.back());
+    current.pop_back();
     return 0;
 }
 int cuCtxSynchronize() {
@@ -78,18 +112,24 @@ int cuCtxSynchronize() {
 }
 int cuStreamCreate(void **stream, unsigned) {
     must_have_context();
-    *stream = malloc(1);
+    *stream = new Stream{current.back()};
     return 0;
 }
 int cuEventCreate(void **event, unsigned) { return cuStreamCreate(event, 0); }
-int cuEventRecord(void *event, void *) { return event ? 0 : 400; }
-int cuStreamWaitEvent(void *, void *event, unsigned) { return event ? 0 : 400; }
+int cuEventRecord(void *event, void *stream) {
+    must_be_of_current(event);
+    must_be_of_current(stream);
+    return event ? 0 : 400;
+}
+int cuStreamWaitEvent(void *stream, void *event, unsigned) {
+    return cuEventRecord(event, stream);
+}
 int cuEventElapsedTime(float *milliseconds, void *first, void *last) {
     *milliseconds = 0.5f;
     return first && last ? 0 : 400;
 }
 int cuEventDestroy_v2(void *event) {
-    free(event);
+    delete static_cast<Stream *>(event);
     return 0;
 }
 int cuFuncSetAttribute(void *function, int attribute, int value) {
@@ -112,40 +152,50 @@ int cuMemAlloc_v2(Address *at, size_t nbytes) {
     void *found = aligned_alloc(256, (nbytes + 255) / 256 * 256);
     memset(found, 0xA5, nbytes);
     *at = Address(found);
-    live[*at] = nbytes;
+    live[*at] = {nbytes, current.back()};
     held += nbytes;
     if (held > peak) peak = held;
     return 0;
 }
 int cuMemFree_v2(Address at) {
     if (!live.count(at)) wrong("freed twice");
-    held -= live[at];
-    memset(reinterpret_cast<void *>(at), 0x5A, live[at]);
+    held -= live[at].nbytes;
+    memset(reinterpret_cast<void *>(at), 0x5A, live[at].nbytes);
     live.erase(at);  // and never given to anybody again
     return 0;
 }
 int cuMemcpyHtoD_v2(Address at, const void *data, size_t nbytes) {
-    must_hold(at, nbytes);
+    must_have_context();
+    must_hold(current.back(), at, nbytes);
     memcpy(reinterpret_cast<void *>(at), data, nbytes);
     return 0;
 }
 int cuMemcpyDtoH_v2(void *data, Address at, size_t nbytes) {
-    must_hold(at, nbytes);
+    must_have_context();
+    must_hold(current.back(), at, nbytes);
     memcpy(data, reinterpret_cast<void *>(at), nbytes);
     return 0;
 }
 int cuMemcpyDtoD_v2(Address target, Address source, size_t nbytes) {
-    must_hold(target, nbytes);
-    must_hold(source, nbytes);
+    must_have_context();
+    must_hold(current.back(), target, nbytes);
+    must_hold(current.back(), source, nbytes);
+    memmove(reinterpret_cast<void *>(target), reinterpret_cast<void *>(source), nbytes);
+    return 0;
+}
+int cuMemcpyPeer(Address target, void *to, Address source, void *of, size_t nbytes) {
+    must_hold(static_cast<Context *>(to), target, nbytes);
+    must_hold(static_cast<Context *>(of), source, nbytes);
     memmove(reinterpret_cast<void *>(target), reinterpret_cast<void *>(source), nbytes);
     return 0;
 }
 
 // FAKE_KERNELS is the shared object, and FAKE_COUNTS how many arguments each kernel has.
 int cuModuleLoadData(void **module, const void *) {
+    must_have_context();
     void *library = dlopen(getenv("FAKE_KERNELS"), RTLD_NOW);
     if (!library) wrong(dlerror());
-    *module = library;
+    *module = new Module{current.back(), library};
     auto bound = reinterpret_cast<const char *(*)()>(dlsym(library, "bound__"));
     void *math = dlopen("libm.so.6", RTLD_NOW);
     std::istringstream names(bound());
@@ -157,25 +207,31 @@ int cuModuleLoadData(void **module, const void *) {
     for (std::string name; counts >> name >> count;) {
         void *entry = dlsym(library, ("launch_" + name + "__").c_str());
         if (!entry) wrong("no such kernel");
-        functions[name] = {reinterpret_cast<void (*)(void *)>(entry), count, 0};
+        functions[{current.back(), name}] = {
+            current.back(), reinterpret_cast<void (*)(void *)>(entry), count, 0};
     }
     return 0;
 }
-int cuModuleGetFunction(void **function, void *, const char *name) {
-    if (!functions.count(name)) return 500;
-    *function = &functions[name];
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+    auto found = functions.find({static_cast<Module *>(module)->of, name});
+    if (found == functions.end()) return 500;
+    *function = &found->second;
     return 0;
 }
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned shared, void *, void **params, void **) {
+                   unsigned bz, unsigned shared, void *stream, void **params, void **) {
     const size_t stack = (1u << 16) + 320;
     static std::vector<char> stacks(1024 * stack + 64);
     const auto &f = *static_cast<Function *>(function);
-    must_have_context();
+    must_be_of_current(stream);
+    if (f.of != current.back()) wrong("a kernel of another device");
     if (shared != f.shared) wrong("other shared memory than was allowed");
     std::vector<uint64_t> words;
     for (int i = 0; i < f.count; ++i) words.push_back(*static_cast<uint64_t *>(params[i]));
+    for (uint64_t word : words)
+        if (const Allocation *found = holder(word, 0); found && found->of != f.of)
+            wrong("a kernel is given memory of another device");
     Record r{uint64_t(words.data()), (uint64_t(stacks.data()) + 63) / 64 * 64, 0, stack, 1, 0,
              {gx, gy, gz}, {bx, by, bz}, {}};
     f.entry(&r);

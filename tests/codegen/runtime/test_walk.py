@@ -67,7 +67,10 @@ def test_it_checks_what_it_is_given() -> None:
         with pytest.raises(Refused) as e:
             run(list(args))
         assert e.value.code == code
-    for key, value, code in (("format", "x", "not-an-artifact"), ("version", 3, "artifact-newer")):
+    for key, value, code in (
+        ("format", "x", "not-an-artifact"),
+        ("version", walk.VERSION + 1, "artifact-newer"),
+    ):
         with pytest.raises(Refused) as e:
             loaded(p, {key: value})
         assert e.value.code == code
