@@ -183,6 +183,7 @@ def own() -> Mapping[str, Template]:
         attention_mma,
         attention_tma,
         attention_wgmma,
+        depthwise,
         fma,
         gemm,
         mma,
@@ -191,7 +192,7 @@ def own() -> Mapping[str, Template]:
     )
 
     attentions = (attention, attention_tma, attention_wgmma, attention_mma)
-    every = (gemm, tma, wgmma, mma, fma, *attentions)
+    every = (gemm, tma, wgmma, mma, fma, depthwise, *attentions)
     return {t.TEMPLATE.name: t.TEMPLATE for t in every}
 
 

@@ -179,9 +179,10 @@ class GraphOptions(_Group):
     channels: bool = _flag(
         "whether convolutions of 16 bits read their channels last, on targets with the family mma"
     )
-    parts: bool = _flag(
-        "whether products of few results and many terms are summed in parts, on targets with the"
-        " family mma"
+    parts: int = _number(
+        0,
+        "parts in which terms of a product of matrices are summed, on targets with the family mma;"
+        " 0: as many as a model finds fastest; 1: always one",
     )
     attention: bool = _flag(
         "whether two products and the softmax between them are one function, for which there may be"

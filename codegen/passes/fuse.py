@@ -52,7 +52,7 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
     """
     chosen = options or Options()
     m = channels.channels_last(m, chosen.device, heard) if chosen.graph.channels else m
-    m = parts.in_parts(m, chosen.device, heard) if chosen.graph.parts else m
+    m = parts.in_parts(m, chosen.device, chosen.graph.parts, heard)
     ranges = m.ranges()
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:

@@ -23,16 +23,23 @@ CUT = "sum a long product in parts"
 SUMMED = frozenset({DType.F16, DType.BF16, DType.F32})
 LEAST = 8  # rows and columns of a product that is computed by tiles
 SIDES = ((64, 64), (64, 128), (128, 64), (128, 128), (128, 256))  # of tiles
-SECOND, PASSED = 6000, 20  # cycles of a second kernel, and bytes of parts that pass in one of them
-MOST, GAIN = 32, 0.9  # parts at most, and the share of the time that is worth them
+# Fitted to 65 times of an H200: cycles of a second kernel, and bytes of parts that pass in one of
+# a multiprocessor; parts at most, and the share of the time that is worth them.
+SECOND, PASSED = 3000, 4
+MOST, GAIN = 16, 0.97
 
 
-def in_parts(m: Module, target: Target, heard: Heard) -> Module:
-    """Cut the terms of products that leave multiprocessors idle, if the target has ``mma``."""
-    if "mma" not in target.families:
+def in_parts(m: Module, target: Target, number: int, heard: Heard) -> Module:
+    """Cut the terms of products that leave multiprocessors idle, if the target has ``mma``.
+
+    The ``number`` of parts is that of the option ``graph.parts``.
+    """
+    if number == 1 or "mma" not in target.families:
         return m
     entered = blocks(m)
-    functions = (_rewritten(f, target, heard) if f.name in entered else f for f in m.functions)
+    functions = (
+        _rewritten(f, target, number, heard) if f.name in entered else f for f in m.functions
+    )
     return replace(m, functions=tuple(functions))
 
 
@@ -40,7 +47,7 @@ def count(rows: int, columns: int, terms: int, processors: int) -> int:
     """Return into how many parts to cut the terms of a product; 1 where that does not pay.
 
     >>> count(4096, 4096, 4096, 132), count(512, 512, 16384, 132), count(16, 4096, 4096, 132)
-    (1, 8, 4)
+    (1, 4, 4)
     """
 
     def time(parts: int) -> float:
@@ -57,20 +64,21 @@ def count(rows: int, columns: int, terms: int, processors: int) -> int:
     return best if time(best) < GAIN * time(1) else 1
 
 
-def _rewritten(f: Function, target: Target, heard: Heard) -> Function:
+def _rewritten(f: Function, target: Target, number: int, heard: Heard) -> Function:
     types = f.types()
-    if all(_parts(n, types, target) == 1 for n in f.nodes):
+    found = [_parts(n, types, target, number) for n in f.nodes]
+    if all(parts == 1 for parts in found):
         return f
     work = Cutting(f, "part", heard=heard)
-    for n in f.nodes:
-        if (parts := _parts(n, types, target)) == 1:
+    for n, parts in zip(f.nodes, found, strict=True):
+        if parts == 1:
             work.add(n)
         else:
             work.cut(n, parts)
     return replace(f, nodes=tuple(work.nodes))
 
 
-def _parts(n: Node, types: dict[str, TensorType], target: Target) -> int:
+def _parts(n: Node, types: dict[str, TensorType], target: Target, number: int) -> int:
     """Return the parts of a node; 1 for anything but a product of two matrices of known sizes."""
     if n.op != "matmul" or n.types[0].dtype not in SUMMED or n.types[0].rank != 2:
         return 1
@@ -78,7 +86,11 @@ def _parts(n: Node, types: dict[str, TensorType], target: Target) -> int:
     terms = types[n.args[0]].shape[1]
     if not (isinstance(rows, int) and isinstance(columns, int) and isinstance(terms, int)):
         return 1
-    return 1 if min(rows, columns) < LEAST else count(rows, columns, terms, target.processors)
+    if min(rows, columns) < LEAST:
+        return 1
+    if number:
+        return 1 if terms % (number * LINE) else number
+    return count(rows, columns, terms, target.processors)
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """Products of f32 matrices without tensor cores, at the pace of multiplications and additions.
 
 A block computes ``height`` by ``width`` results, of which a thread has 8 by 8 in registers, in four
-squares of 4 by 4.  Of each term it loads two runs of four elements of both tiles.  While a tile of
+squares of 4 by 4.  Of each term it loads two runs of four elements of both tiles; a warp is 4 by 8
+threads, so that each load of a warp is of 64 or 128 bytes in a row.  While a tile of
 ``depth`` terms is multiplied, the elements of the next are on their way to registers; they go to
 the other half of shared memory, so that a turn has one barrier.  After Volkov and Demmel,
 "Benchmarking GPUs to Tune Dense Linear Algebra" (SC 2008).
@@ -25,8 +26,8 @@ from didyma.refimpl.ir.types import DType
 
 TEXT = Text("fma_gemm", ORDER + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
-{% set across_threads = width // 8 %}
-{% set threads = height // 8 * across_threads %}
+{% set across_warps = width // 64 %}
+{% set threads = height * width // 64 %}
 {% set of_left, of_right = height * depth // threads, width * depth // threads %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
@@ -97,8 +98,9 @@ TEXT = Text("fma_gemm", ORDER + """\
 {{ tile_counts(rows, columns, height, width) -}}
 {{ tile_place("blockIdx.x", height, width, group) -}}
   const i64 turns = ({{ terms }} + {{ depth - 1 }}) / {{ depth }};
-  const u32 y = threadIdx.x / {{ across_threads }} * 4;
-  const u32 x = threadIdx.x % {{ across_threads }} * 4;
+  const u32 warp = threadIdx.x / 32;
+  const u32 y = (warp / {{ across_warps }} * 4 + threadIdx.x % 32 / 8) * 4;
+  const u32 x = (warp % {{ across_warps }} * 8 + threadIdx.x % 8) * 4;
   f32 sums[64];
   f32 left_next[{{ of_left }}];
   f32 right_next[{{ of_right }}];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from didyma.codegen.templates.problem import Problem
 from didyma.refimpl.ir.group_products import LINE
 
 # Fitted to 468 times of an H200: products, bytes fetched and results stored in a cycle of a
@@ -11,7 +12,7 @@ LEAST, TILE, START = 346, 1470, 1270
 
 
 def cycles(
-    sides: tuple[int, int], lines: tuple[int, int], turns: int, waves: int, hidden: bool = False
+    sides: tuple[int, int], lines: tuple[float, float], turns: int, waves: int, hidden: bool = False
 ) -> float:
     """Estimate the cycles of a product that multiprocessors do in so many waves of tiles.
 
@@ -26,3 +27,18 @@ def cycles(
     stores = height * width / EPILOGUE
     shown = stores / waves if hidden else stores
     return START + waves * (turns * step + shown + TILE)
+
+
+def lines(p: Problem, name: str, nbytes: int) -> float:
+    """Return the bytes of the cache for each 64 terms of an operand, or for 64 rows of a term.
+
+    Where they begin between lines of the cache they take more than their own.
+    """
+    run = p.run(name, nbytes)
+    own = 2.0 * LINE
+    if run is None:
+        return own
+    return own * (BETWEEN if p.expected(run.steps[3 - run.axis]) % LINE else 1.0)
+
+
+BETWEEN = 1.75  # fitted to four products of an H200 with rows of such operands

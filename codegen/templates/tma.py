@@ -18,7 +18,7 @@ from didyma.codegen.templates import mma, wgmma
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.mma import narrowed
-from didyma.codegen.templates.pace import cycles
+from didyma.codegen.templates.pace import cycles, lines
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import is_faster, suited
 from didyma.codegen.templates.tiles import EXCHANGE, ORDER
@@ -280,16 +280,8 @@ def cost(asked: Asked, values: Values) -> float:
     tiles = batch * -(-rows // height) * -(-columns // width)
     turns = -(-p.expected(p.operands["left"].extents[2]) // LINE)
     waves = -(-tiles // (asked.target.processors or PROCESSORS))
-    lines = _lines(p, "left"), _lines(p, "right")
-    return cycles((height, width), lines, turns, waves, bool(values["alternate"]))
-
-
-def _lines(p: Problem, name: str) -> int:
-    """Return the bytes of the cache for a line of a box: twice its own where it begins between."""
-    run = p.run(name, ACCESS)
-    assert run is not None, f"{name} does not lie in runs"
-    step = p.expected(run.steps[3 - run.axis])
-    return LINE * 2 * (2 if step % LINE else 1)
+    fetched = lines(p, "left", ACCESS), lines(p, "right", ACCESS)
+    return cycles((height, width), fetched, turns, waves, bool(values["alternate"]))
 
 
 PROCESSORS = 132  # of an H200

@@ -19,6 +19,7 @@ from didyma.codegen.templates import mma
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.mma import narrowed
+from didyma.codegen.templates.pace import lines
 from didyma.codegen.templates.pieces import Pieces, pieces
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import is_faster, suited
@@ -291,12 +292,14 @@ def cost(asked: Asked, values: Values) -> float:
     together = max(1, min(asked.target.dynamic // shared, room, -(-tiles // processors)))
     reads = 2 * LINE * (height + width * (height // ROWS)) / SHARED_A_CYCLE
     products = max(height * width * LINE / PRODUCTS_A_CYCLE, reads)
-    copies = (height + width) * 8 * values["apart"] / threads
+    between = height * lines(p, "left", ACCESS) + width * lines(p, "right", ACCESS)
+    copies = between * 8 * values["apart"] / (2 * LINE * threads)
     rest = SECOND * (2 - values["free"]) + DRAIN * (2 - values["apart"]) + COPY * copies
     late = LATENCY / _ahead(values) / together
     step = max(SHARE * products, (products + BARRIER + rest) / together, late)
     waves = -(-tiles // (processors * together)) * together
-    return waves * (turns * step + (START + height * width / EPILOGUE) / together)
+    once = waves * (turns * step + (START + height * width / EPILOGUE) / together)
+    return once if values["apart"] == 2 else CROWDED * once
 
 
 # Fitted to 326 times of an H200: products and bytes in a cycle of a multiprocessor, cycles, and
@@ -304,6 +307,7 @@ def cost(asked: Asked, values: Values) -> float:
 PROCESSORS = 132
 PRODUCTS_A_CYCLE, SHARED_A_CYCLE, SHARE = 2048, 81, 1.41
 START, LATENCY, BARRIER, SECOND, DRAIN, COPY, EPILOGUE = 2000, 1120, 23, 20, 206, 17, 9
+CROWDED = 1.2  # where all threads copy each tile, by 40 later times beside those of ``tma_gemm``
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:

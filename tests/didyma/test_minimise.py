@@ -59,9 +59,7 @@ def test_a_finding_becomes_a_case_of_one_node_and_a_script(tmp_path: Path) -> No
     assert (r["before"], r["after"]["nodes"]) == ({"nodes": 4, "elements": 30}, 1)
     assert r["after"]["elements"] == 1
     assert r["needed"] == []
-    passes = {
-        f"graph.{name}" for name in ("simplify", "fuse", "rows", "attention", "channels", "parts")
-    }
+    passes = {f"graph.{name}" for name in ("simplify", "fuse", "rows", "attention", "channels")}
     passes |= {f"kernels.{name}" for name in ("vectorise", "contract", "waits")}
     assert set(r["left_out"]) == {*passes, "memory.planner", "memory.views"}
     assert r["options"] == {}, "blocks of 64 threads do not matter"

@@ -1,6 +1,7 @@
 """Convolutions on a GPU: whether they lie in their bars, and their times beside cuDNN's.
 
     python3 -m tests.gpu.convolutions [--problems 60] [--images 64] [--points 3] [--jobs 12]
+                                     [--only depthwise]
 
 Drawn convolutions are judged first: each as a compile makes it, and by a point of each template of
 tensor cores.  Then, for each layer of a resnet50 in bf16, and for depthwise ones, the choices that
@@ -31,7 +32,7 @@ from tests.codegen.templates.judging import judged, points, request
 from tests.codegen.templates.test_convolution import drawn
 
 GPU = dd.Options(target="sm_90a")
-TEMPLATES = ("wgmma_gemm", "mma_gemm")
+TEMPLATES = ("wgmma_gemm", "mma_gemm", "depthwise_conv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ DEPTHWISE = (
     Layer(32, 32, 3, 1, 112, 32), Layer(96, 96, 3, 2, 112, 96), Layer(144, 144, 3, 1, 56, 144),
     Layer(576, 576, 3, 1, 14, 576), Layer(240, 240, 5, 1, 28, 240), Layer(960, 960, 7, 1, 14, 960),
 )  # fmt: skip
+LAYERS = {"resnet50": RESNET, "depthwise": DEPTHWISE}
 
 
 def depthwise(seed: int) -> Program:
@@ -225,22 +227,25 @@ def main() -> int:
     p.add_argument("--images", type=int, default=64)
     p.add_argument("--points", type=int, default=3)
     p.add_argument("--jobs", type=int, default=12)
+    p.add_argument("--only", choices=[*LAYERS], help="only these layers")
     a = p.parse_args()
     gpu.require()
-    layers = (*RESNET, *DEPTHWISE)
+    sets = {name: x for name, x in LAYERS.items() if a.only in (None, name)}
+    layers = [layer for x in sets.values() for layer in x]
     jobs = [(x, a.images, last, a.points) for x in layers for last in (False, True)]
     with ProcessPoolExecutor(a.jobs, mp_context=get_context("spawn")) as pool:
         wrong = list(wrong_ones(pool, a.problems))
         found = list(pool.map(choices, jobs))
     print(*wrong, sep="\n", flush=True)
-    bench, ratios = Bench(a.images), list[float]()
+    bench, ratios = Bench(a.images), dict[Layer, float]()
     print(f"{'us, ' + str(a.images) + ' images of bf16':30} {'first':>8}  {'last':>8}"
           f"  {'torch':>8}  {'ch.last':>8}  faster")  # fmt: skip
     for n, layer in enumerate(layers):
         pairs = ((False, found[2 * n]), (True, found[2 * n + 1]))
-        ratios.append(bench.layer(layer, pairs))
-    print(f"resnet50: {mean(ratios[: len(RESNET)]):.3f} times cuDNN's speed, geometric mean")
-    print(f"depthwise: {mean(ratios[len(RESNET) :]):.3f}")
+        ratios[layer] = bench.layer(layer, pairs)
+    for name, x in sets.items():
+        faster = mean([ratios[layer] for layer in x])
+        print(f"{name}: {faster:.3f} times cuDNN's speed, geometric mean")
     return int(bool(wrong))
 
 

@@ -37,7 +37,7 @@ from didyma.tracer.tracing import Program
 from tests.codegen.templates import draw
 from tests.codegen.templates.judging import judged, request
 
-GPU = Options(target="sm_90a").changed({"graph.parts": False})  # one kernel a shape
+GPU = Options(target="sm_90a").changed({"graph.parts": 1})  # one kernel a shape
 TEMPLATES = ("tma_gemm", "wgmma_gemm", "mma_gemm", "fma_gemm")
 REST = 0.05  # seconds before each contender
 

@@ -13,10 +13,11 @@ from didyma.refimpl.ir.target import SM_90A
 from didyma.tracer.tracing import Program
 
 ENGINES = ("simt", "host")
+TWO = dd.Options(target="sm_80").changed({"graph.parts": 2})
 
 
 def product(
-    dtype: Any, rows: int, columns: int, *, terms: Any = 2048, turned: bool = False
+    dtype: Any, rows: int, columns: int, *, terms: Any = 256, turned: bool = False
 ) -> Program:
     shape = (columns, terms) if turned else (terms, columns)
 
@@ -42,16 +43,16 @@ def matmuls(p: Program, options: dd.Options) -> list[tuple[Any, ...]]:
     ],
 )
 def test_parts_add_up_to_the_product(p: Program, target: str) -> None:
-    options = dd.Options(target=target)
+    options = dd.Options(target=target).changed({"graph.parts": 2})
     ((count, *_),) = matmuls(p, options)
-    assert count > 1
+    assert count == 2
     assert len(compile(p.module, options, until="lower").loops) == 2, "nothing else is stored"
     assert dd.check(p, options=options, engines=ENGINES, tries=1).agree
 
 
 def test_operands_of_parts_are_copied_as_they_lie() -> None:
     for turned in (False, True):
-        made = dd.compile(product(dd.bf16, 32, 64, turned=turned), options=dd.Options("sm_80"))
+        made = dd.compile(product(dd.bf16, 32, 64, turned=turned), options=TWO)
         assert made.text.count("cp_async16_") == 2
 
 
@@ -63,21 +64,22 @@ def test_a_part_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> No
         return self.op("flip", found, axes=(0,)) if axis else found
 
     monkeypatch.setattr(parts.Cutting, "pieces", shifted)
-    report = dd.check(
-        product(dd.bf16, 16, 24), options=dd.Options("sm_80"), engines=["host"], tries=1
-    )
+    report = dd.check(product(dd.bf16, 16, 24), options=TWO, engines=["host"], tries=1)
     assert not report.agree
 
 
 def test_products_that_fill_the_device_or_are_of_unknown_size_stay_whole() -> None:
-    k = dd.dim("k", 2048, 4096)
-    options = dd.Options(target="sm_90a")
-    assert matmuls(product(dd.bf16, 16, 24, terms=k), options) == [(16, 24)]
-    assert matmuls(product(dd.bf16, 4, 24), options) == [(4, 24)], "too few rows for tiles"
-    assert matmuls(product(dd.i32, 16, 24), options) == [(16, 24)]
-    assert matmuls(product(dd.bf16, 16, 24), dd.Options()) == [(16, 24)], "no tensor cores"
-    plain = options.changed({"graph.parts": False})
-    assert matmuls(product(dd.bf16, 16, 24), plain) == [(16, 24)]
+    k, whole = dd.dim("k", 128, 4096), [(16, 24)]
+    assert matmuls(product(dd.bf16, 16, 24, terms=k), TWO) == whole
+    assert matmuls(product(dd.bf16, 16, 24, terms=160), TWO) == whole, "parts end between lines"
+    assert matmuls(product(dd.bf16, 4, 24), TWO) == [(4, 24)], "too few rows for tiles"
+    assert matmuls(product(dd.i32, 16, 24), TWO) == whole
+    long = product(dd.bf16, 16, 24, terms=8192)
+    assert matmuls(long, dd.Options()) == whole, "no tensor cores"
+    gpu = dd.Options(target="sm_90a")
+    assert matmuls(long, gpu.changed({"graph.parts": 1})) == whole
+    ((count, *_),) = matmuls(long, gpu)
+    assert count == parts.count(16, 24, 8192, SM_90A.processors) > 1
 
 
 def test_the_model_cuts_where_multiprocessors_are_idle_and_never_a_line() -> None:

@@ -1,0 +1,94 @@
+"""The template for convolutions whose channels do not mix: drawn problems and planted faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.templates import depthwise
+from didyma.codegen.templates.language import Text
+from didyma.tracer.tracing import Program
+from tests.codegen.templates.judging import judged, points, request
+
+GPU = dd.Options(target="sm_80")
+POINT = "depthwise_conv(down=2, each=4, threads=64)"
+FAULTS = {
+    "rows": ('mask=all(below("to_row", rows, down)', 'mask=all(""'),
+    "columns": ('below("to_column", columns, each)', '""'),
+    "reach": ('reached("row", rows, down, "u", step_down, high)', '""'),
+    "tap": ("taps[y * {{ wide }} + x]", "taps[x * {{ high }} + y]"),
+    "stride": ("n / {{ each }} * {{ step_down }} + y == u", "n / {{ each }} + y == u"),
+    "last row": ("step_down + high }}; ++u", "step_down + high - 1 }}; ++u"),
+    "narrow": ("sums[n] = sums[n] +", "sums[n] = cast_f16_f32(cast_f32_f16(sums[n])) +"),
+}  # fmt: skip
+
+
+def layer(
+    x: tuple[Any, ...], window: tuple[int, int], *, last: bool, dtype: Any = dd.f32,
+    stride: Any = 1, padding: Any = 0, dilation: int = 1,
+) -> Program:  # fmt: skip
+    """A depthwise convolution, with a bias for each channel, of images (batch, channels, …)."""
+    channels = x[1]
+
+    def f(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+        x = dd.moveaxis(x, -1, 1) if last else x
+        y = dd.relu(
+            dd.conv(x, w, None, stride, padding, dilation, channels)
+            + dd.reshape(b, (channels, 1, 1))
+        )
+        return dd.moveaxis(y, 1, -1) if last else y
+
+    given = (x[0], *x[2:], channels) if last else x
+    made: Program = dd.trace(dtype[given], dtype[(channels, 1, *window)], dtype[(channels,)])(f)
+    return made
+
+
+def drawn(seed: int) -> Program:
+    """What a seed draws of dtypes, layouts, windows, strides, borders, and a symbolic batch."""
+    r = Random(seed)
+    images = r.choice((2, dd.dim("n", 1, 3)))
+    shape = (images, r.choice((1, 3, 8, 40)), r.randint(7, 13), r.randint(7, 19))
+    window = r.choice(((3, 3), (5, 5), (1, 3), (2, 1), (7, 7)))
+    return layer(
+        shape, window, last=r.random() < 0.5, dtype=r.choice((dd.f32, dd.f16, dd.bf16)),
+        stride=r.choice((1, 1, 2, (2, 1), 3)), padding=r.choice((0, 1, 2, (1, 0))),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_drawn_convolutions_are_right(seed: int) -> None:
+    program = drawn(seed)
+    every = points(request(program, GPU, depthwise.space), depthwise.TEMPLATE)
+    point = every[seed * 7 % len(every)]
+    assert judged(program, point, options=GPU, suits=depthwise.space) == {""}, point
+
+
+PLAIN = layer((1, 3, 11, 13), (3, 2), last=False, stride=2)
+
+
+@pytest.mark.parametrize("fault", [None, *FAULTS])
+def test_a_planted_fault_is_found(fault: str | None) -> None:
+    old, new = FAULTS[fault] if fault else ("", "")
+    assert old in depthwise.TEXT.source
+    source = depthwise.TEXT.source
+    text = Text("depthwise_conv", source.replace(old, new) if fault else source)
+    wrong = replace(depthwise.TEMPLATE, render=partial(depthwise.render, text=text))
+    said = judged(PLAIN, POINT, wrong, GPU, depthwise.space, engines=("simt",))
+    assert (said == {""}) == (fault is None)
+
+
+def test_a_compile_for_a_gpu_takes_it_for_images_without_dilation_alone() -> None:
+    def choice(p: Program, target: str = "sm_80") -> str:
+        (found,) = dd.compile(p, options=dd.Options(target=target)).choices["choices"].values()
+        return str(found["choice"].split("(")[0])
+
+    assert choice(PLAIN) == "depthwise_conv"
+    assert choice(layer((1, 3, 9, 13), (3, 3), last=True, dtype=dd.bf16)) == "depthwise_conv"
+    assert choice(PLAIN, "portable") != "depthwise_conv"
+    assert choice(layer((1, 3, 9, 13), (3, 3), last=False, dilation=2)) != "depthwise_conv"
+    assert choice(layer((1, 3, 9, 13), (3, 3), last=False, dtype=dd.i32)) != "depthwise_conv"
