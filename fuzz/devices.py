@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from didyma.fuzz.chooser import Chooser
@@ -13,25 +14,25 @@ DEVICES = ("", "host:1")
 DRAWN = {name: op for name, op in OPS.items() if name != TO}  # all others are drawn elsewhere
 
 
-def spread(m: Module, c: Chooser) -> Module:
-    """Return the module with its ops on drawn devices.
+def spread(m: Module, c: Chooser, devices: Sequence[str] = DEVICES) -> Module:
+    """Return the module with its ops on some of the devices.
 
     A value may be brought to a device again and again.  Functions but the entry take and return
     what they did.
     """
     functions = tuple(
-        f if f.attr.keys() & {COMPILER, PRIMITIVE} else _spread(f, c, f is m.entry)
+        f if f.attr.keys() & {COMPILER, PRIMITIVE} else _spread(f, c, f is m.entry, devices)
         for f in m.functions
     )
     return replace(m, functions=functions)
 
 
-def _spread(f: Function, c: Chooser, entry: bool) -> Function:
+def _spread(f: Function, c: Chooser, entry: bool, devices: Sequence[str]) -> Function:
     types, supply = f.types(), Names(f.types())
     nodes: list[Node] = []
     params = f.params
     if entry:
-        params = tuple(replace(p, type=replace(p.type, device=c.pick(DEVICES))) for p in params)
+        params = tuple(replace(p, type=replace(p.type, device=c.pick(devices))) for p in params)
     there = {p.name: p.type for p in params}
 
     def on(value: str, device: str) -> str:
@@ -43,7 +44,7 @@ def _spread(f: Function, c: Chooser, entry: bool) -> Function:
         return name
 
     for n in f.nodes:
-        device = c.pick(DEVICES) if n.op in OPS else ""
+        device = c.pick(devices) if n.op in OPS else ""
         args = tuple(on(a, device) for a in n.args)
         now = tuple(replace(t, device=device) for t in n.types)
         nodes.append(replace(n, args=args, types=now))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from didyma.artifacts import gpu
+from didyma.codegen.devices import named
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.devices import across
@@ -23,7 +24,7 @@ from didyma.codegen.runtime.registry import engine, probe
 from didyma.fuzz import levels
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.program import Launch
+from didyma.refimpl.ir.program import Bind, If, Launch, While
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array
 from tests.codegen.control.modules import module
@@ -71,6 +72,9 @@ args = given()
 first = module.call(args)
 assert args == []
 ways = [first, module.call(given()), module.call(given(), watch=told.append, synchronous=True)]
+ways += [module.call(given()) for _ in range(2)]
+graphs = module.tapes.replay.__name__ == "replay"
+print("replayed" if graphs else "line by line", file=sys.stderr)
 ways.append(walk.program(Path(module.__file__).with_name("program.json"))(given()))
 for i, row in enumerate(zip(*ways)):
     for a in row:
@@ -130,6 +134,8 @@ def run_alone(
     names = (f"in{i}.npy" for i in range(len(given)))
     done = started(c, folder, driver, ["-c", ALONE, ".", ".", *names])
     assert done.returncode == 0, done.stderr
+    by_line = any(isinstance(x, If | While | Bind) for x in walk(c.program.lines))
+    assert ("replayed" in done.stderr) is not (by_line or named(c.program) != ()), done.stderr
     count = len(c.program.results)
     return done.stdout, [np.load(folder / f"{i}.npy").tobytes() for i in range(count)]
 
@@ -184,6 +190,10 @@ def test_what_it_refuses(product: tuple[Compiled, Path], tmp_path: Path, driver:
     ):
         done = started(c, folder, driver, ["module.py", "n=3"], has)
         assert done.stderr.startswith(code), done.stderr
+    usage = started(c, folder, tmp_path, ["module.py", "--help"]).stdout
+    assert usage.startswith("usage: python module.py [FLAG ...] [n=SIZE]\n"), usage
+    assert "  x: f32, 2 axes\n" in usage
+    assert "  n: 1 to 64\n" in usage
     nowhere = started(c, folder, tmp_path, ["module.py"])
     assert (nowhere.returncode, nowhere.stderr[:24]) == (1, "engine-missing at `cuda`")
     shutil.copytree(folder, tmp_path / "changed")

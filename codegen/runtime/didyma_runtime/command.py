@@ -18,7 +18,27 @@ from .dtypes import OWN, Array, dtype_of
 from .refused import Refused
 from .watch import Around, Launch, Watch
 
-_FLAGS = ("--benchmark", "--finite", "--ranges", "--synchronous")
+_FLAGS = {
+    "--benchmark": "times of calls and of each kernel, as JSON",
+    "--finite": "refuse NaN and infinity in inputs and in what kernels compute",
+    "--ranges": "each launch is a range of NVTX, by the package nvtx",
+    "--synchronous": "each launch has ended before the next line runs",
+    "--help": "print this and exit",
+}
+
+
+def usage(wanted: Sequence[Wanted], ranges: Mapping[str, tuple[int, int]]) -> str:
+    """Return how a module is called on the command line."""
+    dims = "".join(f" [{k}=SIZE]" for k in ranges)
+    rows = [
+        f"usage: python {sys.argv[0]} [FLAG ...]{dims}",
+        "",
+        "Call the program on random inputs.",
+    ]
+    rows += ["", "inputs:", *(f"  {name}: {dtype}, {rank} axes" for name, dtype, rank in wanted)]
+    rows += ["", "sizes:", *(f"  {k}: {lo} to {hi}" for k, (lo, hi) in ranges.items())]
+    rows += ["", "flags:", *(f"  {name:<14} {what}" for name, what in _FLAGS.items())]
+    return "\n".join(rows)
 
 
 def random_inputs(
@@ -53,6 +73,9 @@ def main(
     """
     words = sys.argv[1:]
     flags = {w for w in words if w.startswith("-")}
+    if flags & {"--help", "-h"}:
+        print(usage(wanted, ranges))
+        return
     if strange := flags - {*_FLAGS}:
         raise SystemExit(f"{min(strange)}: want {', '.join(_FLAGS)} or dim=size")
     sizes = {k: min(max(lo, 2), hi) for k, (lo, hi) in ranges.items()}

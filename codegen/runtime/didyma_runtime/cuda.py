@@ -28,6 +28,8 @@ _MOST_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: no implicit order with the default stream
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 _OUT_OF_MEMORY = 2
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: memory may be asked for meanwhile
+CAPTURED = -1  # the number of the stream that graphs are captured from and run on
 
 
 @cache
@@ -102,6 +104,7 @@ class Cuda:
         self._pool: dict[int, list[int]] = {}
         self._streams: dict[int, Handle] = {}
         self._lock = threading.RLock()
+        self._captured = Handle()  # a stream, once there is a graph
 
     @contextmanager
     def current(self) -> Generator[None]:
@@ -121,7 +124,13 @@ class Cuda:
                 self.join()
             address = spare.pop()
         else:
-            address = self._fresh(rounded)
+            return self.fresh(nbytes)
+        return Buffer(address, nbytes, Block(address, rounded, self._pool))
+
+    def fresh(self, nbytes: int) -> Buffer:
+        """Return bytes that nobody has had."""
+        rounded = -(-max(1, nbytes) // _ANY_SIZE) * _ANY_SIZE
+        address = self._fresh(rounded)
         return Buffer(address, nbytes, Block(address, rounded, self._pool))
 
     def _fresh(self, nbytes: int) -> int:
@@ -208,6 +217,8 @@ class Cuda:
         """Return a stream by its number; 0 is the default stream."""
         if number == 0:
             return Handle()
+        if number == CAPTURED:
+            return self._captured
         if number not in self._streams:
             self.join()
             made = Handle()
@@ -215,11 +226,63 @@ class Cuda:
             self._streams[number] = made
         return self._streams[number]
 
+    # ---- graphs
+
+    def begin_capture(self) -> None:
+        """Let what is launched on stream ``CAPTURED`` become a graph."""
+        self.join()
+        if not self._captured:
+            do("cuStreamCreate", ctypes.byref(self._captured), _NON_BLOCKING)
+        do("cuStreamBeginCapture_v2", self._captured, _RELAXED)
+
+    def end_capture(self) -> Handle:
+        """Return the graph of what was launched; a null handle where that is none."""
+        graph = Handle()
+        driver().cuStreamEndCapture(self._captured, ctypes.byref(graph))
+        return graph
+
+    def instantiated(self, graph: Handle) -> Handle:
+        """Return a graph as it can be run."""
+        made = Handle()
+        do("cuGraphInstantiateWithFlags", ctypes.byref(made), graph, ctypes.c_ulonglong(0))
+        do("cuGraphDestroy", graph)
+        return made
+
+    def run_graph(self, graph: Handle) -> None:
+        """Start a graph on stream ``CAPTURED``."""
+        do("cuGraphLaunch", graph, self._captured)
+
+    def put(self, buffer: Buffer, array: Array, stream: int) -> None:
+        """Copy an array's bytes into a buffer, in the order of a stream."""
+        raw = np.ascontiguousarray(to_memory(array))
+        if raw.nbytes:
+            at = Handle(raw.__array_interface__["data"][0])
+            ends = Word(buffer.address), at, Size(raw.nbytes)
+            do("cuMemcpyHtoDAsync_v2", *ends, self.stream(stream))
+
+    def take(self, buffer: Buffer, nbytes: int, stream: int) -> Array:
+        """Return an array that has the first bytes once a stream has come there."""
+        raw: Array = np.empty(nbytes, np.uint8)
+        if nbytes:
+            at = Handle(raw.__array_interface__["data"][0])
+            do("cuMemcpyDtoHAsync_v2", at, Word(buffer.address), Size(nbytes), self.stream(stream))
+        return raw
+
+    def copy_later(self, target: Buffer, source: Buffer, stream: int) -> None:
+        """Copy all bytes of the source over the start of the target, in the order of a stream."""
+        if source.nbytes:
+            ends = Word(target.address), Word(source.address), Size(source.nbytes)
+            do("cuMemcpyDtoDAsync_v2", *ends, self.stream(stream))
+
+    def synchronize(self, stream: int) -> None:
+        """Wait for the work of a stream."""
+        do("cuStreamSynchronize", self.stream(stream))
+
 
 class Kernels:
     """Kernels of a cubin on a device.  They are launched, and run later."""
 
-    replays = False  # tapes
+    replays = True  # as graphs
 
     def __init__(self, engine: Cuda, code: bytes, kernels: Mapping[str, Kernel]) -> None:
         self.table, self._engine = kernels, engine

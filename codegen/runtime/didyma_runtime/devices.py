@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from .dtypes import Array
+from .host import Kernels
 from .refused import Refused
 
 OWN = ""  # the program's own device
@@ -173,8 +174,8 @@ class DeviceKernels:
 
     @property
     def replays(self) -> bool:
-        """Whether tapes can run the kernels: those of all devices, in one address space."""
-        return all(getattr(k, "replays", False) for k in self._loaded.values())
+        """Whether tapes can run the kernels: those of all devices are of the host."""
+        return all(isinstance(k, Kernels) and k.replays for k in self._loaded.values())
 
     def of(self, device: str) -> Any:
         """Return the kernels that a device has loaded."""

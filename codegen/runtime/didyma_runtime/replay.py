@@ -21,9 +21,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from . import cuda
 from .checks import taken
 from .devices import OWN, DeviceKernels, Devices
 from .dtypes import Array
+from .graphs import Graph, captured
 from .host import FAULT, FAULT_AT, LAUNCH, Host, Kernels
 from .recorder import (
     INPUT,
@@ -41,6 +43,7 @@ from .recorder import (
 from .watch import LOG, Line
 
 MOST_TAPES = 64  # that a module keeps
+MOST_GRAPHS = 16  # for each has memory of its own
 MOST_STEPS = 4096  # of a tape
 Run = Callable[..., list[Any]]
 _LAUNCH, _TAKE, _GIVE, _COPY, _DROP = range(5)
@@ -118,7 +121,8 @@ class Tapes:
 
     def __init__(self, run: Run, traced: Run, lines: Mapping[int, Line]) -> None:
         self._run, self._lines, self._file = traced, lines, run.__code__.co_filename
-        self._known: dict[tuple[Any, ...], Tape | None] = {}
+        self._known: dict[tuple[Any, ...], Tape | Graph | None] = {}
+        self._tried: set[tuple[Any, ...]] = set()  # inputs of calls that were captured, or were not
         self.replay: Callable[[list[Any]], list[Array] | None] = nothing
 
     def run(
@@ -134,7 +138,11 @@ class Tapes:
         The list of inputs is emptied, so that none stays after its last use.
         """
         key = tuple((a.shape, a.dtype) if type(a) is np.ndarray else None for a in given)
-        if LOG or kernels is None or None in key or not kernels.replays or not _known_layout():
+        if LOG or kernels is None or None in key or not kernels.replays:
+            return self._run(engine, taken(given), kernels, weights, externs)
+        if isinstance(kernels, cuda.Kernels) and not externs:
+            return self._on_gpu(key, engine, given, kernels, weights)
+        if not _known_layout():
             return self._run(engine, taken(given), kernels, weights, externs)
         if key in self._known:
             tape = self._known[key]
@@ -145,6 +153,22 @@ class Tapes:
         elif len(self._known) < MOST_TAPES:
             return self._recorded(key, engine, given, kernels, weights, externs)
         return self._run(engine, taken(given), kernels, weights, externs)
+
+    def _on_gpu(
+        self, key: Any, engine: Any, given: list[Any], kernels: cuda.Kernels, weights: Any
+    ) -> list[Any]:
+        """Run line by line, and capture what a second call with such inputs launches."""
+        known, again = self._known.get(key), key in self._known
+        if again and key not in self._tried and len(self._tried) < MOST_GRAPHS:
+            self._tried.add(key)
+            known = self._known[key] = captured(self._run, key, engine, kernels, given, weights)
+        if known is not None:
+            self.replay = known.replay
+            if (found := known.replay(given)) is not None:
+                return found
+        if len(self._known) < MOST_TAPES:
+            self._known.setdefault(key, None)
+        return self._run(engine, taken(given), kernels, weights, {})
 
     def _recorded(
         self,

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -26,6 +28,7 @@ struct Context {
 };
 struct Stream {
     const Context *of;
+    bool captured = false;  // of an event: where it was recorded
 };
 struct Module {
     const Context *of;
@@ -43,7 +46,11 @@ struct Function {
 };
 
 Context contexts[2] = {{0}, {1}};
+using Step = std::function<void()>;
 std::map<Address, Allocation> live;
+std::vector<Step> steps;  // of the graph that is captured
+std::set<Stream *> forked;  // streams whose work is captured, and not yet waited for
+Stream *capturing;
 std::map<std::pair<const Context *, std::string>, Function> functions;
 size_t held, peak;
 std::vector<const Context *> current;  // the contexts that were made current, the last on top
@@ -108,6 +115,7 @@ int cuCtxPopCurrent_v2(void **context) {
 }
 int cuCtxSynchronize() {
     must_have_context();
+    if (capturing) wrong("a wait for the device while a graph is captured");
     return 0;
 }
 int cuStreamCreate(void **stream, unsigned) {
@@ -119,10 +127,57 @@ int cuEventCreate(void **event, unsigned) { return cuStreamCreate(event, 0); }
 int cuEventRecord(void *event, void *stream) {
     must_be_of_current(event);
     must_be_of_current(stream);
-    return event ? 0 : 400;
+    if (!event) return 400;
+    auto on = static_cast<Stream *>(stream);
+    static_cast<Stream *>(event)->captured = on && on->captured;
+    if (on) forked.erase(on);
+    return 0;
 }
 int cuStreamWaitEvent(void *stream, void *event, unsigned) {
-    return cuEventRecord(event, stream);
+    must_be_of_current(event);
+    must_be_of_current(stream);
+    if (!event) return 400;
+    auto on = static_cast<Stream *>(stream);
+    if (static_cast<Stream *>(event)->captured) {
+        if (!on) wrong("the default stream waits for what is captured");
+        on->captured = true;
+        if (on != capturing) forked.insert(on);
+    }
+    return 0;
+}
+int cuStreamBeginCapture_v2(void *stream, int mode) {
+    must_be_of_current(stream);
+    if (!stream || capturing || mode != 2) return 900;
+    capturing = static_cast<Stream *>(stream);
+    capturing->captured = true;
+    return 0;
+}
+int cuStreamEndCapture(void *stream, void **graph) {
+    if (stream != capturing) return 901;
+    if (!forked.empty()) wrong("a captured stream that the graph does not wait for");
+    *graph = new std::vector<Step>(std::move(steps));
+    steps.clear();
+    forked.clear();
+    capturing->captured = false;
+    capturing = nullptr;
+    return 0;
+}
+int cuGraphInstantiateWithFlags(void **made, void *graph, unsigned long long) {
+    *made = new std::vector<Step>(*static_cast<std::vector<Step> *>(graph));
+    return 0;
+}
+int cuGraphDestroy(void *graph) {
+    delete static_cast<std::vector<Step> *>(graph);
+    return 0;
+}
+int cuGraphLaunch(void *graph, void *stream) {
+    must_be_of_current(stream);
+    for (const Step &step : *static_cast<std::vector<Step> *>(graph)) step();
+    return 0;
+}
+int cuStreamSynchronize(void *stream) {
+    must_be_of_current(stream);
+    return capturing ? 900 : 0;
 }
 int cuEventElapsedTime(float *milliseconds, void *first, void *last) {
     *milliseconds = 0.5f;
@@ -190,6 +245,22 @@ int cuMemcpyPeer(Address target, void *to, Address source, void *of, size_t nbyt
     return 0;
 }
 
+int cuMemcpyHtoDAsync_v2(Address at, const void *data, size_t nbytes, void *stream) {
+    must_be_of_current(stream);
+    return cuMemcpyHtoD_v2(at, data, nbytes);
+}
+int cuMemcpyDtoHAsync_v2(void *data, Address at, size_t nbytes, void *stream) {
+    must_be_of_current(stream);
+    return cuMemcpyDtoH_v2(data, at, nbytes);
+}
+int cuMemcpyDtoDAsync_v2(Address target, Address source, size_t nbytes, void *stream) {
+    must_be_of_current(stream);
+    auto copy = [=] { cuMemcpyDtoD_v2(target, source, nbytes); };
+    if (stream && static_cast<Stream *>(stream)->captured) steps.push_back(copy);
+    else copy();
+    return 0;
+}
+
 // FAKE_KERNELS is the shared object, and FAKE_COUNTS how many arguments each kernel has.
 int cuModuleLoadData(void **module, const void *) {
     must_have_context();
@@ -223,7 +294,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned bz, unsigned shared, void *stream, void **params, void **) {
     const size_t stack = (1u << 16) + 320;
     static std::vector<char> stacks(1024 * stack + 64);
-    const auto &f = *static_cast<Function *>(function);
+    const auto f = *static_cast<Function *>(function);
     must_be_of_current(stream);
     if (f.of != current.back()) wrong("a kernel of another device");
     if (shared != f.shared) wrong("other shared memory than was allowed");
@@ -232,10 +303,18 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     for (uint64_t word : words)
         if (const Allocation *found = holder(word, 0); found && found->of != f.of)
             wrong("a kernel is given memory of another device");
-    Record r{uint64_t(words.data()), (uint64_t(stacks.data()) + 63) / 64 * 64, 0, stack, 1, 0,
-             {gx, gy, gz}, {bx, by, bz}, {}};
-    f.entry(&r);
-    return r.fault[0] ? 700 : 0;
+    auto launch = [=]() mutable {
+        Record r{uint64_t(words.data()), (uint64_t(stacks.data()) + 63) / 64 * 64, 0, stack, 1, 0,
+                 {gx, gy, gz}, {bx, by, bz}, {}};
+        f.entry(&r);
+        return r.fault[0] ? 700 : 0;
+    };
+    auto on = static_cast<Stream *>(stream);
+    if (capturing && !(on && on->captured)) wrong("a launch beside the graph that is captured");
+    if (!capturing) return launch();
+    if (on != capturing) forked.insert(on);
+    steps.push_back([launch]() mutable { launch(); });
+    return 0;
 }
 
 }  // extern "C"
