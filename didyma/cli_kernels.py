@@ -13,7 +13,7 @@ def sanitize(
     kernel: Annotated[
         str,
         typer.Option(
-            help="The kernel by name, or an instance of a template (default: the only kernel)."
+            help="The kernel by name, or an instance of a template (default: each of the file)."
         ),
     ] = "",
     grid: Annotated[
@@ -35,7 +35,10 @@ def sanitize(
             "{n=i32:9,x=f32[9]} a structure (default: guessed).",
         ),
     ] = None,
-    shared: Annotated[int, typer.Option(min=0, help="Bytes of dynamic shared memory.")] = 0,
+    shared: Annotated[
+        int | None,
+        typer.Option(min=0, help="Bytes of dynamic shared memory (default: guessed)."),
+    ] = None,
     define: Annotated[
         list[str] | None, typer.Option("--define", "-D", help="A macro, such as TILE=16.")
     ] = None,

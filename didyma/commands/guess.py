@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from didyma.codegen.runtime.ptx.code import Instr, Operand, Special, Vector
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.commands import hints
+from didyma.commands.host_code import Buffer
 from didyma.judging.heads import Parameter, parameters, source_name
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
@@ -20,7 +21,8 @@ _EXTENT = 37  # of an axis, where a kernel has several integers: not a multiple 
 _MOST = 1 << 20  # elements of an array
 _LEAST = 1 << 14  # elements, where the kernel takes no integer: its sizes are in its text
 _AROUND = 4  # elements for a thread, which may read some beside its own
-_WIDE = 16  # elements of 4 bytes in one of a type that is not known
+_WIDE = 4  # elements of 4 bytes in one of a type that is not known
+_DYNAMIC = 48 << 10  # bytes of dynamic shared memory
 _SCALARS = {1: DType.I8, 2: DType.I16, 4: DType.I32, 8: DType.I64}
 
 
@@ -52,30 +54,79 @@ def _specials(ins: Instr) -> Iterator[Special]:
     return inner(ins.args)
 
 
+def shared(text: str, kernel: Kernel, name: str) -> int:
+    """Return bytes of dynamic shared memory: as the file tells them, or 48 KiB if any is used."""
+    if not kernel.takes_dynamic:
+        return 0
+    told = hints.shared(text, name or source_name(text, kernel))
+    return _DYNAMIC if told is None else told
+
+
 def items(text: str, kernel: Kernel, name: str, launched: Shape) -> list[str]:
     """Return arguments in the form of ``--arg``, one for each parameter.
 
-    One integer is just below the number of threads; several are 37.  Arrays have room for four
-    times the threads, and for each product of two of the integers, or without any for 16,384.  A
-    structure has the members that the text declares.
+    They are those of the launch in the file, as far as it tells numbers and the bytes of memory.
+    Of the rest, one integer is just below the number of threads; several are 37.  Arrays have room
+    for four times the threads, and for each product of two of the integers, or without any for
+    16,384.  A structure has the members that the text declares.
     DidymaError ``input-count`` for a parameter that is no pointer, no number and no such structure.
     """
     found = parameters(text, kernel, name)
     inner = {p.name: _members(text, p) for p in found}
     flat = [q for p in found for q in inner[p.name] or (p,)]
+    told = _told(text, found, name or source_name(text, kernel))
     numbers = [p for p in flat if not _is_pointer(p) and not _is_float(p)]
+    open_ = [p for p in numbers if not isinstance(told.get(p.name), int)]
     threads = launched.blocks * launched.threads
-    extent = max(1, threads - 3) if len(numbers) == 1 else _EXTENT
-    room = extent ** min(3, max(2, len(numbers))) if numbers else 0
-    size = max(_AROUND * threads, room if numbers else _LEAST)
+    extent = max(1, threads - 3) if len(open_) == 1 else _EXTENT
+    values = [n for p in numbers if isinstance(n := told.get(p.name, extent), int)]
+    room = _room(values, threads, told=len(open_) < len(numbers))
+    rest = _Rest(extent, max(_AROUND * threads, room), threads, kernel)
 
     def item(p: Parameter) -> str:
         if not inner.get(p.name):
-            return f"{p.name}={_item(p, extent, size, threads, kernel)}"
-        row = (f"{q.name}={_item(q, extent, size, threads, kernel)}" for q in inner[p.name])
+            return f"{p.name}={rest.item(p, told.get(p.name))}"
+        row = (f"{q.name}={rest.item(q)}" for q in inner[p.name])
         return f"{p.name}={{{','.join(row)}}}"
 
     return [*map(item, found)]
+
+
+def zeroed(items: Sequence[str], names: Container[str]) -> list[str]:
+    """Return guessed items in which integers of some names start as zeros.
+
+    Threads meet at these through atomics: locks, counters and flags, which start so.
+
+    >>> zeroed(["lock=i32[9]", "x=f32[9]"], {"lock", "x"})
+    ['lock=zero:i32[9]', 'x=f32[9]']
+    """
+
+    def one(item: str) -> str:
+        name, _, value = item.partition("=")
+        return f"{name}=zero:{value}" if name in names and value[:1] in "iu" else item
+
+    return [*map(one, items)]
+
+
+def _told(text: str, found: Sequence[Parameter], name: str) -> dict[str, int | float | Buffer]:
+    """Return what the launch in the file passes for parameters, where it can be read."""
+    given = hints.arguments(text, name)
+    if len(given) != len(found):
+        return {}
+    fits = ((p, v) for p, v in zip(found, given, strict=True) if v is not None)
+    return {p.name: v for p, v in fits if _is_pointer(p) == isinstance(v, Buffer)}
+
+
+def _room(values: Sequence[int], threads: int, *, told: bool) -> int:
+    """Return elements for each product of two or three of the integers that a kernel is given.
+
+    Where the file tells some of them, each thread may have as many elements as the greatest.
+    """
+    if not values:
+        return _LEAST
+    greatest = sorted(max(1, abs(v)) for v in values)[-3:]
+    product = math.prod(greatest if len(greatest) > 1 else greatest * 2)
+    return max(product, threads * greatest[-1]) if told else product
 
 
 def _members(text: str, p: Parameter) -> list[Parameter]:
@@ -104,18 +155,33 @@ def _is_float(p: Parameter) -> bool:
     return p.dtype is not None and p.dtype.is_float
 
 
-def _item(p: Parameter, extent: int, size: int, threads: int, kernel: Kernel) -> str:
-    if _is_pointer(p):
-        wide = threads * _WIDE if p.dtype is None and p.pointer else 0
-        return f"{(p.dtype or DType.I32).value}[{min(_MOST, max(size, wide))}]"
-    dtype = p.dtype or _SCALARS.get(p.nbytes)
-    if dtype is None or dtype.nbytes != p.nbytes:
-        raise DidymaError(
-            "input-count", f"kernel {kernel.name}", got=f"no --arg for {p.name}",
-            want=f"all parameters, since the {p.nbytes} bytes of {p.name} cannot be guessed",
-            help=f"give a structure by its fields: --arg {p.name}={{n=i32:9,x=f32[9]}}",
-        )  # fmt: skip
-    if dtype.is_float:
-        return f"{dtype.value}:0.75"
-    most = 1 if dtype is DType.BOOL else int(math.ldexp(1, 8 * dtype.nbytes - 1)) - 1
-    return f"{dtype.value}:{min(extent, most)}"
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What is guessed where the file tells nothing: integers, and the elements of arrays."""
+
+    extent: int
+    size: int
+    threads: int
+    kernel: Kernel
+
+    def item(self, p: Parameter, told: int | float | Buffer | None = None) -> str:
+        """Return the value of an item of ``--arg``."""
+        if isinstance(told, Buffer):
+            of = p.dtype or DType.I32
+            how = "zero:" if told.zero else ""
+            return f"{how}{of.value}[{max(1, told.nbytes // of.nbytes)}]"
+        if _is_pointer(p):
+            wide = _WIDE if p.dtype is None and p.pointer else 1
+            return f"{(p.dtype or DType.I32).value}[{min(_MOST, wide * self.size)}]"
+        dtype = p.dtype or _SCALARS.get(p.nbytes)
+        if dtype is None or dtype.nbytes != p.nbytes:
+            raise DidymaError(
+                "input-count", f"kernel {self.kernel.name}", got=f"no --arg for {p.name}",
+                want=f"all parameters, since the {p.nbytes} bytes of {p.name} cannot be guessed",
+                help=f"give a structure by its fields: --arg {p.name}={{n=i32:9,x=f32[9]}}",
+            )  # fmt: skip
+        if dtype.is_float:
+            return f"{dtype.value}:{0.75 if told is None else told}"
+        low, high = (0, 1) if dtype is DType.BOOL else dtype.limits
+        value = self.extent if told is None else int(told)
+        return f"{dtype.value}:{min(max(value, low), high)}"

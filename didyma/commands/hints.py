@@ -6,19 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from didyma.judging.expressions import evaluate, split
+from didyma.commands import host_code
+from didyma.commands.host_code import Buffer, Call, plain
+from didyma.judging.expressions import split
 from didyma.judging.heads import Parameter, declared
-from didyma.refimpl.errors import DidymaError
 
 Extents: TypeAlias = tuple[int, int, int]
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_CONSTANT = re.compile(
-    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n\\]+)$"
-    r"|\b(?:const|constexpr)\s+(?:static\s+)?(?:unsigned\s+)?(?:int|unsigned|size_t|long)\s+(\w+)"
-    r"\s*=\s*([^;,]+)[;,]",
-    re.MULTILINE,
-)
 _DIM3 = re.compile(r"\bdim3\s+(\w[^;]*);")
 _NAMED = re.compile(r"(\w+)\s*(?:=\s*(?:dim3\s*)?)?[({]([^;(){}]*)[)}]")
 _NOTED = re.compile(r"--(block|grid)Dim[= ]\s*\[?([\d,\s]+)\]?")  # as GPUVerify's suites have it
@@ -45,56 +39,69 @@ def launch(text: str, name: str) -> tuple[Extents | None, Extents | None]:
     >>> launch("__global__ void k() { int i = blockIdx.x * 48 + threadIdx.x; }", "k")
     (None, (48, 1, 1))
     """
-    bare = _COMMENT.sub(" ", text)
-    known = _constants(bare)
-    at = rf"\b{re.escape(_plain(name))}\s*(?:<[^<>;]*>)?\s*<<<(.*?)>>>"
-    for m in re.finditer(at, bare, re.DOTALL):
-        places = {n: v for d in _DIM3.finditer(bare) for n, v in _NAMED.findall(d[1])}
-        found = [_extents(places.get(p, p), known) for p in split(m[1])[:2]]
-        if len(found) == 2 and found[1] and _threads(found[1]) <= _MOST:
-            return found[0], found[1]
+    bare = host_code.bare(text)
+    known = host_code.constants(bare)
+    for call in host_code.calls(bare):
+        if plain(call.kernel) == plain(name):
+            found = [_extents(p, known) for p in _places(call, bare)]
+            if len(found) == 2 and found[1] and _threads(found[1]) <= _MOST:
+                return found[0], found[1]
     noted = {m[1]: _extents(m[2], known) for m in _NOTED.finditer(text)}
     if noted:
         return noted.get("grid"), noted.get("block")
     return None, _tile(_body(bare, name), known | _instance(bare, name))
 
 
-def _plain(name: str) -> str:
-    return re.split(r"[<(]", name)[0].split("::")[-1].strip()
+def shared(text: str, name: str) -> int | None:
+    """Return the bytes of dynamic shared memory of a launch of a kernel, as its file tells them.
+
+    >>> shared("int main() { f<<<2, 64, 64 * sizeof(float)>>>(x); }", "f")
+    256
+    """
+    bare = host_code.bare(text)
+    known = host_code.constants(bare)
+    told = [c.extents[2] for c in host_code.calls(bare)
+            if plain(c.kernel) == plain(name) and len(c.extents) > 2]  # fmt: skip
+    return next((n for t in told if (n := host_code.whole(t, known)) is not None and n >= 0), None)
+
+
+def arguments(text: str, name: str) -> tuple[int | float | Buffer | None, ...]:
+    """Return what a launch of a kernel passes, as far as its file tells: numbers and memory.
+
+    >>> arguments("int main() { cudaMalloc(&x, 40); f<<<1, 1>>>(x, 10, y); }", "f")
+    (Buffer(nbytes=40, zero=False), 10, None)
+    """
+    bare = host_code.bare(text)
+    known = host_code.constants(bare)
+    memory = host_code.buffers(bare, known)
+
+    def one(a: str) -> int | float | Buffer | None:
+        found = memory.get(host_code.variable(a))
+        return host_code.number(a, known) if found is None else found
+
+    told = [c.arguments for c in host_code.calls(bare) if plain(c.kernel) == plain(name)]
+    return tuple(map(one, told[0])) if told else ()
+
+
+def _places(call: Call, bare: str) -> list[str]:
+    """Return what a launch writes as its grid and block, in place of their names."""
+    places = {n: v for d in _DIM3.finditer(bare) for n, v in _NAMED.findall(d[1])}
+    return [places.get(p, p) for p in call.extents[:2]]
 
 
 def _body(text: str, name: str) -> str:
     """Return the text of a kernel, up to the next one."""
     for part in text.split("__global__")[1:]:
-        if re.search(rf"\b{re.escape(_plain(name))}\s*\(", part.partition("{")[0]):
+        if re.search(rf"\b{re.escape(plain(name))}\s*\(", part.partition("{")[0]):
             return part
     return ""
-
-
-def _constants(text: str) -> dict[str, int]:
-    """Return the names that stand for whole numbers above zero."""
-    found: dict[str, int] = {}
-    for m in _CONSTANT.finditer(text):
-        value = _number(m[2] or m[4], found)
-        if value is not None:
-            found.setdefault(m[1] or m[3], value)
-    return found
-
-
-def _number(text: str, known: Mapping[str, int]) -> int | None:
-    plain = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text.strip())
-    try:
-        value = evaluate(plain, known, "")
-    except DidymaError:
-        return None
-    return int(value) if value == int(value) and value > 0 else None
 
 
 def _extents(text: str, known: Mapping[str, int]) -> Extents | None:
     """Return one to three extents, such as of ``dim3(16, T)``; None where one is not known."""
     inner = re.sub(r"^\s*dim3\s*[({](.*)[)}]\s*$", r"\1", text, flags=re.DOTALL)
-    numbers = [_number(p, known) for p in split(inner)]
-    if not 1 <= len(numbers) <= 3:
+    numbers = [host_code.whole(p, known) for p in split(inner)]
+    if not 1 <= len(numbers) <= 3 or any(n is not None and n < 1 for n in numbers):
         return None
     x, y, z = (*numbers, 1, 1)[:3]
     return None if x is None or y is None or z is None else (x, y, z)
@@ -104,7 +111,7 @@ def _instance(text: str, name: str) -> dict[str, int]:
     """Return the numbers of an instance of a template, by the template's names for them."""
     given = split(name.partition("<")[2].rpartition(">")[0])
     for m in _TEMPLATE.finditer(text):
-        if m[2] == _plain(name):
+        if m[2] == plain(name):
             names = [p.partition("=")[0].split()[-1] for p in split(m[1]) if p.split()]
             pairs = zip(names, given, strict=False)
             return {n: int(v) for n, v in pairs if v.strip().isdecimal() and int(v)}
@@ -115,8 +122,8 @@ def _tile(text: str, known: Mapping[str, int]) -> Extents | None:
     """Return the block of a kernel that multiplies its ``blockIdx`` by numbers."""
     found: dict[str, int] = {}
     for m in _TILE.finditer(text):
-        value = _number(m[2] or m[3], known)
-        if value is not None:
+        value = host_code.whole(m[2] or m[3], known)
+        if value is not None and value > 0:
             found.setdefault(m[1] or m[4], value)
     block = found.get("x", 1), found.get("y", 1), found.get("z", 1)
     return block if _LEAST <= _threads(block) <= _MOST else None
@@ -134,7 +141,7 @@ def members(text: str, name: str, deep: int = 0) -> list[Parameter] | None:
     >>> [p.name for p in members("struct A { int n; }; struct B : A { float *x, y; };", "B")]
     ['n', 'x', 'y']
     """
-    bare = _COMMENT.sub(" ", text)
+    bare = host_code.bare(text)
     m = re.search(_STRUCT.format(name=re.escape(name)), bare)
     typedef = re.search(_TYPEDEF.format(name=re.escape(name)), bare) if m is None else None
     if deep > _DEEP or (m is None and typedef is None):

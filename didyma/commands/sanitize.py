@@ -14,7 +14,8 @@ import numpy as np
 from didyma.codegen.runtime.ptx import sanitize as engine
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.text import split
-from didyma.commands import exits, guess
+from didyma.commands import exits, guess, host_code
+from didyma.commands.hints import Extents
 from didyma.commands.second import Second, second
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType
@@ -22,6 +23,7 @@ from didyma.show import sanitize as show
 
 _ARRAY = re.compile(r"(?:(out|zero):)?(\w+)\[([\d,\s]*)\](?::(-?\d+)\.\.(-?\d+))?$")
 _SCALAR = re.compile(r"(\w+):(-?[\w.+-]+)$")
+_WHOLE = re.compile(r"[iu]\d+:(\d+)$")
 _FILE = re.compile(r"(?:(out):)?(.+\.npy)$")
 _STRUCT = re.compile(r"\{(.*)\}$", re.S)
 _WANT = (
@@ -30,69 +32,128 @@ _WANT = (
     "NAME={FIELD=…, FIELD=…}"
 )
 _POISON = 0xFF
+_SHARE = 0.125  # of drawn integers, those that equal one of the whole numbers
+_BRIEF = 2.0  # seconds of the run that tells which arrays threads meet at
 _MOST = 64  # drawn integers are below this, and below the size of every array
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for; an empty ``grid`` or ``block`` is guessed, as are no ``args``."""
+    """What the user asked for.
+
+    What is empty is guessed: ``grid``, ``block``, ``args``, and ``shared`` where it is None.
+    Without a ``kernel`` it is each of the file.
+    """
 
     file: Path
     kernel: str
     grid: str
     block: str
     args: tuple[str, ...]
-    shared: int
+    shared: int | None
     defines: tuple[str, ...]
     includes: tuple[Path, ...]
     schedules: int
     seed: int
     seconds: float
 
+    @property
+    def flags(self) -> list[str]:
+        """The options of NVRTC."""
+        folders = (self.file.resolve().parent, *self.includes)
+        return [*(f"-D{d}" for d in self.defines), *(f"-I{f}" for f in folders)]
+
 
 def sanitize(asked: Request, json: bool) -> int:
-    """Run a kernel in several orders of warps and print what its checks found."""
-    given = (asked.grid and extents(asked.grid, "--grid"),
-             asked.block and extents(asked.block, "--block"))  # fmt: skip
+    """Run kernels in several orders of warps and print what the checks found.
+
+    Of a file of several kernels, each is run by itself; one that is refused is said to be.
+    """
+    given = (extents(asked.grid, "--grid") if asked.grid else None,
+             extents(asked.block, "--block") if asked.block else None)  # fmt: skip
     args = arguments(asked.args, asked.seed)
     source = engine.Source.read(asked.file)
-    flags = [f"-D{d}" for d in asked.defines]
-    flags += [f"-I{folder}" for folder in (asked.file.resolve().parent, *asked.includes)]
-    kernel = engine.compiled(source, asked.kernel, flags)
-    also = engine.unoptimised(source, asked.kernel, flags)
+    names = (asked.kernel,) if asked.kernel else _names(asked, source)
+    if len(names) == 1:
+        records = [_record(asked, source, names[0], given, args)]
+        document = records[0]
+    else:
+        records = [_tried(asked, source, name, given, args) for name in names]
+        document = {"file": str(asked.file), "kernels": records}
+    if json:
+        exits.print_json(document)
+    else:
+        for found in records:
+            show.text(found)
+    return max((_CODES[r["verdict"]] for r in records), key=_WORST.index)
+
+
+_CODES = {
+    "faulty": exits.DISAGREE, "refused": exits.BAD_INPUT, "clean": exits.AGREE,
+    "nothing ran": exits.NOTHING_RAN,
+}  # fmt: skip
+_WORST = (exits.AGREE, exits.NOTHING_RAN, exits.BAD_INPUT, exits.DISAGREE)
+
+
+def _names(asked: Request, source: engine.Source) -> tuple[str, ...]:
+    """Return the kernels of a file, and the instances of templates that its host code launches."""
+    found = engine.names(source, asked.flags)
+    if source.file.endswith(".ptx"):
+        return found or ("",)
+    launched = dict.fromkeys(c.kernel for c in host_code.calls(host_code.bare(source.text)))
+    more = [k for k in launched if "<" in k and not any(_is_of(n, k) for n in found)]
+    return (*found, *more) if len(found) + len(more) != 1 else (*more, *("" for _ in found))
+
+
+def _is_of(mangled: str, instance: str) -> bool:
+    """Return whether a name in PTX is that of some instance of a template."""
+    plain = host_code.plain(instance)
+    return f"{len(plain)}{plain}I" in mangled
+
+
+def _tried(asked: Request, *given: Any) -> dict[str, Any]:
+    """Return the record of one of several kernels; of one that is refused, why."""
+    try:
+        return _record(asked, *given)
+    except DidymaError as e:
+        return {"file": str(asked.file), "kernel": given[1], "verdict": "refused", "error": str(e)}
+
+
+def _record(
+    asked: Request,
+    source: engine.Source,
+    name: str,
+    given: tuple[Extents | None, Extents | None],
+    args: Sequence[engine.Argument],
+) -> dict[str, Any]:
+    """Run a kernel and return what was found."""
+    kernel = engine.compiled(source, name, asked.flags)
+    also = engine.unoptimised(source, name, asked.flags)
     macros = (f"#define {d.replace('=', ' ', 1)}\n" for d in asked.defines)
     text = "".join((*macros, source.text))
-    near = guess.shape(text, kernel, asked.kernel)
+    spoken = "" if name == kernel.name else name  # as the text has it
+    near = guess.shape(text, kernel, spoken)
     shape = Shape(given[0] or near.grid, given[1] or near.block)
+    shared = guess.shared(text, kernel, spoken) if asked.shared is None else asked.shared
+    runs = bool(shape.blocks and shape.threads and asked.schedules)
     guessed = list[str]()
     if kernel.program.kernel.params and not args:
-        guessed = guess.items(text, kernel, asked.kernel, shape)
+        guessed = guess.items(text, kernel, spoken, shape)
         args = arguments(guessed, asked.seed)
-    if not shape.blocks or not shape.threads or not asked.schedules:
+        if runs and (met := engine.sanitize(source, kernel, shape, args, shared, 1, _BRIEF).met):
+            guessed = guess.zeroed(guessed, met)
+            args = arguments(guessed, asked.seed)
+    if not runs:
         done = engine.Sanitized((), 0, 0, ())
     else:
         done = engine.sanitize(
-            source,
-            kernel,
-            shape,
-            args,
-            asked.shared,
-            asked.schedules,
-            asked.seconds,
-            also=also,
+            source, kernel, shape, args, shared, asked.schedules, asked.seconds, also=also
         )
     other = Second("macros of the command line")
     if done.schedules and not asked.defines:
-        other = second(source, asked.kernel, shape, args, asked.shared, done)
-    record = show.record(done, str(asked.file), asked.kernel or kernel.name, shape, guessed)
-    record["simt"] = {"outside": other.outside, "differs": other.differs}
-    if json:
-        exits.print_json(record)
-    else:
-        show.text(record)
-    if not done.schedules:
-        return exits.NOTHING_RAN
-    return exits.DISAGREE if done.faults else exits.AGREE
+        other = second(source, name, shape, args, shared, done)
+    record = show.record(done, str(asked.file), name or kernel.name, shape, shared, guessed)
+    return record | {"simt": {"outside": other.outside, "differs": other.differs}}
 
 
 def extents(text: str, option: str) -> tuple[int, int, int]:
@@ -111,7 +172,8 @@ def extents(text: str, option: str) -> tuple[int, int, int]:
 def arguments(items: Sequence[str], seed: int) -> list[engine.Argument]:
     """Return the arguments of a launch, in order; arrays without values are drawn.
 
-    Integers are drawn so that they are valid as indices of each array, unless the item has a range.
+    Integers are drawn so that they are valid as indices of each array, unless the item has a range;
+    some are equal to one of the whole numbers, with which a kernel may compare them.
     Errors: ``bad-option``, ``unknown-dtype``, ``unreadable-file``.
 
     >>> [(a.name, a.value.shape, a.output) for a in arguments(["x=f32[2,3]", "n=i32:7"], 0)]
@@ -121,7 +183,9 @@ def arguments(items: Sequence[str], seed: int) -> list[engine.Argument]:
     plain = [f for i in items for f in _fields(i)]
     sizes = [math.prod(_shape(m[3])) for i in plain if (m := _ARRAY.match(i.partition("=")[2]))]
     most = max(1, min((_MOST, *(s for s in sizes if s))))
-    return [_argument(item, rng, most) for item in items]
+    told = [int(m[1]) for i in plain if (m := _WHOLE.match(i.partition("=")[2]))]
+    usual = [n for n in dict.fromkeys(told) if 0 <= n < most]
+    return [_argument(item, rng, most, usual) for item in items]
 
 
 def _fields(item: str) -> list[str]:
@@ -134,18 +198,22 @@ def _shape(text: str) -> tuple[int, ...]:
     return tuple(int(n) for n in text.replace(" ", "").split(",") if n)
 
 
-def _argument(item: str, rng: np.random.Generator, most: int) -> engine.Argument:
+def _argument(
+    item: str, rng: np.random.Generator, most: int, usual: Sequence[int]
+) -> engine.Argument:
     name, equals, spec = item.partition("=")
     if equals and name:
         if (m := _STRUCT.match(spec)) and m[1].strip():
-            fields = tuple(_argument(f, rng, most) for f in split(m[1]))
+            fields = tuple(_argument(f, rng, most, usual) for f in split(m[1]))
             return engine.Argument(name, np.zeros((), np.uint8), fields=fields)
         if m := _ARRAY.match(spec):
             dtype, shape = _dtype(m[2], item), _shape(m[3])
             bounds = (int(m[4]), int(m[5]) + 1) if m[4] else (0, most)
-            return engine.Argument(
-                name, _drawn(m[1] or "", dtype, shape or (1,), rng, bounds), m[1] == "out"
-            )
+            values = _drawn(m[1] or "", dtype, shape or (1,), rng, bounds)
+            if usual and not m[1] and not m[4] and dtype.is_int:
+                at = rng.random(values.shape) < _SHARE
+                values[at] = rng.choice(np.array(usual), int(at.sum()))
+            return engine.Argument(name, values, m[1] == "out")
         if m := _FILE.match(spec):
             return engine.Argument(name, _loaded(Path(m[2])), m[1] == "out")
         if spec == "null":

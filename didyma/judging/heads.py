@@ -78,13 +78,13 @@ def _heads(text: str) -> Iterator[tuple[str, tuple[Parameter, ...]]]:
         while skipped := _ATTRIBUTE.search(bare, at):
             if bare[at : skipped.start()].strip() not in ("", "void", "static", "inline"):
                 break
-            at = _closing(bare, skipped.end() - 1) + 1
+            at = closing(bare, skipped.end() - 1) + 1
         if named := _NAME.search(bare, at):
-            inner = bare[named.end() : _closing(bare, named.end() - 1)]
+            inner = bare[named.end() : closing(bare, named.end() - 1)]
             yield named[1], tuple(declared(p) for p in _parts(inner) if p not in ("", "void"))
 
 
-def _closing(text: str, at: int) -> int:
+def closing(text: str, at: int) -> int:
     """Return where the parenthesis that opens at ``at`` closes."""
     depth = 0
     for k in range(at, len(text)):

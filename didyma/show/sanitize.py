@@ -13,7 +13,12 @@ from didyma.show.console import console, line
 
 
 def record(
-    done: Sanitized, file: str, kernel: str, shape: Shape, guessed: Sequence[str] = ()
+    done: Sanitized,
+    file: str,
+    kernel: str,
+    shape: Shape,
+    shared: int,
+    guessed: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return findings, how much ran, and the arguments that were guessed for want of others."""
     rows = [(f.is_note, {**asdict(f), "inlined": list(f.inlined)}) for f in done.findings]
@@ -23,6 +28,7 @@ def record(
         "verdict": "faulty" if done.faults else "clean" if done.schedules else "nothing ran",
         "grid": list(shape.grid),
         "block": list(shape.block),
+        "shared": shared,
         "guessed": list(guessed),
         "schedules": done.schedules,
         "instructions": done.instructions,
@@ -32,10 +38,14 @@ def record(
 
 
 def text(found: Mapping[str, Any]) -> None:
-    """Print the guessed arguments, findings with their lines, then a summary."""
+    """Print the guessed arguments, findings with their lines, then a summary; or why none ran."""
     to = console()
+    if found["verdict"] == "refused":
+        line(to, f"{found['kernel']}: not run: {found['error']}")
+        return
     if found["guessed"]:
-        launch = (f"--{n} {','.join(map(str, found[n]))}" for n in ("grid", "block"))
+        launch = [f"--{n} {','.join(map(str, found[n]))}" for n in ("grid", "block")]
+        launch += [f"--shared {found['shared']}"] if found["shared"] else []
         line(to, f"guessed: {' '.join(launch)} --arg {' --arg '.join(found['guessed'])}")
     for row in found["findings"]:
         line(to, f"{_where(row)}: {row['kind']}: {_what(row)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from didyma.codegen.runtime.ptx.sanitize import Finding, Sanitized, Source
 from didyma.codegen.runtime.ptx.shape import Shape
 from didyma.codegen.runtime.registry import probe
 from didyma.commands import hints
+from didyma.commands.host_code import Buffer
 from didyma.commands.sanitize import Request, arguments, sanitize
 from didyma.commands.second import second
 from didyma.refimpl.errors import DidymaError
@@ -180,6 +182,61 @@ def test_a_launch_is_read_off_the_file(name: str, want: tuple[object, object]) -
     noted = "// --gridDim=[2,3] --blockDim=64\n" + HOSTED
     if name != "fixed":
         assert hints.launch(noted, name) == ((2, 3, 1), (64, 1, 1))
+
+
+LAUNCHED = """
+#include <cstdio>
+extern __shared__ float s[];
+template <int T> __global__ void rows(const float4* x, float* y, const int* at, int n) {
+  s[threadIdx.x] = x[blockIdx.x * n + threadIdx.x].x;
+  __syncthreads();
+  if (threadIdx.x < n) y[blockIdx.x * n + threadIdx.x] = s[(threadIdx.x + 1) % T];
+}
+__device__ void lock(int* m) { while (atomicCAS(m, 0, 1) != 0) ; __threadfence(); }
+__global__ void count(int* total, int* mutex, const int* depth, int now) {
+  if (threadIdx.x != 0 || depth[blockIdx.x] < 0) return;
+  lock(mutex);
+  *total = *total + now;
+  __threadfence();
+  atomicExch(mutex, 0);
+}
+int main() {
+  int n = 60; const int T = 64; float *x, *y;
+  cudaMalloc((void**)&x, 2 * n * 4 * sizeof(float) + 4 * 16);
+  cudaMalloc(&y, sizeof(float) * n * 2);
+  cudaMemset(y, 0, sizeof(float) * n * 2);
+  rows<64><<<2, T, T * sizeof(float)>>>((float4*)x, y, nullptr, n);
+  for (int i = 0; i < 3; i++) printf("%d", i);
+}
+"""
+
+
+def test_the_arguments_of_a_launch_are_read_off_the_file() -> None:
+    assert hints.shared(LAUNCHED, "rows<64>") == 256
+    assert hints.shared(LAUNCHED, "count") is None
+    x, y, at, n = hints.arguments(LAUNCHED, "rows<64>")
+    assert (x, y, at, n) == (Buffer(1984, False), Buffer(480, True), None, 60)
+    assert hints.arguments(LAUNCHED, "count") == ()
+
+
+def test_each_kernel_of_a_file_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One is launched in the file; the other has a lock, which is free when it starts."""
+    if not probe("ptx").runs:
+        pytest.skip("no NVRTC")
+    path = tmp_path / "two.cu"
+    path.write_text(LAUNCHED, "utf-8")
+    asked = Request(path, "", "", "", (), None, (), (), 1, 1, 10.0)
+    assert sanitize(asked, True) == 0
+    count, rows = json.loads(capsys.readouterr().out)["kernels"]
+    assert (rows["kernel"], rows["shared"], rows["block"]) == ("rows<64>", 256, [64, 1, 1])
+    assert rows["guessed"] == ["x=i32[496]", "y=zero:f32[120]", "at=i32[7680]", "n=i32:60"]
+    assert [g.partition("[")[0] for g in count["guessed"][:3]] == [
+        "total=i32", "mutex=zero:i32", "depth=i32"
+    ]  # fmt: skip
+    assert sanitize(replace(asked, args=("n=i32:1",)), True) == 2
+    kernels = json.loads(capsys.readouterr().out)["kernels"]
+    assert [k["verdict"] for k in kernels] == ["refused"] * 2
+    assert all("want: 4" in k["error"] for k in kernels)
 
 
 def test_the_members_of_structures_are_read_off_the_file() -> None:

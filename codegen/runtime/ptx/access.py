@@ -137,6 +137,8 @@ def _load(ops: Operands) -> Action:
         m.tell(found)
         if fresh is not None:
             _taint(m, parts, ids, addresses, fresh, size)
+        if order:
+            m.meets(addresses)
         if places is not None:
             at = _global(places, addresses)
             m.knowledge.strong(at, ids, (True, False), wide, order, False)
@@ -248,6 +250,7 @@ def _atomic(ops: Operands) -> Action:
             given = [np.ascontiguousarray(v[::-1]) for v in given]
             addresses = np.ascontiguousarray(addresses[::-1])
         old, places = np.zeros(ids.size, d), np.empty(ids.size, np.int64)
+        m.meets(addresses)
         second = given[1] if len(given) > 1 else None
         m.tell(m.memory.atomic(
             ids, addresses, d.itemsize, where, strength, op, given[0], second, old, places, m.at

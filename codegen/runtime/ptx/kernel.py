@@ -152,6 +152,7 @@ class Kernel:
         self.local_end = local
         self.shared_bytes = sum(a.size for a in self.shared)
         self.offsets |= dict.fromkeys(dynamic, self.shared_end)
+        self.takes_dynamic = bool(dynamic)  # shared memory whose size the launch tells
         self.param_at: dict[str, int] = {}
         self.param_bytes = 0
         for v in self.program.kernel.params:

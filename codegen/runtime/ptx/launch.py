@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -52,13 +52,17 @@ Value: TypeAlias = "Pointer | bytes | tuple[tuple[int, Pointer | bytes], ...]"
 
 @dataclass(slots=True)
 class Launch:
-    """What a launch did; ``ended`` is false where it could not go on."""
+    """What a launch did; ``ended`` is false where it could not go on.
+
+    ``met`` are the regions that atomics and ordered loads were seen to access.
+    """
 
     kernel: Kernel
     reports: dict[tuple[str, int], Report] = field(default_factory=dict[tuple[str, int], Report])
     ended: bool = True
     steps: int = 0
     lane_steps: int = 0
+    met: set[int] = field(default_factory=set[int])
 
 
 def launch(
@@ -134,12 +138,21 @@ def _batches(
                 out.ended = False
             out.steps += m.steps
             out.lane_steps += m.lane_steps
+            out.met |= _regions(places, m.met.values())
             if not out.ended or _hung(out):
                 break
     for region, a in zip(regions, places, strict=True):
         region.data[:] = space.data[a.start : a.start + a.size]
         region.written[:] = (space.flags[a.start : a.start + a.size] & INIT) != 0
     return out
+
+
+def _regions(places: Sequence[Allocation], addresses: Iterable[int]) -> set[int]:
+    """Return the numbers of the regions that addresses lie in."""
+    offsets = [a - GLOBAL for a in addresses]
+    return {
+        k for k, p in enumerate(places) if any(p.start <= at < p.start + p.size for at in offsets)
+    }
 
 
 _DEVICE = ("global", "const")

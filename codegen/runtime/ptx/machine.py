@@ -93,6 +93,7 @@ class Machine:
         self.taints = Taints(n)
         self.under_way: dict[str, Any] = {}  # copies, products and barriers of other modules
         self.reports: dict[tuple[str, int], Report] = {}
+        self.met: dict[int, int] = {}  # the first address of each atomic and ordered load
         self.at = 0
         self.steps = self.lane_steps = 0
         self.turns = self.rounds = 0
@@ -219,6 +220,11 @@ class Machine:
             if generic or space.kind in heads:
                 return f"{space.describe(address - base if generic else address)} is read"
         return "memory is read"
+
+    def meets(self, addresses: Array) -> None:
+        """Remember that lanes may meet at addresses: those of an atomic or an ordered load."""
+        if addresses.size:
+            self.met.setdefault(self.at, int(addresses[0]))
 
     def tell(self, found: Iterable[Found]) -> None:
         """Report what an access found."""

@@ -107,7 +107,8 @@ class Finding:
 class Sanitized:
     """What the launches of a kernel found; ``outputs`` are the arguments after the last one.
 
-    ``written`` has for each of them which bytes are written.
+    ``written`` has for each of them which bytes are written, ``met`` the names of the arrays that
+    atomics and ordered loads were seen to access.
     """
 
     findings: tuple[Finding, ...]
@@ -115,6 +116,7 @@ class Sanitized:
     instructions: int
     outputs: tuple[Array, ...]
     written: tuple[Array, ...] = ()
+    met: frozenset[str] = frozenset()
 
     @property
     def faults(self) -> tuple[Finding, ...]:
@@ -156,6 +158,17 @@ def compiled(source: Source, kernel: str, flags: Sequence[str] = ()) -> Kernel:
         return _chosen(parse(source.text), kernel)
     found = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel)
     return _chosen(replace(parse(found.ptx), unset=found.unset), found.name)
+
+
+def names(source: Source, flags: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the kernels of a source by their names in PTX; a template's instances are not known.
+
+    Errors as of ``compiled``.
+    """
+    text = source.text
+    if not source.file.endswith(".ptx"):
+        text = NvrtcCompiler(ARCHITECTURE).ptx(text, source.file, flags).ptx
+    return tuple(parse(text).kernels)
 
 
 def unoptimised(source: Source, kernel: str, flags: Sequence[str] = ()) -> tuple[Kernel, ...]:
@@ -226,7 +239,7 @@ def sanitize(
     _demand_room(kernel, shape, shared)
     _demand_fit(kernel, args)
     found: dict[tuple[str, str, int, str], Finding] = {}
-    steps, after, written = 0, list[Array](), list[Array]()
+    steps, after, written, met = 0, list[Array](), list[Array](), set[str]()
     arrays = [a for given in args for a in given.arrays()]
     runs = [(kernel, k) for k in range(first, first + schedules)]
     for translation, schedule in (*runs, *((k, first) for k in also if schedules)):
@@ -235,6 +248,7 @@ def sanitize(
         given = [_given(a, numbers) for a in args]
         done = launch(translation, shape, regions, given, shared, schedule, seconds)
         steps += done.lane_steps
+        met |= {arrays[k].name for k in done.met}
         for f in (
             *_findings(source, done, schedule),
             *_unset(source, done, schedule),
@@ -250,7 +264,7 @@ def sanitize(
         if any(r.kind == "hang" for r in done.reports.values()):
             break  # it would take as long in other orders
     ordered = sorted(found.values(), key=lambda f: (f.is_note, f.schedule))
-    return Sanitized(tuple(ordered), schedules, steps, tuple(after), tuple(written))
+    return Sanitized(tuple(ordered), schedules, steps, tuple(after), tuple(written), frozenset(met))
 
 
 def _written(a: Argument) -> Array:

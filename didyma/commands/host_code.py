@@ -1,0 +1,141 @@
+"""What the code of the host in a kernel's file tells: numbers, buffers, and launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from didyma.judging.expressions import evaluate, split
+from didyma.judging.heads import closing, declared
+from didyma.refimpl.errors import DidymaError
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_INTEGER = r"(?:unsigned\s+int|unsigned|u?int\d*(?:_t)?|size_t|(?:long\s+)?long|auto)"
+_CONSTANT = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n\\]+)$"
+    rf"|\b((?:const|constexpr)\s+(?:static\s+)?)?{_INTEGER}\s+(\w+)\s*=\s*([^;,]+)[;,]",
+    re.MULTILINE,
+)
+_LAUNCH = re.compile(r"\b(\w+\s*(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
+_MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(")
+_MEMSET = re.compile(r"\bcudaMemset(?:Async)?\s*\(")
+_CAST = re.compile(r"^\(\s*[\w\s:]+[*&\s]*\)\s*(?=[\w&(])|\bstatic_cast\s*<[^<>]*>")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A launch as it is written: the kernel with its template's arguments, extents, arguments."""
+
+    kernel: str
+    extents: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory of the device: its bytes, and whether zeros are written to it before any launch."""
+
+    nbytes: int
+    zero: bool
+
+
+def bare(text: str) -> str:
+    """Return a text without its comments."""
+    return _COMMENT.sub(" ", text)
+
+
+def calls(text: str) -> Iterator[Call]:
+    """Yield the launches in a text without comments.
+
+    >>> next(calls("int main() { scan<int><<<2, T, T * 4>>>(x, 7); }"))
+    Call(kernel='scan<int>', extents=('2', 'T', 'T * 4'), arguments=('x', '7'))
+    """
+    for m in _LAUNCH.finditer(text):
+        inner = text[m.end() : closing(text, m.end() - 1)]
+        given = tuple(p for p in split(inner) if p)
+        yield Call(re.sub(r"\s+(?=<)", "", m[1].strip()), tuple(split(m[2])), given)
+
+
+def plain(name: str) -> str:
+    """Return the name of a function without scopes and what its template is given."""
+    return re.split(r"[<(]", name)[0].split("::")[-1].strip()
+
+
+def constants(text: str) -> dict[str, int]:
+    """Return the names that stand for whole numbers above zero, all through a text.
+
+    A variable is one if the text sets it once.
+
+    >>> constants("const int T = 64; int n = 10 * T; int i = 1; i++;")
+    {'T': 64, 'n': 640}
+    """
+    found: dict[str, int] = {}
+    for m in _CONSTANT.finditer(text):
+        name, value = m[1] or m[4], m[2] or m[5]
+        if m[1] or m[3] or _is_set_once(text, name):
+            number = whole(value, found)
+            if number is not None and number > 0:
+                found.setdefault(name, number)
+    return found
+
+
+def _is_set_once(text: str, name: str) -> bool:
+    assigned = rf"\b{name}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)"
+    counted = rf"(?:\+\+|--|&)\s*{name}\b|\b{name}\s*(?:\+\+|--)"
+    return len(re.findall(f"{assigned}|{counted}", text)) == 1
+
+
+def number(text: str, known: Mapping[str, int]) -> int | float | None:
+    """Return the value of an expression of C; None where it is not known.
+
+    >>> number("(n + 255) / 256 * sizeof(float)", {"n": 1000}), number("2.5f", {})
+    (16, 2.5)
+    """
+    bytes_of = re.sub(r"\bsizeof\s*\(([^()]*)\)", lambda m: _sizeof(m[1]), text.strip())
+    plainer = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", _CAST.sub("", bytes_of))
+    try:
+        return evaluate(re.sub(r"(\d\.\d*)[fF]\b", r"\1", plainer), known, "")
+    except DidymaError:
+        return None
+
+
+def _sizeof(kind: str) -> str:
+    p = declared(f"{kind} x")
+    return "8" if p.pointer else str(p.dtype.nbytes) if p.dtype else "unknown"
+
+
+def whole(text: str, known: Mapping[str, int]) -> int | None:
+    """Return the value of an expression of C that is a whole number; None of any other."""
+    value = number(text, known)
+    return int(value) if value is not None and value == int(value) else None
+
+
+def buffers(text: str, known: Mapping[str, int]) -> dict[str, Buffer]:
+    """Return the memory that a text allocates on the device, by the names of its pointers.
+
+    >>> buffers("cudaMalloc((void**)&x, 9 * sizeof(int)); cudaMemset(x, 0, 36);", {})
+    {'x': Buffer(nbytes=36, zero=True)}
+    """
+    zeros = {variable(a[0]) for a in _arguments(_MEMSET, text) if len(a) > 2 and a[1] == "0"}
+    found: dict[str, Buffer] = {}
+    for a in _arguments(_MALLOC, text):
+        name, nbytes = variable(a[0]), whole(a[1], known) if len(a) > 1 else None
+        if name and nbytes is not None and nbytes > 0:
+            found.setdefault(name, Buffer(nbytes, name in zeros))
+    return found
+
+
+def _arguments(of: re.Pattern[str], text: str) -> Iterator[list[str]]:
+    for m in of.finditer(text):
+        yield split(text[m.end() : closing(text, m.end() - 1)])
+
+
+def variable(text: str) -> str:
+    """Return the name of the variable that an argument is or points to; empty for others.
+
+    >>> variable("(void**)&x"), variable("x"), variable("x + 4")
+    ('x', 'x', '')
+    """
+    m = re.fullmatch(r"(?:\([\w\s*]*\)|reinterpret_cast<[\w\s*]*>)?\s*\(?\s*&?\s*(\w+)\s*\)?", text)
+    return m[1] if m and not m[1].isdecimal() else ""
