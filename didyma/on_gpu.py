@@ -42,13 +42,17 @@ def caller(
     Errors: as of ``arguments``, of ``borrow`` and of the wrapper; on engine ``cuda`` also
     ``launch-failed``, ``device-lost`` and ``too-large``.
     """
-    entry = c.source.entry
-    if not isinstance(engine, Cuda):
-        return partial(_on_host, run, engine, entry)
-    wrapped = partial(_on_cuda, run, engine, entry)
-    if engine.checked or obstacle(c.program):
+    wrapped = line_by_line(run, engine, c.source.entry)
+    if not isinstance(engine, Cuda) or engine.checked or obstacle(c.program):
         return wrapped
     return Calls(run, engine, c, wrapped, Strides(c, options or Options()))
+
+
+def line_by_line(run: partial[list[Any]], engine: Engine, entry: Function) -> Run:
+    """Return what runs a wrapper on inputs as ``caller``'s does, and repeats no call."""
+    if isinstance(engine, Cuda):
+        return partial(_on_cuda, run, engine, entry)
+    return partial(_on_host, run, engine, entry)
 
 
 def strided(run: Run) -> tuple[Strided, ...]:

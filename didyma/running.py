@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -15,6 +16,7 @@ from didyma.codegen.options import choose as with_planner
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.pipeline import compile as compile_module
 from didyma.codegen.runtime.devices import across
+from didyma.codegen.runtime.didyma_runtime.watch import Around, Watch
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.externs import Implementation
 from didyma.codegen.runtime.modules import flat
@@ -27,7 +29,7 @@ from didyma.fuzz import levels
 from didyma.loops import LoopExecutable, LoopProgram
 from didyma.loops import compiled as compiled_loops
 from didyma.mappings import CALLS, mapping
-from didyma.on_gpu import Run, caller, strided
+from didyma.on_gpu import Run, caller, line_by_line, strided
 from didyma.oracle.compare import Comparison, compare, distance
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
@@ -44,6 +46,7 @@ from didyma.show import brief
 from didyma.strided import Strided
 from didyma.tracer.arrays import AnyArray, arguments, as_array
 from didyma.tracer.tracing import Program
+from didyma.watching import watched
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,6 +58,7 @@ class Executable:
     run: Run
     options: Options
     at_run: AtRun | None = None
+    wrapped: partial[list[Any]] = field(default_factory=lambda: partial(list[Any]))
 
     def __call__(self, /, *inputs: AnyArray, **named: AnyArray) -> Array | tuple[Array, ...]:
         """Run on arrays, by position or by the input's name: one result, or several as a tuple.
@@ -92,6 +96,26 @@ class Executable:
             )  # fmt: skip
         wanted = [(p.name, p.type.dtype, p.type.rank) for p in self.compiled.source.entry.params]
         return self(*flat(list(inputs), wanted, numel))
+
+    def watched(
+        self, watch: Watch | None = None, *, around: Around | None = None
+    ) -> Callable[..., list[Any]]:
+        """Return a function of inputs by position that returns all results, and is watched.
+
+        It runs line by line.  Each launch has ended before the next line runs, so that an error
+        is that of its launch; then ``watch`` is called with what it was: its kernel, the line of
+        the program, nodes of the graph, what it wrote, bytes and seconds.  ``around`` makes a
+        context for each launch from the kernel's name, such as a range of a profiler.
+
+        >>> import numpy as np
+        >>> import didyma as dd
+        >>> run = dd.compile(dd.trace(dd.f32[2])(lambda x: dd.exp(x) + 1.0))
+        >>> _ = run.watched(lambda x: print(x.line, x.nodes))(np.float32([0, 1]))
+        launch @fused_exp_add_0(%x, %add) ('exp', 'c', 'add')
+        """
+        told = watched(self.wrapped, self.engine, self.compiled, watch, around)
+        run = line_by_line(told, self.engine, self.compiled.source.entry)
+        return lambda *inputs: run(inputs)
 
     @property
     def text(self) -> str:
@@ -222,7 +246,8 @@ def compile(
     at_run = tuning.at_run(compiled, chosen, wanted, choose)
     chosen = across(chosen, compiled.program)
     run = levels.runner(compiled, chosen, routines, at_run)
-    return Executable(compiled, chosen, caller(run, chosen, compiled, wanted), wanted, at_run)
+    call = caller(run, chosen, compiled, wanted)
+    return Executable(compiled, chosen, call, wanted, at_run, run)
 
 
 def _require_no_choice(

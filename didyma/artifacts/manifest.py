@@ -1,18 +1,18 @@
 """The manifest of an artifact: which files it has, and by which hashes they are known.
 
-It imports neither NumPy nor the compiler, and nothing of an artifact is run to check it.
+It imports neither NumPy nor the compiler, nor what takes longer to import than a small artifact to
+check, and nothing of an artifact is run to check it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import platform
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from didyma.refimpl.errors import DidymaError
 
@@ -24,8 +24,7 @@ _PATH = re.compile(r"(?:sm_\d+[a-z]?/)?(?:didyma_runtime/)?\w[\w.-]*", re.ASCII)
 _HELP = "build it again: didyma build FILE -o DIR"
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """An artifact whose files have been checked: its manifest, and their bytes by name."""
 
     folder: Path
@@ -44,7 +43,10 @@ class Artifact:
 
 def machine() -> str:
     """Name the machines that run the same machine code as this one, such as ``x86_64-linux``."""
-    return f"{platform.machine().lower()}-{platform.system().lower()}"
+    if not hasattr(os, "uname"):
+        return f"{os.environ.get('PROCESSOR_ARCHITECTURE', '').lower()}-windows"
+    found = os.uname()
+    return f"{found.machine.lower()}-{found.sysname.lower()}"
 
 
 def sha256(data: bytes) -> str:

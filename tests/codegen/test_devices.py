@@ -6,6 +6,8 @@ import json
 import operator
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from didyma.codegen.memory.planners import planner
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime import modules
 from didyma.codegen.runtime.devices import across
+from didyma.codegen.runtime.didyma_runtime.watch import Launch
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import levels
 from didyma.fuzz.chooser import Dice
@@ -310,3 +313,21 @@ def test_the_reference_knows_no_devices() -> None:
     np.testing.assert_allclose(got[1], WANT[1], rtol=1e-6)
     assert wrapper.emit(made().program, made().text) == made().wrapper
     assert DType.of(got[0]) is DType.F32
+
+
+@pytest.mark.parametrize("name", ["simt", "host"])
+def test_launches_of_compiled_programs_are_watched(name: str) -> None:
+    run = dd.compile(Traced(parse_module(TWO)), engine=name)
+    told: list[Launch] = []
+    ranges: list[str] = []
+
+    @contextmanager
+    def around(kernel: str) -> Generator[None]:
+        ranges.append(kernel)
+        yield
+
+    got = run.watched(told.append, around=around)(X, Y)
+    assert [a.tobytes() for a in got] == [a.tobytes() for a in run(X, Y)]
+    assert ranges == [x.kernel for x in told] == [k.name for k in run.compiled.text.kernels]
+    wrote = {v: a for x in told for v, a in x.results.items()}
+    np.testing.assert_allclose(wrote["f"], F, rtol=1e-6)

@@ -9,6 +9,11 @@ def _slip(name: str, file: str, old: str, new: str) -> Fault:
     return Fault(name, f"codegen/{file}", old, new, ("order", "plan", "program"))
 
 
+def _of_a_run(name: str, file: str, old: str, new: str) -> Fault:
+    levels = ("program", "simt", "host", "module")
+    return Fault(name, f"codegen/runtime/didyma_runtime/{file}", old, new, levels)
+
+
 FAULTS: tuple[Fault, ...] = (
     _slip(
         "a copy between devices dropped", "order/blocks.py",
@@ -53,5 +58,15 @@ FAULTS: tuple[Fault, ...] = (
         "missing event: a copy that does not wait for its source", "order/streams.py",
         "yield from self._waits(0, (source,), (value,))",
         "yield from self._waits(0, (), (value,))",
+    ),
+    _of_a_run("a guard that is not left", "devices.py", "self._local.here = before", "pass"),
+    _of_a_run(
+        "a copy between devices that copies nothing", "devices.py",
+        "            else:\n                to.copy(target.buffer, source.buffer)",
+        "            else:\n                pass",
+    ),
+    _of_a_run(
+        "a tape that takes one allocation for another", "recorder.py",
+        "self.recording.taken += 1", "self.recording.taken += number == 0",
     ),
 )  # fmt: skip
