@@ -3,19 +3,23 @@
 A template that computes a convolution as a product copies its windows by pieces of 16 bytes, which
 are channels of one place.  So what a convolution reads is stored with the channels last and, if
 they make no whole piece, with zeros behind them, which are multiplied by zeros of the weights.
-Chains of convolutions then are stored so from end to end.
+Chains of convolutions then are stored so from end to end.  Weights that are constants are stored so
+once, when a program is compiled.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.passes.blocks import blocks
+from didyma.codegen.passes.folding import fold
 from didyma.codegen.passes.rewriting import Rewriting
-from didyma.refimpl.ir.graph import Function, Module, Node, attrs
+from didyma.codegen.passes.values import Values
+from didyma.refimpl.ir.graph import Attr, Function, Module, Node, attrs
 from didyma.refimpl.ir.target import Target
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
 
@@ -104,13 +108,20 @@ class _Rewriting(Rewriting):
         back = n is not None and n.op == "permute_dims" and n.attr["axes"] == first(rank)
         if back and not lack:
             return value
-        near = n.args[0] if back and n else self.op("permute_dims", value, axes=last(rank))
+        near = n.args[0] if back and n else self.packed("permute_dims", value, axes=last(rank))
         if lack:
             edges = (*(0,) * (rank - 1), lack)
-            near = self.op("pad", near, self.zero(value), low=(0,) * rank, high=edges,
-                           mode="constant")  # fmt: skip
+            near = self.packed("pad", near, self.zero(value), low=(0,) * rank, high=edges,
+                               mode="constant")  # fmt: skip
         self.made[key] = self.op("permute_dims", near, axes=first(rank))
         return self.made[key]
+
+    def packed(self, op: str, *args: str, **given: Attr) -> str:
+        """Add a node; of constants it is computed at once, so that no call copies weights."""
+        name, known = self.op(op, *args, **given), Values(self.types, self.defs)
+        if folded := fold(self.nodes[-1], known, sys.maxsize, sys.maxsize):
+            self.nodes[-1] = self.defs[name] = folded
+        return name
 
     def zero(self, like: str) -> str:
         t = self.types[like].with_shape()

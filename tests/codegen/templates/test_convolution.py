@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
 
 import didyma as dd
@@ -187,7 +188,7 @@ def twice_turned(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
 @dd.trace(dd.bf16[2, 3, 15, 15], dd.bf16[16, 3, 3, 3], dd.bf16[16, 16, 3, 3], dd.bf16[16, 16, 1, 1])
 def network(x: dd.Tensor, w: dd.Tensor, wide: dd.Tensor, narrow: dd.Tensor) -> dd.Tensor:
     x = dd.max_pool2d(dd.relu(dd.conv2d(x, w, None, 2, 1)), 3, 1, 1)
-    y = dd.conv2d(dd.relu(dd.conv2d(x, wide, None, 1, 1)), narrow)
+    y = dd.conv2d(dd.relu(dd.conv2d(x, dd.asarray(wide), None, 1, 1)), narrow)
     return dd.mean(dd.relu(x + y), (2, 3))
 
 
@@ -202,6 +203,20 @@ def test_a_network_stores_channels_last_and_copies_inputs_and_weights_alone() ->
     assert len(moved) == 3, "the image, and two weights that have a window"
     assert len(made.loops) == len(moved) + 3 + 2, "three convolutions, the pool and the mean"
     assert dd.check(network, options=options, engines=["simt", "host"], tries=1).agree
+
+
+def test_weights_that_are_constants_are_packed_once() -> None:
+    r = np.random.default_rng(0)
+    wide = r.standard_normal((16, 3, 3, 3)).astype(dd.bf16.dtype.numpy)
+
+    @dd.trace(dd.bf16[2, 3, 9, 9])
+    def known(x: dd.Tensor) -> dd.Tensor:
+        return dd.relu(dd.conv2d(x, dd.asarray(wide), None, 1, 1))
+
+    options = dd.Options(target="sm_80")
+    made = compile(known.module, options, until="lower")
+    assert len(made.loops) == 2, "the image is moved, and the weights are not"
+    assert dd.check(known, options=options, engines=["simt", "host"], tries=1).agree
 
 
 @pytest.mark.parametrize(("program", "kernels"), [(unit, 1), (twice_turned, 2)])
