@@ -103,9 +103,9 @@ TEXT = Text("depthwise_conv", """\
 }
 """)  # fmt: skip
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
-    "down": (1, 2, 4, 8), "each": (1, 2, 4), "threads": (64, 128, 256),
+    "down": (1, 2, 4, 8), "each": (1, 2, 4),
 })  # fmt: skip
-MOST = 16  # places of a thread
+MOST, THREADS = 16, 128  # places of a thread, and threads of a block
 FLOATS = (DType.F32, DType.F64)  # in which sums are
 
 
@@ -188,14 +188,14 @@ def _depthwise(asked: Asked) -> Depthwise | None:
 def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of shared memory, of which there are none."""
     del asked
-    return values["threads"] if values["down"] * values["each"] <= MOST else 0, 0
+    return THREADS if values["down"] * values["each"] <= MOST else 0, 0
 
 
 def cost(asked: Asked, values: Values) -> float:
     """Estimate the time of a kernel, in steps of a thread: an element that it loads is several.
 
     The more places a thread has along a row, the farther apart is what neighbours load at once; and
-    of a short row, neighbours load in several rows.
+    of a short row, neighbours load in several rows.  Many loads of a thread need many registers.
     """
     d, (threads, _) = _problem(asked), block(asked, values)
     if not threads:
@@ -208,18 +208,19 @@ def cost(asked: Asked, values: Values) -> float:
         apart = math.pow(each, SPREAD_LAST)
     else:
         apart = math.pow(each, SPREAD) * math.sqrt(max(1.0, asked.target.warp * each / columns))
-    step = BEGIN + LOAD * high * wide + LOAD * apart * (lines * line + down * each)
+    loads = math.pow(lines * line, MANY) + down * each
+    step = BEGIN + LOAD * (high * wide + apart * loads)
     step += down * each * high * wide
     lanes = (asked.target.processors or PROCESSORS) * LANES
     waves = max(1.0, batch * channels * tiles / lanes)
-    return waves * step * (1 + abs(threads - USUAL) / 1e4)
+    return waves * step
 
 
 # Of a device of which nothing is known; threads of a multiprocessor that hide what others wait for;
-# fitted to six layers on an H200: steps of a load and of what each thread begins with, powers of
-# the places along a row; and threads of a block.
+# fitted to 52 times of six layers on an H200: steps of a load and of what each thread begins with,
+# and powers of the places along a row, and of the loads.
 PROCESSORS, LANES = 132, 512
-LOAD, BEGIN, SPREAD, SPREAD_LAST, USUAL = 5, 60, 0.38, 0.8, 128
+LOAD, BEGIN, SPREAD, SPREAD_LAST, MANY = 2, 15, 0.1, 0.55, 1.25
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
@@ -230,17 +231,15 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         ix.ceildiv(n, ix.index(values[by])) for n, by in ((rows, "down"), (columns, "each"))
     )
     tiles = d.problem.dim(ix.mul(batch, channels, down, across))
-    grid = d.problem.dim(
-        ix.ceildiv(ix.mul(batch, channels, down, across), ix.index(values["threads"]))
-    )
+    grid = d.problem.dim(ix.ceildiv(ix.mul(batch, channels, down, across), ix.index(THREADS)))
     dtype = d.problem.output.inputs[-1].dtype
     names: dict[str, Given] = {
         "acc": c_type(dtype), "zero": literal(0, dtype).text, "last": int(d.last),
         "count": "u32" if isinstance(tiles, int) and tiles < 1 << 31 else "i64",
         "high": d.window[0], "wide": d.window[1],
-        "step_down": d.strides[0], "step_across": d.strides[1],
+        "step_down": d.strides[0], "step_across": d.strides[1], "threads": THREADS,
     }  # fmt: skip
-    launch = Launch((grid, 1, 1), (values["threads"], 1, 1), None, names)
+    launch = Launch((grid, 1, 1), (THREADS, 1, 1), None, names)
     return text.render(d.problem, values, launch)
 
 

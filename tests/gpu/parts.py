@@ -1,6 +1,6 @@
 """Products of few results and many terms on a GPU: summed in parts, whole, and by cuBLAS.
 
-    python3 -m tests.gpu.parts [--dtype bf16]
+    python3 -m tests.gpu.parts [--dtype bf16] [--brief]
 
 Whole programs on random data, with nothing in the caches: the time of a call includes that of the
 kernel which adds up the parts.  A result must lie within a unit of its last place and
@@ -35,6 +35,9 @@ def main() -> int:
     """Print a line for each shape; 1 if a result is wrong."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--dtype", default="bf16")
+    p.add_argument(
+        "--brief", action="store_true", help="no more numbers than that of the model, and 1"
+    )
     a = p.parse_args()
     gpu.require()
     t: Any = import_module("torch")
@@ -54,7 +57,7 @@ def main() -> int:
         told = list[str]()
         own = parts.count(rows, columns, terms, SM_90A.processors)
         times = dict[int, float]()
-        for n in dict.fromkeys((own, 1, *COUNTS)):
+        for n in dict.fromkeys((own, 1, *(() if a.brief else COUNTS))):
             if terms % (64 * n):
                 continue
             options = dd.Options(target="sm_90a").changed({"graph.parts": n})

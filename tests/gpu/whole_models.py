@@ -227,18 +227,17 @@ def report(name: str, mode: str) -> bool:
     print(f"{name}: first call after {time.perf_counter() - begin:.1f} s", flush=True)
     own = float((eager(*given).float() - want).norm())
     off = float((got.float() - want).norm()) / own
-    begin = time.perf_counter()
-    best: Callable[..., Any] = torch.compile(eager, mode=mode)
-    best(*given)
-    print(f"{name}: torch.compile took {time.perf_counter() - begin:.1f} s", flush=True)
+    peers = {"torch": partial(eager, *given)}
+    if mode:
+        begin = time.perf_counter()
+        best: Callable[..., Any] = torch.compile(eager, mode=mode)
+        best(*given)
+        print(f"{name}: torch.compile took {time.perf_counter() - begin:.1f} s", flush=True)
+        peers[f"torch.{mode}"] = partial(best, *given)
     with torch.no_grad():
-        taken = seconds({
-            "didyma": partial(exe, *given),
-            "torch": partial(eager, *given),
-            f"torch.{mode}": partial(best, *given),
-        })  # fmt: skip
+        taken = seconds({"didyma": partial(exe, *given), **peers})
     told = "  ".join(f"{k} {1e6 * s:.1f} us" for k, s in taken.items())
-    ratio = min(taken["torch"], taken[f"torch.{mode}"]) / taken["didyma"]
+    ratio = min(taken[peer] for peer in peers) / taken["didyma"]
     print(f"{name}: {told}  {ratio:.2f} times the best peer's speed, {off:.2f} of its error",
           flush=True)  # fmt: skip
     return off <= FARTHEST
@@ -249,7 +248,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("models", nargs="*", choices=[*MODELS, []])
     p.add_argument("--seconds", type=float, default=120)
-    p.add_argument("--mode", default="max-autotune", help="of torch.compile")
+    p.add_argument("--mode", default="max-autotune", help="of torch.compile; empty: without")
     p.add_argument("--alone", choices=[*MODELS])
     a = p.parse_args(argv)
     gpu.require()

@@ -16,7 +16,7 @@ from didyma.tracer.tracing import Program
 from tests.codegen.templates.judging import judged, points, request
 
 GPU = dd.Options(target="sm_80")
-POINT = "depthwise_conv(down=2, each=4, threads=64)"
+POINT = "depthwise_conv(down=2, each=4)"
 FAULTS = {
     "rows": ('mask=all(below("to_row", rows, down)', 'mask=all(""'),
     "columns": ('below("to_column", columns, each)', '""'),
