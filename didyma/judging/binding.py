@@ -193,9 +193,11 @@ class _Binding:
         lost = [p.name for p, r in zip(self.params, self.roles, strict=True) if r is None]
         if lost:
             missing = self.left([*self.inputs, *self.outputs])
+            sizes = ", ".join(self.sizes) or "none"
             raise self.mismatch(
                 f"parameters without a meaning: {', '.join(lost)}",
-                f"a parameter for each; without one: {', '.join(missing) or 'none'}",
+                f"--arg {lost[0]}=MEANING: a number of sizes ({sizes}), or an input or output "
+                f"without a parameter ({', '.join(missing) or 'none'})",
             )
         for p, role in zip(self.params, roles, strict=True):
             want = self._type_of(role)

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, product, zip_longest
 from typing import TypeAlias
 
 Rule: TypeAlias = Callable[[str], Iterator[str]]  # of a line, its edited forms
@@ -40,6 +40,16 @@ _FACTOR = re.compile(rf"(?<=[-+*=(\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|
 _WORD = re.compile(r"\b(?:\w+\.)*\w+\b")
 _USUAL = 3  # how often a word counts for an edit that has no new one
 _OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/]) (?=[\w(])")
+_ASSIGNED = re.compile(r"(?<![=<>!])=(?!=)|\breturn\b")
+_LOOP = re.compile(r"\s*for\s*\((?:[^()]|\([^()]*\))*\)")
+_NAMED = re.compile(r"(?<=[a-z_])(add|sub|mul|div|min|max|Add|Sub|Min|Max)(?=\d|_|\()")
+_INSTEAD = {"add": ("mul", "sub"), "sub": ("add",), "mul": ("add", "div"), "div": ("mul",),
+            "min": ("max",), "max": ("min", "add")}  # fmt: skip
+_FIELD = re.compile(r"(?<!Idx)(?<!Dim)\.([xyzw])\b")
+# What a call is given.  A sign before a parameter's type is no edit: NVRTC has crashed on one.
+_GIVEN = re.compile(
+    r"(?<=\w)(?<!\bif)(?<!\bfor)(?<!\bwhile)\((?=[A-Za-z_]\w*(?:[),(\[.]| [-+*/] ))"
+)
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
 _SWAPS = (
     ("fmaxf", "fminf"), ("max", "min"), ("fmax", "fmin"), ("expf", "exp2f"), ("sqrtf", "rsqrtf"),
@@ -66,7 +76,10 @@ class Edit:
 
 
 def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
-    """Yield edits of some lines of a text; each rule has its turn, and each line in a rule's."""
+    """Yield edits of some lines of a text; each rule has its turn, and each line in a rule's.
+
+    Numbers that the text declares and never uses come first: they were likely forgotten somewhere.
+    """
     rows = text.split("\n")
     ints = sorted(set(_INT.findall(text)))
     arrays = sorted({a or b for a, b in _ARRAY.findall(text)})
@@ -77,11 +90,14 @@ def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
         _exchanged(sorted(names)) for t, names in others.items()
         if t not in _INTEGERS and not names <= {*arrays} and len(names) > 1
     ]  # fmt: skip
-    rules = (*_RULES, _exchanged(ints), _exchanged(arrays), *of_types, _multiplied(floats))
+    forgotten = _joined([n for n in floats if _count(n, text) == 1])
+    rules = (
+        *_RULES, _exchanged(ints), _exchanged(arrays), *of_types, _multiplied(floats),
+    )  # fmt: skip
     streams = [_of_rule(r, rows, chosen) for r in rules]
     of_rules = [s for r, s in zip(rules, streams, strict=True) for _ in range(_TURNS.get(r, 1))]
     seen: set[tuple[int, str]] = set()
-    for wave in zip_longest(*of_rules):
+    for wave in chain(zip(_of_rule(forgotten, rows, chosen)), zip_longest(*of_rules)):
         for e in wave:
             if e is not None and e.new != e.old and (e.line, e.new) not in seen:
                 seen.add((e.line, e.new))
@@ -106,6 +122,10 @@ def familiar(e: Edit, text: str) -> int:
     known = Counter(_WORD.findall(text))
     new = Counter(_WORD.findall(e.new)) - Counter(_WORD.findall(e.old))
     return min((known[w] for w in new), default=_USUAL)
+
+
+def _count(name: str, text: str) -> int:
+    return len(re.findall(rf"\b{name}\b", text))
 
 
 def _declared(text: str) -> dict[str, set[str]]:
@@ -148,6 +168,18 @@ def _whole(m: re.Match[str]) -> list[str]:
     return [str(v) for v in dict.fromkeys(row) if v >= 0 and v != n]
 
 
+def _field(m: re.Match[str]) -> list[str]:
+    """Return other fields of a vector for one: those of its line, if it has others."""
+    here = {c for c in _FIELD.findall(m.string) if c != m[1]}
+    return [f".{c}" for c in "xyzw" if c != m[1] and (c in here or not here)]
+
+
+def _named(m: re.Match[str]) -> list[str]:
+    """Return other operations for one in a name, such as that of ``__hadd2`` or ``atomicMax``."""
+    others = _INSTEAD[m[1].lower()]
+    return [o.capitalize() if m[1][0].isupper() else o for o in others]
+
+
 def _real(m: re.Match[str]) -> list[str]:
     x, f = float(m[1]), m[2]
     values = (0.0, 1.0, -x, 2 * x, x / 2) if x else (1.0,)
@@ -182,6 +214,20 @@ def _exchanged(names: Sequence[str]) -> Rule:
     return rule
 
 
+def _joined(names: Sequence[str]) -> Rule:
+    """Return the rule that puts names, with a sign, at an end of what is assigned or given."""
+
+    def rule(row: str) -> Iterator[str]:
+        body = m.end() if (m := _LOOP.match(row)) else 0
+        start = m.end() if (m := _ASSIGNED.search(row, body)) else len(row)
+        ends = [k for k in range(start, len(row)) if row[k] in ");"] if names else []
+        for sign, name in product("+*-/", names):
+            for k in ends:
+                yield f"{row[:k]} {sign} {name}{row[k:]}"
+
+    return rule
+
+
 def _multiplied(names: Sequence[str]) -> Rule:
     """Return the rule that multiplies a term on the right of an assignment by one of some names."""
 
@@ -204,6 +250,8 @@ _RULES: tuple[Rule, ...] = (
     _each(_OPERATOR, lambda m: [f" {_INVERSE[m[1]]} "]),
     _NUMBERS,
     _pairs,
+    _each(_NAMED, _named),
+    _each(_FIELD, _field),
     _each(_FLOAT, _real),
     _each(_DIFFERENCE, lambda m: [f"{m[2]} - {m[1]}"]),
     _each(_CAST, lambda m: [""]),
@@ -212,5 +260,7 @@ _RULES: tuple[Rule, ...] = (
     _each(_INDEX, lambda m: [f"{m[1]}[{m[4]} * {m[3]} + {m[2]}]"]),
     _each(_OPERATOR, lambda m: [" * ", " + "]),
     _each(_TERM, lambda m: [""]),
+    _each(_GIVEN, lambda m: ["(-"]),
+    _each(re.compile(r"(?<=[(,=?:] )-(?=\w)|(?<=\()-(?=\w)"), lambda m: [""]),
     _each(re.compile(r"= (\w+);"), lambda m: [f"= {m[1]} * {m[1]};"]),
 )  # fmt: skip

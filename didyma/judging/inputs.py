@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import cycle
+from math import prod
 
 import numpy as np
 
 from didyma.fuzz.values import Distribution
 from didyma.judging.task import Task
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array, DType
 from didyma.rounds import EVERY, PAIRS, Round, Source
 
 RARE = "a special value in a row"
+# The greatest or least of a row stands anywhere, far from all others.
+PEAK = "a peak in a row"
+SPECIAL = {RARE: (np.nan, np.inf, np.nan, -np.inf), PEAK: (200.0, 150.0, 120.0, -200.0)}
 # Ordinary numbers, and whole ones whose sums are exact, stand beside each special kind.
 _KINDS: tuple[Distribution | str, ...] = (
     Distribution.NORMAL, Distribution.SMALL, RARE, "far below zero", Distribution.SPARSE,
-    Distribution.UNIT, Distribution.NEUTRAL, Distribution.NORMAL, Distribution.SMALL,
-    Distribution.SCALES, "far from zero", EVERY, RARE, PAIRS, Distribution.NORMAL,
-    Distribution.MIXED, Distribution.BITS,
+    Distribution.UNIT, Distribution.NEUTRAL, PEAK, Distribution.SMALL, Distribution.SCALES,
+    "far from zero", EVERY, RARE, PAIRS, Distribution.NORMAL, Distribution.MIXED,
+    Distribution.BITS,
 )  # fmt: skip
 # Maxima that start from 0 and sums of squares that cancel show only far from zero; products of
 # inputs are far below it only where the inputs are on both sides.
@@ -46,42 +52,74 @@ class Case:
 
 
 def cases(envs: list[Mapping[str, int]]) -> list[Case]:
-    """Return a round for each binding of sizes."""
-    return [Case(k, env, kind) for k, (env, kind) in enumerate(zip(envs, cycle(_KINDS)))]
+    """Return a round for each binding of sizes; the first peaks are at the largest sizes.
+
+    A part of a row that a kernel leaves out shows by a peak there, if rows have so many parts.
+    """
+    kinds = [kind for _, kind in zip(envs, cycle(_KINDS), strict=False)]
+    if PEAK in kinds:
+        at = kinds.index(PEAK)
+        largest = max(range(len(envs)), key=lambda k: (prod(envs[k].values()), k == at))
+        kinds[at], kinds[largest] = kinds[largest], PEAK
+    return [Case(k, env, kind) for k, (env, kind) in enumerate(zip(envs, kinds, strict=True))]
 
 
 def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
     """Draw the inputs of a round; ``again`` draws others of the same kind."""
     source = Source(task.spec, case.env, task.draw.seed + 1000 * again)
     shift = _SHIFTS.get(case.kind)
-    kind = Distribution.NORMAL if shift or case.kind == RARE else case.kind
+    kind = Distribution.NORMAL if shift or case.kind in SPECIAL else case.kind
     known = kind if isinstance(kind, Distribution) else None
     drawn = source.values(Round(case.number, str(kind), known))
     if shift:
         drawn = tuple(_shifted(x, shift[i % 2]) for i, x in enumerate(drawn))
-    if case.kind == RARE:
-        drawn = tuple(_with_special(x, (task.draw.seed, case.number, i))
+    if case.kind in SPECIAL:
+        drawn = tuple(_with_special(x, case.kind, (task.draw.seed, case.number, i))
                       for i, x in enumerate(drawn))  # fmt: skip
-    params = task.spec.entry.params
+    params, extents = task.spec.entry.params, _indexed(task.spec, case.env)
     return tuple(
-        task.contract.promised(_ranged(task, p.name, x, (case.number, again, i)))
+        task.contract.promised(
+            _ranged(task, p.name, _within(x, extents.get(p.name, 0)), (case.number, again, i))
+        )
         for i, (p, x) in enumerate(zip(params, drawn, strict=True))
     )
+
+
+def _indexed(m: Module, env: Mapping[str, int]) -> dict[str, int]:
+    """Return, for inputs that are indices of an axis, the least extent of such an axis."""
+    types, found = m.entry.types(), dict[str, int]()
+    whole = {n.results[0]: n.args[0] for n in m.entry.nodes if n.op == "cast"}
+    for n in m.entry.nodes:
+        if n.op not in ("gather", "gather_elements", "scatter"):
+            continue
+        name = n.args[1]
+        while name in whole:
+            name = whole[name]
+        axis = n.attr["axis"]
+        assert isinstance(axis, int)
+        extent = dims.evaluate(types[n.args[0]].shape[axis], env)
+        found[name] = min(extent, found.get(name, extent))
+    return found
+
+
+def _within(x: Array, extent: int) -> Array:
+    """Return indices inside of an axis: kernels need not count from its end, as NumPy does."""
+    return x % np.asarray(extent, x.dtype) if extent > 0 and DType.of(x).is_int else x
 
 
 def _shifted(x: Array, by: float) -> Array:
     return np.asarray(x.astype(np.float64) + by).astype(x.dtype) if DType.of(x).is_float else x
 
 
-def _with_special(x: Array, of: tuple[int, ...]) -> Array:
-    """Return an array of floats in which most rows have one NaN or infinity somewhere."""
+def _with_special(x: Array, kind: str, of: tuple[int, ...]) -> Array:
+    """Return an array of floats in which most rows have one special value somewhere."""
     if not DType.of(x).is_float or not x.size:
         return x
     rng = np.random.default_rng(of)
     rows = x.reshape(-1, x.shape[-1] if x.ndim else 1).copy()
     which = np.flatnonzero(rng.random(len(rows)) < 0.9)
     at = rng.integers(0, rows.shape[1], which.size)
-    some = np.array([np.nan, np.inf, np.nan, -np.inf])[rng.integers(0, 4, which.size)]
+    some = np.array(SPECIAL[kind])[rng.integers(0, 4, which.size)]
     rows[which, at] = some.astype(x.dtype)
     return rows.reshape(x.shape)
 

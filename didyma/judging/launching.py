@@ -21,10 +21,15 @@ _POISON = 0xFF  # NaN in every float
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What launches left: the outputs in the order of the specification, and their findings."""
+    """What launches left: the outputs in the order of the specification, and their findings.
+
+    ``writers`` has, for each output and each of its bytes, the launch and the instruction of its
+    kernel that wrote it last, or -1.
+    """
 
     outputs: tuple[Array, ...]
     findings: tuple[Finding, ...]
+    writers: tuple[tuple[int, Array], ...] = ()
     instructions: int = 0
     empty: bool = False  # a launch of no threads
 
@@ -76,6 +81,7 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
     """
     findings, steps = list[Finding](), 0
     held: dict[str, Argument] = {}
+    writers: dict[str, tuple[int, Array]] = {}
     for k, step in enumerate(task.steps):
         made = arguments(task, step, env, arrays, held)
         shape, shared = geometry(task, step, env, arrays)
@@ -88,6 +94,8 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
             left = [replace(a, value=v, written=w) for (_, a), v, w
                     in zip(pointers, done.outputs, done.written, strict=True)]  # fmt: skip
             findings += _kept(task, k, done.findings)
+            rows = zip(pointers, done.writers, strict=True)
+            writers |= {r.name: (k, w) for (r, _), w in rows if isinstance(r, Result)}
             findings += _changed(task, [r for r, _ in pointers], arrays, left)
         else:
             left = [a for _, a in pointers]
@@ -96,9 +104,11 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
                 held[_key(role)] = a
         if any(f.kind == "hang" for f in findings):
             break
-    types = zip(task.spec.entry.results, task.spec.entry.result_types(), strict=True)
+    entry = task.spec.entry
+    types = zip(entry.results, entry.result_types(), strict=True)
     outputs = tuple(_result(held, n, t, env) for n, t in types)
-    return Ran(outputs, tuple(findings), steps, not steps)
+    by = tuple(writers.get(n, (0, np.zeros(0, np.int32))) for n in entry.results)
+    return Ran(outputs, tuple(findings), by, steps, not steps)
 
 
 def _key(role: Result | Kept) -> str:

@@ -26,7 +26,7 @@ from didyma.refimpl.ops.bars import Bar
 _STORES = frozenset(("st", "red", "atom"))
 _AROUND = 2  # lines
 _MOST = 3  # edits that are told
-_LONGER = 0.5  # seconds
+_LONGER = 1.0  # seconds
 _HANG = 1.0  # seconds that an edited kernel may take
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 
@@ -55,8 +55,9 @@ def suspect(
     """Return the line to which what is wrong in some rounds is traced; None where none is known.
 
     Edits of single lines are tried for ``seconds`` of processor time.  Of those that make all
-    rounds right, the line of the most familiar one is the answer; else it is the last line that
-    stores to global memory.  ``races`` are lines that race: barriers around them are tried, too.
+    rounds right, the line of the most familiar one is the answer; else it is the line that wrote
+    the first wrong element, or the last one that stores to global memory.  ``races`` are lines that
+    race: barriers around them are tried, too.
     """
     kernels = [s.kernel for s in task.steps]
     lines = sorted({n for k in kernels for n in executed(k, task.source)})
@@ -67,8 +68,9 @@ def suspect(
         if found := _mending(task, tried, (failed, passed), seconds):
             best = found[0]
             return Suspect(best.line, best, tuple(e for e in found[1:_MOST] if e.line != best.line))
-    last = stores(kernels[-1], task.source)
-    return Suspect(last[-1]) if last else _elsewhere(kernels[-1])
+    line = _writer(task, min(failed, key=lambda c: sum(c.env.values()))) if failed else 0
+    last = stores(kernels[-1], task.source)[-1:]
+    return next((Suspect(n) for n in (line, *last) if n), _elsewhere(kernels[-1]))
 
 
 def _mending(
@@ -96,6 +98,21 @@ def _mending(
                 deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
             found.append(e)
     return sorted(found, key=lambda e: -familiar(e, task.source.text))
+
+
+def _writer(task: Task, case: Case) -> int:
+    """Return the line that wrote the first wrong element of a round; 0 where none is known."""
+    r = _Round.of(task, case)
+    ran = launching.run(task, r.case.env, r.arrays)
+    for t, bar, out, (step, pcs) in zip(
+        task.spec.entry.result_types(), r.right, ran.outputs, ran.writers, strict=True
+    ):
+        with np.errstate(all="ignore"):
+            wrong = np.flatnonzero(~bars_.judge(bar, out, t.dtype).ok)
+        if wrong.size and pcs.size:
+            pc = int(pcs[wrong[0] * out.itemsize])
+            return _line(task.steps[step].kernel.program.instrs[pc], task.source) if pc >= 0 else 0
+    return 0
 
 
 def stores(kernel: Kernel, source: Source) -> list[int]:

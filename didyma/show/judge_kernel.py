@@ -39,12 +39,20 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
 def _faults(found: Judgement) -> list[dict[str, Any]]:
     return [
         {
-            "kind": f.kind, "detail": _detail(f), "file": f.file, "line": f.line,
-            "source": f.source, "inlined": list(f.inlined), "round": str(case),
+            "kind": f.kind, "detail": _detail(f), **_place(found, f),
+            "inlined": list(f.inlined), "round": str(case),
             **(_mended(found) if k == 0 else _UNKNOWN),
         }
         for k, (f, case) in enumerate(found.faults)
     ]  # fmt: skip
+
+
+def _place(found: Judgement, f: Finding) -> Mapping[str, Any]:
+    """Return where a fault is.  What is never written has no line but that of an edit."""
+    line, traced = f.line, found.suspect
+    if f.kind == "unwritten" and traced is not None and traced.edit is not None:
+        line = traced.line
+    return {"file": f.file, "line": line, "source": found.task.source.line(f.file, line)}
 
 
 _UNKNOWN: Mapping[str, Any] = {"mended": "", "mended_line": 0, "mended_too": []}
@@ -66,7 +74,7 @@ def _detail(f: Finding) -> str:
 
 
 def _wrong(found: Judgement) -> list[dict[str, Any]]:
-    """Return each wrong output once, in the round with the smallest sizes.
+    """Return each wrong output once, in the round of ordinary numbers with the smallest sizes.
 
     Where a check found a fault, a wrong value is what came of it.
     """
@@ -77,7 +85,7 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(w.output for w in found.wrong if not w.faulty):
         of = [w for w in found.wrong if w.output == name and not w.faulty]
-        worst = min(of, key=lambda w: sum(w.case.env.values()))
+        worst = min(of, key=lambda w: (not w.case.ordinary, sum(w.case.env.values())))
         rounds = f"{len({w.case.number for w in of})} of {counted(len(found.cases), 'round')}"
         rows.append({
             "kind": "wrong-value", "detail": f"{worst.message}; in {rounds}",

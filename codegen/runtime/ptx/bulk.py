@@ -17,7 +17,7 @@ from didyma.codegen.runtime.ptx.access import TYPE_NUMBERS, UPDATES
 from didyma.codegen.runtime.ptx.code import unknown
 from didyma.codegen.runtime.ptx.kinds import TYPES
 from didyma.codegen.runtime.ptx.mbarriers import LateCopy, locate, mbarrier
-from didyma.codegen.runtime.ptx.memory import ASYNC, BUSY, ISSUE, READ, SPACES, WRITE
+from didyma.codegen.runtime.ptx.memory import ASYNC, BUSY, CELL, ISSUE, READ, SPACES, WRITE
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 from didyma.refimpl.ir.types import Array
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _PIECE = 16  # bytes; addresses and sizes are multiples of it
 _RANK = 24  # bits of an address of shared memory below the block's rank in the cluster, plus one
-_CELL = np.dtype([(n, np.int32) for n in ("lane", "time", "pc", "a", "b", "c", "d", "e")])
 
 
 @dataclass(slots=True)
@@ -178,7 +177,7 @@ def unfenced(m: Machine, lanes: Array, at: Array, size: int) -> None:
     lanes, at = lanes[inside], at[inside]
     start = at + space.size * m.memory.block[lanes].astype(np.int64)
     count = max(1, size // space.cell)
-    cells = space.cells.view(_CELL)[start[:, None] // space.cell + np.arange(count)]
+    cells = space.cells.view(CELL)[start[:, None] // space.cell + np.arange(count)]
     writers = cells["lane"] - m.first
     known = (cells["time"] == 0) | (writers < 0) | (writers >= m.size)
     by = np.where(known, 0, writers)

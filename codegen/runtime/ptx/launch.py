@@ -31,11 +31,15 @@ _WHOLE = 1 << 19  # lanes that run together at most, where the first blocks wait
 
 @dataclass(slots=True)
 class Region:
-    """Bytes of global memory that a launch may use; it changes them, and what is written."""
+    """Bytes of global memory that a launch may use; it changes them, and what is written.
+
+    ``writers`` has after a launch, for each byte, the instruction that wrote it last, or -1.
+    """
 
     name: str
     data: Array
     written: Array
+    writers: Array = field(default_factory=lambda: np.zeros(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,7 @@ def _batches(
     for region, a in zip(regions, places, strict=True):
         region.data[:] = space.data[a.start : a.start + a.size]
         region.written[:] = (space.flags[a.start : a.start + a.size] & INIT) != 0
+        region.writers = space.writers(a)
     return out
 
 

@@ -28,7 +28,9 @@ ASYNC = np.uint8(32)  # flag of bytes that a bulk copy brought
 ANYWHERE = 3  # the space is that in whose window the address lies
 VOLATILE = 3  # strength: as a read, or after a fence, strong; else plain
 _POISON = 0xFF
-_NODE, _CELL = 20, 32  # bytes
+# The last write of a cell of bytes, and its first record of reads.
+CELL = np.dtype([(n, np.int32) for n in ("lane", "time", "pc", "a", "b", "c", "d", "e")])
+_NODE = 20  # bytes
 _KINDS = (
     "out-of-bounds", "misaligned", "uninitialised", "race", "same-value", "constant", "unwaited",
     "exited", "overwritten",
@@ -85,13 +87,20 @@ class Space:
         n = self.size * number
         self.data: Array = np.full(n, _POISON, np.uint8)
         self.flags: Array = np.zeros(n, np.uint8)
-        self.cells: Array = np.zeros(n // cell * _CELL if cell else 0, np.uint8)
+        self.cells: Array = np.zeros(n // cell * CELL.itemsize if cell else 0, np.uint8)
         self.allocations: list[Allocation] = []
 
     def allow(self, a: Allocation, flags: int = 0) -> None:
         """Make the bytes of an allocation valid in every copy."""
         self.allocations.append(a)
         self.flags.reshape(-1, self.size)[:, a.start : a.start + a.size] = VALID | flags
+
+    def writers(self, a: Allocation) -> Array:
+        """Return, for each byte, the instruction that wrote it last; -1 where none is known."""
+        if not self.cell:
+            return np.full(a.size, -1, np.int32)
+        cells = self.cells.view(CELL)[(a.start + np.arange(a.size)) // self.cell]
+        return np.where(cells["time"] == 0, -1, cells["pc"]).astype(np.int32)
 
     def describe(self, at: int) -> str:
         """Name the allocation that an offset lies in, or else the nearest."""

@@ -107,8 +107,9 @@ class Finding:
 class Sanitized:
     """What the launches of a kernel found; ``outputs`` are the arguments after the last one.
 
-    ``written`` has for each of them which bytes are written, ``met`` the names of the arrays that
-    atomics and ordered loads were seen to access.
+    ``written`` has for each of them which bytes are written, ``writers`` which instruction wrote a
+    byte last, or -1; ``met`` the names of the arrays that atomics and ordered loads were seen to
+    access.
     """
 
     findings: tuple[Finding, ...]
@@ -117,6 +118,7 @@ class Sanitized:
     outputs: tuple[Array, ...]
     written: tuple[Array, ...] = ()
     met: frozenset[str] = frozenset()
+    writers: tuple[Array, ...] = ()
 
     @property
     def faults(self) -> tuple[Finding, ...]:
@@ -239,7 +241,8 @@ def sanitize(
     _demand_room(kernel, shape, shared)
     _demand_fit(kernel, args)
     found: dict[tuple[str, str, int, str], Finding] = {}
-    steps, after, written, met = 0, list[Array](), list[Array](), set[str]()
+    steps, after, met = 0, list[Array](), set[str]()
+    written, writers = list[Array](), list[Array]()
     arrays = [a for given in args for a in given.arrays()]
     runs = [(kernel, k) for k in range(first, first + schedules)]
     for translation, schedule in (*runs, *((k, first) for k in also if schedules)):
@@ -260,11 +263,14 @@ def sanitize(
                 r.data.view(a.value.dtype).reshape(a.value.shape)
                 for r, a in zip(regions, arrays, strict=True)
             ]
-            written = [r.written for r in regions]
+            written, writers = [r.written for r in regions], [r.writers for r in regions]
         if any(r.kind == "hang" for r in done.reports.values()):
             break  # it would take as long in other orders
     ordered = sorted(found.values(), key=lambda f: (f.is_note, f.schedule))
-    return Sanitized(tuple(ordered), schedules, steps, tuple(after), tuple(written), frozenset(met))
+    return Sanitized(
+        tuple(ordered), schedules, steps, tuple(after), tuple(written), frozenset(met),
+        tuple(writers),
+    )  # fmt: skip
 
 
 def _written(a: Argument) -> Array:

@@ -376,3 +376,38 @@ def test_bars_of_sums_that_are_kept_in_bf16_contain_them() -> None:
         found[kept] = np.abs(total.astype(np.float64) - bar.c) <= bar.e
     assert found[DType.BF16].all()
     assert found[None].mean() < 0.2
+
+
+@dd.trace(dd.f32[n, 3], dd.i32[r])
+def picked(table: dd.Tensor, ids: dd.Tensor) -> dd.Tensor:
+    return dd.take(table, ids, axis=0)
+
+
+def test_indices_are_drawn_inside_of_their_axis() -> None:
+    text = """__global__ void k(const float* table, const int* ids, float* out) {
+  out[blockIdx.x * 3 + threadIdx.x] = table[ids[blockIdx.x] * 3 + threadIdx.x];
+}
+"""
+    launch = Launch(grid="r", block="3")
+    task = make_task(Source(text, "k.cu"), picked.module, launch, draw=Draw(rounds=5))
+    assert judge(task).outcome is Outcome.CORRECT
+
+
+@dd.trace(dd.f32[r, n])
+def greatest(x: dd.Tensor) -> dd.Tensor:
+    return dd.logsumexp(x, axis=1)
+
+
+def test_a_maximum_of_half_a_row_shows_by_a_peak() -> None:
+    text = """__global__ void k(const float* x, float* out, int n) {
+  x += blockIdx.x * n;
+  float most = x[0], sum = 0;
+  for (int k = 0; k < n / 2; ++k) most = fmaxf(most, x[k]);
+  for (int k = 0; k < n; ++k) sum += expf(x[k] - most);
+  out[blockIdx.x] = most + logf(sum);
+}
+"""
+    launch, draw = Launch(grid="r", block="1"), Draw(most=1 << 10)
+    finite = Declared(finite=True)
+    found = judge(make_task(Source(text, "k.cu"), greatest.module, launch, finite, draw))
+    assert "a peak in a row" in {w.case.kind for w in found.wrong}

@@ -13,10 +13,13 @@ from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task
 from didyma.judging.task import Draw
 from didyma.show import judge_kernel as show
-from tests.didyma.judging.kernels import KERNELS, n, r
+from tests.didyma.judging.kernels import KERNELS, added, n, r
 
 needs_ptx = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
-HEAD = "struct M { float m; }; f(M a, M b, float* x, int i) { float p = 1, old = 2; int j = i;"
+HEAD = (
+    "struct M { float m; }; f(M a, M b, float* x, int i, float eps) "
+    "{ float p = 1, old = 2; int j = i;"
+)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,10 @@ HEAD = "struct M { float m; }; f(M a, M b, float* x, int i) { float p = 1, old =
         ("  sum = sum * old + p;", "  sum = sum + p;"),
         ("  v = a.m + p * b.m;", "  v = b.m + p * b.m;"),
         ("  y = old + i;", "  y = p + i;"),
+        ("  y = __hmul2(a, b);", "  y = __hadd2(a, b);"),
+        ("  y = a.w * b.w;", "  y = a.w * b.z;"),
+        ("  y = expf(-old);", "  y = expf(old);"),
+        ("  y = rsqrtf(sum / i + eps);", "  y = rsqrtf(sum / i);"),
     ],
 )
 def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:
@@ -66,6 +73,21 @@ def test_what_mends_a_fault_is_told(name: str, fault: str) -> None:
     assert any("it is right with" in row for row in show.lines(record))
     mended = found.suspect.edit.of(text)
     assert traced(mended, kernel.spec, kernel.launch, Declared()).outcome is Outcome.CORRECT
+
+
+@needs_ptx
+def test_the_store_that_wrote_a_wrong_element_is_named() -> None:
+    text = """__global__ void add(const float* x, const float* y, float* z, int n) {
+  int i = threadIdx.x;
+  if (i == 2 && i < n) z[2] = x[2] * y[2];
+  if (i != 2 && i < n) z[i] = x[i] + y[i];
+}
+"""
+    launch = Launch(block="1024")
+    task = make_task(Source(text, "k.cu"), added.module, launch, draw=Draw({"n": (70,)}, rounds=2))
+    found = located(judge(task), seconds=0)
+    assert found.suspect is not None
+    assert found.suspect.line == 3
 
 
 @dd.trace(dd.f32[r, n])
