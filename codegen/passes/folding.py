@@ -1,16 +1,21 @@
-"""Constant folding: nodes whose operands are small constants become constants."""
+"""Constant folding: nodes whose operands are small or repeated constants become constants."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+import numpy as np
 
 from didyma.codegen.decisions import Match
 from didyma.codegen.passes.values import Values
 from didyma.refimpl.ir.control import attr_symbols
 from didyma.refimpl.ir.graph import Node, attrs
-from didyma.refimpl.ir.types import DType, Tensor
+from didyma.refimpl.ir.types import Array, DType, Tensor
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
+
+_WIDER = (DType.F16, DType.BF16)  # kernels keep intermediates of these in f32
 
 # What has a constant as every operand: enough to draw around, though others fold too.
 FOLD = tuple(
@@ -19,6 +24,7 @@ FOLD = tuple(
     for operand in range(min(2, op.arity[0]))
     if op.kind is not Kind.OPAQUE
 )
+REPEATED = tuple(m for m in FOLD if OPS[m.op].kind is Kind.ELEMENTWISE)
 
 
 def fold(n: Node, values: Values, operand: int, result: int) -> Node | None:
@@ -35,7 +41,7 @@ def fold(n: Node, values: Values, operand: int, result: int) -> Node | None:
     if op is None or not n.args or n.op == "broadcast_to" or n.types[0].device:
         return None
     t = n.types[0]
-    if op.kind == Kind.ELEMENTWISE and t.dtype in (DType.F16, DType.BF16):
+    if op.kind == Kind.ELEMENTWISE and t.dtype in _WIDER:
         return None
     if op.kind in (Kind.REDUCTION, Kind.OPAQUE) and t.dtype.is_float:
         return None
@@ -51,3 +57,27 @@ def fold(n: Node, values: Values, operand: int, result: int) -> Node | None:
         return None
     value = op.apply(n.attr).eval([c.array() for c in known], t)
     return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(value)}))
+
+
+def fold_repeated(n: Node, values: Values) -> tuple[Node, Node] | None:
+    """Return one constant, and the node that repeats it, for an op on constants that are repeated.
+
+    So a value of any size that is computed from one element each of constants takes no kernel.
+    None for other nodes, and in f16 and bf16 as of ``fold``.
+    """
+    op, t = OPS.get(n.op), n.types[0]
+    if op is None or op.kind is not Kind.ELEMENTWISE or not t.rank or t.dtype in _WIDER or t.device:
+        return None
+    elements = list[Array]()
+    for a in n.args:
+        found = values.splat(a)
+        if found is None:
+            return None
+        elements.append(np.frombuffer(found, values.types[a].dtype.numpy).reshape(()))
+    one = replace(t, shape=())
+    value = Tensor.of(op.apply(n.attr).eval(elements, one))
+    name = values.names.fresh(n.results[0])
+    return (
+        Node((name,), "constant", (), (one,), attrs({"value": value})),
+        replace(n, op="broadcast_to", args=(name,), attrs=attrs({"shape": t.shape})),
+    )

@@ -188,7 +188,7 @@ class _Partition:
             self.find_turns(i)
             if self.must_store(i):
                 self.stored.add(i)
-            if self.folds(i) or n.op == "constant":
+            if self.folds(i) or n.op == "constant" or self.repeats_constant(i):
                 continue
             work = OPS[n.op].work
             if work in dear:
@@ -249,6 +249,12 @@ class _Partition:
     def is_weight(self, i: int) -> bool:
         """Return whether a node is a constant with axes, which kernels take as an operand."""
         return self.nodes[i].op == "constant" and self.nodes[i].types[0].rank > 0
+
+    def repeats_constant(self, i: int) -> bool:
+        """Return whether a node repeats a scalar constant, which is free to compute again."""
+        n = self.nodes[i]
+        of = self.at.get(n.args[0], -1) if n.op == "broadcast_to" else -1
+        return of >= 0 and self.nodes[of].op == "constant" and not self.is_weight(of)
 
     def decide(self) -> None:
         """Decide, from last to first, whether each value is stored or inlined in its readers."""

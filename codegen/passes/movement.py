@@ -13,9 +13,11 @@ from didyma.refimpl.ir.types import DType, TensorType
 
 _STILL = ("concat", "reshape", "broadcast_to", "cast", "permute_dims", "flip", "slice", "pad")
 _COMPOSED = ("reshape", "permute_dims", "broadcast_to", "flip")
+_ALONG = ("reshape", "permute_dims", "flip", "slice")  # at most as many elements, of the operand
 IDENTITY = tuple(Match(op, kept=True) for op in _STILL)
 AS_RESHAPE = (Match("permute_dims"), Match("broadcast_to"))
 COMPOSE = tuple(Match(op, source=op) for op in _COMPOSED)
+REPEATED = tuple(Match(op, source="broadcast_to") for op in _ALONG)
 CAST_ONCE = (Match("cast", source="cast"),)
 
 
@@ -86,6 +88,15 @@ def compose(n: Node, values: Values) -> Node | None:
         case _:
             new = n.attrs
     return replace(n, args=inner.args, attrs=new)
+
+
+def repeat(n: Node, values: Values) -> Node | None:
+    """Repeat an element in the shape wanted, instead of moving its repetitions there."""
+    inner = values.source(n.args[0], "broadcast_to") if n.op in _ALONG else None
+    if inner is None or values.types[inner.args[0]].rank:
+        return None
+    shape = attrs({"shape": n.types[0].shape})
+    return replace(n, op="broadcast_to", args=inner.args, attrs=shape)
 
 
 def cast_once(n: Node, values: Values) -> Node | None:

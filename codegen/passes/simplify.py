@@ -17,13 +17,13 @@ from didyma.codegen.passes.inline import used
 from didyma.codegen.passes.values import Values
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import CONTROL, Attr, Function, Module, Node, rename
-from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import Tensor
 from didyma.refimpl.ops import OPS
 
 # A rule sees one node and the values before it.  It returns a better node that defines the same
-# names with the same types, the name of a value that is the same, or None.
-Rewrite: TypeAlias = Callable[[Node, Values], Node | str | None]
+# names with the same types, or several, of which the last does; the name of a value that is the
+# same; or None.
+Rewrite: TypeAlias = Callable[[Node, Values], Node | tuple[Node, ...] | str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,14 @@ def rules(options: Options) -> tuple[Rule, ...]:
         Rule("drop identity movement", movement.identity, movement.IDENTITY),
         Rule("reshape instead of moving nothing", movement.as_reshape, movement.AS_RESHAPE),
         Rule("compose movement", movement.compose, movement.COMPOSE),
+        Rule("repeat instead of moving", movement.repeat, movement.REPEATED),
         Rule("cast once", movement.cast_once, movement.CAST_ONCE),
         Rule("neutral operand", algebra.neutral, algebra.NEUTRAL),
         Rule("involution or idempotence", algebra.unary, algebra.UNARY),
         Rule("equal operands", algebra.same, algebra.SAME),
         Rule("constant condition", algebra.condition, algebra.CONDITION),
         Rule("fold constants", fold, folding.FOLD),
+        Rule("fold repeated constants", folding.fold_repeated, folding.REPEATED),
     )
 
 
@@ -82,7 +84,6 @@ def _rewrite(
     names: dict[str, str] = {}
     known: dict[object, tuple[str, ...]] = {}
     nodes: list[Node] = []
-    supply = None
 
     def alone(g: Function) -> Function:
         return _rewrite(g, rules, table, unheard)
@@ -95,10 +96,9 @@ def _rewrite(
             names.update({k: names.get(v, v) for k, v in old.items()})
             continue
         n = rename(old, names) if names else old
-        new: Node | str = n
+        new: Node | tuple[Node, ...] | str = n
         if n.op in CONTROL:
-            supply = supply or Names(f.types())
-            instead = simplify_control(n, values, table, supply, alone)
+            instead = simplify_control(n, values, table, values.names, alone)
             if instead is not None:
                 heard(instead.rule, n.results[0])
                 todo += [instead.names, *reversed(instead.nodes)]
@@ -107,6 +107,9 @@ def _rewrite(
             new = _apply(n, values, rules, heard)
         if isinstance(new, str):
             names[old.results[0]] = new
+            continue
+        if isinstance(new, tuple):
+            todo += reversed(new)
             continue
         k = _key(new)
         if k in known:
@@ -119,7 +122,9 @@ def _rewrite(
     return replace(f, nodes=tuple(nodes), results=tuple(names.get(r, r) for r in f.results))
 
 
-def _apply(n: Node, values: Values, rules: Sequence[Rule], heard: Heard) -> Node | str:
+def _apply(
+    n: Node, values: Values, rules: Sequence[Rule], heard: Heard
+) -> Node | tuple[Node, ...] | str:
     for _ in range(MAX_REWRITES):
         for rule in rules:
             better = rule.rewrite(n, values)
@@ -131,8 +136,11 @@ def _apply(n: Node, values: Values, rules: Sequence[Rule], heard: Heard) -> Node
         if isinstance(better, str):
             assert values.types[better] == n.types[0], (n, better)
             return better
-        assert better.results == n.results, (n, better)
-        assert better.types == n.types, (n, better)
+        last = better[-1] if isinstance(better, tuple) else better
+        assert last.results == n.results, (n, better)
+        assert last.types == n.types, (n, better)
+        if isinstance(better, tuple):
+            return better
         n = better
     return n
 

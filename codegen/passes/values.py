@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from didyma.refimpl.ir.graph import Function, Node
+from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import Tensor, TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
@@ -16,11 +17,12 @@ class Values:
 
     types: dict[str, TensorType]
     defs: dict[str, Node] = field(default_factory=dict[str, Node])
+    names: Names = field(default_factory=Names)  # those that are free in the whole function
 
     @staticmethod
     def of(f: Function) -> Values:
         """Return the values of a function before its first node: its parameters."""
-        return Values({p.name: p.type for p in f.params})
+        return Values({p.name: p.type for p in f.params}, names=Names(f.types()))
 
     def define(self, n: Node) -> None:
         """Add the results of a node."""

@@ -390,7 +390,14 @@ def folded(s: Sketch, op: str) -> None:
         sample = s.sampled(op, s.type(OPS[op].dtypes, 0, 3))
         if sample is None or any(dims.free(t.shape) for t in sample.operands):
             continue
-        made = s.apply(op, [s.constant(t) for t in sample.operands], sample.attrs)
+        value = _repeated if s.c.chance(3) else Sketch.constant
+        made = s.apply(op, [value(s, t) for t in sample.operands], sample.attrs)
         if made is not None:
             s.on(s.c.pick((*PAIRED, *MOVES)), made)
         return
+
+
+def _repeated(s: Sketch, t: TensorType) -> str:
+    """Add a constant of one element, repeated in the shape of a type."""
+    one = s.constant(t.with_shape())
+    return s.apply("broadcast_to", (one,), freeze({"shape": t.shape})) or one

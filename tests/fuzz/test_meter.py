@@ -76,7 +76,7 @@ def test_one_worker_gets_the_same_wishes_however_many_it_takes() -> None:
             some = list(meter.take(n))
             meter.give_back(some[n // 2 :])
             found += some[: n // 2]
-            meter.see({WANTED[w]: 1 for wishes in some[: n // 2] for w in wishes})
+            meter.see(Counter(WANTED[w] for wishes in some[: n // 2] for w in wishes))
         return found
 
     few, many = taken([6] * 120), taken([40] * 30)

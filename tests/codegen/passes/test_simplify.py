@@ -210,6 +210,28 @@ def test_constants_fold_but_not_in_half_precision(half: DType) -> None:
     assert run(s, [])[0].tolist() == [1.75, 1.0]
 
 
+def test_constants_that_are_repeated_fold_to_one_that_is() -> None:
+    g = Graph()
+    n = symbol("n")
+    a = g("broadcast_to", g.constant(1.5), shape=(n, 9000))
+    b = g("broadcast_to", g.constant(0.25), shape=(n, 9000))
+    x = g.param("x", n, 9000)
+    turned = g("permute_dims", g("exp", g("add", a, b)), axes=(1, 0))
+    m = g.module(g("add", g("permute_dims", x, axes=(1, 0)), turned), dims=(DimVar("n", 1, 9),))
+    s = simplify(m)
+    assert sorted(ops(s)) == ["add", "broadcast_to", "constant", "permute_dims"]
+    zeros = [np.zeros((2, 9000), np.float32)]
+    assert np.array_equal(run(m, zeros, {"n": 2})[0], run(s, zeros, {"n": 2})[0])
+
+
+def test_what_is_repeated_does_not_move() -> None:
+    g = Graph()
+    x = g("broadcast_to", g.param("x"), shape=(3, 4))
+    y = g("slice", g("flip", x, axes=(0,)), starts=(1, 0), stops=(3, 4), steps=(1, 2))
+    s = simplify(g.module(g("reshape", y, shape=(4,))))
+    assert [(n.op, n.args) for n in s.entry.nodes] == [("broadcast_to", ("x",))]
+
+
 def test_dead_code_goes_and_parameters_stay() -> None:
     g = Graph()
     x, y = g.param("x", 3), g.param("y", 3)
