@@ -1,8 +1,8 @@
 """Judge a program as what is built of it: a module that stands alone, with files beside it.
 
 Its calls give the bits of the program's wrapper, whose lines an engine runs one by one, though the
-module repeats an earlier call of the same shapes at once; and so does what walks the program's
-JSON.  Calls keep no input, and results show
+module repeats an earlier call of the same shapes at once, and wherever its inputs lie; and so does
+what walks the program's JSON.  Calls keep no input, and results show
 the bytes of inputs and of one another where the program says so, and nowhere else.  A file that is
 not the one that the module was written for is refused.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
@@ -30,6 +31,7 @@ from didyma.codegen.runtime.didyma_runtime.refused import Refused
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.externs import bound, routines
 from didyma.codegen.runtime.objects import shared_object
+from didyma.fuzz.layouts import laid
 from didyma.fuzz.levels import runner
 from didyma.oracle.compare import bitwise
 from didyma.oracle.recorder import Recorder
@@ -37,10 +39,11 @@ from didyma.oracle.report import Level
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.aliases import aliases
 from didyma.refimpl.ir.program import Program
-from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array, TensorType
 
 NAME = "module"
 FAULT = "kernel-fault"
+_BACKWARDS = 0.25  # the share of inputs with a negative stride
 _KERNELS, _JSON = "kernels.so", "program.json"
 
 Outcome: TypeAlias = tuple[str, Sequence[Array]]  # the code of an error, and results
@@ -74,6 +77,7 @@ def _judge(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level:
         for number, inputs in enumerate((*calls, *_of_another_dtype(calls[0]))):
             want = _outcome(lambda given: by_lines(engine, given), list(inputs))
             found = [*_one(c, call, inputs, want, level)]
+            found += _elsewhere(c, call, inputs, want, Random(number), level)
             if walked is not None and number % 2 == 0:
                 found += _walked(c, walked, inputs, want, level)
             for wrong in found:
@@ -101,6 +105,39 @@ def _walked(
         yield f"of the JSON raises {code or 'nothing'}, and its lines {want[0] or 'nothing'}"
     elif not code:
         level.compare("JSON", map(bitwise, c.source.entry.results, want[1], got))
+
+
+def _elsewhere(
+    c: Compiled,
+    call: Callable[[list[Array]], list[Array]],
+    inputs: Sequence[Array],
+    want: Outcome,
+    rng: Random,
+    level: Recorder,
+) -> Iterator[str]:
+    """Call a module with inputs that lie in larger arrays, in any order of axes and backwards.
+
+    Yield what is wrong beside values, which are compared: the larger arrays keep their bytes.
+    """
+    placed = [_laid(p.type, a, rng) for p, a in zip(c.source.entry.params, inputs, strict=True)]
+    before = [root.tobytes() for root, _ in placed]
+    code, got = _outcome(call, [view for _, view in placed])
+    if code != want[0]:
+        yield f"with strides raises {code or 'nothing'}, and its lines {want[0] or 'nothing'}"
+    elif not code:
+        level.compare("strides", map(bitwise, c.source.entry.results, want[1], got))
+    if before != [root.tobytes() for root, _ in placed]:
+        yield "with strides writes to the memory of its inputs"
+
+
+def _laid(t: TensorType, a: Array, rng: Random) -> tuple[Array, Array]:
+    if t.dtype.is_packed or not a.ndim:
+        return a, a
+    root, view = laid(a, rng)
+    if rng.random() < _BACKWARDS:
+        view[...] = a[::-1]
+        view = view[::-1]
+    return root, view
 
 
 def _built(c: Compiled) -> tuple[str, str, Mapping[str, bytes]]:

@@ -3,8 +3,8 @@
 Each program is compiled up to its plan, for the target that engine ``host`` prefers.  A launch
 moves if its function has no op but those that move elements, and has an operand.  Counted are all
 launches and such ones, the bytes of their operands and results, and the program's copies with
-theirs, at default sizes; a launch in a loop counts once.  ``--docs`` writes the table to ``docs/program-memory.md``.  The file also runs
-in a checkout of an older commit.
+theirs, at default sizes; a launch in a loop counts once.  ``--docs`` writes the table to
+``docs/program-memory.md``.  The file also runs in a checkout of an older commit.
 """
 
 from __future__ import annotations

@@ -10,11 +10,13 @@ import pytest
 
 from didyma.codegen.emit import prelude
 from didyma.codegen.runtime import didyma_runtime, objects
+from didyma.codegen.runtime.didyma_runtime import host
 from didyma.fuzz import alone
 from didyma.fuzz.domains.graphs import ALONE, Graphs
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir import aliases
 from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.types import Array
 
 DOMAIN = Graphs(("host",))
 
@@ -48,6 +50,16 @@ def test_a_slip_in_what_repeats_calls_is_found(
     monkeypatch.setattr(objects, "_OWN", ("driver.c", str(changed)))
     found = next(findings())
     assert (found.level, said in found.message) == (alone.NAME, True)
+
+
+def test_inputs_read_in_the_order_of_memory_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = host.Host.upload
+
+    def in_order(self: host.Host, array: Array) -> host.Buffer:
+        return upload(self, array.ravel("K").reshape(array.shape))
+
+    monkeypatch.setattr(host.Host, "upload", in_order)
+    assert "strides" in str(next(findings()))
 
 
 def test_a_file_that_is_not_checked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
