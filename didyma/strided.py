@@ -166,6 +166,21 @@ def means(c: Compiled, options: Options) -> tuple[str, ...]:
     return tuple(_about(c, options, p) for p in c.source.entry.params if p.type.rank)
 
 
+def on_host(c: Compiled) -> tuple[str, ...]:
+    """Return which inputs in the host's memory built programs copy, in sentences."""
+    where = "in built programs on the host"
+    params = c.source.entry.params
+    packed = [p.name for p in params if p.type.dtype.is_packed]
+    others = [p.name for p in params if not p.type.dtype.is_packed]
+    said = [f"{where}, {x} is copied: its elements are packed" for x in packed]
+    if others:
+        said.append(
+            f"{where}, {', '.join(others)} are read where they are in row-major order, from a "
+            "multiple of 16 bytes on, and copied first where they are not"
+        )
+    return tuple(said)
+
+
 def _about(c: Compiled, options: Options, p: Param) -> str:
     found = {
         kind: variant(c, options, {p.name: layout}).refused.get(p.name, "")

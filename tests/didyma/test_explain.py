@@ -121,6 +121,19 @@ def test_a_real_model(tmp_path: Path) -> None:
     assert "out  0: float32[" in ran.out
 
 
+def test_inputs_that_built_programs_copy_are_told(tmp_path: Path) -> None:
+    source = tmp_path / "packed.dym"
+    source.write_text(
+        "module {\nfunc @main(%q: u4[2], %x: f32[2]) -> (%y) {\n"
+        "%w = cast(%q, dtype=f32) : f32[2]\n%y = add(%w, %x) : f32[2]\n}\n}\n"
+    )
+    said = didyma("explain", source, "--out", tmp_path / "out", "--json")
+    assert said.code == 0, said.err
+    copied, read = said.json["calls"][:2]
+    assert "q is copied" in copied
+    assert ", x are read where they are in row-major order" in read
+
+
 DEGENERATE = {
     "one reshape": "(%x: f32[2, 3]) -> (%y) {\n%y = reshape(%x, shape=(6,)) : f32[6]\n}",
     "no node": "(%x: f32[2, 3]) -> (%x, %x) {\n}",
