@@ -11,6 +11,7 @@ from didyma.codegen.passes import parts
 from didyma.codegen.pipeline import compile
 from didyma.refimpl.ir.target import SM_90A
 from didyma.tracer.tracing import Program
+from tests.codegen.templates import draw
 
 ENGINES = ("simt", "host")
 TWO = dd.Options(target="sm_80").changed({"graph.parts": 2})
@@ -48,6 +49,14 @@ def test_parts_add_up_to_the_product(p: Program, target: str) -> None:
     assert count == 2
     assert len(compile(p.module, options, until="lower").loops) == 2, "nothing else is stored"
     assert dd.check(p, options=options, engines=ENGINES, tries=1).agree
+
+
+@pytest.mark.parametrize("seed", [34, 73])
+def test_drawn_products_are_right_in_parts(seed: int) -> None:
+    cut = draw.in_parts(seed)
+    assert cut is not None
+    program, options, about = cut
+    assert dd.check(program, options=options, engines=ENGINES, tries=1).agree, about
 
 
 def test_operands_of_parts_are_copied_as_they_lie() -> None:

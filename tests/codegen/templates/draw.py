@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from random import Random
 
 import didyma as dd
+from didyma.codegen.passes.parts import CUT
+from didyma.codegen.pipeline import compile
 from didyma.refimpl.ir.types import DType
 from didyma.tracer.tracing import Program
 from didyma.tracer.types import Element
@@ -75,6 +77,17 @@ def drawn(seed: int, dtypes: Sequence[Element] = DTYPES, sizes: Sequence[int] = 
     types = (dtype[of_left], stored[of_right], dd.f32[(n,)], dd.f32[(*batch, m, n)], dd.f32[()])
     about = f"{dtype} {of_left} {of_right} {prologue} {after}"
     return Drawn(dd.trace(*types)(f), r.random(), about)
+
+
+def in_parts(seed: int) -> tuple[Program, dd.Options, str] | None:
+    """Return a drawn product whose terms a compile cuts into parts, and how, or None."""
+    d = drawn(seed, (*HALVES, dd.f32), (8, 24, 40, 128, 192, 256))
+    count, target = 2 + seed % 3, ("sm_80", "sm_90a")[seed // 3 % 2]
+    options = dd.Options(target=target).changed({"graph.parts": count})
+    heard = list[str]()
+    compile(d.program.module, options, until="fuse", heard=lambda name, _: heard.append(name))
+    about = f"{d.about} in {count} for {target}"
+    return (d.program, options, about) if CUT in heard else None
 
 
 def _turned(x: dd.Tensor) -> dd.Tensor:
