@@ -27,6 +27,7 @@ import numpy as np
 from didyma.artifacts import build
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.devices import across
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import levels
 from didyma.fuzz.domains.programs import Programs
@@ -86,7 +87,7 @@ def alone(folders: Sequence[Path]) -> list[Any]:
 
 def here(c: Compiled, inputs: Sequence[Array]) -> Any:
     """The bytes of each result in this process, or the code of a refusal."""
-    on = engine("host")
+    on = across(engine("host"), c.program)
     try:
         return [a.tobytes().hex() for a in levels.runner(c, on)(on, list(inputs))]
     except DidymaError as e:
