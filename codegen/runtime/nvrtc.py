@@ -33,6 +33,7 @@ _ATTEMPTS = 12
 # What nvcc includes of itself in every file.
 _AS_NVCC = (
     "-default-device",
+    *(f"-D__builtin_{f}={f}" for f in ("memcpy", "memset")),
     *(f"--pre-include={h}.h" for h in ("stdint", "limits", "math", "float")),
 )
 _FILE = "kernel text"  # its name in messages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from didyma.codegen.runtime.ptx.code import Instr, Operand, Special, Vector
@@ -11,7 +11,7 @@ from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.commands import hints
 from didyma.commands.host_code import Buffer
-from didyma.judging.heads import Parameter, parameters, source_name
+from didyma.judging.heads import Parameter, declared, parameters, source_name
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import DType
 
@@ -71,7 +71,8 @@ def items(text: str, kernel: Kernel, name: str, launched: Shape) -> list[str]:
     16,384.  A structure has the members that the text declares.
     DidymaError ``input-count`` for a parameter that is no pointer, no number and no such structure.
     """
-    found = parameters(text, kernel, name)
+    kinds = hints.instance(text, name or source_name(text, kernel))
+    found = [_typed(p, kinds) for p in parameters(text, kernel, name)]
     inner = {p.name: _members(text, p) for p in found}
     flat = [q for p in found for q in inner[p.name] or (p,)]
     told = _told(text, found, name or source_name(text, kernel))
@@ -127,6 +128,14 @@ def _room(values: Sequence[int], threads: int, *, told: bool) -> int:
     greatest = sorted(max(1, abs(v)) for v in values)[-3:]
     product = math.prod(greatest if len(greatest) > 1 else greatest * 2)
     return max(product, threads * greatest[-1]) if told else product
+
+
+def _typed(p: Parameter, kinds: Mapping[str, str]) -> Parameter:
+    """Return a parameter with the type that a template is given in place of the template's name."""
+    if p.dtype is not None or p.of not in kinds:
+        return p
+    of = declared(f"{kinds[p.of]} x")
+    return replace(p, dtype=None if of.pointer else of.dtype, of=of.of)
 
 
 def _members(text: str, p: Parameter) -> list[Parameter]:

@@ -24,6 +24,8 @@ _STRUCT = (
     r"(?:struct|class)\b[^;{{}}()]*?\b{name}\s*(?::\s*(?:public\s+)?(\w+)\s*)?\{{([^{{}}]*)\}}"
 )
 _TYPEDEF = r"typedef\s+struct\b[^;{{}}]*?(?:\([^()]*\))?[^;{{}}]*\{{([^{{}}]*)\}}\s*{name}\s*;"
+_BODY = re.compile(r"(\)|\belse|\bdo)\s*(?:(?:const|noexcept|override|final)\s*)*\{[^{}]*\}")
+_ALIGNED = re.compile(r"\b(?:__align__|alignas)\s*\([^()]*\)")
 _LEAST, _MOST = 8, 1024  # threads of a block
 _DEEP = 4  # structures in structures
 
@@ -49,7 +51,7 @@ def launch(text: str, name: str) -> tuple[Extents | None, Extents | None]:
     noted = {m[1]: _extents(m[2], known) for m in _NOTED.finditer(text)}
     if noted:
         return noted.get("grid"), noted.get("block")
-    return None, _tile(_body(bare, name), known | _instance(bare, name))
+    return None, _tile(_body(bare, name), known | _numbers(bare, name))
 
 
 def shared(text: str, name: str) -> int | None:
@@ -107,15 +109,29 @@ def _extents(text: str, known: Mapping[str, int]) -> Extents | None:
     return None if x is None or y is None or z is None else (x, y, z)
 
 
-def _instance(text: str, name: str) -> dict[str, int]:
-    """Return the numbers of an instance of a template, by the template's names for them."""
-    given = split(name.partition("<")[2].rpartition(">")[0])
-    for m in _TEMPLATE.finditer(text):
+def instance(text: str, name: str) -> dict[str, str]:
+    """Return what an instance of a template is given, by the template's names for it.
+
+    Where the name does not tell, it is the first instance that the file launches.
+
+    >>> text = "template <class F, int N> __global__ void k(F f) {}  k<Add, 4><<<1, 1>>>(f);"
+    >>> instance(text, "k")
+    {'F': 'Add', 'N': '4'}
+    """
+    bare = host_code.bare(text)
+    launched = (c.kernel for c in host_code.calls(bare) if plain(c.kernel) == plain(name))
+    full = next((n for n in (name, *launched) if "<" in n), "")
+    given = split(full.partition("<")[2].rpartition(">")[0])
+    for m in _TEMPLATE.finditer(bare):
         if m[2] == plain(name):
             names = [p.partition("=")[0].split()[-1] for p in split(m[1]) if p.split()]
-            pairs = zip(names, given, strict=False)
-            return {n: int(v) for n, v in pairs if v.strip().isdecimal() and int(v)}
+            return {n: v for n, v in zip(names, given, strict=False) if v}
     return {}
+
+
+def _numbers(text: str, name: str) -> dict[str, int]:
+    given = instance(text, name).items()
+    return {n: int(v) for n, v in given if v.isdecimal() and int(v)}
 
 
 def _tile(text: str, known: Mapping[str, int]) -> Extents | None:
@@ -141,7 +157,7 @@ def members(text: str, name: str, deep: int = 0) -> list[Parameter] | None:
     >>> [p.name for p in members("struct A { int n; }; struct B : A { float *x, y; };", "B")]
     ['n', 'x', 'y']
     """
-    bare = host_code.bare(text)
+    bare = _without_bodies(host_code.bare(text))
     m = re.search(_STRUCT.format(name=re.escape(name)), bare)
     typedef = re.search(_TYPEDEF.format(name=re.escape(name)), bare) if m is None else None
     if deep > _DEEP or (m is None and typedef is None):
@@ -159,6 +175,18 @@ def members(text: str, name: str, deep: int = 0) -> list[Parameter] | None:
             return None
         found += inner
     return found
+
+
+def _without_bodies(text: str) -> str:
+    """Return a text in which functions are only declared, and nothing is aligned.
+
+    >>> _without_bodies("struct F { int n; int f() const { if (n) { return 1; } return 0; } };")
+    'struct F { int n; int f(); };'
+    """
+    before, text = "", _ALIGNED.sub("", text)
+    while text != before:
+        before, text = text, _BODY.sub(r"\1;", text)
+    return text.replace(";;", ";")
 
 
 def _declarations(body: str) -> Iterator[Parameter]:

@@ -245,12 +245,15 @@ def test_the_members_of_structures_are_read_off_the_file() -> None:
     struct Table : public Base { Row row; double scale = 1.0; __device__ int rows() { return 3; } };
     struct Base { unsigned char flag; };
     struct Odd { std::vector<int> v; };
+    struct Sum { float a; const float* x; __device__ float operator()(int i) const {
+      if (i > 3) { return x[i]; } else { return a; } } };
     """
     found = {p.name: (p.of, p.pointer) for p in hints.members(text, "Row") or ()}
     assert found == {
         "n": ("int", False), "m": ("int", False), "x": ("float", True), "y": ("float", True)
     }  # fmt: skip
     assert hints.members(text, "Odd") is None
+    assert [p.name for p in hints.members(text, "Sum") or ()] == ["a", "x"]
     assert hints.members(text, "Missing") is None
 
 
