@@ -55,7 +55,8 @@ _SWAPS = (
     ("fmaxf", "fminf"), ("max", "min"), ("fmax", "fmin"), ("expf", "exp2f"), ("sqrtf", "rsqrtf"),
     ("sinf", "cosf"), ("logf", "log2f"), ("tanhf", "sinhf"), ("fabsf", ""), ("expf", "expm1f"),
     ("threadIdx.x", "threadIdx.y"), ("blockIdx.x", "blockIdx.y"), ("blockIdx.x", "threadIdx.x"),
-    ("blockDim.x", "gridDim.x"), ("INFINITY", "0.0f"), ("__shfl_down_sync", "__shfl_up_sync"),
+    ("blockDim.x", "gridDim.x"), ("INFINITY", "0.0f"), ("-INFINITY", "INFINITY"),
+    ("-FLT_MAX", "FLT_MIN"), ("-FLT_MAX", "0.0f"), ("__shfl_down_sync", "__shfl_up_sync"),
     ("&&", "||"), ("==", "!="), ("+=", "="), ("*=", "+="), ("true", "false"),
 )  # fmt: skip
 
@@ -78,7 +79,7 @@ class Edit:
 def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
     """Yield edits of some lines of a text; each rule has its turn, and each line in a rule's.
 
-    Numbers that the text declares and never uses come first: they were likely forgotten somewhere.
+    Numbers and arrays that a text declares and never uses come first: they were likely forgotten.
     """
     rows = text.split("\n")
     ints = sorted(set(_INT.findall(text)))
@@ -90,9 +91,11 @@ def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
         _exchanged(sorted(names)) for t, names in others.items()
         if t not in _INTEGERS and not names <= {*arrays} and len(names) > 1
     ]  # fmt: skip
-    forgotten = _joined([n for n in floats if _count(n, text) == 1])
+    unused = [a for a in (*floats, *arrays) if _count(a, text) == 1]
+    places = [[f"{a}[{i}]" for i in ints] if a in arrays else [a] for a in unused]
+    forgotten = _joined([*chain(*places)])
     rules = (
-        *_RULES, _exchanged(ints), _exchanged(arrays), *of_types, _multiplied(floats),
+        *_RULES, _moved(ints), _exchanged(ints), _exchanged(arrays), *of_types, _multiplied(floats),
     )  # fmt: skip
     streams = [_of_rule(r, rows, chosen) for r in rules]
     of_rules = [s for r, s in zip(rules, streams, strict=True) for _ in range(_TURNS.get(r, 1))]
@@ -224,6 +227,19 @@ def _joined(names: Sequence[str]) -> Rule:
         for sign, name in product("+*-/", names):
             for k in ends:
                 yield f"{row[:k]} {sign} {name}{row[k:]}"
+
+    return rule
+
+
+def _moved(names: Sequence[str]) -> Rule:
+    """Return the rule that adds to an index another of some names, if the line has it."""
+
+    def rule(row: str) -> Iterator[str]:
+        here = [n for n in names if _count(n, row)]
+        for m in _PLACE.finditer(row):
+            for name in here:
+                if name != m[1]:
+                    yield f"{row[: m.start(1)]}{name} + {row[m.start(1) :]}"
 
     return rule
 

@@ -72,14 +72,16 @@ def evaluate(
         found: Number = _value(tree.body, names, functions)
     except _Strange as e:
         known = ", ".join((*names, *functions))
-        raise _refused(text, where, str(e), f"an expression of {known}") from None
+        of_argument = where.startswith("--arg")
+        mend = f"{where}=f32:0.5 gives a number that is none of the sizes" if of_argument else ""
+        raise _refused(text, where, str(e), f"an expression of {known}", mend) from None
     except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError) as e:
         raise _refused(text, where, str(e) or type(e).__name__, "an expression of sizes") from None
     return found
 
 
-def _refused(text: str, where: str, why: str, want: str) -> DidymaError:
-    return DidymaError("bad-option", f"{where} {text}".strip(), got=why, want=want)
+def _refused(text: str, where: str, why: str, want: str, mend: str = "") -> DidymaError:
+    return DidymaError("bad-option", f"{where} {text}".strip(), got=why, want=want, help=mend)
 
 
 class _Strange(Exception):

@@ -60,6 +60,16 @@ def parameters(text: str, kernel: Kernel, name: str) -> tuple[Parameter, ...]:
     return tuple(replace(p, nbytes=size) for p, (_, size) in zip(found, sizes, strict=True))
 
 
+def names(text: str, kernel: str) -> tuple[str, ...]:
+    """Return the names of the parameters of a kernel of CUDA C++; none where it is not found.
+
+    >>> names("__global__ void f(float* y, int n) {}", "f<4>")
+    ('y', 'n')
+    """
+    plain = re.split(r"[<(]", kernel)[0].split("::")[-1].strip()
+    return tuple(p.name for p in dict(_heads(text)).get(plain, ()))
+
+
 def source_name(text: str, kernel: Kernel) -> str:
     """Return the name of a kernel in its text; in PTX it is that of the entry."""
     return _source_name(kernel.name, dict(_heads(text))) or kernel.name

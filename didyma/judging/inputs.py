@@ -19,18 +19,20 @@ from didyma.rounds import EVERY, PAIRS, Round, Source
 RARE = "a special value in a row"
 # The greatest or least of a row stands anywhere, far from all others.
 PEAK = "a peak in a row"
+# Sums of products of such numbers are small, where those of larger ones leave a range or saturate.
+NEAR = "near zero"
 SPECIAL = {RARE: (np.nan, np.inf, np.nan, -np.inf), PEAK: (200.0, 150.0, 120.0, -200.0)}
 # Ordinary numbers, and whole ones whose sums are exact, stand beside each special kind.
 _KINDS: tuple[Distribution | str, ...] = (
     Distribution.NORMAL, Distribution.SMALL, RARE, "far below zero", Distribution.SPARSE,
     Distribution.UNIT, Distribution.NEUTRAL, PEAK, Distribution.SMALL, Distribution.SCALES,
-    "far from zero", EVERY, RARE, PAIRS, Distribution.NORMAL, Distribution.MIXED,
+    "far from zero", EVERY, RARE, PAIRS, NEAR, Distribution.MIXED,
     Distribution.BITS,
 )  # fmt: skip
 # Maxima that start from 0 and sums of squares that cancel show only far from zero; products of
 # inputs are far below it only where the inputs are on both sides.
 _SHIFTS = {"far below zero": (-200.0, -200.0), "far from zero": (200.0, -200.0)}
-ORDINARY = frozenset((Distribution.NORMAL, Distribution.SMALL, Distribution.UNIT))
+ORDINARY = frozenset((Distribution.NORMAL, Distribution.SMALL, Distribution.UNIT, NEAR))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class Case:
     def ordinary(self) -> bool:
         """Whether all values are ordinary numbers."""
         return self.kind in ORDINARY
+
+    @property
+    def finite(self) -> bool:
+        """Whether all values of floats are finite, and none is there to overflow."""
+        return self.ordinary or self.kind in (PEAK, *_SHIFTS)
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{k}={n}" for k, n in self.env.items())
@@ -68,11 +75,13 @@ def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
     """Draw the inputs of a round; ``again`` draws others of the same kind."""
     source = Source(task.spec, case.env, task.draw.seed + 1000 * again)
     shift = _SHIFTS.get(case.kind)
-    kind = Distribution.NORMAL if shift or case.kind in SPECIAL else case.kind
+    kind = Distribution.NORMAL if shift or case.kind in (*SPECIAL, NEAR) else case.kind
     known = kind if isinstance(kind, Distribution) else None
     drawn = source.values(Round(case.number, str(kind), known))
     if shift:
         drawn = tuple(_shifted(x, shift[i % 2]) for i, x in enumerate(drawn))
+    if case.kind == NEAR:
+        drawn = tuple(x / x.dtype.type(16) if DType.of(x).is_float else x for x in drawn)
     if case.kind in SPECIAL:
         drawn = tuple(_with_special(x, case.kind, (task.draw.seed, case.number, i))
                       for i, x in enumerate(drawn))  # fmt: skip

@@ -107,7 +107,7 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
             agreed = not any(w.case == case for w in found.wrong)
             twins = any(f.kind == "same-value" for f in found.notes)
             found.beside.meet(task, case, arrays, right, agreed=agreed, twins=twins)
-        if case.ordinary or task.draw.ranges:
+        if case.finite or task.draw.ranges:
             other = inputs.values(task, case, again=1)
             stale = interpreter.run(task.spec, other)
             decoys.meet(arrays, right, stale)

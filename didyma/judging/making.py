@@ -110,10 +110,20 @@ def make_task(
 
 
 def merged(found: Launch, given: Launch) -> Launch:
-    """Return a launch that was read off a host function, with what the user gave in its place."""
+    """Return a launch that was read off a host function, with what the user gave in its place.
+
+    Arguments with names take the places of those; others take the place of all.
+    """
     usual = Launch()
     own = {f.name: getattr(given, f.name) for f in fields(Launch)}
+    if all("=" in a for a in given.args):
+        own["args"] = (*({_name(a): a for a in (*found.args, *given.args)}).values(),)
     return replace(found, **{k: v for k, v in own.items() if v != getattr(usual, k)})
+
+
+def _name(item: str) -> str:
+    """Return the name of the parameter that an item is for; the item where it has none."""
+    return item.partition("=")[0]
 
 
 def _three(text: str, option: str) -> tuple[str, ...]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from time import process_time
 
 from didyma.codegen.runtime.ptx.sanitize import Source
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import make_task
-from didyma.judging.task import Draw
+from tests.bench.found import FOUND
 from tests.bench.idioms import IDIOMS
 from tests.bench.judged_kernels import MORE, family
 from tests.didyma.judging.kernels import KERNELS, Fault, Judged
@@ -26,7 +27,7 @@ CLOSE = 3  # lines
 def judged(kernel: Judged, text: str, rounds: int = 16, most: int = 1 << 16) -> Judgement:
     """Judge a text of a kernel as the command does."""
     source = Source(text, "k.cu")
-    draw = Draw(rounds=rounds, most=most)
+    draw = replace(kernel.draw, rounds=rounds, most=most)
     task = make_task(source, kernel.spec.module, kernel.launch, kernel.contract, draw)
     return located(judge(task))
 
@@ -52,7 +53,7 @@ def known() -> tuple[list[str], list[float]]:
     """Judge kernels with known verdicts; return what went wrong, and the times."""
     wrong: list[str] = []
     times: list[float] = []
-    for name, kernel in {**KERNELS, **MORE, **IDIOMS}.items():
+    for name, kernel in {**KERNELS, **MORE, **IDIOMS, **FOUND}.items():
         for label, fault in [("right", None), *kernel.faults.items()]:
             text, at = edited(kernel, fault) if fault else (kernel.text, 0)
             begun = process_time()

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.runtime.ptx.sanitize import Source
 from didyma.judging.expressions import split
+from didyma.judging.heads import names
 from didyma.judging.making import Launch
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
@@ -85,10 +87,11 @@ def read(text: str, file: str, spec: Module) -> Inline:
     depths = {_depth(host.body[: m.start()]) for m in found}
     if len(found) > 1 and (len(depths) > 1 or any(_is_guarded(host.body, m) for m in found)):
         raise _unreadable(file, "launches in loops or behind conditions", "launches in order")
-    launches = tuple(_launch(m, host, spec, file) for m in found)
-    used = {a for x in launches for a in x.args}
+    device = _device(cuda)
+    launches = tuple(_launch(m, host, spec, file, names(device, m[1])) for m in found)
+    used = {a.rpartition("=")[2] for x in launches for a in x.args}
     # Lines count from the start of the Python file; what follows the kernels is of the host.
-    device = "\n" * start + _device(cuda)
+    device = "\n" * start + device
     memory = tuple(m for n, m in host.new.items() if n in used)
     return Inline(Source(device, file.rpartition("/")[2]), launches, memory)
 
@@ -119,11 +122,15 @@ def _memory(m: re.Match[str], tensors: dict[str, str], known: dict[str, str], sp
     return f"{m[1]}={'zero:' if m[2] == 'zeros' else ''}{dtype.value}[{sizes}]"
 
 
-def _launch(m: re.Match[str], host: _Host, spec: Module, file: str) -> Launch:
+def _launch(
+    m: re.Match[str], host: _Host, spec: Module, file: str, params: Sequence[str]
+) -> Launch:
     parts = [_expression(p, host.known) for p in split(m[3])]
     if len(parts) < 2:
         raise _unreadable(file, f"<<<{m[3]}>>>", "blocks and threads")
     items = tuple(_argument(a, host, spec) for a in split(m[4]))
+    if len(params) == len(items):
+        items = tuple(f"{name}={what}" for name, what in zip(params, items, strict=True))
     shared = parts[2] if len(parts) > 2 else "0"
     return Launch(f"{m[1]}{m[2] or ''}", parts[0], parts[1], shared, items)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import didyma as dd
 from didyma.judging.contracts import Declared
 from didyma.judging.making import Launch
+from didyma.judging.task import Draw
 from didyma.tracer.tracing import Program
 
 r, n, m, k = dd.dim("r", 0, 4096), dd.dim("n", 1, 4096), dd.dim("m", 1, 512), dd.dim("k", 1, 512)
@@ -33,6 +34,7 @@ class Judged:
     launch: Launch
     faults: dict[str, Fault] = field(default_factory=dict[str, Fault])
     contract: Declared = field(default_factory=Declared)
+    draw: Draw = field(default_factory=Draw)
 
 
 @dd.trace(dd.f32[n], dd.f32[n])

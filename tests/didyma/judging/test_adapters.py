@@ -13,6 +13,8 @@ from didyma.codegen.runtime.registry import probe
 from didyma.commands import judge_kernel
 from didyma.judging.adapters import flashinfer, gpumode, kernelbench, load_inline
 from didyma.judging.adapters.load_inline import Inline
+from didyma.judging.expressions import evaluate
+from didyma.judging.making import Launch, merged
 from didyma.judging.request import Request
 from didyma.judging.specs import load_spec
 from didyma.refimpl.errors import DidymaError
@@ -58,7 +60,7 @@ def test_a_launch_of_load_inline_is_read() -> None:
     assert found.memory == ()
     assert (launch.kernel, launch.block, launch.shared) == ("sums", "64", "0 * 4")
     assert launch.grid == "(size(x, 0) * 64 + 64 - 1) / 64, 1"
-    assert launch.args == ("x", "sum", "(numel(x) / size(x, 0))")
+    assert launch.args == ("x=x", "y=sum", "n=(numel(x) / size(x, 0))")
     lines = SOLUTION.replace("KERNEL", SUMS).split("\n")
     at = next(k for k, row in enumerate(lines) if "__global__" in row)
     assert found.source.text.split("\n")[at] == lines[at], "lines are those of the Python file"
@@ -106,8 +108,8 @@ torch::Tensor run(torch::Tensor x) {
 def test_several_launches_of_load_inline_are_read_and_judged(tmp_path: Path) -> None:
     found = load_inline.read(SEVERAL, "s.py", spec.module)
     assert [(x.kernel, x.grid, x.args) for x in found.launches] == [
-        ("partial", "size(x, 0), 2", ("x", "part", "size(x, 1)")),
-        ("both", "(size(x, 0) + 31) / 32", ("part", "sum", "size(x, 0)")),
+        ("partial", "size(x, 0), 2", ("x=x", "part=part", "cols=size(x, 1)")),
+        ("both", "(size(x, 0) + 31) / 32", ("part=part", "y=sum", "rows=size(x, 0)")),
     ]
     assert found.memory == ("part=f32[size(x, 0), 2]",)
     if probe("ptx").runs:
@@ -117,6 +119,17 @@ def test_several_launches_of_load_inline_are_read_and_judged(tmp_path: Path) -> 
         assert judge_kernel.command(asked, None, json=True) == 0
         (tmp_path / "s.py").write_text(SEVERAL.replace("* 2 + blockIdx.y", "* 2"))
         assert judge_kernel.command(asked, None, json=True) == 1
+
+
+def test_a_named_argument_takes_the_place_of_one_that_was_read() -> None:
+    (found,) = inline().launches
+    assert merged(found, Launch(args=("n=i32:3",))).args == ("x=x", "y=sum", "n=i32:3")
+    assert merged(found, Launch(args=("x", "out"))).args == ("x", "out")
+
+
+def test_a_number_of_the_host_is_asked_for() -> None:
+    with pytest.raises(DidymaError, match=r"--arg scale=f32:0\.5 gives a number"):
+        evaluate("scale", {"n": 4}, "--arg scale")
 
 
 def test_a_solution_of_kernelbench_is_judged(
