@@ -264,6 +264,25 @@ def test_a_built_program_runs_alone(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.array(said.stdout.split(), np.float32), WANT[1], rtol=1e-6)
 
 
+def test_a_built_program_of_two_devices_may_have_no_kernel(tmp_path: Path) -> None:
+    @dd.trace(dd.f32[4], dd.f32[2].on("host:1"))
+    def views(x: dd.Tensor, y: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+        return dd.flip(x), y
+
+    c = compile(views.module)
+    assert not c.program.kernels
+    build.write(tmp_path / "built", build.contents({"host": build.Target(c)}))
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import numpy as np, module\n"
+        "for _ in range(2):\n"
+        "    print(*module.call([np.arange(4, dtype=np.float32), np.zeros(2, np.float32)]))\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "built")]
+    said = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert said.stdout == "[3. 2. 1. 0.] [0. 0.]\n" * 2, said.stderr
+
+
 def test_engines_say_which_devices_they_have() -> None:
     @dd.trace(dd.f32[2])
     def f(x: dd.Tensor) -> dd.Tensor:

@@ -174,8 +174,9 @@ class DeviceKernels:
 
     @property
     def replays(self) -> bool:
-        """Whether tapes can run the kernels: those of all devices are of the host."""
-        return all(isinstance(k, Kernels) and k.replays for k in self._loaded.values())
+        """Whether there are kernels that tapes can run: those of all devices are of the host."""
+        loaded = self._loaded.values()
+        return bool(loaded) and all(isinstance(k, Kernels) and k.replays for k in loaded)
 
     def of(self, device: str) -> Any:
         """Return the kernels that a device has loaded."""
