@@ -15,9 +15,9 @@ from didyma.artifacts.load import load
 from didyma.codegen.memory.peak import peak
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
-from didyma.refimpl.ir.program import ALIGNMENT
 from didyma.refimpl.ir.types import Array
 from didyma.tracer.tensor import Tensor
+from tests.bench.peaks import Counted
 
 n, m = dd.dim("n", 1, 200), dd.dim("m", 1, 50)
 SIZES = [(1, 1), (1, 50), (2, 3), (7, 16), (31, 1), (64, 64 % 50), (99, 17), (128, 50), (200, 1),
@@ -40,38 +40,6 @@ def layer(x: Tensor, w: Tensor) -> Tensor:
 @dd.trace(dd.f32[n, m], dd.f32[m, m], dd.f32[n])
 def calls(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return dd.matmul(b, layer(layer(x, w), w))
-
-
-class Counted:
-    """An engine that counts the bytes that are allocated and not freed, in whole lines of 256."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self.now = self.most = 0
-        self._sizes: dict[int, int] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def _taken(self, buffer: Any, nbytes: int) -> Any:
-        self._sizes[id(buffer)] = size = -(-nbytes // ALIGNMENT) * ALIGNMENT
-        self.now += size
-        self.most = max(self.most, self.now)
-        return buffer
-
-    def allocate(self, nbytes: int) -> Any:
-        return self._taken(self._inner.allocate(nbytes), nbytes)
-
-    def stack(self, nbytes: int) -> Any:
-        return self._taken(self._inner.stack(nbytes), nbytes)
-
-    def free(self, buffer: Any) -> None:
-        self.now -= self._sizes.pop(id(buffer), 0)  # an input has none
-        self._inner.free(buffer)
-
-    def unstack(self, buffer: Any) -> None:
-        self.now -= self._sizes.pop(id(buffer))
-        self._inner.unstack(buffer)
 
 
 def given(rows: int, columns: int) -> list[Array]:

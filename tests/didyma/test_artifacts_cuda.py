@@ -30,6 +30,7 @@ from didyma.refimpl.ir.types import Array
 from tests.codegen.control.modules import module
 from tests.codegen.emit.test_cpp_program import with_large_shared_memory
 from tests.codegen.order.test_control import inputs
+from tests.gpu.several import SEVERAL
 
 CPP = shutil.which("g++")
 pytestmark = pytest.mark.skipif(
@@ -199,22 +200,6 @@ def test_what_it_refuses(product: tuple[Compiled, Path], tmp_path: Path, driver:
     shutil.copytree(folder, tmp_path / "changed")
     (tmp_path / "changed" / "kernels.cubin").write_bytes(b"other code")
     assert "hash-mismatch" in started(c, tmp_path / "changed", driver, ["module.py"]).stderr
-
-
-SEVERAL = """module {
-  func @main(%x: f32[8], %y: f32[8]@cuda:1) -> (%a, %b, %c) {
-    %e = exp(%y) : f32[8]@cuda:1
-    %k = constant(value=f32[8] [0.0, 1.0, 2.0, 3.0, -1.0, -2.0, -3.0, 0.5]) : f32[8]@cuda:1
-    %f = add(%e, %k) : f32[8]@cuda:1
-    %a = to(%f, device="") : f32[8]
-    %g = add(%a, %x) : f32[8]
-    %h = to(%g, device="host:0") : f32[8]@host:0
-    %s = cumulative_sum(%h, axis=0, exclusive=false, reverse=false) : f32[8]@host:0
-    %b = to(%s, device="cuda:1") : f32[8]@cuda:1
-    %c = multiply(%b, %f) : f32[8]@cuda:1
-  }
-}
-"""
 
 
 def test_two_gpus_and_the_cpu_run_alone_by_the_driver(tmp_path: Path, driver: Path) -> None:
