@@ -166,7 +166,14 @@ def bucketed(
 def _sizes(v: DimVar, wish: Buckets) -> tuple[int, ...]:
     """Return the buckets of a dim, increasing; ``bad-bucket``."""
     if isinstance(wish, float) and 0 <= wish < 1:
-        return tuple(itertools.islice(_growing(v, wish), MOST + 1))
+        grown = tuple(itertools.islice(_growing(v, wish), MOST + 1))
+        if len(grown) > MOST:
+            raise DidymaError(
+                "bad-bucket", f"buckets of {v.name}", got=f"more than {MOST} buckets for {wish}",
+                want=f"at most {MOST} from {v.lo} to {v.hi}",
+                help="allow more padding, or declare the dim with a narrower range",
+            )  # fmt: skip
+        return grown
     sizes = tuple[Any, ...]() if isinstance(wish, (float, int, str)) else tuple(wish)
     whole = all(isinstance(s, int) and v.lo <= s <= v.hi for s in sizes)
     if not sizes or not whole or list(sizes) != sorted({*sizes}):

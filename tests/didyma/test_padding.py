@@ -163,6 +163,16 @@ def test_buckets_that_are_none_are_refused(wish: object) -> None:
         dd.bucketed(program, {"k": 0.5})
 
 
+def test_no_size_of_the_range_is_left_without_a_bucket() -> None:
+    @dd.trace(dd.f32[dd.dim("n", 1, 5000)])
+    def wide(x: dd.Tensor) -> dd.Tensor:
+        return -x
+
+    with pytest.raises(DidymaError, match="more than 4096 buckets"):
+        dd.bucketed(wide, {"n": 0.0})
+    assert dd.bucketed(wide, {"n": 0.1}).sizes["n"][-1] == 5000
+
+
 def test_a_program_is_called_on_the_first_elements(tmp_path: Path) -> None:
     run = dd.compile(traced(dd.multiply, dd.f32[N], dd.f32[()]))
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
