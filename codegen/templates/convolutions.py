@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 from didyma.codegen.lower.affine import Affine, has_division
-from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.names import loop_names
 from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
 from didyma.codegen.templates.reading import Reading, folds, order
@@ -19,7 +18,6 @@ from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.graph import STAGES, Function, Node
 from didyma.refimpl.ir.loop import (
     INDEX,
-    Binary,
     Const,
     Expr,
     Let,
@@ -30,7 +28,6 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.walk import map_expr, map_stmt, stmts
-from didyma.refimpl.ops.spec import Fold
 
 
 @lru_cache(maxsize=8)
@@ -91,21 +88,11 @@ def _problem(f: Function, loop: PrimFunc, n: Node, groups: int, axes: Sequence[i
     reading = Reading(f, loop, names, types, extents, parts, {n.results[0]: acc})
     index = (at[0], ix.add(ix.mul(batch, ix.index(each)), out), *at[1:])
 
-    def element(which: str) -> Expr:
-        def roots(b: ScalarBuilder) -> list[Expr]:
-            rule = b.rule(n, index)
-            assert isinstance(rule, Fold)
-            product = rule.body(ks)
-            assert isinstance(product, Binary)
-            return [b.define(which, product.rhs if which == "weights" else product.lhs)]
-
-        return reading.value(roots)
-
     row, column = (place, out) if by_place else (out, place)
     sides = {"left": (batch, row, term), "right": (batch, term, column)}
     operands = {
         name: Subgraph(
-            order, element("windows" if place in order else "weights"),
+            order, reading.factor(n, index, ks, weights=place not in order),
             tuple(extents[v] for v in order),
         )
         for name, order in sides.items()

@@ -16,7 +16,6 @@ from types import MappingProxyType
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.terms import literal
-from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.names import loop_names
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
@@ -25,9 +24,8 @@ from didyma.codegen.templates.suiting import suited
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.graph import STAGES
 from didyma.refimpl.ir.kernel import TextKernel
-from didyma.refimpl.ir.loop import INDEX, Binary, Expr, Var
+from didyma.refimpl.ir.loop import INDEX, Var
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ops.spec import Fold
 
 TEXT = Text("depthwise_conv", """\
 {% set rows, columns = size("image", 2), size("image", 3) %}
@@ -164,19 +162,13 @@ def _depthwise(asked: Asked) -> Depthwise | None:
     parts = [(ks[0], ix.ZERO)]
     reading = Reading(f, loop, names, types, extents, parts, {n.results[0]: acc})
 
-    def element(which: str) -> Expr:
-        def roots(b: ScalarBuilder) -> list[Expr]:
-            rule = b.rule(n, at)
-            assert isinstance(rule, Fold)
-            product = rule.body(ks)
-            assert isinstance(product, Binary)
-            return [b.define(which, product.rhs if which == "weights" else product.lhs)]
-
-        return reading.value(roots)
-
     sides = {"image": (*at, u, v), "weights": (channel, u, v)}
     operands = {
-        name: Subgraph(index, element(name), tuple(extents[x] for x in index))
+        name: Subgraph(
+            index,
+            reading.factor(n, at, ks, weights=name == "weights"),
+            tuple(extents[x] for x in index),
+        )
         for name, index in sides.items()
     }
     body = reading.stores(tuple(at[a] for a in axes))

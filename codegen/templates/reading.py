@@ -12,6 +12,7 @@ from didyma.codegen.lower.scalar import narrowed
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.graph import Function, Node
 from didyma.refimpl.ir.loop import (
+    Binary,
     Block,
     Buffer,
     Const,
@@ -28,7 +29,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, subexprs
-from didyma.refimpl.ops.spec import Kind
+from didyma.refimpl.ops.spec import Fold, Kind
 
 Roots: TypeAlias = Callable[[ScalarBuilder], Sequence[Expr]]
 
@@ -66,6 +67,23 @@ class Reading:
             if var.name in {x.name for x in subexprs(value) if isinstance(x, Var)}:
                 value = LetExpr(var, e, value)
         return value
+
+    def factor(self, n: Node, at: Sequence[Expr], steps: Sequence[Var], *, weights: bool) -> Expr:
+        """Return a factor of the product that a convolution adds: of its weights, or its image.
+
+        ``at`` is the place of the result, and ``steps`` are those of the fold.
+        """
+
+        name = "weights" if weights else "windows"
+
+        def roots(b: ScalarBuilder) -> list[Expr]:
+            rule = b.rule(n, tuple(at))
+            assert isinstance(rule, Fold)
+            product = rule.body(tuple(steps))
+            assert isinstance(product, Binary)
+            return [b.define(name, product.rhs if weights else product.lhs)]
+
+        return self.value(roots)
 
     def stores(self, at: Sequence[Expr]) -> Stmt:
         """Return the stores of an element of each result."""
