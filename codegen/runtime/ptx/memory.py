@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -16,8 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didyma.codegen.runtime.compiler import CCompiler
 from didyma.codegen.runtime.native import Native
 from didyma.codegen.runtime.tinycc import TinyCC
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
 
 GLOBAL, SHARED, LOCAL = 0x7000_0000_0000, 0x0100_0000_0000, 0x0200_0000_0000
@@ -130,10 +133,19 @@ class Found(NamedTuple):
     space: int
 
 
+def _compiled(source: str) -> Native:
+    """Compile the checks by a C compiler of this machine, or by TinyCC, whose code is slower."""
+    names = ("access_", "atomic_", "fresh_")
+    for command in ("clang", "gcc"):
+        with suppress(DidymaError, OSError):  # there is none, or it does not work
+            return CCompiler(command).compile(source, "the checks of engine ptx", names)
+    return TinyCC().compile(source, "the checks of engine ptx", names)
+
+
 @cache
 def _native() -> tuple[Native, Callable[..., None], Callable[..., None], Callable[..., None]]:
     source = (files("didyma.codegen.runtime.ptx") / "shadow.c").read_text(encoding="utf-8")
-    native = TinyCC().compile(source, "the checks of engine ptx", ("access_", "atomic_", "fresh_"))
+    native = _compiled(source)
     p, i = ctypes.c_void_p, ctypes.c_int64
     access = ctypes.CFUNCTYPE(None, p, i, p, p, i, i, i, i, p, p)(native.addresses["access_"])
     atomic = ctypes.CFUNCTYPE(None, p, i, p, p, i, i, i, i, i, p, p, p, p)(
@@ -235,7 +247,7 @@ class Memory:
         places: Array | None = None,
     ) -> Iterator[Found]:
         """Load into ``values`` or store them, a row for each lane; yield what the checks found."""
-        st = self._begin(lanes.size * max(1, nbytes), pc)
+        st = self._begin(lanes.size, nbytes, pc)
         self._calls[1](
             ctypes.addressof(st), lanes.size, _at(lanes), _at(addresses), nbytes, where, how,
             strength, None if values is None else _at(values),
@@ -295,15 +307,16 @@ class Memory:
 
         ``places`` get 4 times the offset, and the space.
         """
-        st = self._begin(lanes.size * nbytes, pc)
+        st = self._begin(lanes.size, nbytes, pc)
         self._calls[2](
             ctypes.addressof(st), lanes.size, _at(lanes), _at(addresses), nbytes, where, strength,
             *op, _at(a), None if b is None else _at(b), _at(out), _at(places),
         )  # fmt: skip
         return self._found()
 
-    def _begin(self, most: int, pc: int) -> Any:
-        """Count time on; make room for as many nodes as an access of that many cells can need."""
+    def _begin(self, count: int, nbytes: int, pc: int) -> Any:
+        """Count time on; make room for as many nodes as accesses can need: one for each cell."""
+        most = count * max(1, nbytes // max(1, self.spaces[0].cell))
         st = self._state
         self.now += 1
         st.now, st.pc = self.now, pc

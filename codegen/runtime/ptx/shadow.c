@@ -12,7 +12,7 @@ typedef long long i64;
 
 enum { VALID = 1, INIT = 2, CONSTANT = 4, FLIGHT = 8, SOURCE = 16, ASYNC = 32 };
 enum { READ, WRITE, UPDATE, ISSUE, LAND, BUSY };
-enum { STRENGTH = 3, WRITES = 4, MANY = 8, EVERYONE = 16, STRONG = 32 };
+enum { STRENGTH = 3, WRITES = 4, MANY = 8, EVERYONE = 16, ALIKE = 32 };
 enum { BOUNDS, SKEWED, FRESH, RACE, SAME, CONST, UNWAITED, EXITED, CHANGED, KINDS };
 enum { FEW = 64, LOTS = 2048 };
 
@@ -110,39 +110,89 @@ static int owns(State *s, Node *n, int me, int what) {
          (n->what & WRITES) && !(n->what & (MANY | EVERYONE));
 }
 
-/* Whether a plain read could be added to an earlier one of its warp, among plain reads alone. */
-static int again(State *s, Node *n, int me, int block) {
-  Node *mate = 0;
-  int warp = (me + (int)s->first) >> 5;
-  if (s->mates || s->rows[me]) return 0;
+/* Whether an access is before what a lane does by a barrier of its block, or is its own: the usual
+   case. */
+static int settled(State *s, int me, int block, int lane, int time, int what) {
+  int w = lane - (int)s->first;
+  if (w == me && !(what & (MANY | EVERYONE))) return 1;
+  return !(what & EVERYONE) && w >= 0 && w < s->lanes && s->block[w] == block &&
+         time <= s->bar[block];
+}
+
+/* Whether an access `other` in a list and one that comes, a plain read or a strong access, are of
+   one kind, of which none conflict. */
+static int alike(int other, int what) {
+  return what & STRENGTH ? (other & (STRENGTH | EVERYONE)) == 2
+                         : !(other & (STRENGTH | WRITES | EVERYONE));
+}
+
+/* Whether an access could join a list in which nothing conflicts with it: a plain read among plain
+   reads, or one as strong as can be among such.  It takes the place of an earlier one of its warp,
+   or of one that a barrier has settled. */
+static int again(State *s, Node *head, int me, int block, int what) {
+  Node *n = head, *mate = 0, *old = 0, *before = 0, *last = 0;
+  int lane = me + (int)s->first, slot, count = 0, many = 0;
+  if (s->mates || s->rows[me] || !alike(head->what, what) || head->next && !(head->what & ALIKE))
+    return 0;
   for (;; n = &s->pool[n->next]) {
-    if (n->what & ~MANY) return 0;
-    if (n->lane >> 5 == warp) mate = n;
+    if (n->lane >> 5 == lane >> 5) {
+      if (!((n->what ^ what) & WRITES)) { mate = n; before = last; break; }
+    } else if (!old && !(n->what & WRITES & ~what) && settled(s, me, block, n->lane, n->time, n->what)) {
+      old = n; before = last;
+    }
+    if (!n->next) break;
+    if (++count == FEW) return 0;
+    last = n;
+  }
+  if (mate)
+    many = mate->time > s->bar[block] && mate->time > s->warp[me] &&
+           (mate->lane != lane || mate->what & MANY);
+  else mate = old;
+  if (mate != head) {
+    if (mate) {
+      slot = before->next;
+      before->next = mate->next;
+    } else slot = fresh_node(s);
+    s->pool[slot] = *head;
+    head->next = slot;
+  }
+  head->lane = lane; head->time = (int)s->now; head->pc = (int)s->pc;
+  head->what = what | ALIKE | (many ? MANY : 0);
+  return 1;
+}
+
+/* Empty the list of a cell if all in it is settled before a lane's access; return whether it was. */
+static int cleared(State *s, Cell *c, int me, int block) {
+  Node *n = &c->first;
+  for (;; n = &s->pool[n->next]) {
+    if (n->time && !settled(s, me, block, n->lane, n->time, n->what)) return 0;
     if (!n->next) break;
   }
-  if (!mate) return 0;
-  if (mate->time <= s->bar[block] || mate->time <= s->warp[me]) mate->what = 0;
-  else if (mate->lane != me + (int)s->first) mate->what = MANY;
-  mate->lane = me + (int)s->first; mate->time = (int)s->now; mate->pc = (int)s->pc;
+  if (n != &c->first) { n->next = (int)s->spare; s->spare = c->first.next; }
+  c->first.time = c->first.next = 0;
   return 1;
 }
 
 static void note(State *s, Cell *c, int me, int what, int same, i64 at, int space) {
   Node mine, *n;
-  int own = 0, gone, many = 0, kept = 0, reads = 0, strong = (what & STRENGTH) == 2, to = 0, next, mate;
-  int w = c->lane - (int)s->first, mine_ = s->block[me];
-  if (c->time && !(w >= 0 && w < s->lanes && s->block[w] == mine_ && c->time <= s->bar[mine_]) &&
+  int own = 0, gone, many = 0, kept = 0, reads = 0, one = !what || (what & STRENGTH) == 2, to = 0, next, mate;
+  int block = s->block[me];
+  if (c->time && !settled(s, me, block, c->lane, c->time, 0) &&
       !knows(s, me, c->lane, c->time, 0))
     tell(s, same ? SAME : RACE, me, at, space, c->lane, c->pc, (what & WRITES ? 1 : 0) | 2);
   n = &c->first;
+  if (what == WRITES && cleared(s, c, me, block)) {
+    c->lane = me + (int)s->first; c->time = (int)s->now; c->pc = (int)s->pc;
+    return;
+  }
   if (n->time == s->now && n->lane >> 5 == (me + (int)s->first) >> 5 &&
-      (n->what == (what | MANY) && !(what & WRITES) || n->what == (what | MANY | STRONG)))
+      (n->what == (what | MANY) && !(what & WRITES) || n->what == (what | MANY | ALIKE)))
     return; /* its warp is there; what conflicts with it was found, or cannot be in the list */
-  if ((n->what & ~STRONG) == (what | EVERYONE) && !n->next && (what == 0 || what == (WRITES | 2))) {
+  if ((n->what & ~ALIKE) == (what | EVERYONE) && !n->next && (what == 0 || what == (WRITES | 2))) {
     n->time = (int)s->now; n->lane = me + (int)s->first; n->pc = (int)s->pc;
     return;
   }
-  if (!what && n->time && again(s, n, me, mine_)) return;
+  if (n->time && (!what || (what & STRENGTH) == 2) && again(s, n, me, block, what)) return;
   mine.lane = me + (int)s->first; mine.time = (int)s->now; mine.pc = (int)s->pc;
   mine.what = what; mine.next = 0;
   if (n->time) {
@@ -154,7 +204,7 @@ static void note(State *s, Cell *c, int me, int what, int same, i64 at, int spac
     if (mate && !gone) { many |= head.lane != mine.lane || (head.what & MANY); }
     else if (!gone) {
       to = fresh_node(s); s->pool[to] = head; s->pool[to].next = 0;
-      last = to; ++kept; reads += !(head.what & WRITES); strong &= (head.what & STRENGTH) == 2;
+      last = to; ++kept; reads += !(head.what & WRITES); one &= alike(head.what, what);
     }
     for (; at_; at_ = next) {
       n = &s->pool[at_];
@@ -163,7 +213,7 @@ static void note(State *s, Cell *c, int me, int what, int same, i64 at, int spac
       mate = meets(s, n, me, what, same, &gone, at, space, own);
       if (mate && !gone) many |= n->lane != mine.lane || (n->what & MANY);
       if (mate || gone) { drop(s, at_); continue; }
-      ++kept; reads += !(n->what & WRITES); strong &= (n->what & STRENGTH) == 2;
+      ++kept; reads += !(n->what & WRITES); one &= alike(n->what, what);
       n->next = 0;
       if (last) s->pool[last].next = at_; else to = at_;
       last = at_;
@@ -171,7 +221,7 @@ static void note(State *s, Cell *c, int me, int what, int same, i64 at, int spac
     mine.next = to;
   }
   if (many) mine.what |= MANY;
-  if (strong) mine.what |= STRONG; /* and so is all that is behind it */
+  if (one) mine.what |= ALIKE; /* to all that is behind it */
   if (what == WRITES) { /* a plain write replaces all */
     c->first = mine;
     forget(s, c);
@@ -267,38 +317,54 @@ static void race(State *s, Space *m, i64 at, int nbytes, int me, int what, u8 *v
   }
 }
 
+/* Whether bytes are valid and written, or for a store, valid at least; a store writes them. */
+static int usual_flags(u8 *f, int n, int stores) {
+  int k;
+  for (k = 0; k < n; ++k)
+    if ((stores ? f[k] | INIT : f[k]) != (VALID | INIT)) return 0;
+  if (stores) for (k = 0; k < n; ++k) f[k] = VALID | INIT;
+  return 1;
+}
+
 /* Load, store, or mark what asynchronous copies do, for each of `n` lanes. */
 void access_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where, i64 how,
              i64 strength, u8 *values, i64 *places) {
   i64 i, offset;
-  int plain = nbytes == 4 && !strength && where < 2 && (how == READ || how == WRITE) && values;
   Space *usual = &s->space[where < 2 ? where : 0];
-  plain = plain && usual->cells && usual->shift == 2;
+  int wide = 1 << usual->shift, k, cells = (int)nbytes >> usual->shift;
+  int plain = !strength && where < 2 && (how == READ || how == WRITE) && values && usual->cells && cells;
+  int near = usual->copies == 1 && !s->ranks; /* only lanes of the block are there */
+  u32 all = 0x01010101u * (VALID | INIT), written = how == WRITE ? 0x01010101u * INIT : 0;
   for (i = 0; i < n; ++i) {
     int me = lanes[i], w = (int)where, what = (int)strength;
     i64 at;
     if (plain) { /* the usual access to memory that is valid and, for a load, written */
       i64 from = addresses[i] >= usual->base || !where ? addresses[i] - usual->base : addresses[i];
-      if (from >= 0 && from + 4 <= usual->size && !(from & 3)) {
-        u32 *four;
+      if (from >= 0 && from + nbytes <= usual->size && !(from & (nbytes - 1))) {
+        u8 *f, *to, *v = values + i * nbytes;
         at = usual->copies ? from + usual->size * s->block[me] : from;
-        four = (u32 *)(usual->flags + at);
-        if (how == READ ? *four == 0x01010101u * (VALID | INIT)
-                        : (*four & ~(0x01010101u * INIT)) == 0x01010101u * VALID) {
-          u32 *to = (u32 *)(usual->data + at), *v = (u32 *)(values + i * 4);
+        f = usual->flags + at;
+        if (nbytes == 4 ? (*(u32 *)f | written) == all : usual_flags(f, (int)nbytes, how == WRITE)) {
+          Cell *c = &usual->cells[at >> usual->shift];
+          int warp = (me + (int)s->first) >> 5, known = near ? s->bar[s->block[me]] : 0;
+          to = usual->data + at;
           if (places) places[i] = at;
           if (how == READ) {
-            Cell *c = &usual->cells[at >> 2];
-            *v = *to;
-            if (c->first.time != s->now || c->first.what != MANY || c->time ||
-                c->first.lane >> 5 != (me + (int)s->first) >> 5)
-              note(s, c, me, 0, 0, from, w);
+            if (nbytes == 4) *(u32 *)v = *(u32 *)to; else move(v, to, (int)nbytes);
+            for (k = 0; k < cells; ++k, ++c)
+              if (c->first.time != s->now || (c->first.what & ~ALIKE) != MANY || c->time > known ||
+                  c->first.lane >> 5 != warp)
+                note(s, c, me, 0, 0, from + k * wide, w);
             continue;
           }
-          *four = 0x01010101u * (VALID | INIT);
-          note(s, &usual->cells[at >> 2], me, WRITES, *to == *v, from, w);
-          if (*to != *v) s->changed = 1;
-          *to = *v;
+          if (nbytes == 4) *(u32 *)f = all;
+          for (k = 0; k < cells; ++k, ++c, to += wide, v += wide) {
+            int same = wide == 4 ? *(u32 *)to == *(u32 *)v : equal(to, v, wide);
+            note(s, c, me, WRITES, same, from + k * wide, w);
+            if (same) continue;
+            s->changed = 1;
+            if (wide == 4) *(u32 *)to = *(u32 *)v; else move(to, v, wide);
+          }
           continue;
         }
       }
