@@ -16,7 +16,7 @@ import numpy as np
 from didyma.codegen.runtime.ptx.access import TYPE_NUMBERS, UPDATES
 from didyma.codegen.runtime.ptx.code import unknown
 from didyma.codegen.runtime.ptx.kinds import TYPES
-from didyma.codegen.runtime.ptx.mbarriers import LateCopy, locate, mbarrier
+from didyma.codegen.runtime.ptx.mbarriers import LateCopy, arrive_early, locate, mbarrier
 from didyma.codegen.runtime.ptx.memory import ASYNC, BUSY, CELL, ISSUE, READ, SPACES, WRITE
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 from didyma.refimpl.ir.types import Array
@@ -138,8 +138,13 @@ def send(m: Machine, lane: int, at: Array, signal: int, data: Array) -> None:
     m.tell(m.memory.access(lanes, at, _PIECE, SPACES["shared"], ISSUE, 0, data, m.at))
     place = locate(m, lane, signal)
     found = mbarrier(m, place, np.array([lane]))
-    if found is not None:
-        found.late.append(LateCopy(lane, at, data, m.at))
+    if found is None:
+        return
+    copy = LateCopy(lane, at, data, m.at)
+    if m.early:
+        arrive_early(m, found, copy)
+    else:
+        found.late.append(copy)
 
 
 def _put(ops: Operands, update: tuple[str, str] | None) -> Action:

@@ -85,7 +85,8 @@ class Machine:
         self.left_early: Array = np.zeros(n, np.bool_)
         self.pc: Array = np.full(n, kernel.program.start, np.int64)
         self.frames: dict[int, Array] = {}  # by function: where lanes were called from
-        self.key = order(schedule, n)
+        self.key = order(schedule, n, shape.padded)
+        self.early = schedule % 2 == 1  # whether asynchronous copies land at once, or late
         self.spin: Array = np.zeros(n, np.int64)
         self.barrier = Barrier(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))
         self.knowledge = Knowledge(memory, self.exists)
@@ -97,7 +98,8 @@ class Machine:
         self.at = 0
         self.steps = self.lane_steps = 0
         self.turns = self.rounds = 0
-        self.seen: list[bytes] = []
+        self.trail: set[int] = set()  # where stretches began that ran since ``seen``
+        self.seen: tuple[Array, Array, list[Array | None]] = (self.pc, self.state, [])
         self.ids: Array = self.every
         self.mask: Array | None = None
         self.index: Array | None = None

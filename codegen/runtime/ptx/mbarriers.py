@@ -205,6 +205,24 @@ def _arrive_late(ops: Operands) -> Action:
     return arrive
 
 
+def arrive_early(m: Machine, b: Mbarrier, copy: LateCopy) -> None:
+    """Let a bulk copy arrive as soon as it is issued."""
+    _bring(m, b, copy)
+    b.turn()
+    m.progress()
+
+
+def _bring(m: Machine, b: Mbarrier, copy: LateCopy) -> None:
+    row = m.knowledge.base.copy()
+    n, width = np.full(copy.to.size, copy.lane, np.int32), copy.data.shape[1]
+    at = np.empty(copy.to.size, np.int64)
+    m.tell(m.memory.access(n, copy.to, width, _SHARED, LAND, 0, copy.data, copy.pc, at))
+    m.memory.spaces[1].flags[at[at >= 0][:, None] + np.arange(width)] |= ASYNC
+    b.nbytes -= copy.data.size
+    row[copy.lane] = m.memory.now
+    b.tell(_EVERYONE, row)
+
+
 def _deliver(m: Machine, b: Mbarrier) -> None:
     """Let arrive what is under way, once nothing else is missing."""
     arrivals = [x for x in b.late if isinstance(x, _LateArrival)]
@@ -212,18 +230,13 @@ def _deliver(m: Machine, b: Mbarrier) -> None:
         return
     late, b.late = b.late, []
     for x in late:
+        if isinstance(x, LateCopy):
+            _bring(m, b, x)
+            continue
+        land_all(m, x.lanes, x.number)
+        b.missing -= x.lanes.size
         row = m.knowledge.base.copy()
-        if isinstance(x, _LateArrival):
-            land_all(m, x.lanes, x.number)
-            b.missing -= x.lanes.size
-            row[x.lanes] = m.memory.now
-        else:
-            n, width = np.full(x.to.size, x.lane, np.int32), x.data.shape[1]
-            at = np.empty(x.to.size, np.int64)
-            m.tell(m.memory.access(n, x.to, width, _SHARED, LAND, 0, x.data, x.pc, at))
-            m.memory.spaces[1].flags[at[at >= 0][:, None] + np.arange(width)] |= ASYNC
-            b.nbytes -= x.data.size
-            row[x.lane] = m.memory.now
+        row[x.lanes] = m.memory.now
         b.tell(_EVERYONE, row)
     b.turn()
     m.progress()

@@ -72,7 +72,6 @@ def compile_meeting(body: Body, mask: Source, at: int) -> Callable[[Machine], An
             present = warps_of(m, here)
         body(m, present[here >> 5], wanted)
         m.pc[here] = at + 1
-        m.progress()
         return at + 1 if here.size == group.size and not missing.any() else None
 
     return meet

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from didyma.codegen.runtime.ptx.machine import AT_BARRIER, AT_WARP, DONE, RUN, Machine
+from didyma.codegen.runtime.ptx.stillness import needed
 from didyma.codegen.runtime.ptx.taint import unset
 from didyma.refimpl.ir.types import Array
 
@@ -51,6 +52,7 @@ def run(m: Machine) -> None:
 def _stretch(m: Machine, pc: int, alone: bool) -> int | None:
     """Run to the next branch or meeting; return where to go on if the lanes stay together."""
     body, last, after = m.kernel.stretch(pc)
+    m.trail.add(pc)
     for at, f in body:
         m.at = at
         if m.taints.masks or m.taints.slots:
@@ -87,19 +89,33 @@ def _stretch(m: Machine, pc: int, alone: bool) -> int | None:
 
 
 def _round(m: Machine, ready: Array) -> None:
-    """Let lanes run that were set aside; find out whether anything still changes."""
+    """Let lanes run that were set aside; find out whether anything still changes.
+
+    A state that comes again without a change of memory comes for ever.
+    """
     m.key[ready] &= _ASIDE - 1
     m.spin[:] = 0
     if m.memory.changed:
         m.memory.unchanged()
         m.rounds = 0
     m.rounds += 1
-    if m.rounds & (m.rounds - 1) and not (m.rounds - 1) & (m.rounds - 2):
-        now = [m.pc.tobytes(), *(r.tobytes() for r in m.regs if r is not None)]
-        if now == m.seen:
+    if m.rounds == 1:
+        return
+    if m.rounds & (m.rounds - 1):
+        code = (at for start in m.trail for at in range(start, m.kernel.stretch(start)[2]))
+        which = needed(m.kernel.program.instrs[at] for at in code)
+        pc, state, regs = m.seen
+        same = (m.pc == pc).all() and (m.state == state).all()
+        if same and all(_equal(m.regs[r], regs[r]) for r in which):
             _hang(m, "nothing changes any more")
-    if m.rounds > 1 and not m.rounds & (m.rounds - 1):
-        m.seen = [m.pc.tobytes(), *(r.tobytes() for r in m.regs if r is not None)]
+    else:
+        kept = [None if r is None else r.copy() for r in m.regs]
+        m.seen = m.pc.copy(), m.state.copy(), kept
+        m.trail.clear()
+
+
+def _equal(a: Array | None, b: Array | None) -> bool:
+    return a is b or (a is not None and b is not None and a.tobytes() == b.tobytes())
 
 
 def _hang(m: Machine, why: str) -> None:

@@ -392,7 +392,7 @@ void access_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where,
     if (!values || how == ISSUE) continue;
     if (how == READ || how == BUSY) move(v, m->data + at, (int)nbytes);
     else if (how != UPDATE) {
-      if (!s->changed && !equal(m->data + at, v, (int)nbytes)) s->changed = 1;
+      if (!s->changed && w != 2 && !equal(m->data + at, v, (int)nbytes)) s->changed = 1;
       move(m->data + at, v, (int)nbytes);
     }
   }

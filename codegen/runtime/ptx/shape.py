@@ -34,18 +34,36 @@ class Shape:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
-def order(schedule: int, n: int) -> Array:
-    """Return keys by which groups of warps go first: none, halves, then quarters at random."""
+def order(schedule: int, n: int, padded: int) -> Array:
+    """Return keys by which groups of ``n`` lanes go first, of blocks of ``padded`` lanes.
+
+    At first all go together.  Then blocks and the warps of each go by halves, the last ones first
+    and the first ones first; then the first warp of a block waits for all others, they wait for it,
+    and for the last one; then the order is random.
+    """
+    per, blocks = padded >> 5, n // padded
     warps = np.arange(n) >> 5
-    count = max(1, -(-n // 32))
-    if schedule == 0:
-        return np.zeros(n, np.int64)
-    if schedule <= 2:
-        half = warps * 2 // count
-        return (half if schedule == 2 else 1 - half).astype(np.int64) << 24
-    chosen: Array = np.random.default_rng(schedule).permutation(min(8, count)).astype(np.int64)
-    keys: Array = chosen[warps * chosen.size // count] << 24
-    return keys
+    block, warp = warps // per, warps % per
+    half = block * 2 // blocks * 2 + warp * 2 // per
+    keys: Array
+    match schedule:
+        case 0:
+            keys = np.zeros(n, np.int64)
+        case 1:
+            keys = 3 - half
+        case 2:
+            keys = half
+        case 3:
+            keys = warp == 0
+        case 4:
+            keys = warp > 0
+        case 5:
+            keys = warp < per - 1
+        case _:
+            count = per * blocks
+            chosen = np.random.default_rng(schedule).permutation(min(8, count))
+            keys = chosen[warps * chosen.size // count]
+    return keys.astype(np.int64) << 24
 
 
 def specials(shape: Shape, lane: Array) -> dict[str, Any]:

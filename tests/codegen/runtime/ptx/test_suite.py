@@ -10,8 +10,7 @@ import pytest
 from didyma.codegen.runtime.registry import probe
 from tests.codegen.runtime.ptx.suite import Variant, variants
 
-_SLOW = ("-5", "bulk_copy-2", "spin_lock-3", "grid_barrier-2")  # what hangs is known late
-SAMPLE = [v for v in variants() if not v.needs_headers and not v.name.endswith(_SLOW)]
+SAMPLE = [v for v in variants() if not v.needs_headers]
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,61 @@
+"""Orders of warps show what one order hides, and loops that nothing can end are found at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from didyma.codegen.runtime.ptx.sanitize import Argument, Sanitized, Source, compiled, sanitize
+from didyma.codegen.runtime.ptx.shape import Shape, order
+from didyma.codegen.runtime.registry import probe
+
+LATE_LOCK = """
+__global__ void k(int* lock, int* x) {
+  if (threadIdx.x % 32) return;
+  int warp = threadIdx.x / 32;
+  int early = warp == EARLY ? x[blockIdx.x] : 0;
+  while (atomicCAS(&lock[blockIdx.x], 0, 1)) { }
+  __threadfence();
+  x[blockIdx.x] += 1 + early;
+  __threadfence();
+  atomicExch(&lock[blockIdx.x], 0);
+}
+"""
+SPINS = {
+    "a count that is stored": "int n = 0; while (!atomicCAS(lock, 1, 2)) ++n; x[0] = n;",
+    "a pause that grows": "for (int ns = 8; atomicAdd(lock, 0) == 0; ns *= 2) __nanosleep(ns);",
+    "lanes that meet": "while (__any_sync(~0u, atomicAdd(lock, 0) == 0)) __syncwarp();",
+}
+
+
+def judged(text: str, schedules: int, first: int = 0, warps: int = 1) -> Sanitized:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    source = Source(text, "k.cu")
+    zeros = [Argument(n, np.zeros(4, np.int32)) for n in ("lock", "x")]
+    shape = Shape((4, 1, 1), (32 * warps, 1, 1))
+    return sanitize(source, compiled(source, "k"), shape, zeros, 0, schedules, first=first)
+
+
+@pytest.mark.parametrize("early", [0, 7])
+def test_a_read_before_a_lock_races_in_some_order(early: int) -> None:
+    done = judged(LATE_LOCK.replace("EARLY", str(early)), 3, warps=8)
+    assert {f.kind for f in done.faults} == {"race"}
+    assert judged(LATE_LOCK.replace("EARLY", "-1"), 3, warps=8).findings == ()
+
+
+def test_the_first_orders_have_each_pair_of_warps_both_ways() -> None:
+    forward, backward = order(2, 512, 128), order(1, 512, 128)
+    assert (forward + backward == forward[0] + backward[0]).all()
+    assert [k >> 24 for k in forward[::32]] == [0, 0, 1, 1] * 2 + [2, 2, 3, 3] * 2
+    starved = order(3, 512, 128)[::32].reshape(4, 4)
+    assert (starved[:, 0] > starved[:, 1:].max(1)).all()
+
+
+@pytest.mark.parametrize("what", SPINS)
+def test_a_loop_that_nothing_ends_is_found_by_what_does_not_change(what: str) -> None:
+    done = judged(f"__global__ void k(int* lock, int* x) {{ {SPINS[what]} }}", 1)
+    assert [f.kind for f in done.faults] == ["hang"]
+    assert "nothing changes" in done.faults[0].detail
+    assert done.instructions < 2 * 10**7
