@@ -13,6 +13,7 @@ from didyma.codegen.codegens import Asked
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.garbage import full_collections_rare
+from didyma.codegen.layouts.strides import with_strides, without_strides
 from didyma.codegen.lower import lower
 from didyma.codegen.memory import planner
 from didyma.codegen.memory.plan import plan
@@ -163,8 +164,19 @@ def _stage(p: Pass) -> Stage:
     return Stage(p.name, run)
 
 
+def _lay(made: Fused, context: Context) -> Fused:
+    """Give inputs the strides that the source declares; the passes before see none."""
+    m = with_strides(made.fused, made.source)
+    if m is made.fused:
+        return made
+    if context.options.verify:
+        graph_laws.verify(m)
+    return replace(made, passes=(*made.passes, ("strides", m)), fused=m)
+
+
 def _lower(made: Fused, context: Context) -> Lowered:
-    """Lower each Primitive function; equal ones were merged by fusion."""
+    """Lower each Primitive function, inputs as they lie; equal ones were merged by fusion."""
+    made = _lay(made, context)
     atomics = context.options.kernels.atomics
     loops = {
         f.name: lower(f, made.fused, context.options.device, atomics=atomics)
@@ -397,7 +409,7 @@ def compile(
         raise DidymaError("unknown-stage", f"until = {until!r}", got=until, want=want)
     if options.verify:
         graph_laws.verify(m)
-    made, context = Fused(m, (), m), Context(options, heard, kernels or {})
+    made, context = Fused(m, (), without_strides(m)), Context(options, heard, kernels or {})
     with full_collections_rare():
         for stage in run[: names.index(until) + 1]:
             on_stage(stage.name)

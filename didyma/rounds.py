@@ -29,7 +29,7 @@ from didyma.fuzz.values import CORE, Distribution, array, core, corners
 from didyma.oracle.report import Report, Setting, merged
 from didyma.oracle.stages import judge
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir import control, dims, strides
 from didyma.refimpl.ir.graph import WHILE, Module, Param
 from didyma.refimpl.ir.types import Array, Tensor
 from didyma.refimpl.ops import OPS
@@ -112,7 +112,7 @@ class Source:
             else:
                 x = self._every(p, i, r.sweep)
             found.append(np.asarray(x, order="C"))
-        return tuple(found)
+        return strides.inputs(self.module, found, self.env)
 
     def sweeps(self) -> tuple[int, int]:
         """Return the rounds that cover all pairs of corners, and those that cover every corner."""

@@ -171,8 +171,11 @@ def on_host(c: Compiled) -> tuple[str, ...]:
     where = "in built programs on the host"
     params = c.source.entry.params
     packed = [p.name for p in params if p.type.dtype.is_packed]
-    others = [p.name for p in params if not p.type.dtype.is_packed]
+    lie = [p.name for p in params if p.type.strides is not None]
+    others = [p.name for p in params if p.name not in (*packed, *lie)]
     said = [f"{where}, {x} is copied: its elements are packed" for x in packed]
+    if lie:
+        said.append(f"{where}, {', '.join(lie)} are read with the strides that are declared")
     if others:
         said.append(
             f"{where}, {', '.join(others)} are read where they are in row-major order, from a "

@@ -100,7 +100,7 @@ def _walked(
     level: Recorder,
 ) -> Iterator[str]:
     """Call what walks the JSON; yield what is wrong beside values, which are compared."""
-    code, got = _outcome(call, [np.array(a, order="C") for a in inputs])
+    code, got = _outcome(call, _given(c, inputs))
     if code != want[0]:
         yield f"of the JSON raises {code or 'nothing'}, and its lines {want[0] or 'nothing'}"
     elif not code:
@@ -131,7 +131,7 @@ def _elsewhere(
 
 
 def _laid(t: TensorType, a: Array, rng: Random) -> tuple[Array, Array]:
-    if t.dtype.is_packed or not a.ndim:
+    if t.dtype.is_packed or not a.ndim or t.strides is not None:
         return a, a
     root, view = laid(a, rng)
     if rng.random() < _BACKWARDS:
@@ -162,7 +162,7 @@ def _one(
     level: Recorder,
 ) -> Iterator[str]:
     """Call a module; yield what is wrong beside values, which are compared."""
-    args = [np.array(a, order="C") for a in inputs]
+    args = _given(c, inputs)
     kept = [weakref.ref(a) for a in args]
     code, got = _outcome(call, args)
     if code != want[0]:
@@ -176,6 +176,12 @@ def _one(
     yield from _shared(
         c.program, got, {n: r() for n, r in zip(c.program.inputs, kept, strict=True)}
     )
+
+
+def _given(c: Compiled, inputs: Sequence[Array]) -> list[Array]:
+    """Return copies of inputs, and views of those whose strides are declared."""
+    pairs = zip(c.source.entry.params, inputs, strict=True)
+    return [np.array(a, order="C") if p.type.strides is None else a.view() for p, a in pairs]
 
 
 def _shared(p: Program, got: Sequence[Array], left: Mapping[str, Array | None]) -> Iterator[str]:

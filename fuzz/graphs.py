@@ -21,8 +21,8 @@ from didyma.fuzz import control, kits, values
 from didyma.fuzz.builder import CONTROLLED, GraphBuilder
 from didyma.fuzz.chooser import Bytes, Chooser
 from didyma.refimpl.ir import control as control_
-from didyma.refimpl.ir import dims
-from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Attrs, Function, Module, Node, rename
+from didyma.refimpl.ir import dims, strides
+from didyma.refimpl.ir.graph import CALL, PRIMITIVE, Attrs, Function, Module, Node, Param, rename
 from didyma.refimpl.ir.types import Array, Tensor
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Domain, Kind
@@ -78,10 +78,16 @@ class Case:
 
 def filled(m: Module, drawn: Sequence[Array], given: Mapping[str, Tensor]) -> tuple[Array, ...]:
     """Return the values drawn, but those given by parameter; one of rank 0 fills its parameter."""
-    return tuple(
-        np.broadcast_to(given[p.name].array(), a.shape).copy() if p.name in given else a
-        for p, a in zip(m.entry.params, drawn, strict=True)
-    )
+    pairs = zip(m.entry.params, drawn, strict=True)
+    return tuple(_filled(p, a, given[p.name]) if p.name in given else a for p, a in pairs)
+
+
+def _filled(p: Param, drawn: Array, value: Tensor) -> Array:
+    found = np.broadcast_to(value.array(), drawn.shape)
+    if p.type.strides is None:
+        return found.copy()
+    drawn[...] = found  # which lies as it must
+    return drawn
 
 
 def inputs(m: Module, env: dict[str, int], seeds: Sequence[int]) -> tuple[Array, ...]:
@@ -100,7 +106,7 @@ def inputs(m: Module, env: dict[str, int], seeds: Sequence[int]) -> tuple[Array,
         else:
             x = values.array(seed, dtype, shape, near.get(p.name))
         found.append(x)
-    return tuple(found)
+    return strides.inputs(m, found, env)
 
 
 def opened(m: Module) -> Function:

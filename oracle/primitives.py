@@ -16,6 +16,7 @@ from didyma.oracle.ring import PrimitivePayloads
 from didyma.oracle.subject import Env
 from didyma.refimpl.interp import graph as interpreter
 from didyma.refimpl.interp.scalar_ring import value_of
+from didyma.refimpl.ir import strides
 from didyma.refimpl.ir.concrete import concrete_type
 from didyma.refimpl.ir.graph import CALL, COMPILER, RESHAPE_ONLY, Function, Module, Node
 from didyma.refimpl.ir.kernel import Kernel
@@ -121,7 +122,7 @@ def judge_primitives(
     functions = {f.name: f for f in m.functions}
 
     def judged(n: Node, args: list[Array], env: Env) -> Sequence[Array]:
-        got = run(n.callee, args, env)
+        got = run(n.callee, strides.rows(functions[n.callee].params, args, env), env)
         outs = [plain(a) for a in got]
         used = kernels(n.callee)
         if level.sample((n.callee, *(k.name for k in used))):

@@ -44,7 +44,7 @@ from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.interp.graph_bars import Estimate
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.interp.program import LaunchFn
-from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import strides
 from didyma.refimpl.ir.external import externals
 from didyma.refimpl.ir.graph import CALL, Function, Module, Node, Param
 from didyma.refimpl.ir.kernel import loops
@@ -162,7 +162,7 @@ def _case(
     s: Subject, inputs: Arrays, contract: Contract, details: bool, in_ring: bool
 ) -> _SubjectRun:
     params = zip(s.source.entry.params, inputs, strict=True)
-    env = dims.bind([(p.name, p.type.shape, a.shape) for p, a in params], s.source.dims)
+    env = strides.bind([(p.name, p.type, a) for p, a in params], s.source.dims)
     payloads, bars = PrimitivePayloads(s.fused, contract), PrimitiveBars(s.fused, contract)
     end_to_end = cache(partial(_end_to_end, s.source, tuple(inputs), env, contract))
     launch = partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run

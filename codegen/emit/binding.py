@@ -14,6 +14,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.program import Assert, Program
+from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.symbols import binders
 
 
@@ -27,16 +28,21 @@ def bind(p: Program, python: Mapping[str, str], sizes: Mapping[str, str]) -> Ite
     yield '    """Return the shapes of the inputs."""'
     yield "    return ["
     for v in p.inputs:
-        yield f"        {shape(types[v].shape, sizes)},"
+        yield f"        {_laid(types[v], sizes)},"
     yield "    ]"
     yield ""
     yield ""
     yield "def bind(inputs):"
-    yield '    """Return the inputs in row-major order and the sizes, all checked."""'
+    lie = [(i, v) for i, v in enumerate(p.inputs) if types[v].strides is not None]
+    what = "as kernels read them" if lie else "in row-major order"
+    yield f'    """Return the inputs {what} and the sizes, all checked."""'
     yield "    arrays = rt.arrays(inputs, INPUTS)"
     for v in p.inputs:
         if types[v].rank:
             yield f"    {python[v]} = arrays[{p.inputs.index(v)}].shape"
+    if lie:
+        rows = (f"{i}: rt.strides({quoted(sanitise(v))}, arrays[{i}])" for i, v in lie)
+        yield f"    strides = {{{', '.join(rows)}}}"
     read: set[tuple[str, int]] = set()
     yield from _sizes(p, python, sizes, read)
     for v in p.inputs:
@@ -45,15 +51,35 @@ def bind(p: Program, python: Mapping[str, str], sizes: Mapping[str, str]) -> Ite
                 want = f"{code(d, sizes)}, {quoted(dims.text(d))}"
                 got = f"{python[v]}[{axis}]"
                 yield f"    rt.size({quoted(sanitise(v))}, {axis}, {got}, {want})"
+    for i, v in lie:
+        yield from _row(i, v, types[v], sizes)
     items = ", ".join(f"{quoted(d.name)}: {sizes[d.name]}" for d in given_dims(p))
     yield f"    return arrays, {{{items}}}"
+
+
+def _laid(t: TensorType, sizes: Mapping[str, str]) -> str:
+    """Return the shape of an input, with its strides and offset where it has any."""
+    plain = shape(t.shape, sizes)
+    if t.strides is None:
+        return plain
+    return f"rt.Laid({plain}, {shape(t.strides, sizes)}, {code(t.offset, sizes)})"
+
+
+def _row(i: int, v: str, t: TensorType, sizes: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines that check the strides of an input, and take its memory as one row."""
+    assert t.strides is not None
+    name = quoted(sanitise(v))
+    for axis, d in enumerate(t.strides):
+        want = f"{code(d, sizes)}, {quoted(dims.text(d))}"
+        yield f"    rt.stride({name}, {axis}, strides[{i}][{axis}], {want})"
+    yield f"    arrays[{i}] = rt.row(arrays[{i}], {code(t.span, sizes)}, {code(t.offset, sizes)})"
 
 
 def given_dims(p: Program) -> list[DimVar]:
     """Return the dims that the program uses and the caller binds: those that no line binds."""
     if not p.dims:
         return []
-    names = set(dims.free(d for _, t in p.types for d in t.shape))
+    names = set(dims.free(d for _, t in p.types for d in t.sizes))
     names.update(d.name for k in p.kernels for d in k.dims)
     names.update(dims.free(d for s in p.lines if isinstance(s, Assert) for d in (s.lhs, s.rhs)))
     names.difference_update(name for name, _ in binders(p.lines))
@@ -91,7 +117,7 @@ class Told:
 def told(p: Program) -> Iterator[Told]:
     """Yield how each symbol is read from the inputs, in order: a place may name earlier ones.
 
-    DidymaError ``unbound-dim`` if a size cannot be read from any input.
+    Those that only strides tell are left out.
     """
     types = p.type
     sizes = [(v, axis, d) for v in p.inputs for axis, d in enumerate(types[v].shape)]
@@ -103,12 +129,37 @@ def told(p: Program) -> Iterator[Told]:
     while found := _next(sizes, bound):  # a symbol that is bound may leave one in a dim
         bound.add(found.symbol)
         yield found
-    for var in given_dims(p):
-        if var.name not in bound:
+
+
+def told_by_strides(p: Program) -> Iterator[Told]:
+    """Yield how each symbol that no shape tells is read from strides, as of ``told``.
+
+    DidymaError ``unbound-dim`` if a size cannot be read from any input.
+    """
+    types = p.type
+    bound = {t.symbol for t in told(p)}
+    rows = ((v, types[v].strides or ()) for v in p.inputs)
+    strides = [(v, axis, d) for v, ds in rows for axis, d in enumerate(ds)]
+    while left := [var.name for var in given_dims(p) if var.name not in bound]:
+        found = (Told(name, _all_places(strides, name, bound)) for name in left)
+        next_ = next((t for t in found if t.places), None)
+        if next_ is None:
             raise DidymaError(
-                "unbound-dim", var.name, got="no input whose shape tells it",
-                want=f"an input with an axis of size {var.name}",
+                "unbound-dim", left[0], got="no input whose shape or strides tell it",
+                want=f"an input with an axis of size {left[0]}",
             )  # fmt: skip
+        yield next_
+        bound.add(next_.symbol)
+
+
+def _all_places(
+    sizes: Sequence[tuple[str, int, Dim]], name: str, bound: Set[str]
+) -> tuple[Place, ...]:
+    """Return the places that tell a symbol, the others being bound."""
+    lines = (
+        (v, axis, _solved(d, name)) for v, axis, d in sizes if {*dims.free(d)} - bound == {name}
+    )
+    return tuple(Place(v, axis, *line) for v, axis, line in lines if line is not None)
 
 
 def _sizes(
@@ -128,6 +179,15 @@ def _sizes(
         where = quoted(f"{sanitise(at.input)}, axis {at.axis}")
         more = "".join(f", ({other})" for other in others)
         yield f"    {sizes[t.symbol]} = rt.solve({where}, {first}{more})"
+    for t in told_by_strides(p):
+        index = {v: i for i, v in enumerate(p.inputs)}
+        lo = next(d.lo for d in p.dims if d.name == t.symbol)
+        lines = (
+            f"strides[{index[x.input]}][{x.axis}], {code(x.slope, sizes)}, {code(x.offset, sizes)}"
+            for x in t.places
+        )
+        rows = ", ".join(f"({line})" for line in lines)
+        yield f"    {sizes[t.symbol]} = rt.pitch({lo}, {rows})"
     for var in given_dims(p):
         yield f"    rt.in_range({quoted(var.name)}, {sizes[var.name]}, {var.lo}, {var.hi})"
 

@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 
 from didyma.codegen.devices import named
-from didyma.codegen.emit.binding import given_dims, told
+from didyma.codegen.emit.binding import given_dims, told, told_by_strides
 from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.emit.externs import Entry
 from didyma.codegen.emit.names import sanitise
@@ -39,8 +39,9 @@ from didyma.refimpl.ir.program import (
     Strided,
     View,
 )
+from didyma.refimpl.ir.types import TensorType
 
-FORMAT, VERSION = "didyma-program", 3
+FORMAT, VERSION = "didyma-program", 4
 Weights = tuple[str, str, Mapping[str, int]]  # file, SHA-256, and where each constant begins
 
 
@@ -79,6 +80,17 @@ def program_json(
                 ],
             }
             for t in told(p)
+        ],
+        "strides": [
+            {
+                "symbol": t.symbol,
+                "least": next(d.lo for d in p.dims if d.name == t.symbol),
+                "places": [
+                    [p.inputs.index(x.input), x.axis, size(x.slope), size(x.offset)]
+                    for x in t.places
+                ],
+            }
+            for t in told_by_strides(p)
         ],
         "kernels": kernels,
         **({"externs": _externs(externs)} if externs else {}),
@@ -145,6 +157,7 @@ def _body(p: Program, called: Mapping[str, str]) -> dict[str, Any]:
             "bytes": size(t.nbytes),
             "device": t.device,
             "storage": storage[name],
+            **(_lies(t) if t.strides is not None else {}),
         }
         for name, t in p.types
     }
@@ -155,6 +168,11 @@ def _body(p: Program, called: Mapping[str, str]) -> dict[str, Any]:
         "values": values,
         "lines": [_line(s, called) for s in p.lines],
     }
+
+
+def _lies(t: TensorType) -> dict[str, Any]:
+    strides = [size(d) for d in t.strides or ()]
+    return {"strides": strides, "offset": size(t.offset), "span": size(t.span)}
 
 
 def _storage(p: Program) -> dict[str, int]:

@@ -45,7 +45,7 @@ _APART = 64  # the data of the weights starts at a multiple of it, after the len
 RUNTIME = "didyma_runtime"  # the package beside a module
 _OWN = (
     "rt partial cache bind call constants load loaded run shapes upload engine inputs arrays"
-    " kernels weights externs sizes results buffer finite args traced tapes min max by_line"
+    " strides kernels weights externs sizes results buffer finite args traced tapes min max by_line"
     " DIMS EXTERNS INPUTS KERNELS LINES OBJECTS SOURCE"
 )
 _CALL = '''\
@@ -87,7 +87,7 @@ def by_line(
     if finite:
         rt.finite(args, INPUTS)
     if strict:
-        rt.strict(args, INPUTS)
+        rt.strict({strict}, INPUTS)
     asked = {{"finite": finite, "watch": watch, "around": around, "synchronous": synchronous}}
     kernels = rt.watched(kernels, run, LINES, **asked)
     try:
@@ -164,7 +164,10 @@ def emit(
     ]
     starts = _placed([s for s in sections if s])
     more = f"{', externs=EXTERNS' if externs else ''}{_devices(p)}"
-    call = _CALL.format(constants=made, more=more, flat=_FLAT if is_flat(p) else "")
+    lie = any(p.type[v].strides is not None for v in p.inputs)
+    strict = "bind(args)[0]" if lie else "args"  # what is read, as it lies
+    flat = _FLAT if is_flat(p) else ""
+    call = _CALL.format(constants=made, more=more, flat=flat, strict=strict)
     last = [*line_map.table(starts), "", "", call]
     return _BETWEEN.join("\n".join(rows) for rows in (*(rows for _, rows in starts), last))
 
@@ -172,7 +175,8 @@ def emit(
 def is_flat(p: Program) -> bool:
     """Return whether all inputs are of one size that a call tells, or single elements."""
     found = {p.type[v].shape for v in p.inputs} - {()}
-    return len(found) == 1 and found == {(dims.symbol(d.name),) for d in given_dims(p)}
+    lie = any(p.type[v].strides is not None for v in p.inputs)
+    return not lie and len(found) == 1 and found == {(dims.symbol(d.name),) for d in given_dims(p)}
 
 
 def _placed(sections: Sequence[list[str]]) -> list[tuple[int, list[str]]]:

@@ -33,7 +33,9 @@ def obstacle(m: Module, name: str, layout: Layout) -> str:
     nothing else calls may read it.
     """
     entry, functions = m.entry, {f.name: f for f in m.functions}
-    t = entry.types()[name]
+    t = entry.stored_types()[name]
+    if t.strides is not None:
+        return "its strides are declared"
     if any(not s.is_whole and not isinstance(t.shape[s.axis], int) for s in layout):
         return "it has a part of an axis whose size is a symbol"
     if name in entry.results:

@@ -10,7 +10,7 @@ from didyma.codegen.lower.affine import Affine, has_division, size
 from didyma.codegen.lower.scalar import identity, widened
 from didyma.codegen.lower.scatter import gathered
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.dims import DimVar
+from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.loop import (
     Buffer,
@@ -50,6 +50,12 @@ class Scalar:
     expr: Expr  # of a fold: what the accumulator starts from
     fold: Folding | None = None
     depth: int = 0  # of the values written out in ``expr``; 0 for one that is always bound
+
+
+def _place(strides: Sequence[Dim], offset: Dim, index: Index) -> Expr:
+    """Return where in its memory the element at an index lies."""
+    steps = (ix.mul(i, ix.of_dim(s)) for i, s in zip(index, strides, strict=True))
+    return ix.add(*steps, ix.of_dim(offset))
 
 
 class ScalarBuilder:
@@ -139,6 +145,8 @@ class ScalarBuilder:
             t = self._types[name]
             if t.dtype.is_packed:
                 return self.define(name, packed.read(buffer.name, t, index, self.index))
+            if t.strides is not None:
+                index = (self.index(_place(t.strides, t.offset, index)),)
             return self.define(name, widened(Load(buffer.name, index, buffer.dtype)))
         rule = self.rule(self._nodes[name], index)
         start: Expr | None = None

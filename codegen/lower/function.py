@@ -51,7 +51,8 @@ def lower(f: Function, m: Module, target: Target = PORTABLE, *, atomics: bool = 
 
     The stages of a function follow one another, with buffers for what they store on the way.
     """
-    names, types = loop_names(d.name for d in m.dims), f.types()
+    names = loop_names(d.name for d in m.dims)
+    types = f.stored_types()
 
     def buffer(name: str) -> Buffer:
         t = types[name].memory

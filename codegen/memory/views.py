@@ -60,6 +60,7 @@ def movers(
             or not isinstance(ks[0], PrimFunc)
             or len(f.nodes) != 1
             or f.nodes[0].op not in ("concat", "slice")
+            or any(p.type.strides is not None for p in f.params)
         ):
             continue
         types = f.types()

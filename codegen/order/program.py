@@ -96,7 +96,7 @@ def _used(declared: Sequence[DimVar], s: BlockWriter) -> tuple[DimVar, ...]:
     """Return the dims on which some value, line or kernel depends."""
     if not declared:
         return ()
-    names = set(dims.free(d for t in s.types.values() for d in t.shape))
+    names = set(dims.free(d for t in s.types.values() for d in t.sizes))
     names.update(v.name for k in s.used.values() for v in k.dims)
     for line in walk(s.lines):
         names.update(binds(line))

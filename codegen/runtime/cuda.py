@@ -25,7 +25,7 @@ from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.runtime import driver, strided
 from didyma.codegen.runtime.compiler import cache_folder, store
 from didyma.codegen.runtime.device_array import DeviceArray
-from didyma.codegen.runtime.dlpack import Borrowed
+from didyma.codegen.runtime.dlpack import ALIGNED, Borrowed
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature, words
 from didyma.codegen.runtime.nvrtc import SOUND, NvrtcCompiler
@@ -222,7 +222,11 @@ class Cuda:
         An array on the GPU is taken as it is.
         """
         if isinstance(array, DeviceArray):
-            return CudaBuffer(array.address, array.nbytes, array)
+            if array.address % ALIGNED == 0:
+                return CudaBuffer(array.address, array.nbytes, array)
+            buffer = self.allocate(array.nbytes)  # as a row may begin anywhere
+            self.copy(buffer, CudaBuffer(array.address, array.nbytes, array))
+            return buffer
         array = to_memory(array)
         buffer = self.allocate(array.nbytes)
         if array.nbytes:

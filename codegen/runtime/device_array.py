@@ -22,10 +22,12 @@ from didyma.refimpl.ir.types import DType, nbytes_of
 
 @dataclass(frozen=True, slots=True)
 class DeviceArray:
-    """An array in row-major order on a GPU; ``owner`` keeps its bytes alive.
+    """An array on a GPU; ``owner`` keeps its bytes alive.
 
-    Work on CUDA's default stream writes it.  Other libraries read it by ``__dlpack__`` or by
-    ``__cuda_array_interface__``, and their streams wait for that work.
+    It is in row-major order, unless ``steps`` are its strides in elements: it then goes nowhere but
+    to an input whose strides are declared.  Work on CUDA's default stream writes it.  Other
+    libraries read it by ``__dlpack__`` or by ``__cuda_array_interface__``, and their streams wait
+    for that work.
     """
 
     address: int
@@ -33,6 +35,23 @@ class DeviceArray:
     shape: tuple[int, ...]
     device: int
     owner: object
+    steps: tuple[int, ...] | None = None
+
+    @property
+    def itemsize(self) -> int:
+        """Return the bytes that an element takes."""
+        return self.dtype.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Return the strides in bytes."""
+        steps = dlpack.row_major(self.shape) if self.steps is None else self.steps
+        return tuple(s * self.itemsize for s in steps)
+
+    def row(self, span: int, offset: int) -> DeviceArray:
+        """Return the memory of ``span`` elements in which the array lies from ``offset`` on."""
+        at = self.address - offset * self.itemsize
+        return DeviceArray(at, self.dtype, (span,), self.device, self.owner)
 
     @property
     def ndim(self) -> int:
@@ -110,6 +129,13 @@ def refused(found: dlpack.Borrowed) -> DeviceArray:
         got=f"strides {found.strides}",
         want=f"strides {dlpack.row_major(found.shape)}",
         help="copy it in row-major order first",
+    )
+
+
+def as_it_lies(found: dlpack.Borrowed) -> DeviceArray:
+    """Return an array of any strides without a copy."""
+    return DeviceArray(
+        found.address, found.dtype, found.shape, found.device[1], found.owner, found.strides
     )
 
 

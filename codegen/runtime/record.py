@@ -155,6 +155,8 @@ def obstacle(p: Program) -> str:
         for line in walk(f.lines):
             if why := _obstacle(line):
                 return why
+    if lie := [v for v in p.inputs if p.type[v].strides is not None]:
+        return f"the strides of {lie[0]} are declared"
     return "an input is returned" if any(v in p.inputs for v in _returned(p)) else ""
 
 

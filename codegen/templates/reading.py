@@ -107,7 +107,8 @@ class Reading:
         for name, var in self.known.items():
             buffers[name] = Buffer(self.names.fresh(name), var.dtype, self.types[name].shape)
         nodes = {r: n for n in f.nodes for r in n.results}
-        b = ScalarBuilder(nodes, self.types, buffers, self.names, self.loop.dims)
+        types = self.function.stored_types()
+        b = ScalarBuilder(nodes, types, buffers, self.names, self.loop.dims)
         for var, extent in self.extents.items():
             b.affine.loop(var, extent)
         shapes = {x.name: x.shape for x in buffers.values()}

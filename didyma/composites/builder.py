@@ -150,7 +150,7 @@ class Builder:
             raise DidymaError("redefined", f"%{name}", got="two values", want="one value a name")
         self._names.take([name])
         self._params.append(Param(name, type))
-        return Value(name, type)
+        return Value(name, type.dense)
 
     def __call__(self, op: str, args: Sequence[Value], /, **attrs: Attr) -> Value:
         """Add a node; raises what the op's ``infer`` raises."""

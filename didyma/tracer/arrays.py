@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from didyma.codegen.runtime.device_array import DeviceArray, borrow, on_gpu
+from didyma.codegen.runtime.device_array import DeviceArray, as_it_lies, borrow, on_gpu
 from didyma.codegen.runtime.dlpack import Borrowed
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Function, Param
@@ -41,10 +42,15 @@ def arguments_on(
 ) -> list[Array | DeviceArray]:
     """Return the inputs of a program, those on a GPU as they are and the others as NumPy arrays.
 
-    ``number`` is that of the GPU, and ``pack`` copies what is not in row-major order.  Errors: as
-    of ``borrow``, and ``complex-input``.
+    ``number`` is that of the GPU, and ``pack`` copies what is not in row-major order, unless the
+    parameter has strides.  Errors: as of ``borrow``, and ``complex-input``.
     """
-    arrays = [borrow(x, number, pack) if on_gpu(x) else as_array(x) for x in inputs]
+    lie = [p.type.strides is not None for p in f.params]
+    packs = (as_it_lies if strided else pack for strided in chain(lie, repeat(False)))
+    arrays = [
+        borrow(x, number, how) if on_gpu(x) else as_array(x)
+        for x, how in zip(inputs, packs, strict=False)
+    ]
     if len(arrays) != len(f.params):
         return arrays
     return [

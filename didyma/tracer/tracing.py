@@ -84,7 +84,7 @@ class Program:
             want = f"{name}({', '.join(p.name for p in self.module.entry.params)})"
             raise DidymaError("bad-call", name, got=str(e), want=want) from None
         b = tensors[0].builder.current
-        types = {p.name: p.type for p in self.module.entry.params}
+        types = {p.name: p.type.dense for p in self.module.entry.params}
         operands = {
             k: number(b, v, types[k].dtype) if is_scalar(v) else constant(b, v)
             for k, v in passed.items()

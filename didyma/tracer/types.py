@@ -225,6 +225,26 @@ class Spec:
         """
         return replace(self, type=replace(self.type, device=device_name("on", device)))
 
+    @checked
+    def strided(self, strides: AnySize | tuple[AnySize, ...], offset: AnySize = 0) -> Spec:
+        """Return the type of an input whose elements lie apart: ``dd.f32[n, 4].strided((s, 1))``.
+
+        Strides and offset count elements.  The element at an index lies ``offset`` and the sum of
+        index times stride behind the beginning of its memory.  Strides may be symbols, which calls
+        bind; kernels then read an array as it lies, and calls refuse others (``input-strides``).
+        DidymaError ``bad-call`` for other than a stride for each axis.
+        """
+        steps = [size(s) for s in (strides if isinstance(strides, tuple) else (strides,))]
+        start = size(offset)
+        if len(steps) != self.type.rank:
+            raise DidymaError(
+                "bad-call", f"{self.type}.strided(...)", got=f"{len(steps)} strides",
+                want=f"{self.type.rank}, one for each axis",
+            )  # fmt: skip
+        ranges = merge_ranges([self.ranges, *(s.ranges for s in (*steps, start))])
+        lies = replace(self.type, strides=tuple(s.value for s in steps), offset=start.value)
+        return Spec(lies, ranges)
+
     def __str__(self) -> str:
         return str(self.type)
 

@@ -13,7 +13,17 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
-from didyma.fuzz import alone, at_run, calls_again, coverage, layouts, levels, replay, traits
+from didyma.fuzz import (
+    alone,
+    at_run,
+    calls_again,
+    coverage,
+    layouts,
+    levels,
+    replay,
+    strides,
+    traits,
+)
 from didyma.fuzz.builder import CONTROLLED
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
@@ -42,6 +52,7 @@ CUT = 0.1  # of the graphs drawn around what compilers do: their Primitive funct
 STREAMED = 8  # of so many graphs, one has several streams
 CONTROL_STREAMED = 4  # and of so many that have branches, loops or calls
 DISPATCHED = 17  # of so many graphs, one has several kernels for each loop nest
+STRIDED = 10  # of so many graphs, one declares strides of inputs
 SLOW = frozenset(("simt",))  # it parses the text in Python
 SLOW_EVERY = 4  # one graph in so many is judged on slow engines, unless there are no others
 RING_EVERY = 15  # so that programs a minute hardly change; coprime to ``STREAMED``
@@ -107,12 +118,17 @@ class Graphs(Domain[Case]):
         return self._finished(decode(chance.randbytes(BYTES), self.controlled), index)
 
     def _finished(self, case: Case, index: int) -> Case:
-        """Say how a graph is judged beside the usual, and whether it has streams and variants."""
+        """Say how a graph is judged beside the usual.
+
+        Decide also whether it has streams, variants and inputs with strides.
+        """
         ring = self.ring_every > 0 and index % self.ring_every == 0
         again, laid = index % CALLED_AGAIN == 1, index % LAID == 2
         quick = not ring and index // CALLED_AGAIN % SLOW_EVERY > 0
         case = replace(case, ring=ring, again=again, laid=laid, quick=quick)
         case = replace(case, alone=index % ALONE == 3)
+        if index % STRIDED == STRIDED - 1:
+            case = strides.declared(case, random.Random(index))
         one_in = CONTROL_STREAMED if len(case.module.functions) > 1 else STREAMED
         changes = list(case.changes)
         if index % one_in == one_in - 1:

@@ -39,6 +39,7 @@ from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as reference
 from didyma.refimpl.interp.memory_use import MemoryUse
+from didyma.refimpl.ir import strides
 from didyma.refimpl.ir.graph import CALL, IF, Function, Node, attrs
 from didyma.refimpl.ir.lines import blocks, most_variants
 from didyma.refimpl.ir.names import fresh
@@ -241,7 +242,7 @@ def _one_by_one(
     made: Planned, inputs: Sequence[Array], env: Mapping[str, int], variant: int
 ) -> list[Array]:
     """Return the results of the fused graph, each Primitive computed by its kernels alone."""
-    types = {f.name: f.result_types() for f in made.fused.functions}
+    functions = {f.name: f for f in made.fused.functions}
 
     def visit(
         f: Function, n: Node, args: list[Array], env: Mapping[str, int], run: reference.Run
@@ -254,7 +255,9 @@ def _one_by_one(
             row[variant % len(row)].kernel if row else k
             for row, k in zip(rows, made.kernels[n.callee], strict=True)
         ]
-        return run_primfuncs(kernels, made.loops[n.callee], args, env, types[n.callee])
+        called = functions[n.callee]
+        given = strides.rows(called.params, args, env)
+        return run_primfuncs(kernels, made.loops[n.callee], given, env, called.result_types())
 
     return reference.walk(made.fused, inputs, visit, env)
 

@@ -20,7 +20,7 @@ from didyma.refimpl.interp.loop import Routine
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.interp.program_memory import Held, ProgramMemory, embedded
 from didyma.refimpl.interp.program_streams import Late, WorkQueues
-from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import dims, strides
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.concrete import concrete_attr
 from didyma.refimpl.ir.kernel import Kernel, loops
@@ -90,8 +90,8 @@ def bind(p: ir.Program, inputs: Sequence[Array]) -> dict[str, int]:
             raise DidymaError(
                 "dtype-mismatch", name, got=str(array.dtype), want=str(types[name].dtype)
             )
-    shapes = [(n, types[n].shape, a.shape) for n, a in zip(p.inputs, inputs, strict=True)]
-    return dims.bind(shapes, p.dims)
+    given = [(n, types[n], a) for n, a in zip(p.inputs, inputs, strict=True)]
+    return strides.bind(given, p.dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,9 @@ class _ProgramRun:
 
     def borrow(self, name: str, array: Array, payloads: Array | None = None) -> None:
         """Define an input or constant; its bytes, and payloads, stay the caller's."""
+        t = self.memory.types[name]
+        if t.strides is not None and payloads is None:
+            array = strides.row(array, t, self.memory.env)
         data = np.ascontiguousarray(to_memory(array)).reshape(-1).view(np.uint8)
         if self.means.compare_inputs:
             self.originals.append((data, data.copy()))

@@ -89,7 +89,12 @@ def extent(n: Node) -> Dim:
 
 
 def input_symbols(m: Module) -> frozenset[str]:
-    """Return the symbols in the shapes of the entry's parameters; nodes bind the others."""
+    """Return the symbols that the entry's parameters bind; nodes bind the others."""
+    return frozenset(dims.free(d for p in m.entry.params for d in p.type.sizes))
+
+
+def shape_symbols(m: Module) -> frozenset[str]:
+    """Return the symbols in the shapes of the entry's parameters, on which values may depend."""
     return frozenset(dims.free(d for p in m.entry.params for d in p.type.shape))
 
 

@@ -84,11 +84,18 @@ class Function:
         return dict(self.attrs)
 
     def types(self) -> dict[str, TensorType]:
-        """Return the type of every value by name, in the order of definition."""
-        table = {p.name: p.type for p in self.params}
+        """Return the type of every value by name, in the order of definition.
+
+        Strides of parameters, which no value depends on, are left out.
+        """
+        table = {p.name: p.type.dense for p in self.params}
         for n in self.nodes:
             table.update(zip(n.results, n.types, strict=True))
         return table
+
+    def stored_types(self) -> dict[str, TensorType]:
+        """Return the types as of ``types``, those of parameters with their strides."""
+        return self.types() | {p.name: p.type for p in self.params}
 
     def result_types(self) -> tuple[TensorType, ...]:
         """Return the types of the results, in order."""

@@ -91,7 +91,7 @@ class Strided:
     """Make ``value``, which is only returned, show elements of ``of`` where strides say.
 
     Its element at an index lies at ``offset`` and the sum of index times stride, for each axis,
-    among the elements of ``of`` in row-major order.  A stride may be 0 or negative.
+    among the elements of ``of`` as they lie in memory.  A stride may be 0 or negative.
     """
 
     value: str

@@ -162,14 +162,18 @@ _FROM_NUMPY = {v: k for k, v in _NUMPY.items()}
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """The type of a tensor: its element type, shape and device.
+    """The type of a tensor: its element type, shape, device, and where its elements lie.
 
-    ``device`` is empty for the program's own device, else a name such as ``cuda:1``.
+    ``device`` is empty for the program's own device, else a name such as ``cuda:1``.  Elements are
+    in row-major order where ``strides`` is None.  Else the element at an index lies ``offset`` and
+    the sum of index times stride, for each axis, elements behind the beginning of its memory.
     """
 
     dtype: DType
     shape: Shape = ()
     device: str = ""
+    strides: tuple[Dim, ...] | None = None
+    offset: Dim = 0
 
     @property
     def numel(self) -> Dim:
@@ -181,14 +185,62 @@ class TensorType:
         """The number of bytes in memory, unpadded; packed elements fill whole bytes."""
         if self.dtype.is_packed:
             return dims.ceildiv(self.numel, 8 // self.dtype.bits)
+        if self.strides is not None:
+            return dims.mul(self.span, self.dtype.nbytes)
         return dims.mul(*self.shape, self.dtype.nbytes)
 
     @property
+    def span(self) -> Dim:
+        """The number of elements from the beginning of the memory to the last one, gaps included.
+
+        >>> TensorType(DType.F32, (3, 4), strides=(8, 1), offset=2).span
+        22
+        """
+        if self.strides is None:
+            return self.numel
+        if 0 in self.shape:
+            return 0
+        return dims.add(self.reach[1], 1)
+
+    @property
+    def reach(self) -> tuple[Dim, Dim]:
+        """Where the first and the last element in memory lie, of a type with strides.
+
+        An axis without positions counts as one with a single position.
+        """
+        assert self.strides is not None
+        low = high = self.offset
+        for n, stride in zip(self.shape, self.strides, strict=True):
+            far = dims.mul(dims.sub(dims.maximum(n, 1), 1), stride)
+            if dims.never_negative(stride):
+                high = dims.add(high, far)
+            elif dims.never_negative(dims.sub(0, stride)):
+                low = dims.add(low, far)
+            else:
+                low = dims.add(low, dims.minimum(far, 0))
+                high = dims.add(high, dims.maximum(far, 0))
+        return low, high
+
+    @property
     def memory(self) -> TensorType:
-        """The type as kernels see it: packed elements are a row of bytes."""
-        if not self.dtype.is_packed:
+        """The type as kernels see it: packed elements, and those with strides, are one row."""
+        if self.dtype.is_packed:
+            return TensorType(DType.U8, (self.nbytes,), self.device)
+        if self.strides is not None:
+            return TensorType(self.dtype, (self.span,), self.device)
+        return self
+
+    @property
+    def dense(self) -> TensorType:
+        """The type in row-major order."""
+        if self.strides is None:
             return self
-        return TensorType(DType.U8, (self.nbytes,), self.device)
+        return TensorType(self.dtype, self.shape, self.device)
+
+    @property
+    def sizes(self) -> tuple[Dim, ...]:
+        """The sizes that the type names: those of the shape, strides and offset."""
+        return self.shape if self.strides is None else (*self.shape, *self.strides, self.offset)
 
     @property
     def rank(self) -> int:
@@ -205,7 +257,11 @@ class TensorType:
 
     def __str__(self) -> str:
         where = f"@{self.device}" if self.device else ""
-        return f"{self.dtype}[{', '.join(dims.text(d) for d in self.shape)}]{where}"
+        lies = ""
+        if self.strides is not None:
+            lies = f" strides ({', '.join(map(dims.text, self.strides))})"
+            lies += f" offset {dims.text(self.offset)}" if self.offset != 0 else ""
+        return f"{self.dtype}[{', '.join(dims.text(d) for d in self.shape)}]{where}{lies}"
 
 
 def nbytes_of(dtype: str, shape: Sequence[int]) -> int:

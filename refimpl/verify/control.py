@@ -268,7 +268,7 @@ class Control:
                 want = "a dim in no shape of the entry's parameters"
                 raise broken_law("G-bound-twice", name, want, where=_text(place))
         for name, place in entry.needs.items():
-            if name not in input_symbols:
+            if name not in control.shape_symbols(m):
                 want = "a dim in a shape of the entry's parameters, or that a node above binds"
                 help = "sizes bound in a branch or body are seen outside by its `binds` alone"
                 raise broken_law("G-unbacked", name, want, help, _text(place))

@@ -17,6 +17,7 @@
 | G-type | a node's type is the one its op infers; without operands it may name any device |
 | G-callee | a call, and a node that runs functions, names functions above |
 | G-call-types | a call's operands and results have the callee's types |
+| G-strides | a parameter of the entry or a Primitive function may have strides, inside its memory |
 | G-primitive | a stage of a Primitive function folds once, or rows along and across; none calls |
 | G-device | values of a Primitive function are on one device |
 | G-reshape-only | a reshape_only function is Primitive, of one operand, and only reshapes |
@@ -100,7 +101,9 @@ class _GraphVerifier:
         types: dict[str, TensorType] = {}
         for p in f.params:
             where = f"@{f.name}, %{p.name}"
-            self.define(types, p.name, p.type, where)
+            self.define(types, p.name, p.type.dense, where)
+            if p.type.strides is not None:
+                self.strides(f, p.type, where)
         self.attrs(f.attrs, f"@{f.name}")
         for n in f.nodes:
             self.node(f, n, types)
@@ -143,7 +146,7 @@ class _GraphVerifier:
         try:
             self.attrs(n.attrs, "")
             if n.op == ir.CALL:
-                self.call(n, operands)
+                self.call(f, n, operands)
             elif n.op in ir.CONTROL:
                 self.control.node(n, operands)
             else:
@@ -195,13 +198,41 @@ class _GraphVerifier:
         if n.attrs:
             check_ends(op, n.attrs, operands, self.sizes)
 
-    def call(self, n: ir.Node, operands: Sequence[TensorType]) -> None:
+    def strides(self, f: ir.Function, t: TensorType, where: str) -> None:
+        """Check law G-strides for a parameter that has strides."""
+        assert t.strides is not None
+        self.sizes.declared((*t.strides, t.offset), where)
+        if f is not self.m.entry and ir.PRIMITIVE not in f.attr:
+            want = "row-major order in a function that is neither the entry nor Primitive"
+            raise broken_law("G-strides", str(t), want, where=where)
+        if len(t.strides) != t.rank or t.dtype.is_packed:
+            want = "a stride for each axis, of elements that take whole bytes"
+            raise broken_law("G-strides", str(t), want, where=where)
+        first, _ = t.reach
+        if not dims.at_least(first, 0, self.sizes.ranges):
+            got = f"an element {dims.text(first)} behind the beginning of the memory"
+            raise broken_law(
+                "G-strides", got, "each at least 0 behind it",
+                f"negative strides need an offset: {t} offset ...", where=where,
+            )  # fmt: skip
+        self.sizes.shape(t.memory.shape, t.dtype, where)
+
+    def call(self, caller: ir.Function, n: ir.Node, operands: Sequence[TensorType]) -> None:
         f = self.control.callee(n.attr.get("callee"))
         params, results = tuple(p.type for p in f.params), f.result_types()
-        if tuple(operands) != params or n.types != results or len(n.results) != len(results):
+        lie = {p.name: p.type for p in caller.params}
+        given = [lie.get(a, t) for a, t in zip(n.args, operands, strict=True)]
+        # in what order elements lie is no matter of a function that says nothing of it
+        fit = [q.strides is None or q == t for q, t in zip(params, given, strict=False)]
+        if (
+            not all(fit)
+            or tuple(operands) != tuple(q.dense for q in params)
+            or n.types != results
+            or len(n.results) != len(results)
+        ):
             raise broken_law(
                 "G-call-types",
-                f"{counted(len(n.results), 'result')}: {signature(operands, n.types)}",
+                f"{counted(len(n.results), 'result')}: {signature(given, n.types)}",
                 f"{counted(len(results), 'result')}: {signature(params, results)}",
             )
 

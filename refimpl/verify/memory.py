@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 from didyma.refimpl.errors import counted
@@ -147,15 +148,12 @@ def _strided(s: ir.Strided, v: Values) -> None:
         raise v.broken("P-strided", str(t), f"{source.dtype} in whole bytes, as %{s.of}: {source}")
     if len(s.strides) != t.rank:
         raise v.broken("P-strided", counted(len(s.strides), "stride"), f"one for each axis of {t}")
-    low = high = s.offset
-    for n, stride in zip(t.shape, s.strides, strict=True):
-        far = dims.mul(dims.sub(n, 1), stride)
-        low, high = dims.add(low, dims.minimum(far, 0)), dims.add(high, dims.maximum(far, 0))
+    low, high = replace(t, strides=s.strides, offset=s.offset).reach
     some = dims.minimum(t.numel, 1)  # 0 where nothing is shown
     inside = v.ranges.at_least(dims.mul(low, some), 0) and v.ranges.at_least(
-        source.numel, dims.mul(dims.add(high, 1), some)
+        source.span, dims.mul(dims.add(high, 1), some)
     )
     if not inside:
         got = f"elements {dims.text(low)} to {dims.text(high)}"
-        raise v.broken("P-strided", got, f"within the {dims.text(source.numel)} of %{s.of}")
+        raise v.broken("P-strided", got, f"within the {dims.text(source.span)} of %{s.of}")
     v.strided[s.value] = s.of

@@ -12,11 +12,11 @@ from didyma.refimpl.ir.program import Arena, Carry, Line, Program, Repeat
 
 
 def input_symbols(p: Program) -> set[str]:
-    """Return the symbols that the shapes of a program's inputs bind."""
+    """Return the symbols that the shapes and strides of a program's inputs bind."""
     if not p.dims:
         return set()
-    types = p.type
-    return set(dims.free(d for v in p.inputs if v in types for d in types[v].shape))
+    types = (t for v in p.inputs if (t := p.type.get(v)) is not None)
+    return set(dims.free(d for t in types for d in (*t.shape, *(t.strides or ()))))
 
 
 def caller_symbols(f: Program) -> tuple[DimVar, ...]:

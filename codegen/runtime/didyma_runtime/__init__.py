@@ -31,12 +31,14 @@ from .kernels import Kernel
 from .loading import load
 from .refused import Refused
 from .replay import Tapes
+from .rows import Laid, pitch, row, stride, strides
 from .watch import Launch, dumped, lines, locate, traced, watched
 
 __all__ = [
     "Devices",
     "Extern",
     "Kernel",
+    "Laid",
     "Launch",
     "Refused",
     "Tapes",
@@ -59,13 +61,17 @@ __all__ = [
     "number",
     "numbered",
     "part",
+    "pitch",
     "placed",
     "random_inputs",
     "routine",
+    "row",
     "size",
     "solve",
     "strict",
+    "stride",
     "strided",
+    "strides",
     "taken",
     "traced",
     "truth",

@@ -16,6 +16,7 @@ import numpy as np
 from .checks import Wanted
 from .dtypes import OWN, Array, dtype_of
 from .refused import Refused
+from .rows import Laid
 from .watch import Around, Launch, Watch
 
 _FLAGS = {
@@ -44,9 +45,11 @@ def usage(wanted: Sequence[Wanted], ranges: Mapping[str, tuple[int, int]]) -> st
 def random_inputs(
     wanted: Sequence[Wanted], shapes: Sequence[Sequence[int]], seed: int = 0
 ) -> list[Array]:
-    """Return small numbers of the wanted dtypes and shapes."""
+    """Return small numbers of the wanted dtypes, shapes and strides."""
     rng = np.random.default_rng(seed)
-    return [_random(rng, dtype, shape) for (_, dtype, _), shape in zip(wanted, shapes, strict=True)]
+    pairs = zip(wanted, shapes, strict=True)
+    made = [(shape, _random(rng, dtype, shape)) for (_, dtype, _), shape in pairs]
+    return [shape.array(a) if isinstance(shape, Laid) else a for shape, a in made]
 
 
 def _random(rng: np.random.Generator, dtype: str, shape: Sequence[int]) -> Array:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from . import rows
 from .checks import (
     arrays,
     equal,
@@ -31,7 +32,7 @@ from .kernels import Kernel
 from .loading import Loaded, load
 from .refused import Refused
 
-FORMAT, VERSION = "didyma-program", 3
+FORMAT, VERSION = "didyma-program", 4
 Json = Mapping[str, Any]
 T = TypeVar("T")
 _OPS: dict[str, Callable[[int, int], int]] = {
@@ -167,8 +168,11 @@ def _on(engine: Any, device: str, work: Callable[[], T]) -> T:
         return work()
 
 
-def _bound(p: Json, types: Sequence[Json], given: Sequence[Any]) -> dict[str, int]:
-    """Return the sizes that the inputs' shapes tell, all checked."""
+def _bound(p: Json, types: Sequence[Json], given: list[Any]) -> dict[str, int]:
+    """Return the sizes that the inputs' shapes and strides tell, all checked.
+
+    Inputs that have strides become rows of elements.
+    """
     sizes: dict[str, int] = {}
     for told in p["bind"]:
         lines = [
@@ -178,12 +182,29 @@ def _bound(p: Json, types: Sequence[Json], given: Sequence[Any]) -> dict[str, in
         at, axis, *_ = told["places"][0]
         where = f"{types[at]['name']}, axis {axis}"
         sizes[told["symbol"]] = solve(where, *lines[0], *lines[1:])
+    found: dict[int, tuple[int | None, ...]] = {
+        i: rows.strides(t["name"], a)
+        for i, (t, a) in enumerate(zip(types, given, strict=True))
+        if "strides" in t
+    }
+    for told in p["strides"]:
+        places = (
+            (found[int(at)][int(axis)], value(slope, sizes), value(offset, sizes))
+            for at, axis, slope, offset in told["places"]
+        )
+        sizes[told["symbol"]] = rows.pitch(told["least"], *places)
     for name, (lo, hi) in p["sizes"].items():
         in_range(name, sizes[name], int(lo), int(hi))
     for t, a in zip(types, given, strict=True):
         for axis, (size, got) in enumerate(zip(t["shape"], a.shape, strict=True)):
             want = value(size, sizes)
             require_size(t["name"], axis, got, want, str(want))
+    for i, got in found.items():
+        name, wanted = types[i]["name"], _values(types[i]["strides"], sizes)
+        for axis, (step, want) in enumerate(zip(got, wanted, strict=True)):
+            rows.stride(name, axis, step, want, str(want))
+        span, offset = value(types[i]["span"], sizes), value(types[i]["offset"], sizes)
+        given[i] = rows.row(given[i], span, offset)
     return sizes
 
 

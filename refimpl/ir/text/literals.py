@@ -110,9 +110,13 @@ def shape_text(shape: tuple[Dim, ...]) -> str:
 
 
 def type_text(t: TensorType) -> str:
-    """Return the text of a tensor type: ``f32[n, 4]@cuda:1``."""
+    """Return the text of a tensor type: ``f32[n, 4]@cuda:1 strides (s, 1) offset 8``."""
     where = t.device and (t.device if _DEVICE.fullmatch(t.device) else quote(t.device))
-    return f"{t.dtype}{shape_text(t.shape)}{'@' if where else ''}{where}"
+    lies = ""
+    if t.strides is not None:
+        lies = f" strides ({', '.join(map(dim_text, t.strides))})"
+        lies += f" offset {dim_text(t.offset)}" if t.offset != 0 else ""
+    return f"{t.dtype}{shape_text(t.shape)}{'@' if where else ''}{where}{lies}"
 
 
 def _nested(values: Any, rank: int, dtype: DType) -> str:

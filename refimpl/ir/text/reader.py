@@ -182,9 +182,18 @@ class Reader(Lexer):
         return found
 
     def type(self) -> TensorType:
-        """Parse a tensor type: ``f32[n, 4]``, or ``f32[n, 4]@cuda:1`` for another device."""
+        """Parse a tensor type: ``f32[n, 4]``, or ``f32[n, 4]@cuda:1`` for another device.
+
+        Strides may follow, and then an offset: ``f32[n, 4] strides (s, 1) offset 8``.
+        """
         dtype, shape = self.dtype(), self.shape()
-        return TensorType(dtype, shape, self.device() if self.kind == "global" else "")
+        device = self.device() if self.kind == "global" else ""
+        if not self.accept("strides"):
+            return TensorType(dtype, shape, device)
+        self.expect("(")
+        strides = self.items(self.dim, ")")
+        offset = self.dim() if self.accept("offset") else 0
+        return TensorType(dtype, shape, device, strides, offset)
 
     def typed_value(self) -> tuple[str, TensorType]:
         """Parse a value with its type: ``%x: f32[n]``."""

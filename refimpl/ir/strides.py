@@ -1,0 +1,119 @@
+"""Arrays that lie as a type with strides says, and the symbols that their strides tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import Module, Param
+from didyma.refimpl.ir.types import Array, TensorType
+
+GAP = 0xA5  # fills bytes between elements: nobody may depend on them
+
+
+def symbols(types: Iterable[TensorType]) -> tuple[str, ...]:
+    """Return the symbols in the strides of types, in order."""
+    return dims.free([d for t in types for d in t.strides or ()])
+
+
+def row(array: Array, t: TensorType, env: Mapping[str, int]) -> Array:
+    """Return memory of its own, as one row, in which an array lies as a type with strides says.
+
+    Between the elements is anything.
+    """
+    assert t.strides is not None
+    span = dims.evaluate(t.span, env)
+    memory = np.full(span * t.dtype.nbytes, GAP, np.uint8).view(t.dtype.numpy)
+    if t.dtype.numpy == np.bool_:
+        memory.view(np.uint8)[...] &= 1
+    if array.size:
+        _shown(memory, array.shape, t, env)[...] = array
+    return memory
+
+
+def laid(array: Array, t: TensorType, env: Mapping[str, int]) -> Array:
+    """Return an array with the elements of another that lies as its type says.
+
+    >>> from didyma.refimpl.ir.types import DType
+    >>> t = TensorType(DType.F32, (2, 3), strides=(8, 2), offset=4)
+    >>> laid(np.zeros((2, 3), np.float32), t, {}).strides
+    (32, 8)
+    """
+    if t.strides is None:
+        return array
+    memory = row(array, t, env)
+    return _shown(memory, array.shape, t, env) if array.size else np.empty_like(array)
+
+
+def inputs(m: Module, arrays: Iterable[Array], env: Mapping[str, int]) -> tuple[Array, ...]:
+    """Return inputs of a module that lie as its parameters say."""
+    pairs = zip(m.entry.params, arrays, strict=True)
+    return tuple(laid(a, p.type, env) for p, a in pairs)
+
+
+def _shown(memory: Array, shape: Sequence[int], t: TensorType, env: Mapping[str, int]) -> Array:
+    assert t.strides is not None
+    steps = [dims.evaluate(s, env) * memory.itemsize for s in t.strides]
+    at = dims.evaluate(t.offset, env) * memory.itemsize
+    words = memory.view(f"u{memory.itemsize}")  # NumPy shows no f8 by strides
+    return np.ndarray(tuple(shape), words.dtype, words, at, steps).view(memory.dtype)
+
+
+def rows(params: Iterable[Param], arrays: Iterable[Array], env: Mapping[str, int]) -> list[Array]:
+    """Return what kernels see of arrays that a function is given: rows where its types say so."""
+    pairs = zip(params, arrays, strict=True)
+    return [a if p.type.strides is None else row(a, p.type, env) for p, a in pairs]
+
+
+def bind(
+    given: Sequence[tuple[str, TensorType, Array]], declared: Sequence[DimVar]
+) -> dict[str, int]:
+    """Return the values of the symbols that shapes and strides of inputs tell, all checked.
+
+    ``given`` are a name, the declared type and the array of each.  An axis of at most one position
+    may have any stride, and a symbol that such axes alone have is as small as it may be.  Errors:
+    ``input-strides``, and those of ``dims.bind``.
+    """
+    env = dims.bind([(name, t.shape, a.shape) for name, t, a in given], declared)
+    if all(t.strides is None for _, t, _ in given):
+        return env
+    axes = [axis for name, t, a in given if t.strides is not None for axis in _axes(name, t, a)]
+    for _ in declared:  # a symbol that is bound may leave one in a stride before it
+        for _, want, got in axes:
+            unbound = [s for s in dims.free(want) if s not in env]
+            if len(unbound) == 1 and (value := _solved(want, unbound[0], got, env)) is not None:
+                env[unbound[0]] = value
+    told = symbols(t for _, t, _ in given)
+    env = {v.name: v.lo for v in declared if v.name in told} | env
+    dims.check_ranges(env, declared)
+    for where, want, got in axes:
+        if dims.evaluate(want, env) != got:
+            wanted = f"{dims.text(want)} = {dims.evaluate(want, env)} elements"
+            raise DidymaError("input-strides", where, got=f"stride {got}", want=wanted)
+    return env
+
+
+def _axes(name: str, t: TensorType, a: Array) -> Iterable[tuple[str, Dim, int]]:
+    assert t.strides is not None
+    for axis, (n, want, nbytes) in enumerate(zip(a.shape, t.strides, a.strides, strict=True)):
+        if a.size and n > 1:
+            where = f"{name}, axis {axis}"
+            if nbytes % a.itemsize:
+                raise DidymaError(
+                    "input-strides", where, got=f"a stride of {nbytes} bytes",
+                    want=f"a multiple of the {a.itemsize} bytes of an element",
+                )  # fmt: skip
+            yield where, want, nbytes // a.itemsize
+
+
+def _solved(d: Dim, name: str, got: int, env: Mapping[str, int]) -> int | None:
+    """Return the value of a symbol that makes a stride linear in it what it is; None for none."""
+    at = [dims.evaluate(d, {**env, name: k}) for k in (0, 1, 2)]
+    slope = at[1] - at[0]
+    if slope == 0 or at[2] - at[1] != slope or (got - at[0]) % slope:
+        return None
+    return (got - at[0]) // slope
