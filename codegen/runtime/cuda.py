@@ -95,9 +95,9 @@ class Cuda:
         self.device = _device(self._driver, device)
         major, minor = self.device.compute_capability()
         own = "a" if major >= 9 else ""  # the architecture's own instructions
-        architecture = f"sm_{major}{minor}{own}"
-        self.targets = of_architecture(architecture)
-        self._compiler = NvrtcCompiler(architecture)
+        self.architecture = f"sm_{major}{minor}{own}"
+        self.targets = of_architecture(self.architecture)
+        self._compiler = NvrtcCompiler(self.architecture)
         if not self._compiler.sound:
             warnings.warn(
                 f"NVRTC {self._compiler.version} is known to miscompile some integer arithmetic:"

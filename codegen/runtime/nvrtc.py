@@ -5,19 +5,18 @@ NVRTC is found in the wheels of NVIDIA, in the CUDA toolkit, or where the loader
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from types import MappingProxyType
+from time import process_time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from didyma.codegen.runtime import device_code
+from didyma.codegen.runtime import device_code, nvrtc_library, nvrtc_process
+from didyma.codegen.runtime.nvrtc_library import Built, Job
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.target import of_architecture
@@ -82,23 +81,26 @@ class Translated:
     """PTX of a file, the name of the kernel that was asked for, and what is never set in the file.
 
     ``unset`` are lines at which a variable is read that no path has set, with the variable's name.
+    ``code`` is the machine code, where the architecture is that of a GPU, such as ``sm_90a``.
     """
 
     ptx: str
     name: str
     unset: tuple[tuple[int, str], ...]
+    code: bytes
 
 
 class NvrtcCompiler:
     """NVRTC; EngineMissing where it cannot be found."""
 
     def __init__(self, architecture: str = ARCHITECTURE) -> None:
-        self._lib = _load()
+        self._path, found = _found()
         self._architecture = architecture
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        self._check(self._lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
-        self.version = f"{major.value}.{minor.value}"
-        self.sound = (major.value, minor.value) >= SOUND
+        self.version = f"{found[0]}.{found[1]}"
+        self.sound = found >= SOUND
+
+    def _build(self, job: Job) -> Built:
+        return nvrtc_process.service(self._path).build(job)
 
     @cached_property
     def _prelude(self) -> Prelude:
@@ -125,22 +127,21 @@ class NvrtcCompiler:
     def compile(self, text: KernelText) -> Cubin:
         """Compile; DidymaError ``kernel-text`` with the line at fault."""
         source = self.source(text)
-        with self._program(source, "prelude") as program:
-            failed, log = self._run(program, self.options(text))
-            if failed:
-                raise _error(source, log)
-            code, ptx = self._bytes(program, "CUBIN"), self._bytes(program, "PTX")
-            return Cubin(code, tuple(_resources(log)), _text(ptx), (*_SERIAL.findall(log),))
+        built = self._build(Job(source, "prelude", {}, self.options(text), "", ("CUBIN", "PTX")))
+        if built.failed:
+            raise _error(source, built.log)
+        code, ptx = built.parts["CUBIN"], _text(built.parts["PTX"])
+        resources, remarks = tuple(_resources(built.log)), (*_SERIAL.findall(built.log),)
+        return Cubin(code, resources, ptx, remarks)
 
     def virtual(self, text: KernelText) -> str:
         """Compile to PTX with line numbers; DidymaError ``kernel-text`` with the line at fault."""
         source = self.source(text)
-        with self._program(source, "prelude") as program:
-            usual = (o for o in self.options(text) if "ptxas" not in o)
-            failed, log = self._run(program, ("-lineinfo", *usual))
-            if failed:
-                raise _error(source, log)
-            return _text(self._bytes(program, "PTX"))
+        usual = (o for o in self.options(text) if "ptxas" not in o)
+        built = self._build(Job(source, "prelude", {}, ("-lineinfo", *usual), "", ("PTX",)))
+        if built.failed:
+            raise _error(source, built.log)
+        return _text(built.parts["PTX"])
 
     def ptx(
         self, source: str, name: str, flags: Sequence[str] = (), kernel: str = ""
@@ -185,53 +186,15 @@ class NvrtcCompiler:
         self, source: str, name: str, flags: Sequence[str], kernel: str, headers: Mapping[str, str]
     ) -> tuple[Translated | None, str]:
         """Compile; return the translation, or nothing, and what NVRTC says."""
-        template = "<" in kernel
-        with self._program(source, name, headers) as program:
-            if template:
-                self._check(self._lib.nvrtcAddNameExpression(program, kernel.encode()))
-            failed, log = self._run(program, flags)
-            if failed:
-                return None, log
-            lowered = ctypes.c_char_p(kernel.encode())
-            if template:
-                self._check(self._lib.nvrtcGetLoweredName(
-                    program, kernel.encode(), ctypes.byref(lowered)
-                ))  # fmt: skip
-            unset = tuple((int(n), v) for file, n, v in _UNSET.findall(log) if file == name)
-            text = _text(self._bytes(program, "PTX"))
-            return Translated(text, (lowered.value or b"").decode(), unset), log
-
-    @contextmanager
-    def _program(
-        self, source: str, name: str, headers: Mapping[str, str] = MappingProxyType({})
-    ) -> Generator[ctypes.c_void_p]:
-        program, count = ctypes.c_void_p(), len(headers)
-        texts = (ctypes.c_char_p * count)(*(t.encode() for t in headers.values()))
-        names = (ctypes.c_char_p * count)(*(h.encode() for h in headers))
-        self._check(self._lib.nvrtcCreateProgram(
-            ctypes.byref(program), source.encode(), name.encode(), count, texts, names
-        ))  # fmt: skip
-        try:
-            yield program
-        finally:
-            self._lib.nvrtcDestroyProgram(ctypes.byref(program))
-
-    def _run(self, program: ctypes.c_void_p, flags: Sequence[str]) -> tuple[bool, str]:
-        options = (ctypes.c_char_p * len(flags))(*(o.encode() for o in flags))
-        failed = self._lib.nvrtcCompileProgram(program, len(flags), options)
-        return bool(failed), _text(self._bytes(program, "ProgramLog"))
-
-    def _bytes(self, program: ctypes.c_void_p, what: str) -> bytes:
-        size = ctypes.c_size_t()
-        self._check(getattr(self._lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
-        out = ctypes.create_string_buffer(max(1, size.value))
-        self._check(getattr(self._lib, f"nvrtcGet{what}")(program, out))
-        return out.raw[: size.value]
-
-    def _check(self, status: int) -> None:
-        if status:
-            message: bytes = self._lib.nvrtcGetErrorString(status)
-            raise RuntimeError(f"NVRTC: {message.decode()}")
+        expression = kernel if "<" in kernel else ""
+        parts = ("PTX", "CUBIN") if self._architecture.startswith("sm_") else ("PTX",)
+        built = self._build(Job(source, name, {**headers}, tuple(flags), expression, parts))
+        if built.failed:
+            return None, built.log
+        unset = tuple((int(n), v) for file, n, v in _UNSET.findall(built.log) if file == name)
+        text = _text(built.parts["PTX"])
+        code = built.parts.get("CUBIN", b"")
+        return Translated(text, built.lowered or kernel, unset, code), built.log
 
 
 class Nvrtc:
@@ -362,10 +325,12 @@ def _resources(log: str) -> Iterator[Resources]:
         )
 
 
-def _load() -> ctypes.CDLL:
+@cache
+def _found() -> tuple[str, tuple[int, int]]:
+    """Return the library's path and version; EngineMissing where none can be loaded."""
     for candidate in _candidates():
         try:
-            return _declare(ctypes.CDLL(candidate))
+            return candidate, nvrtc_library.version(nvrtc_library.declared(candidate))
         except OSError:
             continue
     raise EngineMissing(
@@ -375,6 +340,11 @@ def _load() -> ctypes.CDLL:
         want="NVRTC, CUDA's run-time compiler",
         help=MEND,
     )
+
+
+def processor_time() -> float:
+    """Return the processor time in seconds of this process and of NVRTC, which works for it."""
+    return process_time() + nvrtc_process.service(_found()[0]).seconds
 
 
 def _candidates() -> Iterator[str]:
@@ -388,21 +358,3 @@ def _candidates() -> Iterator[str]:
             if "alt" not in path.name:
                 yield str(path)
     yield from ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
-
-
-def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
-    handle, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)
-    lib.nvrtcGetErrorString.restype = text
-    lib.nvrtcGetErrorString.argtypes = [ctypes.c_int]
-    lib.nvrtcCreateProgram.argtypes = [
-        ctypes.POINTER(handle), text, text, ctypes.c_int, ctypes.POINTER(text),
-        ctypes.POINTER(text),
-    ]  # fmt: skip
-    lib.nvrtcAddNameExpression.argtypes = [handle, text]
-    lib.nvrtcGetLoweredName.argtypes = [handle, text, ctypes.POINTER(text)]
-    lib.nvrtcCompileProgram.argtypes = [handle, ctypes.c_int, ctypes.POINTER(text)]
-    lib.nvrtcDestroyProgram.argtypes = [ctypes.POINTER(handle)]
-    for what in ("ProgramLog", "PTX", "CUBIN"):
-        getattr(lib, f"nvrtcGet{what}Size").argtypes = [handle, size]
-        getattr(lib, f"nvrtcGet{what}").argtypes = [handle, text]
-    return lib

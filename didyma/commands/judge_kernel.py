@@ -32,6 +32,7 @@ from didyma.show import judge_kernel as show
 _EXITS = {
     Outcome.CORRECT: common.AGREE,
     Outcome.WRONG: common.DISAGREE,
+    Outcome.DIFFERENT: common.DISAGREE,
     Outcome.CANNOT_TELL: common.NOTHING_RAN,
 }
 

@@ -13,6 +13,7 @@ from didyma.codegen.emit.plain_expressions import Outside
 from didyma.codegen.runtime.engine import KernelFault
 from didyma.codegen.runtime.ptx.sanitize import Argument, Sanitized, Source
 from didyma.codegen.runtime.ptx.shape import Shape
+from didyma.codegen.runtime.simt import Simt
 from didyma.judging.beside import launched
 from didyma.refimpl.errors import DidymaError
 
@@ -47,7 +48,7 @@ def second(
     if any(a.fields for a in args):
         return Second("a structure")
     try:
-        launched(plain(source.text, kernel, shared), {a.name: a for a in args}, shape)
+        launched(Simt(), plain(source.text, kernel, shared), {a.name: a for a in args}, shape)
     except Outside as e:
         return Second(str(e))
     except KernelFault as e:

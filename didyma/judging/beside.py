@@ -1,5 +1,6 @@
-"""A kernel of plain CUDA C on engine ``simt``, beside ``ptx``: the same verdict, and its structure.
+"""A kernel on engines beside ``ptx``, which must come to the same verdict, and its structure.
 
+A kernel of plain CUDA C runs on ``simt`` and ``host``, any kernel on ``cuda`` where there is a GPU.
 The engines share no code but the checks' names, so where their verdicts differ, one of them is
 wrong, which is a fault of Didyma and no verdict on the kernel.  In the ring a kernel's results have
 the same payloads as the reference's where it puts the same terms together in any order.
@@ -16,15 +17,17 @@ import numpy as np
 
 from didyma.codegen.emit.plain import Plain, plain
 from didyma.codegen.emit.plain_expressions import Outside
-from didyma.codegen.runtime.engine import KernelFault
+from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.ptx.sanitize import Argument
 from didyma.codegen.runtime.ptx.shape import Shape
+from didyma.codegen.runtime.registry import engine as _made
 from didyma.codegen.runtime.simt import Simt
 from didyma.judging import launching
 from didyma.judging.inputs import Case
 from didyma.judging.task import Result, Step, Task
 from didyma.oracle import graph_ring
 from didyma.oracle.compare import compare, payloads
+from didyma.refimpl.errors import EngineMissing
 from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expr import index
@@ -32,18 +35,20 @@ from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Bar
 
-SECONDS = 2.0  # of processor time for all rounds
+ENGINES = ("simt", "host", "cuda")
+SECONDS = 2.0  # of processor time for all rounds on one engine
 
 
 @dataclass(slots=True)
 class Beside:
-    """What engine ``simt`` has shown.
+    """What another engine than ``ptx`` has shown.
 
     ``outside`` says why it does not run the kernel.  ``differ`` are verdicts other than those of
     ``ptx``.  Of ``rounds``, those ``in_ring`` were compared in the ring, too; in ``unequal`` of
     them results have other terms than the reference's, as ``example`` says, at ``where``.
     """
 
+    engine: str = "simt"
     outside: str = ""
     rounds: int = 0
     differ: list[str] = field(default_factory=list[str])
@@ -72,10 +77,13 @@ class Beside:
         begun = process_time()
         try:
             self._values(task, case, arrays, right, agreed=agreed, twins=twins)
-            if case.ordinary and agreed and not (twins or self.differ):
+            plain_ = self.engine == "simt" and case.ordinary and agreed
+            if plain_ and not (twins or self.differ):
                 self._structure(task, case, arrays)
         except Outside as e:
             self.outside = str(e)
+        except EngineMissing as e:
+            self.outside = e.got
         self.spent += process_time() - begun
 
     def _values(
@@ -89,7 +97,7 @@ class Beside:
         twins: bool,
     ) -> None:
         try:
-            outputs = run(task, case.env, arrays)
+            outputs = run(task, case.env, arrays, self.engine)
         except KernelFault as e:
             others = [f for f in e.faults if not (twins and f.kind == "race")]
             self.rounds += 1
@@ -109,7 +117,7 @@ class Beside:
         floats = [t.dtype.is_float for t in entry.result_types()]
         if not any(floats):
             return
-        outputs = run(task, case.env, arrays, ring=True)
+        outputs = run(task, case.env, arrays, self.engine, ring=True)
         want = graph_ring.payloads(
             entry, task.spec, arrays, dict(case.env), task.contract.rules, stored=True
         )
@@ -125,50 +133,57 @@ class Beside:
 
 
 def run(
-    task: Task, env: Mapping[str, int], arrays: Sequence[Array], *, ring: bool = False
+    task: Task,
+    env: Mapping[str, int],
+    arrays: Sequence[Array],
+    name: str = "simt",
+    *,
+    ring: bool = False,
 ) -> list[Array]:
-    """Launch the kernel on ``simt`` once; return the outputs in the order of the specification.
+    """Launch the kernel on an engine once; return the outputs in the order of the specification.
 
-    In the ``ring``, floats are records of values and payloads.  KernelFault for what its checks
-    find, ``Outside`` for a kernel that is no plain C.
+    In the ``ring``, which ``simt`` has, floats are records of values and payloads.  KernelFault for
+    what its checks find, ``Outside`` for a kernel that is no plain C, EngineMissing.
     """
+    if name == "cuda":
+        from didyma.judging import on_gpu
+
+        return on_gpu.run(task, env, arrays)
     step, *others = task.steps
     if others:
         raise Outside(0, "several launches")
     shape, shared = launching.geometry(task, step, env, arrays)
     text = _translated(task, step, shared, ring)
     made = {a.name: a for a in launching.arguments(task, step, env, arrays, {})}
-    engine, buffers = launched(text, made, shape, ring=ring)
+    on = Simt(ring=ring) if name == "simt" else _made(name)
+    buffers = launched(on, text, made, shape)
     at = {n: b for (n, _), b in zip(text.pointers, buffers, strict=True)}
     left = {
         r.name: at[n] for n, r in zip(step.names, step.roles, strict=True) if isinstance(r, Result)
     }
     types = zip(task.spec.entry.results, task.spec.entry.result_types(), strict=True)
-    return [engine.download(left[n], t.dtype, dims.values(t.shape, env)) for n, t in types]
+    return [on.download(left[n], t.dtype, dims.values(t.shape, env)) for n, t in types]
 
 
-def launched(
-    text: Plain, made: Mapping[str, Argument], shape: Shape, *, ring: bool = False
-) -> tuple[Simt, list[Any]]:
-    """Launch a plain kernel on ``simt``; return the engine, and the buffers of its pointers.
+def launched(on: Engine, text: Plain, made: Mapping[str, Argument], shape: Shape) -> list[Any]:
+    """Launch a plain kernel on an engine; return the buffers of its pointers.
 
     KernelFault for what its checks find, ``Outside`` for arguments of other names.
     """
     if {n for n, _ in (*text.pointers, *text.scalars)} != {*made} or not made:
         raise Outside(0, "no parameters, or such of other names")
-    engine = Simt(ring=ring)
     buffers = [
-        engine.allocate(a.value.nbytes) if a.output else engine.upload(a.value)
+        on.allocate(a.value.nbytes) if a.output else on.upload(a.value)
         for a in (made[n] for n, _ in text.pointers)
     ]
     kernel = KernelText(text.source, (_signature(text, made, shape.grid, shape.block),))
-    loaded = engine.load(kernel)
+    loaded = on.load(kernel)
     if shape.blocks and shape.threads:
         with np.errstate(all="ignore"):
             loaded.launch(
                 text.name, buffers, {}, scalars=[made[n].value.item() for n, _ in text.scalars]
             )
-    return engine, buffers
+    return buffers
 
 
 def _translated(task: Task, step: Step, shared: int, ring: bool) -> Plain:

@@ -9,7 +9,7 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.sanitize import Finding
 from didyma.judging import inputs, launching
-from didyma.judging.beside import Beside
+from didyma.judging.beside import ENGINES, Beside
 from didyma.judging.decoys import Decoys
 from didyma.judging.inputs import Case
 from didyma.judging.lines import Suspect, suspect, truth
@@ -61,17 +61,24 @@ class Judgement:
     deterministic: bool = True
     batch_invariant: dict[str, bool] = field(default_factory=dict[str, bool])
     suspect: Suspect | None = None
-    beside: Beside = field(default_factory=Beside)
+    others: tuple[Beside, ...] = field(default_factory=lambda: tuple(map(Beside, ENGINES)))
 
     @property
     def outcome(self) -> Outcome:
         """The verdict."""
-        demanded, beside = self.task.contract.structure, self.beside
+        demanded, beside = self.task.contract.structure, self.simt
         if self.wrong or self.faults or (demanded and beside.unequal):
             return Outcome.WRONG
+        if any(b.differ for b in self.others):
+            return Outcome.DIFFERENT
         if self.accepted or not self.checked or (demanded and not beside.in_ring):
             return Outcome.CANNOT_TELL
         return Outcome.CORRECT
+
+    @property
+    def simt(self) -> Beside:
+        """What engine ``simt`` has shown, which alone tells the structure."""
+        return self.others[0]
 
     @property
     def only_special(self) -> bool:
@@ -106,7 +113,10 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
         if case.number not in found.faulty:
             agreed = not any(w.case == case for w in found.wrong)
             twins = any(f.kind == "same-value" for f in found.notes)
-            found.beside.meet(task, case, arrays, right, agreed=agreed, twins=twins)
+            for b in found.others:
+                b.meet(task, case, arrays, right, agreed=agreed, twins=twins)
+                if b.differ:
+                    break  # what one engine's checks refuse may crash another
         if case.finite or task.draw.ranges:
             other = inputs.values(task, case, again=1)
             stale = interpreter.run(task.spec, other)

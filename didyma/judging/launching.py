@@ -101,27 +101,31 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
             left = [a for _, a in pointers]
         for (role, _), a in zip(pointers, left, strict=True):
             if isinstance(role, Result | Kept):
-                held[_key(role)] = a
+                held[key(role)] = a
         if any(f.kind == "hang" for f in findings):
             break
-    entry = task.spec.entry
-    types = zip(entry.results, entry.result_types(), strict=True)
-    outputs = tuple(_result(held, n, t, env) for n, t in types)
-    by = tuple(writers.get(n, (0, np.zeros(0, np.int32))) for n in entry.results)
-    return Ran(outputs, tuple(findings), by, steps, not steps)
+    by = tuple(writers.get(n, (0, np.zeros(0, np.int32))) for n in task.spec.entry.results)
+    return Ran(results(task, env, held), tuple(findings), by, steps, not steps)
 
 
-def _key(role: Result | Kept) -> str:
+def key(role: Result | Kept) -> str:
+    """Return the name of what several launches share, apart from all others."""
     return f"{'result' if isinstance(role, Result) else 'memory'} {role.name}"
 
 
-def _result(
-    held: Mapping[str, Argument], name: str, t: TensorType, env: Mapping[str, int]
-) -> Array:
-    """Return a result; what no launch has reached stays poisoned."""
-    shape = dims.values(t.shape, env)
-    found = held.get(f"result {name}") or _memory(name, t.dtype, shape, zeroed=False)
-    return found.value.reshape(shape)
+def results(task: Task, env: Mapping[str, int], held: Mapping[str, Argument]) -> tuple[Array, ...]:
+    """Return the results in the order of the specification, of what launches left.
+
+    What no launch has reached stays poisoned.
+    """
+    entry = task.spec.entry
+
+    def one(name: str, t: TensorType) -> Array:
+        shape = dims.values(t.shape, env)
+        found = held.get(f"result {name}") or _memory(name, t.dtype, shape, zeroed=False)
+        return found.value.reshape(shape)
+
+    return tuple(map(one, entry.results, entry.result_types()))
 
 
 def _kept(task: Task, at: int, findings: Sequence[Finding]) -> Iterator[Finding]:
@@ -165,8 +169,8 @@ def _argument(
     entry = task.spec.entry
     given = {p.name: a for p, a in zip(entry.params, arrays, strict=True)}
     match role:
-        case Result() | Kept() if _key(role) in held:
-            return replace(held[_key(role)], name=name)
+        case Result() | Kept() if key(role) in held:
+            return replace(held[key(role)], name=name)
         case Operand(n):
             return Argument(name, given[n] if name in step.numbers else _as_array(given[n]))
         case Result(n, zeroed, over):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from time import process_time
 
 import numpy as np
 
+from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.code import Instr
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.sanitize import Source, compiled
@@ -81,16 +81,16 @@ def _mending(
     Once one is found, the search goes on for half of the time that it took.
     """
     failed, passed = cases
-    begun = process_time()
+    begun = processor_time()
     deadline = begun + seconds
     ordered = sorted(failed, key=lambda c: sum(c.env.values()))
     rounds = [_Round.of(task, c) for c in (*ordered, *passed)]
-    first = process_time()
+    first = processor_time()
     _right(task, rounds[0])
-    limit = max(0.05, _SLOWER * (process_time() - first))
+    limit = max(0.05, _SLOWER * (processor_time() - first))
     found: list[Edit] = []
     for e in tried:
-        now = process_time()
+        now = processor_time()
         if now > deadline:
             break
         if _mends(task, e, rounds, limit):

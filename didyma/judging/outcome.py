@@ -10,4 +10,5 @@ class Outcome(StrEnum):
 
     CORRECT = "correct"
     WRONG = "wrong"
+    DIFFERENT = "engines differ"
     CANNOT_TELL = "cannot tell"

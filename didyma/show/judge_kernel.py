@@ -32,7 +32,7 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
         "total": found.total,
         "deterministic": found.deterministic,
         "batch_invariant": found.batch_invariant,
-        "simt": asdict(found.beside),
+        "engines": {b.engine: asdict(b) for b in found.others},
     }
 
 
@@ -97,7 +97,7 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
 
 def _structure(found: Judgement) -> list[dict[str, Any]]:
     """Return what the ring tells, where the contract states the structure."""
-    b = found.beside
+    b = found.simt
     if not (found.task.contract.structure and b.unequal):
         return []
     rounds = f"{b.unequal} of {counted(b.in_ring, 'round')}"
@@ -139,27 +139,32 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {ran}, {share} decided, seed {found['seed']}"
     if found["verdict"] == "correct":
         yield f"  {_traits(found)}"
-    yield from _beside(found["simt"], demanded=found["contract"]["structure"])
+    yield from _beside(found["engines"], demanded=found["contract"]["structure"])
     if found["only_special_values"]:
         yield "  It is right for ordinary numbers: --finite judges it without infinities and NaN"
 
 
-def _beside(simt: Mapping[str, Any], *, demanded: bool) -> Iterator[str]:
-    """Yield what engine ``simt`` has shown of a kernel that it runs."""
-    if simt["outside"] or not simt["rounds"]:
-        if demanded:
-            why = simt["outside"] or "no round was without faults"
-            yield f"  its structure cannot be judged: engine simt does not run it: {why}"
+def _beside(engines: Mapping[str, Any], *, demanded: bool) -> Iterator[str]:
+    """Yield what engines beside ``ptx`` have shown of a kernel that they run."""
+    simt = engines["simt"]
+    ran = {name: e for name, e in engines.items() if e["rounds"]}
+    if demanded and not simt["rounds"]:
+        why = simt["outside"] or "no round was without faults"
+        yield f"  its structure cannot be judged: engine simt does not run it: {why}"
+    for name, e in ran.items():
+        if e["differ"]:
+            yield f"  engine {name} differs from ptx, which is a fault of Didyma: {e['differ'][0]}"
+            return
+    if not ran:
         return
-    if simt["differ"]:
-        yield f"  engine simt differs from ptx, which is a fault of Didyma: {simt['differ'][0]}"
-        return
-    words = f"  engine simt agrees in {counted(simt['rounds'], 'round')}"
+    agree = (f"{name} in {counted(e['rounds'], 'round')}" for name, e in ran.items())
+    words = f"  engines agree: {', '.join(agree)}"
     if simt["unequal"]:
-        words += f"; other terms than the reference, in {simt['unequal']} of them"
+        of = counted(simt["in_ring"], "round")
+        words += f"; other terms than the reference, in {simt['unequal']} of {of}"
         words += "" if demanded else ": --structure judges it by that"
     elif simt["in_ring"]:
-        words += f"; the same terms as the reference, in {simt['in_ring']} of them"
+        words += f"; the same terms as the reference, in {counted(simt['in_ring'], 'round')}"
     yield words
 
 

@@ -27,6 +27,7 @@ _EXAMPLE = 8  # the size of a variable axis of which no workload tells one
 _STATUS = {
     Outcome.CORRECT: "PASSED",
     Outcome.WRONG: "INCORRECT_NUMERICAL",
+    Outcome.DIFFERENT: "INCORRECT_NUMERICAL",
     Outcome.CANNOT_TELL: "INCORRECT_NUMERICAL",
 }
 

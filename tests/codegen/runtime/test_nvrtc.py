@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from didyma.codegen.runtime.nvrtc import Nvrtc
+from didyma.codegen.runtime.nvrtc import Nvrtc, NvrtcCompiler
 from didyma.codegen.runtime.registry import NAMES, engine, probe
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from tests.codegen.runtime.texts import kernel
@@ -51,6 +51,14 @@ def test_an_error_shows_its_line(nvrtc: Nvrtc) -> None:
         nvrtc.load(kernel("  y[0] = 1.0f;\n  y[1] = nothing;"))
     assert e.value.where == "line 4: y[1] = nothing;"
     assert e.value.got == 'identifier "nothing" is undefined'
+
+
+def test_text_that_crashes_nvrtc_is_refused_and_the_next_compiles(nvrtc: Nvrtc) -> None:
+    compiler = NvrtcCompiler("compute_90a")
+    text = "template <int T> __global__ void f({}float* x, const float* y) {{ x[0] = y[T]; }}"
+    with pytest.raises(DidymaError, match=r"(?s)kernel-text at `k.cu`.*a crash of NVRTC \(SIG"):
+        compiler.ptx(text.format("-"), "k.cu", (), "f<8>")
+    assert compiler.ptx(text.format(""), "k.cu", (), "f<8>").name == "_Z1fILi8EEvPfPKf"
 
 
 def test_it_only_compiles(nvrtc: Nvrtc) -> None:

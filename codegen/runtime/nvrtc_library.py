@@ -1,0 +1,157 @@
+"""NVRTC's library, called in a process of its own: text that crashes it ends that process alone.
+
+The file runs as a script, with the library's path as its argument: it reads jobs from its standard
+input and writes what they built to its standard output.  Both are tuples as ``marshal`` has them.
+It imports the standard library alone, so that it starts in few milliseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import marshal
+import os
+import struct
+import sys
+from collections.abc import Sequence
+from time import process_time
+from typing import Any, BinaryIO, NamedTuple
+
+_LENGTH = struct.Struct("<Q")
+
+
+class Job(NamedTuple):
+    """A text to compile, with its name, headers by name, and options.
+
+    ``expression`` is the name in C++ of an instance of a template, or empty; ``parts`` are what is
+    wanted of ``PTX`` and ``CUBIN``.
+    """
+
+    source: str
+    name: str
+    headers: dict[str, str]
+    options: tuple[str, ...]
+    expression: str
+    parts: tuple[str, ...]
+
+
+class Built(NamedTuple):
+    """What NVRTC makes of a job: its log, the lowered name of the expression, and the parts.
+
+    ``seconds`` of processor time were spent on it.
+    """
+
+    failed: bool
+    log: str
+    lowered: str
+    parts: dict[str, bytes]
+    seconds: float
+
+
+def declared(path: str) -> ctypes.CDLL:
+    """Load the library with the types of its functions; OSError where it cannot be loaded."""
+    lib = ctypes.CDLL(path)
+    handle, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)
+    lib.nvrtcGetErrorString.restype = text
+    lib.nvrtcGetErrorString.argtypes = [ctypes.c_int]
+    lib.nvrtcCreateProgram.argtypes = [
+        ctypes.POINTER(handle), text, text, ctypes.c_int, ctypes.POINTER(text),
+        ctypes.POINTER(text),
+    ]  # fmt: skip
+    lib.nvrtcAddNameExpression.argtypes = [handle, text]
+    lib.nvrtcGetLoweredName.argtypes = [handle, text, ctypes.POINTER(text)]
+    lib.nvrtcCompileProgram.argtypes = [handle, ctypes.c_int, ctypes.POINTER(text)]
+    lib.nvrtcDestroyProgram.argtypes = [ctypes.POINTER(handle)]
+    for what in ("ProgramLog", "PTX", "CUBIN"):
+        getattr(lib, f"nvrtcGet{what}Size").argtypes = [handle, size]
+        getattr(lib, f"nvrtcGet{what}").argtypes = [handle, text]
+    return lib
+
+
+def version(lib: ctypes.CDLL) -> tuple[int, int]:
+    """Return the version of the library."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(lib, lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return major.value, minor.value
+
+
+def build(lib: ctypes.CDLL, job: Job) -> Built:
+    """Compile a job in this process."""
+    begun, program, count = process_time(), ctypes.c_void_p(), len(job.headers)
+    texts, names = _strings([*job.headers.values()]), _strings([*job.headers])
+    _check(lib, lib.nvrtcCreateProgram(
+        ctypes.byref(program), job.source.encode(), job.name.encode(), count, texts, names
+    ))  # fmt: skip
+    try:
+        expression, lowered = job.expression.encode(), ctypes.c_char_p(job.expression.encode())
+        if expression:
+            _check(lib, lib.nvrtcAddNameExpression(program, expression))
+        failed = lib.nvrtcCompileProgram(program, len(job.options), _strings(job.options))
+        log = _bytes(lib, program, "ProgramLog").decode(errors="replace").rstrip("\0")
+        if failed:
+            return Built(True, log, "", {}, process_time() - begun)
+        if expression:
+            _check(lib, lib.nvrtcGetLoweredName(program, expression, ctypes.byref(lowered)))
+        parts = {p: _bytes(lib, program, p) for p in job.parts}
+        name = (lowered.value or b"").decode()
+        return Built(False, log, name, parts, process_time() - begun)
+    finally:
+        lib.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _strings(row: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:
+    return (ctypes.c_char_p * len(row))(*(s.encode() for s in row))
+
+
+def _bytes(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    _check(lib, getattr(lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    out = ctypes.create_string_buffer(max(1, size.value))
+    _check(lib, getattr(lib, f"nvrtcGet{what}")(program, out))
+    return out.raw[: size.value]
+
+
+def _check(lib: ctypes.CDLL, status: int) -> None:
+    if status:
+        message: bytes = lib.nvrtcGetErrorString(status)
+        raise RuntimeError(f"NVRTC: {message.decode()}")
+
+
+def send(to: BinaryIO, message: tuple[Any, ...]) -> None:
+    """Write a message, after its length."""
+    raw = marshal.dumps(tuple(message))
+    to.write(_LENGTH.pack(len(raw)) + raw)
+    to.flush()
+
+
+def receive(source: BinaryIO) -> tuple[Any, ...]:
+    """Read a message; EOFError where its writer has ended."""
+    head = source.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    raw = source.read(_LENGTH.unpack(head)[0])
+    found: tuple[Any, ...] = marshal.loads(raw)
+    return found
+
+
+def _answer(lib: ctypes.CDLL, job: Job) -> tuple[Any, ...]:
+    """Return what a job built, or the text of an error that is no message of the compiler."""
+    try:
+        return build(lib, job)
+    except RuntimeError as e:
+        return (str(e),)
+
+
+def _serve(path: str) -> None:
+    """Compile jobs until the process that sends them ends."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the library prints is no answer
+    lib = declared(path)
+    while True:
+        try:
+            send(answers, _answer(lib, Job(*receive(sys.stdin.buffer))))
+        except EOFError:
+            return
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])

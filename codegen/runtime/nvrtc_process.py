@@ -1,0 +1,92 @@
+"""The process in which NVRTC compiles for this one; it starts with the first job."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import IO, Any
+
+from didyma.codegen.runtime import nvrtc_library
+from didyma.codegen.runtime.nvrtc_library import Built, Job
+from didyma.refimpl.errors import DidymaError
+
+
+class Service:
+    """NVRTC in a child process, which is started again after a job has crashed it.
+
+    ``seconds`` are the processor time of all jobs.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self.seconds = 0.0
+        atexit.register(self.close)
+
+    def build(self, job: Job) -> Built:
+        """Compile a job; DidymaError ``kernel-text`` where it crashes NVRTC."""
+        with self._lock:
+            child = self._child or self._started()
+            try:
+                nvrtc_library.send(_pipe(child.stdin), job)
+                answer: Any = nvrtc_library.receive(_pipe(child.stdout))
+            except (EOFError, OSError):
+                raise self._crash(job, child) from None
+        if len(answer) == 1:
+            raise RuntimeError(answer[0])
+        built = Built(*answer)
+        self.seconds += built.seconds
+        return built
+
+    def close(self) -> None:
+        """End the child."""
+        child, self._child = self._child, None
+        if child is not None:
+            _pipe(child.stdin).close()
+            _pipe(child.stdout).close()
+            child.kill()
+            child.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        script = str(Path(nvrtc_library.__file__))
+        self._child = subprocess.Popen(
+            [sys.executable, "-S", "-E", script, self._path],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the parent, whose end ends the child
+        )  # fmt: skip
+        return self._child
+
+    def _crash(self, job: Job, child: subprocess.Popen[bytes]) -> DidymaError:
+        code = child.wait()
+        self.close()
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return DidymaError(
+            "kernel-text", job.name, got=f"a crash of NVRTC ({how})",
+            want="CUDA C++ that NVRTC compiles",
+            help="it is a fault of NVRTC: change what is unusual in the text",
+        )  # fmt: skip
+
+
+def service(path: str) -> Service:
+    """Return the process that compiles by the library at a path for this process.
+
+    A process that was forked has its own.
+    """
+    return _service(path, os.getpid())
+
+
+@cache
+def _service(path: str, _process: int) -> Service:
+    return Service(path)
+
+
+def _pipe(found: IO[bytes] | None) -> Any:
+    assert found is not None, "the child has pipes"
+    return found
