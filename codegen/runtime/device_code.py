@@ -80,6 +80,31 @@ _MATH = """#pragma once
 #define HUGE_VAL __longlong_as_double(0x7ff0000000000000LL)
 #define HUGE_VALF __int_as_float(0x7f800000)
 """
+_CONSTANTS = """#pragma once
+#define CUDART_INF_F __int_as_float(0x7f800000)
+#define CUDART_NAN_F __int_as_float(0x7fffffff)
+#define CUDART_MIN_DENORM_F __int_as_float(0x00000001)
+#define CUDART_MAX_NORMAL_F __int_as_float(0x7f7fffff)
+#define CUDART_NEG_ZERO_F __int_as_float((int)0x80000000)
+#define CUDART_ZERO_F 0.0f
+#define CUDART_ONE_F 1.0f
+#define CUDART_SQRT_HALF_F 0.707106781f
+#define CUDART_SQRT_TWO_F 1.414213562f
+#define CUDART_LOG2E_F 1.442695041f
+#define CUDART_L2E_F 1.442695041f
+#define CUDART_LNTWO_F 0.693147181f
+#define CUDART_LN2_F 0.693147181f
+#define CUDART_PI_F 3.141592654f
+#define CUDART_PIO2_F 1.570796327f
+#define CUDART_PIO4_F 0.785398163f
+#define CUDART_2_OVER_PI_F 0.636619772f
+#define CUDART_SQRT_2_OVER_PI_F 0.797884561f
+#define CUDART_INF __longlong_as_double(0x7ff0000000000000LL)
+#define CUDART_NAN __longlong_as_double((long long)0xfff8000000000000ULL)
+#define CUDART_PI 3.1415926535897931e+0
+#define CUDART_L2E 1.4426950408889634e+0
+#define CUDART_LN2 6.9314718055994529e-1
+"""
 _EMPTY = (
     "cuda_runtime.h", "cuda.h", "cuda_runtime_api.h", "device_launch_parameters.h", "stdio.h",
     "stdlib.h", "assert.h", "string.h", "cstdio", "cstdlib", "cstring", "cassert", "iostream",
@@ -91,7 +116,7 @@ _EMPTY = (
     "stddef.h", "cstddef", "stdbool.h", "inttypes.h", "cinttypes", "filesystem", "regex", "bitset",
     "locale", "complex", "valarray", "initializer_list", "new",
     "device_functions.h", "device_atomic_functions.h", "sm_20_atomic_functions.h",
-    "math_functions.h", "math_constants.h", "device_types.h", "vector_types.h",
+    "math_functions.h", "device_types.h", "vector_types.h",
     "vector_functions.h", "cuda_profiler_api.h", "driver_types.h", "cublas_v2.h",
 )  # fmt: skip
 # Headers of the C++ library that have counterparts for the device, where those are installed.
@@ -127,6 +152,7 @@ PLAIN: Mapping[str, str] = {
     **dict.fromkeys(("limits.h", "climits"), _LIMITS),
     **dict.fromkeys(("float.h", "cfloat"), _FLOATS),
     **dict.fromkeys(("math.h", "cmath"), _MATH),
+    "math_constants.h": _CONSTANTS,
     "cub/cub.cuh": _CUB,
 }
 STANDARD: Mapping[str, str] = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from didyma.refimpl.ops.bars import LEAST, Bar, Contract
 from didyma.refimpl.ops.liberties import LEAST_NORMAL
 
 ACCUMULATORS = ("f32", "bf16", "f16")
+# Of ``x / y`` as the product with a reciprocal, and of ``x / sqrt(y)`` as ``x * rsqrt(y)``, whose
+# 2 ulp are up to 3 of the root.
+RECIPROCALS: Mapping[str, float] = MappingProxyType({"div": 2.0, "sqrt": 3.0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Declared:
     def rules(self) -> Contract:
         """The contract as the reference's bars take it."""
         kept = None if self.accumulate == "f32" else DType(self.accumulate)
-        found = Contract(accumulate=kept, reordered=True)
+        found = Contract(accumulate=kept, reordered=True, ulp=RECIPROCALS)
         if self.fast_math:
             found = replace(found, ulp=fast_math.ULPS, looser=fast_math.LOOSER, flush=True)
         if self.order == "any":

@@ -59,15 +59,19 @@ class Case:
 
 
 def cases(envs: list[Mapping[str, int]]) -> list[Case]:
-    """Return a round for each binding of sizes; the first peaks are at the largest sizes.
+    """Return a round for each binding of sizes; the first peaks and ties are at the largest sizes.
 
-    A part of a row that a kernel leaves out shows by a peak there, if rows have so many parts.
+    A part of a row that a kernel leaves out shows by a peak there, if rows have so many parts, and
+    the choice among equal elements by whole numbers, if one thread has several.
     """
     kinds = [kind for _, kind in zip(envs, cycle(_KINDS), strict=False)]
-    if PEAK in kinds:
-        at = kinds.index(PEAK)
-        largest = max(range(len(envs)), key=lambda k: (prod(envs[k].values()), k == at))
-        kinds[at], kinds[largest] = kinds[largest], PEAK
+    rest = set(range(len(envs)))
+    for kind in (PEAK, Distribution.SMALL):
+        if kind in kinds:
+            at = kinds.index(kind)
+            _, _, largest = max((prod(envs[k].values()), k == at, -k) for k in rest)
+            kinds[at], kinds[-largest] = kinds[-largest], kind
+            rest -= {-largest}
     return [Case(k, env, kind) for k, (env, kind) in enumerate(zip(envs, kinds, strict=True))]
 
 
@@ -95,9 +99,13 @@ def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
 
 
 def _indexed(m: Module, env: Mapping[str, int]) -> dict[str, int]:
-    """Return, for inputs that are indices of an axis, the least extent of such an axis."""
+    """Return, for inputs that are indices of an axis, the least extent of such an axis.
+
+    The indices may be the inputs in another dtype or shape.
+    """
     types, found = m.entry.types(), dict[str, int]()
-    whole = {n.results[0]: n.args[0] for n in m.entry.nodes if n.op == "cast"}
+    same = ("cast", "reshape", "broadcast_to", "permute_dims")
+    whole = {n.results[0]: n.args[0] for n in m.entry.nodes if n.op in same}
     for n in m.entry.nodes:
         if n.op not in ("gather", "gather_elements", "scatter"):
             continue

@@ -93,7 +93,7 @@ def _mending(
         now = processor_time()
         if now > deadline:
             break
-        if _mends(task, e, rounds, limit):
+        if _mends(task, e, rounds, min(limit, deadline - now), deadline):
             if not found:
                 deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
             found.append(e)
@@ -168,14 +168,19 @@ def truth(task: Task, case: Case, arrays: Sequence[Array]) -> list[Bar]:
     return [task.contract.widened(b, t.dtype) for b, t in zip(found, types, strict=True)]
 
 
-def _mends(task: Task, e: Edit, rounds: Sequence[_Round], limit: float) -> bool:
-    """Return whether a kernel with an edit is right; it hangs if it takes ``limit`` seconds."""
+def _mends(task: Task, e: Edit, rounds: Sequence[_Round], limit: float, deadline: float) -> bool:
+    """Return whether a kernel with an edit is right by a time.
+
+    It hangs if it takes ``limit`` seconds in the first round.
+    """
     source = Source(e.of(task.source.text), task.source.file)
     try:
         steps = [replace(s, kernel=compiled(source, s.name, task.flags)) for s in task.steps]
         edited = replace(task, source=source, steps=tuple(steps))
         first, later = (replace(edited, seconds=s) for s in (limit, max(limit, _HANG)))
-        return _right(first, rounds[0]) and all(_right(later, r) for r in rounds[1:])
+        return _right(first, rounds[0]) and all(
+            processor_time() < deadline + _LONGER and _right(later, r) for r in rounds[1:]
+        )
     except DidymaError:
         return False  # C++ that NVRTC refuses, or a launch that cannot be
 

@@ -17,7 +17,7 @@ from didyma.refimpl.ir.types import FLOATS, NUMBERS, Array, DType, TensorType
 from didyma.refimpl.ops import payloads
 from didyma.refimpl.ops.attributes import attributes, boolean, integers
 from didyma.refimpl.ops.bar_sums import sum_bar
-from didyma.refimpl.ops.bars import Bar, Contract
+from didyma.refimpl.ops.bars import Bar, Contract, as_error
 from didyma.refimpl.ops.choose import flag, subset
 from didyma.refimpl.ops.examples import Item, example
 from didyma.refimpl.ops.folds import Axes, divided, extreme, extreme_bar, prod_bar
@@ -109,8 +109,14 @@ def _bar(fold: FoldBars, args: Sequence[Bar], use: Use[Reduction], contract: Con
 
 
 def _mean_bar(b: Bar, axes: Axes, keepdims: bool, dtype: DType, k: Contract) -> Bar:
-    count = math.prod(b.c.shape[a] for a in axes)
-    return divided(sum_bar(b, axes, keepdims, dtype, k), np.asarray(count), dtype)
+    count = np.asarray(math.prod(b.c.shape[a] for a in axes))
+    whole = divided(sum_bar(b, axes, keepdims, dtype, k), count, dtype)
+    if not k.reordered:
+        return whole
+    parts = sum_bar(divided(b, count, dtype), axes, keepdims, dtype, k)
+    same = (whole.c == parts.c) | (np.isnan(whole.c) & np.isnan(parts.c))
+    apart = np.where(same, 0.0, np.abs(whole.c - parts.c)) + parts.e
+    return Bar(whole.c, as_error(np.maximum(whole.e, apart)))
 
 
 def _mean_ring(p: Array, _b: Bar, axes: Axes, keepdims: bool) -> Array:
