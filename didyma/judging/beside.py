@@ -22,7 +22,7 @@ from didyma.codegen.runtime.ptx.sanitize import Argument
 from didyma.codegen.runtime.ptx.shape import Shape
 from didyma.codegen.runtime.registry import engine as _made
 from didyma.codegen.runtime.simt import Simt
-from didyma.judging import launching
+from didyma.judging import launching, layouts
 from didyma.judging.inputs import Case
 from didyma.judging.task import Result, Step, Task
 from didyma.oracle import graph_ring
@@ -161,8 +161,19 @@ def run(
     left = {
         r.name: at[n] for n, r in zip(step.names, step.roles, strict=True) if isinstance(r, Result)
     }
-    types = zip(task.spec.entry.results, task.spec.entry.result_types(), strict=True)
-    return [on.download(left[n], t.dtype, dims.values(t.shape, env)) for n, t in types]
+    named = {
+        r.name: made[n]
+        for n, r in zip(step.names, step.roles, strict=True)
+        if isinstance(r, Result)
+    }
+    steps = layouts.strides(task, env)
+
+    def one(name: str, t: TensorType) -> Array:
+        memory = on.download(left[name], t.dtype, named[name].value.shape)
+        return launching.elements(memory, dims.values(t.shape, env), steps.get(name, ()))
+
+    entry = task.spec.entry
+    return [one(n, t) for n, t in zip(entry.results, entry.result_types(), strict=True)]
 
 
 def launched(on: Engine, text: Plain, made: Mapping[str, Argument], shape: Shape) -> list[Any]:

@@ -152,6 +152,21 @@ class _Binding:
             for k, p in enumerate(self.params):
                 if self.roles[k] is None and not p.pointer and _plain(p.name) == _plain(name):
                     self.roles[k] = Scalar(name, _scalar_dtype(p))
+        self._strides()
+
+    def _strides(self) -> None:
+        """Give numbers that are named after the strides of an array what they say."""
+        ranks = {n: len(t.shape) for n, t in (*self.inputs.items(), *self.outputs.items())}
+        lettered: dict[str, int] = {}
+        for k, p in enumerate(self.params):
+            found = None if p.pointer or self.roles[k] is not None else _stride(p.name, ranks)
+            if found is None:
+                continue
+            name, axis = found
+            if axis is None:  # named by letters, in the order of the axes
+                axis = lettered[name] = lettered.get(name, -1) + 1
+            if axis < ranks[name]:
+                self.roles[k] = Scalar(f"stride({name}, {axis})", _scalar_dtype(p))
 
     def _take(self, name: str, role: Role) -> None:
         near = [k for k, p in enumerate(self.params) if _plain(p.name) == _plain(name)]
@@ -250,6 +265,26 @@ def _plain(name: str) -> str:
     ('x', 'out')
     """
     return re.sub(r"^d_|_?ptr$|_d$", "", name.lower())
+
+
+def _stride(name: str, ranks: Mapping[str, int]) -> tuple[str, int | None] | None:
+    """Return the array and the axis whose stride a parameter's name names; None for other names.
+
+    The axis is None where a letter stands for it.
+
+    >>> _stride("stride_xm", {"x": 2}), _stride("x_stride_1", {"x": 2}), _stride("ldx", {"x": 2})
+    (('x', None), ('x', 1), ('x', 0))
+    """
+    plain = name.lower()
+    for array, rank in ranks.items():
+        own = re.escape(_plain(array))
+        m = re.fullmatch(rf"(?:stride_?{own}|{own}_stride|ld_?{own}|{own}_ld)_?([a-z0-9]?)", plain)
+        if m is None or not rank:
+            continue
+        if m[1].isdecimal():
+            return array, int(m[1])
+        return array, None if m[1] else max(0, rank - 2)
+    return None
 
 
 def _is_float(p: Parameter) -> bool:

@@ -10,13 +10,12 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.sanitize import Argument, Finding, sanitize
+from didyma.judging import layouts
 from didyma.judging.expressions import USUAL, Functions, evaluate
 from didyma.judging.task import Kept, Operand, Result, Role, Scalar, Scratch, Step, Task
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, DType, TensorType
-
-_POISON = 0xFF  # NaN in every float
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def geometry(
     task: Task, step: Step, env: Mapping[str, int], arrays: Sequence[Array]
 ) -> tuple[Shape, int]:
     """Return the blocks and threads of a launch, and its bytes of dynamic shared memory."""
-    known = functions(task, arrays)
+    known = functions(task, env, arrays)
 
     def three(row: Sequence[str], option: str) -> tuple[int, int, int]:
         x, y, z = (*(_whole(e, env, option, known) for e in row), 1, 1)[:3]
@@ -54,8 +53,11 @@ def geometry(
     return shape, _whole(g.shared, env, "--shared", known)
 
 
-def functions(task: Task, arrays: Sequence[Array]) -> Functions:
-    """Return the functions of expressions: the usual, ``size(x, axis)`` and ``numel(x)``."""
+def functions(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> Functions:
+    """Return the functions of expressions.
+
+    They are the usual ones, ``size(x, axis)``, ``numel(x)`` and ``stride(x, axis)`` in elements.
+    """
     named = {p.name: a for p, a in zip(task.spec.entry.params, arrays, strict=True)}
 
     def size(name: str, axis: int) -> int:
@@ -64,7 +66,20 @@ def functions(task: Task, arrays: Sequence[Array]) -> Functions:
     def numel(name: str) -> int:
         return int(named[name].size)
 
-    return {**USUAL, "size": size, "numel": numel}
+    def stride(name: str, axis: int) -> int:
+        own = steps.get(name) or layouts.row_major(_shapes(task, env)[name])
+        return own[axis]
+
+    steps = layouts.strides(task, env)
+    return {**USUAL, "size": size, "numel": numel, "stride": stride}
+
+
+def _shapes(task: Task, env: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of inputs and outputs."""
+    entry = task.spec.entry
+    types = {p.name: p.type for p in entry.params}
+    types |= dict(zip(entry.results, entry.result_types(), strict=True))
+    return {n: dims.values(t.shape, env) for n, t in types.items()}
 
 
 def _whole(text: str, env: Mapping[str, int], option: str, known: Functions) -> int:
@@ -82,6 +97,7 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
     findings, steps = list[Finding](), 0
     held: dict[str, Argument] = {}
     writers: dict[str, tuple[int, Array]] = {}
+    spread = _Spread(_shapes(task, env), layouts.strides(task, env))
     for k, step in enumerate(task.steps):
         made = arguments(task, step, env, arrays, held)
         shape, shared = geometry(task, step, env, arrays)
@@ -95,8 +111,12 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
                     in zip(pointers, done.outputs, done.written, strict=True)]  # fmt: skip
             findings += _kept(task, k, done.findings)
             rows = zip(pointers, done.writers, strict=True)
-            writers |= {r.name: (k, w) for (r, _), w in rows if isinstance(r, Result)}
-            findings += _changed(task, [r for r, _ in pointers], arrays, left)
+            writers |= {
+                r.name: (k, spread.bytes_of(r.name, w, a.value.itemsize))
+                for (r, a), w in rows if isinstance(r, Result)
+            }  # fmt: skip
+            findings += _changed(task, pointers, left)
+            findings += spread.changed(task, pointers, left)
         else:
             left = [a for _, a in pointers]
         for (role, _), a in zip(pointers, left, strict=True):
@@ -120,12 +140,49 @@ def results(task: Task, env: Mapping[str, int], held: Mapping[str, Argument]) ->
     """
     entry = task.spec.entry
 
+    steps = layouts.strides(task, env)
+
     def one(name: str, t: TensorType) -> Array:
         shape = dims.values(t.shape, env)
         found = held.get(f"result {name}") or _memory(name, t.dtype, shape, zeroed=False)
-        return found.value.reshape(shape)
+        return elements(found.value, shape, steps.get(name, ()))
 
     return tuple(map(one, entry.results, entry.result_types()))
+
+
+def elements(memory: Array, shape: Sequence[int], steps: Sequence[int]) -> Array:
+    """Return the array that lies in memory, with strides if it has others than row-major ones."""
+    if not steps or not memory.size:
+        return memory.reshape(shape)
+    return np.ascontiguousarray(layouts.seen(memory, shape, steps))
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """The arrays of a launch that have strides."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    steps: Mapping[str, tuple[int, ...]]
+
+    def bytes_of(self, name: str, found: Array, itemsize: int) -> Array:
+        """Return what is known of each byte of memory for each byte of the array's elements."""
+        if name not in self.steps or not found.size:
+            return found
+        rows = found.reshape(-1, itemsize)
+        at = layouts.seen(np.arange(len(rows)), self.shapes[name], self.steps[name])
+        return np.asarray(rows[at.reshape(-1)].reshape(-1))
+
+    def changed(
+        self, task: Task, before: Sequence[tuple[Role, Argument]], left: Sequence[Argument]
+    ) -> Iterator[Finding]:
+        """Yield a finding for each output between whose elements the kernel has written."""
+        for (r, a), b in zip(before, left, strict=True):
+            if isinstance(r, Result) and r.name in self.steps:
+                free = layouts.between(self.shapes[r.name], self.steps[r.name])
+                if a.value[free].tobytes() != b.value[free].tobytes():
+                    detail = f"memory between the elements of output {r.name} is written"
+                    file = task.source.file
+                    yield Finding("out-of-bounds", detail, file, 0, "", (), "", 0, 0)
 
 
 def _kept(task: Task, at: int, findings: Sequence[Finding]) -> Iterator[Finding]:
@@ -168,24 +225,38 @@ def _argument(
 ) -> Argument:
     entry = task.spec.entry
     given = {p.name: a for p, a in zip(entry.params, arrays, strict=True)}
+    steps = layouts.strides(task, env)
     match role:
         case Result() | Kept() if key(role) in held:
             return replace(held[key(role)], name=name)
         case Operand(n):
+            if n in steps:
+                return Argument(name, layouts.spread(given[n], steps[n]))
             return Argument(name, given[n] if name in step.numbers else _as_array(given[n]))
         case Result(n, zeroed, over):
             if over:
-                return Argument(name, _as_array(given[over]).copy())
+                x = given[over]
+                return Argument(
+                    name, layouts.spread(x, steps[n]) if n in steps else _as_array(x).copy()
+                )
             t = dict(zip(entry.results, entry.result_types(), strict=True))[n]
-            return _memory(name, t.dtype, dims.values(t.shape, env), zeroed)
+            made = _memory(name, t.dtype, dims.values(t.shape, env), zeroed)
+            return _spread(made, steps[n]) if n in steps else made
         case Scalar(text, dtype):
-            value = evaluate(text, env, f"--arg {name}", functions(task, arrays))
+            value = evaluate(text, env, f"--arg {name}", functions(task, env, arrays))
             return Argument(name, np.array(value).astype(dtype.numpy))
         case Scratch() | Kept():
             of = task.memory[role.name] if isinstance(role, Kept) else role
-            known = functions(task, arrays)
+            known = functions(task, env, arrays)
             sizes = [_whole(e, env, f"--arg {name}", known) for e in of.shape]
             return _memory(name, of.dtype, sizes, of.zeroed)
+
+
+def _spread(a: Argument, steps: Sequence[int]) -> Argument:
+    """Return an output with strides; what lies between its elements need not be written."""
+    written = np.repeat(layouts.between(a.value.shape, steps), a.value.itemsize)
+    value = layouts.spread(a.value, steps)
+    return replace(a, value=value, written=written if a.output else None)
 
 
 def _as_array(x: Array) -> Array:
@@ -194,20 +265,19 @@ def _as_array(x: Array) -> Array:
 
 def _memory(name: str, dtype: DType, shape: Sequence[int], zeroed: bool) -> Argument:
     count = math.prod(shape)
-    raw = np.full(count * dtype.nbytes, 0 if zeroed else _POISON, np.uint8)
+    raw = np.full(count * dtype.nbytes, 0 if zeroed else layouts.POISON, np.uint8)
     if dtype is DType.BOOL and not zeroed:
         raw[:] = 1
     return Argument(name, raw.view(dtype.numpy).reshape(tuple(shape) or (1,)), not zeroed)
 
 
 def _changed(
-    task: Task, roles: Sequence[Role], arrays: Sequence[Array], left: Sequence[Argument]
+    task: Task, before: Sequence[tuple[Role, Argument]], left: Sequence[Argument]
 ) -> list[Finding]:
     """Return a finding for each input that the kernel has written."""
-    given = {p.name: a for p, a in zip(task.spec.entry.params, arrays, strict=True)}
     return [
         Finding("input-changed", f"input {r.name} has other values after the launch",
                 task.source.file, 0, "", (), "", 0, 0)
-        for r, a in zip(roles, left, strict=True)
-        if isinstance(r, Operand) and _as_array(given[r.name]).tobytes() != a.value.tobytes()
+        for (r, a), b in zip(before, left, strict=True)
+        if isinstance(r, Operand) and a.value.tobytes() != b.value.tobytes()
     ]  # fmt: skip

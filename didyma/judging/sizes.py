@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from didyma import fitting
+from didyma.judging import layouts
 from didyma.judging.expressions import evaluate
 from didyma.judging.task import Draw
 from didyma.refimpl.errors import DidymaError
@@ -98,7 +99,7 @@ def _fitted(
     env = dict(env)
     for _ in range(_TRIES):
         if not env or _cost(m, env) <= draw.most:
-            if all(evaluate(w, env, "--where") for w in draw.where):
+            if all(evaluate(w, env, "--where") for w in draw.where if not layouts.asks(w)):
                 return env
             return None
         name = max(env, key=lambda n: env[n], default="")

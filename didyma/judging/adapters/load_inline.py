@@ -200,6 +200,7 @@ def _expression(text: str, known: dict[str, str]) -> str:
     for name in [k.split()[1] for k in known if k.startswith("tensor ")]:
         real = known[f"tensor {name}"]
         text = re.sub(rf"\b{name}\.sizes?\(\s*(-?\d+)\s*\)", rf"size({real}, \1)", text)
+        text = re.sub(rf"\b{name}\.stride\(\s*(-?\d+)\s*\)", rf"stride({real}, \1)", text)
         text = re.sub(rf"\b{name}\.numel\(\s*\)", f"numel({real})", text)
     for name, value in known.items():
         if " " not in name:

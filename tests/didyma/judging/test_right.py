@@ -1,0 +1,89 @@
+"""Right kernels in other forms than their specifications, and near them wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.registry import probe
+from didyma.judging.contracts import Declared
+from didyma.judging.judge import Outcome, judge
+from didyma.judging.making import Launch, make_task
+from didyma.judging.task import Draw
+from didyma.tracer.tracing import Program
+
+pytestmark = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
+r, n = dd.dim("r", 1, 4096), dd.dim("n", 1, 4096)
+
+
+@dd.trace
+def normalised(x: dd.f32[r, n]) -> dd.f32[r, n]:
+    return x / dd.sqrt(dd.sum(x * x, axis=1, keepdims=True) + 1e-12)
+
+
+@dd.trace
+def mean(x: dd.f32[r, n]) -> dd.f32[r]:
+    return dd.mean(x, axis=1)
+
+
+@dd.trace
+def first(x: dd.f32[r, n]) -> dd.i64[r]:
+    return dd.argmax(x, axis=1)
+
+
+@dd.trace
+def picked(x: dd.f32[r, n], target: dd.i64[r]) -> dd.f32[r]:
+    at = dd.take_along_axis(x, dd.expand_dims(target, axis=1), axis=1)
+    return dd.reshape(at, (r,))
+
+
+NORMALISED = """__global__ void f(const float* x, float* y, int n) {
+  const float* row = x + blockIdx.x * n;
+  float s = 0;
+  for (int k = 0; k < n; ++k) s += row[k] * row[k];
+  for (int k = 0; k < n; ++k) y[blockIdx.x * n + k] = row[k] * rsqrtf(s + 1e-12f);
+}"""
+MEAN = """__global__ void f(const float* x, float* y, int n) {
+  float s = 0;
+  for (int k = 0; k < n; ++k) s += x[blockIdx.x * n + k] / n;
+  y[blockIdx.x] = s;
+}"""
+FIRST = """__global__ void f(const float* x, long long* y, int n) {
+  const float* row = x + blockIdx.x * n;
+  __shared__ int at[32];
+  int best = threadIdx.x;
+  for (int k = threadIdx.x; k < n; k += 32) if (row[k] > row[best]) best = k;
+  at[threadIdx.x] = best;
+  __syncthreads();
+  if (threadIdx.x) return;
+  for (int t = 1; t < min(n, 32); ++t) {
+    int o = at[t];
+    if (row[o] > row[best] || (row[o] == row[best] && o < best)) best = o;
+  }
+  y[blockIdx.x] = best;
+}"""
+PICKED = """__global__ void f(const float* x, const long long* target, float* y, int n) {
+  y[blockIdx.x] = x[blockIdx.x * n + target[blockIdx.x]];
+}"""
+TASKS = {
+    "normalised": (normalised, NORMALISED, "1", "rsqrtf", "1.001f * rsqrtf"),
+    "mean": (mean, MEAN, "1", "s +=", "s = 1.0001f * s +"),
+    "first": (first, FIRST, "32", "row[k] > row[best]", "row[k] >= row[best]"),
+    "picked": (picked, PICKED, "1", "[blockIdx.x]]", "[0]]"),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_it_is_accepted_and_its_twin_is_not(name: str) -> None:
+    spec, text, block, old, new = TASKS[name]
+    assert verdict(spec, text, block) is Outcome.CORRECT
+    edited = text.replace(old, new)
+    assert verdict(spec, edited, block) is Outcome.WRONG
+
+
+def verdict(spec: Program, text: str, block: str) -> Outcome:
+    draw, contract = Draw(most=1 << 12), Declared(finite=True)
+    return judge(
+        make_task(Source(text, "k.cu"), spec.module, Launch("", "r", block), contract, draw)
+    ).outcome
