@@ -12,6 +12,7 @@ from didyma.codegen.passes import branches, fuse, groups, merge, rows, running, 
 from didyma.codegen.pipeline import Planned, Scheduled
 from didyma.codegen.schedule import dispatch
 from didyma.refimpl.ir.graph import CALL
+from didyma.refimpl.ir.kernel import ClaimedKernel
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import (
     Arena,
@@ -93,12 +94,14 @@ def places(c: Planned) -> Iterator[tuple[str, str]]:
 def schedules(c: Scheduled) -> Iterator[tuple[str, str]]:
     """Yield the class of each kernel's schedule, with the value that it is about.
 
-    That is the first result of the first call of the kernel's function in the entry, and empty
-    where there is none.
+    Kernels that are written as text have none.  The value is the first result of the first call of
+    the kernel's function in the entry, and empty where there is none.
     """
     results = {n.callee: n.results[0] for n in reversed(c.fused.entry.nodes) if n.op == CALL}
     for function, kernels in c.kernels.items():
         for k in kernels:
+            if isinstance(k, ClaimedKernel):
+                continue
             yield str(dict(k.attrs)["schedule"]), results.get(function, "")
 
 

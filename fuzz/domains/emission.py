@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.simt.engine import Simt
 from didyma.fuzz import saved
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.fuzz.domains.graphs import EngineChoice
@@ -50,7 +51,7 @@ class Emission(Kernels):
 
     def judge(self) -> Judge[Case]:
         """Start the engines; ``unknown-engine`` or EngineMissing if one cannot run here."""
-        every = [engine(e) if isinstance(e, str) else e for e in self.engines]
+        every = [_exact(engine(e) if isinstance(e, str) else e) for e in self.engines]
         quick = [e for e in every if e.name not in SLOW]
 
         def judged(case: Case) -> Outcome:
@@ -75,6 +76,11 @@ class Emission(Kernels):
         """Return how many operations of a dtype were written, and how many pairs of them."""
         kinds = {k for k in covered if len(k) == 1}
         return {"operations": len(kinds), "pairs": len(covered) - len(kinds)}
+
+
+def _exact(e: Engine) -> Engine:
+    """Return an engine on which no signed integer of C may overflow, if it can tell."""
+    return replace(e, exact=True) if isinstance(e, Simt) else e
 
 
 def judged_on(case: Case, engines: Sequence[Engine]) -> Outcome:

@@ -20,12 +20,13 @@ from didyma.fuzz import traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
-from didyma.fuzz.domains.ways import CHOICES, Wanted, compiled, pointed, resized
+from didyma.fuzz.domains.ways import CHOICES, Wanted, compiled, pointed, resized, threads
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, EXAMINED, MATTERED
 from didyma.fuzz.mattered import Examiner
 from didyma.fuzz.steering.draw import NOTHING, SCHEDULES
 from didyma.fuzz.steering.draw import draw as around
+from didyma.fuzz.steering.places import BEST
 from didyma.fuzz.steering.primitives import cut
 from didyma.fuzz.steering.rows import ANNOUNCED
 from didyma.fuzz.steering.wishes import INTERPRETED
@@ -52,17 +53,19 @@ SOUGHT = 3  # one graph in so many is drawn for a schedule
 # How pieces are to be scheduled.
 _OF: Mapping[str, Wanted] = MappingProxyType(
     {
-        "once": lambda p: p.recipe == "looped" and p.table.get("online", 1) > 0,
+        "once": lambda p: p.table.get("online", p.recipe == "looped") > 0,
         "swept": lambda p: p.recipe == "sweep",
         "odd": lambda p: p.recipe == "rows",
         "picked": lambda p: p.recipe == "rows",
         "chained": lambda p: p.recipe == "chain",
+        BEST: lambda p: p.recipe == "champion",
         ANNOUNCED: lambda p: (
             p.recipe == "rows" and 0 < p.table.get("ahead", 0) * p.table["groups"] <= 2
         ),
     }
 )
 TARGETS = (PORTABLE.name, PORTABLE.name, SM_90A.name, CPU.name, PORTABLE.name, SM_80.name)
+MOST = 1 << 18  # threads of a kernel that is scheduled in any way
 SALT = 1 << 32  # of seeds, so that other graphs are drawn than those that are judged whole
 
 
@@ -135,7 +138,7 @@ class Lowering(Domain[Case]):
         def hear(decision: str, value: str) -> None:
             heard.setdefault(decision, []).append(value)
 
-        memory = memory or Memory()
+        memory, env = memory or Memory(), dict(case.env)
         try:
             if is_pointed:
                 made, before = compiled(case, self.options)
@@ -148,6 +151,8 @@ class Lowering(Domain[Case]):
         except Exception as e:
             finding = Finding("schedule", "while compiling", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), traits.of_error(e), size)
+        if is_pointed and any(threads(k, env) > MOST for ks in made.kernels.values() for k in ks):
+            return Outcome(size=size)  # few schedules need so many, and others are judged meanwhile
         try:
             levels = [_judged(made, case, "kernel", memory).level()]
             if not is_pointed or levels[0].findings:

@@ -1,7 +1,8 @@
 """The domain of graph passes: small graphs around rewrite rules, rewritten and compared.
 
 Every pass runs alone on the graph, and all of them one after another; what they make must compute
-what the graph computes.  Nothing is lowered or run, so many graphs are judged in little time.
+what the graph computes, and so must some graphs that are padded to larger sizes.  Nothing is
+lowered or run, so many graphs are judged in little time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from didyma.codegen.passes.fuse import fuse
 from didyma.codegen.passes.running import block_runs
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.pipeline import Fused, compile
-from didyma.fuzz import replay
+from didyma.fuzz import padding, replay
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, of_graph
@@ -34,7 +35,7 @@ from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.program import Program
 
 _FIXED = ("graph.simplify", "graph.level", "memory.planner")  # options that no case changes
-IN_RING = 4  # one case in so many is judged in the ring, too, which takes as long again
+IN_RING = 4  # one case in so many is judged in the ring, and padded, which takes as long again
 _ALONE: tuple[tuple[str, Callable[[Module, Options], Module]], ...] = (
     ("simplify", simplify),
     ("runs", block_runs),
@@ -135,12 +136,14 @@ class PassJudge:
         subject = Subject(case.module, passes, made.fused, {}, {}, program)
         in_ring, inputs = sum(case.seeds) % IN_RING == 0, case.inputs()
         level = judge_passes(subject, inputs, in_ring=in_ring)
-        many = level.comparisons
+        many, findings = level.comparisons, level.findings
+        if not findings and in_ring and (behind := padding.judged(case, inputs)) is not None:
+            many, findings = (*many, *behind.comparisons), behind.findings
         covered = [*of_graph(case.module), *((DECISION, name) for name in heard)]
-        if not level.findings:
+        if not findings:
             covered += self.examiner.keys(case, inputs, made, heard)
         return Outcome(
-            tuple(level.findings),
+            tuple(findings),
             frozenset(),
             len(case.module.entry.nodes),
             sum(c.checked for c in many),

@@ -31,6 +31,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.types import DType
 
 THREADS = (16, 32, 48)
+GROUPS = (4, 4, 2, 8, 16)  # neighbours of a thread
 
 
 def draw(r: Random) -> Case:
@@ -83,12 +84,20 @@ def _serial(k: Draft, n: Dim) -> Stmt:
 
 
 def _wide(k: Draft, n: Dim) -> Stmt:
-    """Four neighbours in each thread, by wide accesses where every lane makes them."""
+    """Some neighbours in each thread, by wide accesses where every lane makes them.
+
+    Some of what lanes read is in groups of another length, whose numbers are those of its own.
+    """
     del n
-    thread, lane = Var("t"), Var("v")
-    k.at = Binary("add", Binary("mul", thread, ix.index(4)), lane)
+    thread, lane, many = Var("t"), Var("v"), k.r.choice(GROUPS)
+    k.at = _of_group(thread, many, lane)
     k.x.counters += [thread, lane]
     k.x.places = [k.at, k.at, k.at, thread]
+    other = k.r.choice((many // 2, 2 * many))
+    if 0 < other * (SIZE // many - 1) + many <= SIZE:
+        k.x.places.append(_of_group(thread, other, lane))
+    half = Binary("floordiv", thread, ix.index(2))
+    k.x.places.append(_of_group(half, 2 * many, lane))
     if k.r.random() < 0.5:
         k.x.end, k.x.short = SHORT, k.short
     stores: list[Stmt] = [k.store() for _ in range(STATEMENTS)]
@@ -99,10 +108,14 @@ def _wide(k: Draft, n: Dim) -> Stmt:
     by = Var(k.x.fresh("v"), DType.F32)
     if divides := k.r.random() < 0.4:
         stores.append(k.divided(by))
-    loop: Stmt = For(lane, ix.index(4), Block(tuple(stores)), LoopKind.VECTORIZED)
+    loop: Stmt = For(lane, ix.index(many), Block(tuple(stores)), LoopKind.VECTORIZED)
     if divides:
         loop = Let(by, Load(k.inputs[DType.F32][0].name, (thread,), DType.F32), loop)
-    return _bound(thread, SIZE // 4, "threadIdx.x", loop)
+    return _bound(thread, SIZE // many, "threadIdx.x", loop)
+
+
+def _of_group(group: Expr, many: int, lane: Expr) -> Expr:
+    return Binary("add", Binary("mul", group, ix.index(many)), lane)
 
 
 def _shared(k: Draft, n: Dim) -> Stmt:

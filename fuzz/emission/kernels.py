@@ -47,6 +47,7 @@ from didyma.refimpl.ir.loop import (
     Select,
     Stmt,
     Store,
+    Unary,
     Var,
     While,
 )
@@ -126,7 +127,12 @@ class Draft:
         own = Var(self.x.fresh("v"), DType.F32)
         above = self.r.choice((own, Binary("add", own, self.x.load(DType.F32))))
         first, out = self.output(DType.F32), self.output(DType.F32)
-        if self.r.random() < 0.3:  # of what the lane has stored just before
+        if self.r.random() < 0.4:  # of an element, or of what is computed of it in place
+            x = self.r.choice(self.inputs[DType.F32])
+            element: Expr = Load(x.name, (self.at,), DType.F32)
+            of = self.r.choice((element, Binary("add", element, by), Unary("neg", element)))
+            return Store(out.name, (self.at,), Binary("div", of, by))
+        if self.r.random() < 0.4:  # of what the lane has stored just before
             stored = Store(first.name, (self.at,), above)
             below = Binary("div", Load(first.name, (self.at,), DType.F32), by)
             body: Stmt = Block((stored, Store(out.name, (self.at,), below)))

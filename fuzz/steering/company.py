@@ -17,6 +17,7 @@ from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops import OPS
 
 _FACTORS = (4, 8, 2, 3, 16)
+VECTOR = 16  # elements of the widest access
 
 
 def scaled(
@@ -32,7 +33,9 @@ def scaled(
         n, at = dims.symbol(v.name), s.c.pick(axes or range(len(found)))
         if s.b.env[v.name] > most:
             continue
-        found[at] = s.c.pick((n, dims.mul(n, s.c.pick(_FACTORS)), dims.add(n, 1 + s.c.below(4))))
+        many = dims.mul(n, s.c.pick(_FACTORS))
+        less = dims.sub(many, 1) if v.lo else many
+        found[at] = s.c.pick((n, many, dims.add(n, 1 + s.c.below(4)), less))
     return tuple(found)
 
 
@@ -163,7 +166,7 @@ def crossed(s: Sketch, form: str) -> None:
     shape = s.c.pick(_CROSSED)
     t = TensorType(s.dtype([d for d in OPS["add"].dtypes if not d.is_packed]), shape)
     t = t.with_shape(*scaled(s, shape, 8)) if form == "symbolic" else t
-    x = s.param(t)
+    x = _part(s, t) if form == "part" else s.param(t)
     if x is None:
         return
     axes = (*range(t.rank - 2), t.rank - 1, t.rank - 2)
@@ -185,6 +188,19 @@ def crossed(s: Sketch, form: str) -> None:
         _alone(s, x)
 
 
+def _part(s: Sketch, t: TensorType) -> str | None:
+    """Return the first or the last elements along each axis of a matrix of whole vectors."""
+    sizes = [d for d in t.shape if isinstance(d, int)]
+    if len(sizes) < t.rank:
+        return None
+    wide = [d - d % -VECTOR for d in sizes]
+    x, last = s.param(t.with_shape(*wide)), s.c.chance(2)
+    starts = tuple((w - d) * last for w, d in zip(wide, sizes, strict=True))
+    stops = tuple(a + d for a, d in zip(starts, sizes, strict=True))
+    how = {"starts": starts, "stops": stops, "steps": (1,) * t.rank}
+    return x and s.apply("slice", (x,), freeze(how))
+
+
 def _twice(s: Sketch, x: str, axes: tuple[int, ...]) -> str | None:
     """Read a matrix across at two places, of which one stands a few rows or columns further on."""
     t, by = s.types()[x], s.c.pick((4, 1, 8))
@@ -200,7 +216,7 @@ def _twice(s: Sketch, x: str, axes: tuple[int, ...]) -> str | None:
 
 
 FORMS = ("alone", "whole", "spread", "computed", "symbolic")
-CROSSED = (*FORMS, "twice")
+CROSSED = (*FORMS, "twice", "part")
 
 
 _SIDES = (4, 8, 3, 16, 5, 17, 1, 32, 9, 33, 2, 24, 31, 7)

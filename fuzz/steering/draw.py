@@ -120,6 +120,8 @@ def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:
         found["kernels.block"] = c.pick((32, 64, 128, 32))
     if c.chance(2):
         found[OPTION] = not USUAL[OPTION]
+    if c.chance(8):
+        found["kernels.atomics"] = True
     if not c.chance(3):
         found |= {name: c.pick(low) for name, low in _LOW.items() if not c.chance(3)}
     return tuple(found.items())

@@ -26,6 +26,8 @@ from didyma.fuzz.steering.around_rules import (
     runs,
 )
 from didyma.fuzz.steering.company import CROSSED, FORMS, after, before, crossed, products
+from didyma.fuzz.steering.cores import KINDS as CORES
+from didyma.fuzz.steering.cores import cores
 from didyma.fuzz.steering.opsets import (
     CONSTANTS,
     EVERY,
@@ -41,6 +43,7 @@ from didyma.fuzz.steering.places import KINDS as PLACES
 from didyma.fuzz.steering.places import places
 from didyma.fuzz.steering.rows import KINDS as ROW_KINDS
 from didyma.fuzz.steering.rows import rows
+from didyma.fuzz.steering.runs import chained
 from didyma.fuzz.steering.sharing import KINDS as SHARED
 from didyma.fuzz.steering.sharing import shared
 from didyma.fuzz.steering.sketch import TRIES, Sketch
@@ -307,6 +310,7 @@ RULES = (
     _motif("control", controlled, 3, (*control_sizes.KINDS, *control_sizes.BETWEEN)),
     _motif("structure", structure, 3, tuple(KINDS)),
     _motif("rows", rows, 1, FOLDS, FOLDS, (*ROW_KINDS, *["interrupted"] * 3)),
+    _motif("cores", cores, 2, tuple(CORES)),
 )
 MOTIFS: tuple[Motif, ...] = (
     _motif("pair", pair, 5, EVERY, EVERY),
@@ -329,6 +333,8 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("sums", sums, 3, (*FOLDS, "sum", "sum", "mean"), SUMMED),
     _motif("structure", structure, 1, tuple(KINDS)),
     _motif("crossed", crossed, 1, CROSSED),
+    _motif("chained", chained, 1),
+    _motif("cores", cores, 1, tuple(CORES)),
     _motif("anything", anything, 1, ("",)),
 )
 _ROW_KINDS = (*ROW_KINDS, *["odd", "once", "swept"] * 2, "picked")

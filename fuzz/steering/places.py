@@ -11,6 +11,7 @@ from didyma.fuzz import values
 from didyma.fuzz.steering.company import after, before
 from didyma.fuzz.steering.opsets import PAIRED, UNARY
 from didyma.fuzz.steering.sketch import Sketch
+from didyma.fuzz.steering.sums import let_repeat
 from didyma.fuzz.values import Distribution
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
@@ -19,6 +20,7 @@ from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import NUMBERS, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
+BEST = "best"  # a kind whose schedule is rare
 _FLOATS = tuple(d for d in OPS["scatter"].dtypes if d.is_float)  # not updated by atomic sums
 _REDUCTIONS = next(a.choices for a in OPS["scatter"].attrs if a.name == "reduction")
 
@@ -221,7 +223,16 @@ def _looked_up(s: Sketch) -> None:
 
 
 def _short(s: Sketch) -> None:
-    """Combine rows, perhaps shorter than vectors, with what all rows or all columns share."""
+    """Combine rows, perhaps shorter than vectors, with what all rows or all columns share.
+
+    At times there is one row, read from both ends.
+    """
+    if s.c.chance(4):
+        x = s.param(TensorType(s.dtype(OPS["add"].dtypes), (s.c.pick((130, 72, 33, 255)),)))
+        back = x and s.apply("flip", (x,), freeze({"axes": (0,)}))
+        if x and back:
+            _met(s, x, back)
+        return
     names = [dims.symbol(v.name) for v in s.b.dims if v.lo < 4 <= v.hi]
     m: Dim = s.c.pick(names) if names and s.c.below(4) else s.c.pick((1, 2, 3, 5))
     t = TensorType(s.dtype(OPS["add"].dtypes), (s.c.pick((130, 72, 33)), m))
@@ -229,6 +240,71 @@ def _short(s: Sketch) -> None:
     y = s.value(s.c.pick((t.with_shape(m), t.with_shape(t.shape[0], 1))))
     if x is not None and y is not None:
         _met(s, x, y)
+
+
+def _ending(s: Sketch) -> None:
+    """Use the first rows of a longer value, or a shorter one that something else goes on behind.
+
+    Rows stand in memory where those of the result stand, as far as there are any.
+    """
+    rest: tuple[int, ...] = s.c.pick(((), (), (4,), (8,), (3,)))
+    first, more = s.c.pick((12, 16, 5, 33)), s.c.pick((4, 8, 3, 20))
+    t = TensorType(s.dtype(OPS["add"].dtypes), (first + more, *rest))
+    short, ends = t.with_shape(first, *rest), (more, *(0 for _ in rest))
+    none = (0,) * t.rank
+    made, other = None, s.value(t.with_shape(more, *rest))
+    x = s.param(t if (longer := s.c.chance(3)) else short)
+    if x is None:
+        return
+    if longer:
+        cut = {"starts": none, "stops": short.shape, "steps": (1,) * t.rank}
+        made = s.apply("slice", (x,), freeze(cut))
+    elif other is not None and s.c.chance(2):
+        made = s.apply("concat", (x, other), freeze({"axis": 0}))
+    elif (fill := s.value(t.with_shape())) is not None:
+        made = s.apply("pad", (x, fill), freeze({"low": none, "high": ends, "mode": "constant"}))
+    beside = None if made is None else s.param(s.types()[made])
+    if made is not None and beside is not None:
+        _met(s, made, beside)
+
+
+def _alike(s: Sketch) -> None:
+    """Scatter updates that are each one number for a row into rows whose elements differ.
+
+    What the rows come to is used with something else of the same elements.
+    """
+    size, many, rest = s.c.pick((4, 7)), s.c.pick((3, 5, 40)), s.c.pick((8, 16))
+    dtype = s.dtype([d for d in OPS["scatter"].dtypes if d in NUMBERS])
+    t = TensorType(dtype, (size, rest))
+    x, new = s.param(t), s.param(t.with_shape(many, 1))
+    at = s.param(TensorType(s.c.pick((DType.I64, DType.I32)), (many, 1)))
+    beside = s.param(t)
+    if x is None or new is None or at is None or beside is None:
+        return
+    _aim(s, at, size)
+    whole = freeze({"shape": (many, rest)})
+    new, at = s.apply("broadcast_to", (new,), whole), s.apply("broadcast_to", (at,), whole)
+    how = freeze({"axis": 0, "reduction": s.c.pick(_REDUCTIONS)})
+    made = s.apply("scatter", (x, at, new), how) if new and at else None
+    if made is not None:
+        _met(s, made, beside)
+
+
+def _best(s: Sketch) -> None:
+    """Find the place of the best term of each row, of terms that all rows compute with one line."""
+    rows_, length = s.c.pick((4, 8, 6, 2, 3, 16)), s.c.pick((64, 96, 40, 128, 260, 1024))
+    t = TensorType(DType.F32, (rows_, length))
+    x, line = s.param(t), s.param(t.with_shape(s.c.pick((1, 1, rows_)), length))
+    if x is None or line is None:
+        return
+    for v in (x, line):
+        if s.c.chance(2):
+            let_repeat(s, v)
+    both = s.apply(s.c.pick(("add", "subtract", "multiply", "maximum")), (x, line))
+    op = s.c.pick(("argmax", "argmin"))
+    made = both and s.apply(op, (both,), freeze({"axis": 1, "keepdims": s.c.chance(2)}))
+    if made and s.c.chance(2):
+        after(s, made)
 
 
 KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
@@ -243,5 +319,8 @@ KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
         "sorted rows": partial(_scattered, some=(40, 70), rests=((8,), (16,))),
         "gathered": _gathered,
         "looked up": _looked_up,
+        "ending": _ending,
+        "same updates": _alike,
+        BEST: _best,
     }
 )

@@ -177,8 +177,8 @@ def _once(s: Sketch) -> None:
 def _centre(s: Sketch, first: str, x: str, axes: tuple[int, ...]) -> str | None:
     """Fold rows; at times nearly so: of another array, or with a mean by another count."""
     kept, t = freeze({"axes": axes, "keepdims": True}), s.types()[x]
-    of = s.param(t) if s.c.chance(6) else x
-    if of is None or first != "mean" or s.c.below(3):
+    of = s.param(t) if s.c.chance(4) else x
+    if of is None or first != "mean" or s.c.chance(2):
         return None if of is None else s.apply(first, (of,), kept)
     total = s.apply("sum", (of,), kept)
     count = math.prod(d for a in axes if isinstance(d := t.shape[a], int)) + s.c.pick((0, 0, 1))
@@ -279,12 +279,27 @@ def _folded(s: Sketch, op: str, x: str, axes: tuple[int, ...], kind: str) -> str
 
 
 def _sweep(s: Sketch, x: str, axes: tuple[int, ...]) -> None:
-    """Fold elements of rows over all axes but those along which rows run."""
+    """Fold elements of rows over all axes but those along which rows run.
+
+    At times no one kernel can do that: it is over some of those axes, or rows read what it is.
+    """
     t = s.types()[x]
     outer = tuple(a for a in range(t.rank) if a not in axes)
+    if len(outer) > 1 and s.c.chance(6):
+        outer = outer[1:]
     op = s.c.pick(("sum", "sum", "max", "prod"))
-    if outer and t.dtype in OPS[op].dtypes:
-        s.apply(op, (x,), freeze({"axes": outer, "keepdims": s.c.chance(6)}))
+    if not outer or t.dtype not in OPS[op].dtypes:
+        return
+    found = s.apply(op, (x,), freeze({"axes": outer, "keepdims": s.c.chance(4)}))
+    match s.c.below(8) if found else 7:
+        case 0:
+            _used(s, x, found)
+        case 1 | 2 if found:
+            y = s.on(s.c.pick(_STEPS), found)
+            if y and s.c.chance(2):
+                _folded(s, "sum", y, (s.types()[y].rank - 1,), "")
+        case _:
+            pass
 
 
 def _used(s: Sketch, x: str, total: str | None) -> str | None:
@@ -298,6 +313,8 @@ def _used(s: Sketch, x: str, total: str | None) -> str | None:
     fitting = [o for o in ops if dtype in OPS[o].dtypes and OPS[o].arity == (2, 2)]
     if total is None or not fitting:
         return None
+    if s.types()[total].rank == s.types()[x].rank and s.c.chance(8):
+        total = s.apply("broadcast_to", (total,), freeze({"shape": s.types()[x].shape})) or total
     pair = (x, total) if s.c.below(3) else (total, x)
     return s.apply(s.c.pick(fitting), pair)
 

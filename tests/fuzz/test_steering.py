@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from didyma.codegen.options import Options
+from didyma.codegen.passes import attention, channels, parts
 from didyma.codegen.pipeline import compile
 from didyma.codegen.rules import decided, rules
 from didyma.fuzz import control, control_sizes
@@ -30,6 +31,7 @@ from didyma.fuzz.steering.draw import (
     position,
     symbols,
 )
+from didyma.fuzz.steering.motifs import RULES
 from didyma.fuzz.steering.names import AWKWARD, renamed
 from didyma.fuzz.steering.opsets import FOLDS
 from didyma.fuzz.steering.primitives import FOLDING, cut
@@ -295,3 +297,21 @@ def test_every_fold_is_drawn_along_some_axes_of_every_shape() -> None:
             with np.errstate(all="ignore"):  # corners of one dtype may lie outside of another
                 sums(s, op, where)
             assert s.b.nodes
+
+
+def test_what_is_rewritten_for_tensor_cores_is_drawn_and_near_misses_too() -> None:
+    wanted = (parts.CUT, channels.STORED, attention.ATTENTION)
+    cores = Repertoire(tuple(m for m in RULES if m.name == "cores"), 1)
+    heard = list[str]()
+
+    def hear(decision: str, _: str) -> None:
+        heard.append(decision)
+
+    missed = 0
+    for index in range(45):
+        case, before = draw(6, index, cores), len(heard)
+        options = case.options(Options()).changed({"graph.level": 3, "graph.fuse": True})
+        compile(case.module, options, until="fuse", heard=hear)
+        missed += set(wanted).isdisjoint(heard[before:])
+    assert all(heard.count(name) > 3 for name in wanted)
+    assert missed > 5

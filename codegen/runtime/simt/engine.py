@@ -63,6 +63,7 @@ class SimtKernels:
     arithmetic: Arithmetic = field(default_factory=Plain)
     blocks: int | None = None
     traffic: Traffic | None = None
+    exact: bool = False
     compiled: dict[str, tuple[Exec, tuple[str, ...]]] = field(
         default_factory=dict[str, tuple[Exec, tuple[str, ...]]]
     )
@@ -80,7 +81,8 @@ class SimtKernels:
         more = self.text.intrinsics
         meaning = scalar_ring if isinstance(self.arithmetic, InRing) else scalar
         known = functions(more, meaning.intrinsic_fn)
-        return Translator(self.arithmetic, table(more), known, self.traffic is not None)
+        counting = self.traffic is not None
+        return Translator(self.arithmetic, table(more), known, counting, self.exact)
 
     def launch(
         self,
@@ -213,6 +215,9 @@ class Simt:
     outputs then count as written.
 
     ``traffic``, if given, counts what kernels load, store and execute.
+
+    If ``exact``, a sum, difference or product of signed integers that overflows is a fault, since
+    C does not say what it is; else it wraps.
     """
 
     name: str = "simt"
@@ -220,10 +225,12 @@ class Simt:
     targets: tuple[Target, ...] = (PORTABLE, CPU, SM_80, SM_90A)
     blocks: int | None = None
     traffic: Traffic | None = None
+    exact: bool = False
 
     def load(self, text: KernelText) -> SimtKernels:
         """Return kernels that are parsed at the first launch."""
-        return SimtKernels(text, InRing() if self.ring else Plain(), self.blocks, self.traffic)
+        arithmetic = InRing() if self.ring else Plain()
+        return SimtKernels(text, arithmetic, self.blocks, self.traffic, self.exact)
 
     def allocate(self, nbytes: int) -> SimtBuffer:
         """Return uninitialised bytes."""
@@ -275,7 +282,7 @@ class Simt:
 
     def in_ring(self) -> Simt:
         """Return the engine that computes in the ring."""
-        return Simt(self.name, ring=True, blocks=self.blocks, traffic=self.traffic)
+        return replace(self, ring=True)
 
     def forget(self, buffer: SimtBuffer) -> None:
         """Make the payloads of a buffer UNKNOWN, which something else than a kernel has written."""

@@ -15,7 +15,7 @@ from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.calls import Eval
 from didyma.codegen.runtime.simt.clocks import ClockArray
 from didyma.codegen.runtime.simt.memory import LaneArray
-from didyma.codegen.runtime.simt.values import Arithmetic, is_int, promote, truth
+from didyma.codegen.runtime.simt.values import Arithmetic, is_int, overflown, promote, truth
 
 Exec: TypeAlias = Callable[[Run, Mask], None]
 
@@ -51,7 +51,8 @@ class Translator:
     """Compiles one function; ``types`` learns the type of each variable as it is declared.
 
     ``table`` and ``functions`` are those of intrinsics beside Didyma's own.  ``counting`` says that
-    the statements which threads execute are counted.
+    the statements which threads execute are counted, ``exact`` that signed integers must not
+    overflow.
     """
 
     def __init__(
@@ -60,9 +61,11 @@ class Translator:
         table: Mapping[str, CFunction] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
         counting: bool = False,
+        exact: bool = False,
     ) -> None:
         self.arithmetic = arithmetic
         self.counting = counting
+        self.exact = exact
         self.table = table or {}
         self.functions = functions or {}
         self.types: dict[str, str] = {}
@@ -143,6 +146,8 @@ class Translator:
         if n.op in ("&&", "||"):
             return self._shortcut(n.op == "&&", left, right)
         f = self.arithmetic.binary(n.op)
+        if self.exact:
+            return _checked(n, f, left, right)
         return lambda r, m: f(left(r, m), right(r, m))
 
     @staticmethod
@@ -437,6 +442,23 @@ class Translator:
             raise StoppedError("hang", detail, len(r.who(m)), _line(n))
 
         return run
+
+
+def _checked(n: c.BinaryOp, f: Callable[[Value, Value], Value], left: Eval, right: Eval) -> Eval:
+    """Compile an operation, of which a result that its type cannot hold is reported."""
+    op, line = n.op, _line(n)
+
+    def run(r: Run, m: Mask) -> Value:
+        a, b = left(r, m), right(r, m)
+        result = f(a, b)
+        lost = overflown(op, a, b, result)
+        if lost is not None and (count := int(np.count_nonzero(access.both(m, lost)))):
+            r.report(
+                "overflow", f"the result of {op} does not fit into its signed type", count, line
+            )
+        return result
+
+    return run
 
 
 def _counted(body: Exec) -> Exec:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import TYPES
@@ -139,6 +140,22 @@ BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "/": divide,
     "%": np.fmod,
 }
+
+
+_INEXACT: dict[str, Fn] = {"+": np.add, "-": np.subtract, "*": np.multiply}
+
+
+def overflown(op: str, a: Value, b: Value, result: Value) -> NDArray[np.bool_] | None:
+    """Return where signed integers have a sum, difference or product that their type cannot hold.
+
+    None for other operators and types.  What wraps is a power of two away from what is exact, which
+    the rounding of doubles does not hide.
+    """
+    dtype = np.asarray(result).dtype
+    if op not in _INEXACT or dtype.kind != "i":
+        return None
+    exact = _INEXACT[op](np.asarray(a, np.float64), np.asarray(b, np.float64))
+    return np.asarray(np.abs(exact - result) > 2.0 ** (8 * dtype.itemsize - 2))
 
 
 def literal(n: c.Constant) -> Value:

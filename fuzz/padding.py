@@ -1,0 +1,70 @@
+"""Judge graphs that are padded: at larger sizes they compute what they do at their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from didyma.codegen.passes.padded import padded
+from didyma.fuzz.graphs import Case
+from didyma.oracle.compare import compare
+from didyma.oracle.recorder import Recorder
+from didyma.oracle.report import Level
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir import control, dims
+from didyma.refimpl.ir.concrete import concrete_type
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ops.bars import Contract, exact
+from didyma.refimpl.verify.graph import verify
+
+MORE = 3  # by which a size is padded
+NAME = "padded"  # of the level
+
+
+def judged(case: Case, inputs: Sequence[Array]) -> Level | None:
+    """Pad one size of a graph, with anything behind the inputs, and compare its first results.
+
+    None for a graph that cannot be padded, or whose inputs the reference refuses.
+    """
+    m, env = case.module, dict(case.env)
+    free = sorted(control.input_symbols(m) & env.keys())
+    results = m.entry.result_types()
+    if not free or any(not {*dims.free(t.shape)} <= env.keys() for t in results):
+        return None
+    grown = free[sum(case.seeds) % len(free)]
+    wide = {**env, grown: env[grown] + MORE}
+    try:
+        found = padded(m, {grown: wide[grown]})
+        given = [exact(x) for x in inputs]
+        bars = graph.bars(m.entry, m, given, env, Contract(), stored=True)
+    except DidymaError as e:
+        if e.code not in ("not-padded", "dim-out-of-range"):
+            raise
+        return None
+    shapes = [dims.values(p.type.shape, wide) for p in m.entry.params]
+    sizes = [np.array(dims.evaluate(d, env), np.int64) for d in found.given]
+    filled = [junk(a, s) for a, s in zip(inputs, shapes, strict=True)]
+    level = Recorder(NAME)
+
+    def run() -> None:
+        verify(found.module)
+        got = graph.run(found.module, [*filled, *sizes])
+        types = [concrete_type(t, env) for t in results]
+        for name, bar, x, t in zip(m.entry.results, bars, got, types, strict=True):
+            first = tuple(map(slice, (d for d in t.shape if isinstance(d, int))))
+            level.compare(name, [compare(name, bar, np.asarray(x)[first], t)])
+
+    with np.errstate(all="ignore"):
+        level.guard(NAME, run)
+    return level.level()
+
+
+def junk(a: Array, shape: Sequence[int]) -> Array:
+    """Return an array behind whose elements others lie: NaN where the dtype has it."""
+    out = np.ones(shape, a.dtype)
+    if np.issubdtype(a.dtype, np.floating):
+        out[...] = np.nan
+    out[tuple(map(slice, a.shape))] = a
+    return out

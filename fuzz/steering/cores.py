@@ -1,0 +1,115 @@
+"""The motif of what is rewritten for tensor cores: long products, convolutions, and attention.
+
+What is drawn is near to what graph passes look for, and at times another size, axis or reader keeps
+a rewrite away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from didyma.fuzz.steering.company import after, before
+from didyma.fuzz.steering.opsets import UNARY
+from didyma.fuzz.steering.sketch import Sketch
+from didyma.refimpl.ir.graph import attrs as freeze
+from didyma.refimpl.ir.target import SM_80, SM_90A
+from didyma.refimpl.ir.types import DType, TensorType
+
+_NARROW = (DType.F16, DType.BF16)
+# Parts of a product and its terms, of which the last two do not go together.
+_PARTS = ((2, 128), (2, 256), (3, 192), (4, 256), (0, 256), (2, 192))
+_MOST = 4096  # elements of an operand
+
+
+def cores(s: Sketch, kind: str) -> None:
+    """Draw a piece for a target with tensor cores."""
+    s.changes["target"] = s.c.pick((SM_80.name, SM_90A.name))
+    s.b.most_elements = _MOST
+    KINDS[kind](s)
+
+
+def _product(s: Sketch) -> None:
+    """Multiply matrices of few results and many terms, some of them cast or turned."""
+    s.changes["graph.parts"], k = s.c.pick(_PARTS)
+    m, n = s.c.pick((8, 9, 16)), s.c.pick((8, 12, 17))
+    dtype = s.c.pick((DType.F32, *_NARROW))
+    x, y = (_cast_or_turned(s, dtype, shape) for shape in ((m, k), (k, n)))
+    made = s.apply("matmul", (x, y)) if x and y else None
+    if made and s.c.below(3):
+        after(s, made)
+        if s.c.chance(3):
+            after(s, made)
+
+
+def _cast_or_turned(s: Sketch, dtype: DType, shape: tuple[int, int]) -> str | None:
+    """Return a matrix: an operand, or one that is cast to its dtype, turned, or both."""
+    turned, cast = s.c.chance(2), s.c.chance(3)
+    t = TensorType(s.c.pick((*_NARROW, DType.F32)) if cast else dtype, shape)
+    x = s.param(t.with_shape(*reversed(shape)) if turned else t)
+    if x and turned:
+        x = s.apply("permute_dims", (x,), freeze({"axes": (1, 0)}))
+    if x and t.dtype is not dtype:
+        x = s.apply("cast", (x,), freeze({"dtype": dtype}))
+    return x
+
+
+def _convolution(s: Sketch) -> None:
+    """Draw one convolution of 16 bits or two, with pads, computed operands, and other readers."""
+    groups = s.c.pick((1, 1, 1, 2))
+    each, outputs = s.c.pick((8, 16, 3, 5)), groups * s.c.pick((8, 9, 8, 4))
+    places = s.c.pick(((5, 4), (3, 6), (9,)))
+    t = TensorType(s.c.pick((*_NARROW, *_NARROW, DType.F32)), (2, groups * each, *places))
+    x = s.param(t)
+    x = x and (before(s, x)[0] if s.c.chance(3) else x)
+    found = x and _convolved(s, x, outputs, each, groups)
+    if found and s.c.chance(2):
+        found = s.first_on((s.c.pick(UNARY), "abs"), found) or found
+    if found and s.c.chance(2):
+        found = _convolved(s, found, s.c.pick((8, 12)), outputs, 1) or found
+    if found:
+        after(s, found)
+    if x and s.c.chance(3):  # the channels are read where they were, too
+        after(s, x)
+
+
+def _convolved(s: Sketch, x: str, outputs: int, each: int, groups: int) -> str | None:
+    t = s.types()[x]
+    rank = t.rank - 2
+    window = tuple(s.c.pick((1, 1, 3)) for _ in range(rank))
+    w = s.value(t.with_shape(outputs, each, *window)) if s.c.below(3) else None
+    w = w or s.constant(t.with_shape(outputs, each, *window))
+    edges = tuple(s.c.below(2) + (d > 1) for d in window)
+    how = {"strides": tuple(1 + s.c.below(2) for _ in window), "dilations": (1,) * rank}
+    return s.apply("conv", (x, w), freeze({**how, "low": edges, "high": edges, "groups": groups}))
+
+
+def _attention(s: Sketch) -> None:
+    """Weigh values by the softmax of scores; what is computed of scores may not be their own."""
+    m, n, d, e = s.c.pick((4, 9, 16)), s.c.pick((8, 12, 33)), s.c.pick((8, 16)), s.c.pick((8, 3))
+    lead = s.c.pick(((), (2,), (2, 3)))
+    t = TensorType(s.c.pick((*_NARROW, DType.F32, DType.F64)), (*lead, m, d))
+    q, k = s.param(t), s.param(t.with_shape(*lead, d, n))
+    v = s.param(t.with_shape(*lead, n, e))
+    scores = s.apply("matmul", (q, k)) if q and k else None
+    if scores is None or v is None:
+        return
+    score = before(s, scores, (len(lead) + 1,))[0] if s.c.chance(2) else scores
+    axes = s.c.pick(((len(lead) + 1,),) * 6 + ((len(lead),),))
+    kept = freeze({"axes": axes, "keepdims": True})
+    of = scores if s.c.chance(8) else score
+    top = s.apply("max", (of,), kept)
+    shifted = top and s.apply("subtract", (score, top))
+    powers = shifted and s.apply("exp", (shifted,))
+    total = powers and s.apply("sum", (powers,), kept)
+    weights = total and powers and s.apply("divide", (powers, total))
+    made = weights and s.apply("matmul", (weights, v))
+    if made:
+        after(s, made)
+    if weights and s.c.chance(6):
+        after(s, weights)
+
+
+KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
+    {"product": _product, "convolution": _convolution, "attention": _attention}
+)
