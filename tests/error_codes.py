@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ERRORS = (
@@ -12,7 +13,8 @@ ERRORS = (
 )  # fmt: skip
 
 
-def raised(root: Path, packages: Iterable[str]) -> set[str]:
+@cache
+def raised(root: Path, packages: tuple[str, ...]) -> frozenset[str]:
     """Return every code that is written where an error is made.
 
     A function that makes an error of a code it is given (its parameter is called ``code``) counts
@@ -26,7 +28,7 @@ def raised(root: Path, packages: Iterable[str]) -> set[str]:
     makers: dict[str, int] = dict.fromkeys(ERRORS, 0)
     for tree in trees:
         makers.update(_makers(tree))
-    return {code for tree in trees for code in _codes(tree, makers)}
+    return frozenset(code for tree in trees for code in _codes(tree, makers))
 
 
 def _makers(tree: ast.AST) -> Iterator[tuple[str, int]]:

@@ -225,7 +225,7 @@ def worked(session: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-WARM_SECONDS = 10.0  # of three processes together: far more than imports and a first program take
+WARM_SECONDS = 7.0  # of three processes together: far more than imports and a first program take
 
 
 def ignoring() -> None:
@@ -298,8 +298,13 @@ def test_no_process_is_left_behind(how: signal.Signals, ignored: bool, tmp_path:
 
 
 @needs_proc
-@pytest.mark.parametrize("module", [("didyma", "fuzz", "--memory"), ("didyma.fuzz.allocator",)])
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("module", "how"),
+    [
+        (("didyma", "fuzz", "--memory"), signal.SIGINT),
+        (("didyma.fuzz.allocator",), signal.SIGTERM),
+    ],
+)
 def test_a_campaign_on_plans_tells_what_it_saw_when_it_is_stopped(
     module: tuple[str, ...], how: signal.Signals
 ) -> None:
