@@ -89,8 +89,8 @@ def sanitize(asked: Request, json: bool) -> int:
 
 
 _CODES = {
-    "faulty": exits.DISAGREE, "refused": exits.BAD_INPUT, "clean": exits.AGREE,
-    "nothing ran": exits.NOTHING_RAN,
+    "faulty": exits.DISAGREE, "disputed": exits.DISAGREE, "refused": exits.BAD_INPUT,
+    "clean": exits.AGREE, "nothing ran": exits.NOTHING_RAN,
 }  # fmt: skip
 _WORST = (exits.AGREE, exits.NOTHING_RAN, exits.BAD_INPUT, exits.DISAGREE)
 
@@ -153,7 +153,8 @@ def _record(
     if done.schedules and not asked.defines:
         other = second(source, name, shape, args, shared, done)
     record = show.record(done, str(asked.file), name or kernel.name, shape, shared, guessed)
-    return record | {"simt": {"outside": other.outside, "differs": other.differs}}
+    disputed = {"verdict": "disputed"} if other.differs and not done.faults else {}
+    return record | disputed | {"simt": {"outside": other.outside, "differs": other.differs}}
 
 
 def extents(text: str, option: str) -> tuple[int, int, int]:

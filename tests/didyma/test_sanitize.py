@@ -15,7 +15,7 @@ from didyma.codegen.runtime.registry import probe
 from didyma.commands import hints
 from didyma.commands.host_code import Buffer
 from didyma.commands.sanitize import Request, arguments, sanitize
-from didyma.commands.second import second
+from didyma.commands.second import Second, second
 from didyma.refimpl.errors import DidymaError
 
 COPY = """
@@ -303,6 +303,24 @@ def test_plain_kernels_run_on_a_second_engine(racy: bool) -> None:
         assert other.outside == ""
         assert bool(other.differs) == (bool(found) != racy)
         assert "race" in other.differs or not other.differs
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_the_second_engine_alone_finds_is_told(
+    as_json: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = "engine simt finds what ptx does not: race"
+    monkeypatch.setattr("didyma.commands.sanitize.second", lambda *_: Second("", said))
+    path = tmp_path / "copy.ptx"
+    path.write_text(COPY.replace("GE", "ge"), encoding="utf-8")
+    args = ("x=f32[33]", "y=out:f32[33]", "n=u32:33")
+    assert sanitize(Request(path, "copy", "1", "40", args, 0, (), (), 1, 1, 10.0), as_json) == 1
+    out = capsys.readouterr().out
+    assert said in " ".join(out.split())
+    assert not as_json or json.loads(out)["verdict"] == "disputed"
 
 
 def test_a_second_engine_leaves_alone_what_is_no_plain_c() -> None:
