@@ -34,7 +34,7 @@ _WANT = (
 _POISON = 0xFF
 _SHARE = 0.125  # of drawn integers, those that equal one of the whole numbers
 _BRIEF = 2.0  # seconds of the run that tells which arrays threads meet at
-_MOST = 64  # drawn integers are below this, and below the size of every array
+_MOST = 64  # drawn integers are below this, and below the size of arrays of several elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def arguments(items: Sequence[str], seed: int) -> list[engine.Argument]:
     rng = np.random.default_rng(seed)
     plain = [f for i in items for f in _fields(i)]
     sizes = [math.prod(_shape(m[3])) for i in plain if (m := _ARRAY.match(i.partition("=")[2]))]
-    most = max(1, min((_MOST, *(s for s in sizes if s))))
+    most = min((_MOST, *(s for s in sizes if s > 1)))
     told = [int(m[1]) for i in plain if (m := _WHOLE.match(i.partition("=")[2]))]
     usual = [n for n in dict.fromkeys(told) if 0 <= n < most]
     return [_argument(item, rng, most, usual) for item in items]

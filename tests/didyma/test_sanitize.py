@@ -323,6 +323,13 @@ def test_what_the_second_engine_alone_finds_is_told(
     assert not as_json or json.loads(out)["verdict"] == "disputed"
 
 
+def test_single_numbers_do_not_bound_drawn_integers() -> None:
+    x, _ = arguments(["x=i32[200]", "count=zero:i32[1]"], 1)
+    assert 32 <= x.value.max() < 64
+    x, _ = arguments(["x=i32[200]", "y=f32[9]"], 1)
+    assert x.value.max() < 9
+
+
 def test_a_second_engine_leaves_alone_what_is_no_plain_c() -> None:
     done, shape = Sanitized((), 1, 64, ()), Shape((1, 1, 1), (64, 1, 1))
     for text, file in (("template <int N> __global__ void k(int* x) {}", "k.cu"), ("", "k.ptx")):

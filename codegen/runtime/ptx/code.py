@@ -51,6 +51,7 @@ vote vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wgmma wmma xor
 """
 # Instructions of the ISA; those that the engine does not run are refused where lanes reach them.
 OPCODES = frozenset(_OPCODES.split())
+CLOCKS = ("clock", "globaltimer")  # how the names of special registers begin that tell a time
 
 
 @dataclass(frozen=True, slots=True)

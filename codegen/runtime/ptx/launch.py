@@ -58,12 +58,14 @@ Value: TypeAlias = "Pointer | bytes | tuple[tuple[int, Pointer | bytes], ...]"
 class Launch:
     """What a launch did; ``ended`` is false where it could not go on.
 
-    ``met`` are the regions that atomics and ordered loads were seen to access.
+    ``late``: it was stopped at its time limit.  ``met`` are the regions that atomics and ordered
+    loads were seen to access.
     """
 
     kernel: Kernel
     reports: dict[tuple[str, int], Report] = field(default_factory=dict[tuple[str, int], Report])
     ended: bool = True
+    late: bool = False
     steps: int = 0
     lane_steps: int = 0
     met: set[int] = field(default_factory=set[int])
@@ -139,7 +141,7 @@ def _batches(
                 run(m)
                 bulk.finish(m)
             except Ended:
-                out.ended = False
+                out.ended, out.late = False, time.process_time() > deadline
             out.steps += m.steps
             out.lane_steps += m.lane_steps
             out.met |= _regions(places, m.met.values())

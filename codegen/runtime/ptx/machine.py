@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx.code import unknown
+from didyma.codegen.runtime.ptx.code import CLOCKS, unknown
 from didyma.codegen.runtime.ptx.flat import callers
 from didyma.codegen.runtime.ptx.kinds import container
 from didyma.codegen.runtime.ptx.knowledge import Knowledge
@@ -97,7 +97,8 @@ class Machine:
         self.met: dict[int, int] = {}  # the first address of each atomic and ordered load
         self.at = 0
         self.steps = self.lane_steps = 0
-        self.turns = self.rounds = 0
+        self.rounds = self.began = 0  # of spinning; the step at which lanes began to run together
+        self.leap = 0  # by how much clocks are ahead of the steps
         self.trail: set[int] = set()  # where stretches began that ran since ``seen``
         self.seen: tuple[Array, Array, list[Array | None]] = (self.pc, self.state, [])
         self.ids: Array = self.every
@@ -177,9 +178,9 @@ class Machine:
         """Return a special register."""
         v = self.specials.get(name)
         if v is None:
-            if not name.startswith(("clock", "globaltimer")):
+            if not name.startswith(CLOCKS):
                 raise unknown(self.kernel.program.instrs[self.at], f"%{name}")
-            return np.full(self.n, self.steps, np.uint64)
+            return np.full(self.n, self.steps + self.leap, np.uint64)
         return v if self.index is None or np.ndim(v) == 0 else v[self.index]
 
     def symbol(self, name: str) -> int:

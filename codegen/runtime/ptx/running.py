@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from didyma.codegen.runtime.ptx.machine import AT_BARRIER, AT_WARP, DONE, RUN, Machine
-from didyma.codegen.runtime.ptx.stillness import needed
+from didyma.codegen.runtime.ptx.stillness import needed, timed
 from didyma.codegen.runtime.ptx.taint import unset
 from didyma.refimpl.ir.types import Array
 
 _ASIDE = np.int64(1) << 40  # in the key of a lane that spins
 _TURNS = 64  # jumps back until a lane is set aside
-_LONG = 1 << 12  # jumps back of all lanes together until they count as spinning
+_LONG = 1 << 14  # steps of all lanes together until jumps back count as spinning
+_LEAP, _FOREVER = 1 << 20, 1 << 59  # ticks of clocks that are skipped at first, and in the end
 
 
 class Ended(Exception):
@@ -73,12 +74,11 @@ def _stretch(m: Machine, pc: int, alone: bool) -> int | None:
     if np.ndim(to) == 0:
         goal = int(to)
         back = m.ids if jumps and goal <= pc else None
-        m.turns += back is not None
-        if alone and (back is None or m.turns < _LONG):
+        if alone and (back is None or m.steps - m.began < _LONG):
             return goal
     else:
         back = m.ids[to <= pc] if jumps else None
-    m.turns = 0
+    m.began = m.steps
     m.pc[m.ids] = to
     if back is not None and back.size:
         m.spin[back] += 1
@@ -91,7 +91,8 @@ def _stretch(m: Machine, pc: int, alone: bool) -> int | None:
 def _round(m: Machine, ready: Array) -> None:
     """Let lanes run that were set aside; find out whether anything still changes.
 
-    A state that comes again without a change of memory comes for ever.
+    A state that comes again without a change of memory comes for ever.  Where clocks alone tell it
+    from the one before, they leap, so that what waits for a time ends.
     """
     m.key[ready] &= _ASIDE - 1
     m.spin[:] = 0
@@ -101,17 +102,21 @@ def _round(m: Machine, ready: Array) -> None:
     m.rounds += 1
     if m.rounds == 1:
         return
-    if m.rounds & (m.rounds - 1):
-        code = (at for start in m.trail for at in range(start, m.kernel.stretch(start)[2]))
-        which = needed(m.kernel.program.instrs[at] for at in code)
-        pc, state, regs = m.seen
-        same = (m.pc == pc).all() and (m.state == state).all()
-        if same and all(_equal(m.regs[r], regs[r]) for r in which):
-            _hang(m, "nothing changes any more")
-    else:
+    if m.rounds & (m.rounds - 1) == 0:
         kept = [None if r is None else r.copy() for r in m.regs]
         m.seen = m.pc.copy(), m.state.copy(), kept
         m.trail.clear()
+        return
+    pc, state, regs = m.seen
+    if (m.pc != pc).any() or (m.state != state).any():
+        return
+    instrs = m.kernel.program.instrs
+    code = [instrs[at] for pc in m.trail for at in range(pc, m.kernel.stretch(pc)[2])]
+    changed = {r for r in needed(code) if not _equal(m.regs[r], regs[r])}
+    if not changed or (m.leap > _FOREVER and changed <= timed(code)):
+        _hang(m, "nothing changes any more")
+    if changed <= timed(code):
+        m.leap = _LEAP * max(1, m.leap)
 
 
 def _equal(a: Array | None, b: Array | None) -> bool:

@@ -245,7 +245,10 @@ def sanitize(
     written, writers = list[Array](), list[Array]()
     arrays = [a for given in args for a in given.arrays()]
     runs = [(kernel, k) for k in range(first, first + schedules)]
+    hung = False
     for translation, schedule in (*runs, *((k, first) for k in also if schedules)):
+        if hung and translation is not kernel:
+            break  # as it would again, more slowly
         regions = [Region(f"argument {a.name}", _bytes(a.value), _written(a)) for a in arrays]
         numbers = iter(range(len(regions)))
         given = [_given(a, numbers) for a in args]
@@ -264,7 +267,8 @@ def sanitize(
                 for r, a in zip(regions, arrays, strict=True)
             ]
             written, writers = [r.written for r in regions], [r.writers for r in regions]
-        if any(r.kind == "hang" for r in done.reports.values()):
+        hung |= any(r.kind == "hang" for r in done.reports.values())
+        if done.late:
             break  # it would take as long in other orders
     ordered = sorted(found.values(), key=lambda f: (f.is_note, f.schedule))
     return Sanitized(

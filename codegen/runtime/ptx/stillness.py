@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from didyma.codegen.runtime.ptx.access import space_of
-from didyma.codegen.runtime.ptx.code import Instr, Place, registers
+from didyma.codegen.runtime.ptx.code import (
+    CLOCKS,
+    Instr,
+    Operand,
+    Place,
+    Slot,
+    Special,
+    registers,
+)
 
 _ACTS = frozenset((
     "atom", "bar", "barrier", "bra", "brkpt", "brx", "call", "cp", "discard", "exit", "extern",
@@ -13,40 +21,62 @@ _ACTS = frozenset((
     "wgmma", "wmma",
 ))  # fmt: skip
 _IDLE = frozenset(("nanosleep", "prefetch", "prefetchu", "applypriority", "pmevent"))
-_LOCAL = -1  # in place of a register: all that a thread has in local memory
+# In place of registers: a clock, local memory, and from there down the parameters of calls.
+_CLOCK, _LOCAL = -1, -2
 
 
 def needed(instrs: Iterable[Instr]) -> frozenset[int]:
-    """Return the registers that decide what instructions do, but to registers and local memory.
+    """Return the registers that decide what instructions do beyond a thread's own memory.
 
     These are their guards, addresses and stored values, and what those are computed from.
     """
-    found, flows = set[int](), list[tuple[frozenset[int], frozenset[int]]]()
+    found, flows = frozenset[int](), list[tuple[frozenset[int], frozenset[int]]]()
     for ins in instrs:
         if ins.op in _IDLE:
             continue
-        guard = frozenset(() if ins.guard is None else (ins.guard[0].index,))
-        if ins.op == "st" and space_of(ins.mods) == "local":
-            flows.append((frozenset((_LOCAL,)), registers(ins.args) | guard))
-        elif ins.op in _ACTS:
-            gives = ins.op in ("atom", "mbarrier") and not isinstance(ins.args[0], Place)
-            found |= registers(ins.args[gives:]) | guard
-        else:
-            sources = registers(ins.args[1:]) | guard
-            if ins.op in ("ld", "ldu") and space_of(ins.mods) in (None, "local"):
-                sources |= {_LOCAL}
-            flows.append((registers(ins.args[:1]), sources))
-    return _closed(found, flows)
+        own = ins.op == "st" and (space_of(ins.mods) == "local" or _slot(ins.args[0]))
+        if own or ins.op not in _ACTS:
+            flows.append(_flow(ins))
+            continue
+        gives = ins.op in ("atom", "mbarrier") and not isinstance(ins.args[0], Place)
+        found |= registers(ins.args[gives:]) | _guard(ins)
+    return frozenset(r for r in _closed(found, flows) if r >= 0)
+
+
+def timed(instrs: Sequence[Instr]) -> frozenset[int]:
+    """Return the registers that are computed from a clock."""
+    return _closed(frozenset((_CLOCK,)), [(b, a) for a, b in map(_flow, instrs)])
+
+
+def _guard(ins: Instr) -> frozenset[int]:
+    return frozenset(() if ins.guard is None else (ins.guard[0].index,))
+
+
+def _slot(o: Operand) -> frozenset[int]:
+    base = o.base if isinstance(o, Place) else o
+    return frozenset((_LOCAL - 1 - base.number,)) if isinstance(base, Slot) else frozenset()
+
+
+def _flow(ins: Instr) -> tuple[frozenset[int], frozenset[int]]:
+    """Return what an instruction computes, and from what."""
+    memory = space_of(ins.mods) in (None, "local")
+    if ins.op == "st":
+        to = _slot(ins.args[0]) or frozenset((_LOCAL,) if memory else ())
+        return to, registers(ins.args) | _guard(ins)
+    sources = registers(ins.args[1:]) | _guard(ins)
+    if any(isinstance(a, Special) and a.name.startswith(CLOCKS) for a in ins.args):
+        sources |= {_CLOCK}
+    if ins.op in ("ld", "ldu"):
+        sources |= _slot(ins.args[1]) or frozenset((_LOCAL,) if memory else ())
+    return registers(ins.args[:1]), sources
 
 
 def _closed(
-    found: set[int], flows: Sequence[tuple[frozenset[int], frozenset[int]]]
+    found: frozenset[int], flows: Sequence[tuple[frozenset[int], frozenset[int]]]
 ) -> frozenset[int]:
-    """Add what registers are computed from, until there is no more."""
-    before = -1
-    while len(found) != before:
-        before = len(found)
-        for to, sources in flows:
-            if to & found:
-                found |= sources
-    return frozenset(found - {_LOCAL})
+    """Add the second of pairs of which the first has something that is found, again and again."""
+    more = found
+    while more:
+        more = frozenset[int]().union(*(b for a, b in flows if a & found)) - found
+        found |= more
+    return found

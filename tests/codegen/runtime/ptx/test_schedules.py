@@ -24,6 +24,7 @@ __global__ void k(int* lock, int* x) {
 SPINS = {
     "a count that is stored": "int n = 0; while (!atomicCAS(lock, 1, 2)) ++n; x[0] = n;",
     "a pause that grows": "for (int ns = 8; atomicAdd(lock, 0) == 0; ns *= 2) __nanosleep(ns);",
+    "a clock": "for (long t = clock64(); !atomicAdd(lock, 0);) if (clock64() - t > 999) t += 9;",
     "lanes that meet": "while (__any_sync(~0u, atomicAdd(lock, 0) == 0)) __syncwarp();",
 }
 
@@ -58,4 +59,13 @@ def test_a_loop_that_nothing_ends_is_found_by_what_does_not_change(what: str) ->
     done = judged(f"__global__ void k(int* lock, int* x) {{ {SPINS[what]} }}", 1)
     assert [f.kind for f in done.faults] == ["hang"]
     assert "nothing changes" in done.faults[0].detail
+    assert done.instructions < 2 * 10**7
+
+
+def test_a_wait_for_a_time_ends() -> None:
+    wait = "for (long long t = clock64(); clock64() - t < 1ll << 40;) { }"
+    done = judged(
+        f"__global__ void k(int* lock, int* x) {{ {wait} lock[threadIdx.x / 8] = 1; }}", 2
+    )
+    assert done.faults == ()
     assert done.instructions < 2 * 10**7
