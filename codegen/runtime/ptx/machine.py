@@ -85,7 +85,9 @@ class Machine:
         self.left_early: Array = np.zeros(n, np.bool_)
         self.pc: Array = np.full(n, kernel.program.start, np.int64)
         self.frames: dict[int, Array] = {}  # by function: where lanes were called from
-        self.key = order(schedule, n, shape.padded)
+        clustered = max(shape.cluster) > 1
+        ranks = self.specials["cluster_ctarank"] if clustered else None
+        self.key = order(schedule, n, shape.padded, ranks)
         self.early = schedule % 2 == 1  # whether asynchronous copies land at once, or late
         self.spin: Array = np.zeros(n, np.int64)
         self.barrier = Barrier(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))

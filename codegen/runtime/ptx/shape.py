@@ -34,9 +34,10 @@ class Shape:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
-def order(schedule: int, n: int, padded: int) -> Array:
+def order(schedule: int, n: int, padded: int, ranks: Array | None = None) -> Array:
     """Return keys by which groups of ``n`` lanes go first, of blocks of ``padded`` lanes.
 
+    In clusters it is the ``ranks`` of lanes by which blocks go, so that one can end before another.
     At first all go together.  Then blocks and the warps of each go by halves, the last ones first
     and the first ones first; then the first warp of a block waits for all others, they wait for it,
     and for the last one; then the order is random.
@@ -44,6 +45,8 @@ def order(schedule: int, n: int, padded: int) -> Array:
     per, blocks = padded >> 5, n // padded
     warps = np.arange(n) >> 5
     block, warp = warps // per, warps % per
+    if ranks is not None:
+        block, blocks = ranks.astype(np.int64), int(ranks.max()) + 1
     half = block * 2 // blocks * 2 + warp * 2 // per
     keys: Array
     match schedule:
@@ -60,7 +63,7 @@ def order(schedule: int, n: int, padded: int) -> Array:
         case 5:
             keys = warp < per - 1
         case _:
-            count = per * blocks
+            count = n >> 5
             chosen = np.random.default_rng(schedule).permutation(min(8, count))
             keys = chosen[warps * chosen.size // count]
     return keys.astype(np.int64) << 24

@@ -50,6 +50,8 @@ def test_the_first_orders_have_each_pair_of_warps_both_ways() -> None:
     forward, backward = order(2, 512, 128), order(1, 512, 128)
     assert (forward + backward == forward[0] + backward[0]).all()
     assert [k >> 24 for k in forward[::32]] == [0, 0, 1, 1] * 2 + [2, 2, 3, 3] * 2
+    ranks = np.arange(512) // 128 % 2
+    assert [k >> 24 for k in order(2, 512, 128, ranks)[::64]] == [0, 1, 2, 3] * 2
     starved = order(3, 512, 128)[::32].reshape(4, 4)
     assert (starved[:, 0] > starved[:, 1:].max(1)).all()
 
