@@ -79,9 +79,17 @@ def _bits(p: Payload) -> Payload:
     return found
 
 
-def _either(result: Payload, known: Payload) -> Payload:
-    """Return results, UNKNOWN where the top bit of ``known`` is set, as it is of UNKNOWN alone."""
-    return result | (_U(0) - (known >> _SIGN)) if _bits(known) >> _SIGN else result
+def _either(result: Payload, *operands: Payload) -> Payload:
+    """Return results, UNKNOWN where an operand has its top bit set, as UNKNOWN alone has."""
+    for p in operands:
+        if _bits(p) >> _SIGN:
+            result = result | (_U(0) - (p >> _SIGN))
+    return result
+
+
+def _dense(p: Payload) -> Payload:
+    """Return payloads in one piece of memory, where operations on them are several times faster."""
+    return p if p.flags.c_contiguous else p.copy()
 
 
 def _powers(generator: int, modulus: int) -> Array:
@@ -158,25 +166,28 @@ ZERO, UNIT = fraction(0), fraction(1)
 
 
 def _reduced(total: Payload) -> Payload:
-    """Subtract its modulus from each part of a sum of two elements that is not below it."""
+    """Subtract its modulus, in place, from each part of a sum of two that is not below it."""
     carried = total + _CARRY
     top = carried >> _SIGN
     top *= _TOP
+    total -= top
     carried >>= _REST
     carried &= _LOW
     carried *= _Q
-    carried += top
-    return total - carried
+    total -= carried
+    return total
 
 
 def add(p: Payload, q: Payload) -> Payload:
     """Return sums."""
-    return _either(_reduced(p + q), p | q)
+    p, q = _dense(p), _dense(q)
+    return _either(_reduced(p + q), p, q)
 
 
 def subtract(p: Payload, q: Payload) -> Payload:
     """Return differences."""
-    return _either(_reduced(p + (_MODULI - q)), p | q)
+    p, q = _dense(p), _dense(q)
+    return _either(_reduced(p + (_MODULI - q)), p, q)
 
 
 def negate(p: Payload) -> Payload:
@@ -198,19 +209,21 @@ def _modulo(numbers: Payload, modulus: Any) -> Payload:
 
 def multiply(p: Payload, q: Payload) -> Payload:
     """Return products."""
-    known: Payload = p | q
-    b, y = (p >> _MIDDLE) & _PART, (q >> _MIDDLE) & _PART
+    p, q = _dense(p), _dense(q)
+    b, y = p >> _MIDDLE, q >> _MIDDLE
+    b &= _PART
+    y &= _PART
     middle = _modulo(b * y, _Q)
     middle <<= _MIDDLE
     product = _modulo((p >> _HIGH) * (q >> _HIGH), _P)
     product <<= _HIGH
     product |= middle
-    bits = _bits(known)
+    bits = _bits(p) | _bits(q)
     if bits & _PART:
         low = b * (q & _PART)
         low += (p & _PART) * y
         product |= _modulo(low, _Q)
-    return product | (_U(0) - (known >> _SIGN)) if bits >> _SIGN else product
+    return _either(product, p, q) if bits >> _SIGN else product
 
 
 def fma(p: Payload, q: Payload, r: Payload) -> Payload:
