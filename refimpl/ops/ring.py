@@ -218,12 +218,10 @@ def multiply(p: Payload, q: Payload) -> Payload:
     product = _modulo((p >> _HIGH) * (q >> _HIGH), _P)
     product <<= _HIGH
     product |= middle
-    bits = _bits(p) | _bits(q)
-    if bits & _PART:
-        low = b * (q & _PART)
-        low += (p & _PART) * y
-        product |= _modulo(low, _Q)
-    return _either(product, p, q) if bits >> _SIGN else product
+    lows = [x * (z & _PART) for x, z in ((b, q), (y, p)) if _bits(z) & _PART]
+    if lows:
+        product |= _modulo(sum(lows[1:], lows[0]), _Q)
+    return _either(product, p, q)
 
 
 def fma(p: Payload, q: Payload, r: Payload) -> Payload:
