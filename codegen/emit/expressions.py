@@ -283,6 +283,8 @@ class Expressions:
         source, target = e.arg.dtype, e.dtype
         if source is target:
             return a
+        if source is DType.I64 and target is DType.F32 and _fits(a, DType.I32):
+            a, source = Term(f"(i32){a.at(UNARY)}", UNARY), DType.I32  # a cheaper instruction
         if source in STORED and target is not DType.F32:
             a, source = _convert(a, source, DType.F32), DType.F32
         if target in STORED and source is not DType.F32:
@@ -336,6 +338,12 @@ def _convert(a: Term, source: DType, target: DType) -> Term:
     if target is DType.I64 and (interval := _RANGE.get(source)):
         return term._replace(lo=interval[0], hi=interval[1])
     return term
+
+
+def _fits(a: Term, dtype: DType) -> bool:
+    """Return whether an i64 that is no literal is known to be in the range of another dtype."""
+    lo, hi = _RANGE[dtype]
+    return a.value is None and lo <= a.lo and a.hi <= hi
 
 
 def _folded(e: Expr) -> Expr:

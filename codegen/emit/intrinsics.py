@@ -12,6 +12,7 @@ name               meaning
 ``cast_a_b``       conversion; storage floats convert from and to f32 alone
 ``bitcast_a_b``    the bits of a float as the unsigned integer of its width, and back
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
+``atomic_fetch_add_i32``  likewise ``*p = *p + v``; returns what ``*p`` was before
 ``shuffle_xor_T``  what the thread gives whose number differs in the bits of a literal below
                    the warp's width; every thread of the block calls it, or of the warp where
                    warps wait at barriers in shared memory
@@ -199,6 +200,7 @@ def _memory() -> dict[str, CFunction]:
     table: dict[str, CFunction] = {}
     for t in map(c_type, PORTABLE.atomics):
         table |= {f"atomic_{op}_{t}": CFunction((f"{t} *", t), "void") for op in ATOMIC_OPS}
+    table["atomic_fetch_add_i32"] = CFunction(("i32 *", "i32"), "i32")
     for t in map(c_type, CAST_AMONG):
         table[f"shuffle_xor_{t}"] = CFunction((t, "u32"), t)
     for vector, (t, n) in VECTORS.items():

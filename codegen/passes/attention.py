@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.decisions import Heard
+from didyma.codegen.passes.cost import weight
 from didyma.codegen.passes.groups import FusionGroup
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.graph import Node
@@ -119,7 +120,8 @@ def join(
     """Join the groups that compute an attention; ``results`` are values that are stored anyhow.
 
     What they store on the way must be read by them alone.  Kernels that only move elements of an
-    operand, such as copies of heads, join them.
+    operand, such as copies of heads, join them, and cheap ones of indices alone, such as how far a
+    key is from a query.
     """
     defs = {r: n for g in groups for n in g.nodes for r in n.results}
     readers: dict[str, set[int]] = {}
@@ -142,6 +144,7 @@ def join(
                 order = sorted(inner, key=lambda j: groups[j].at[-1])
                 last = i if turned is None else turned
                 moved = _moved(groups, {*inner, last}, readers, results)
+                moved |= _counted(groups, {*inner, last}, readers, results)
                 whole = [[groups[j] for j in part] for part in (order, moved)]
                 made[last] = _joined(whole[0], groups[last], whole[1])
                 for j in {*inner, *moved}:
@@ -189,6 +192,22 @@ def _moved(
             path.pop()
         found |= {*path}
     return found
+
+
+def _counted(
+    groups: Sequence[FusionGroup],
+    every: set[int],
+    readers: Mapping[str, set[int]],
+    results: frozenset[str],
+) -> set[int]:
+    """Return the groups that compute a value of its indices alone, cheaply, for these groups."""
+    return {
+        i
+        for i, g in enumerate(groups)
+        if not (g.reads or g.call or g.view or g.binds or g.stages) and len(g.writes) == 1
+        if g.writes[0] not in results and readers.get(g.writes[0], set()) <= every
+        if all(weight(n) <= 1 and kind(n) is not Kind.REDUCTION for n in g.nodes)
+    }
 
 
 def _turned(

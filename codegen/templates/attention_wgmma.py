@@ -10,23 +10,20 @@ no row sees a key count all the same, since nothing times an infinity is no numb
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
-from didyma.codegen.emit.terms import literal
 from didyma.codegen.templates import attention_mma
 from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attention_mma import EXPONENTS, is_copied, narrowed
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import suited
-from didyma.codegen.templates.weighing import WEIGHING
+from didyma.codegen.templates.weighing import WEIGHING, scaling
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import COLUMNS, GROUP, LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
-from didyma.refimpl.ir.types import DType
 
 TEXT = Text("wgmma_attention", WEIGHING + """\
 {% set threads = height * 2 %}
@@ -135,6 +132,8 @@ TEXT = Text("wgmma_attention", WEIGHING + """\
   }
   __syncthreads();
 {{ start_weighing() }}
+  u32 found = 0;
+  i32 turn = 0;
 {{ advance("turn") }}
   if (turn < turns) {
 {{ fill("query", "query_tile", height, terms, height, "top", "row", rows, "0", query_copied) }}
@@ -265,13 +264,13 @@ PRODUCTS_A_CYCLE, POWERS_A_CYCLE, FILLED, BARRIER = 2048, 10, 30, 500.0
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     """Write the kernel."""
-    p = _problem(asked)
+    p, power = scaling(_problem(asked))
     terms, features = inner(p)
     batch, rows, _ = p.output.extents
     dtype = p.operands["query"].value.dtype
     names: dict[str, Given] = {
         "terms": terms, "features": features, "exponent": EXPONENTS[dtype],
-        "log2e": literal(1 / math.log(2), DType.F32).text,
+        "held": 0, **power,
         **{f"{x}_copied": int(is_copied(p, x)) for x in ("query", "key", "value")},
     }  # fmt: skip
     grid = (p.dim(ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))), 1, 1)

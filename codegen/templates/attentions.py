@@ -118,10 +118,70 @@ def masked(p: Problem) -> dict[str, Subgraph]:
     anything else it is not known that a row does not see.
     """
     ends = [Var(x, INDEX) for x in CORNERS]
+    mask = _mask(p)
+    known = [x for x in mask.conditions if x is not None]
+    corners = tuple(ends)
+    some, every = (
+        Subgraph(corners, ix.all_of([_at(x, mask.at, ends, most=most) for x in known]))
+        for most in (True, False)
+    )
+    return {
+        "seen": some,
+        "whole": every,
+        "open_score": replace(p.bodies["score"], value=mask.value),
+    }
+
+
+def limited(p: Problem) -> Problem:
+    """Return an attention with the first and the last key that each row sees, where that is all.
+
+    So it is where conditions tell rows and columns apart by no more than one for each column, and
+    ``open_score`` reads nothing, so that it is the score of a key that is seen and may be computed
+    for any other.  The bodies ``first_seen`` and ``last_seen`` then take the place of ``score``.
+    """
+    mask = _mask(p)
+    row, column = mask.at
+    known = [x for x in mask.conditions if x is not None and abs(x.steps[1]) <= 1]
+    reads = any(isinstance(e, Load) for e in subexprs(mask.value))
+    if reads or len(known) != len(mask.conditions):
+        return p
+    first, last = ix.ZERO, ix.sub(p.operands["key"].extents[1], ix.index(1))
+    for x in known:
+        value = substitute_expr(x.value, {column.name: ix.ZERO})
+        least = ix.index(x.least)
+        match x.steps[1]:
+            case 1:
+                first = ix.maximum(first, ix.sub(least, value))
+            case -1:
+                last = ix.minimum(last, ix.sub(value, least))
+            case _:
+                last = Select(ix.compare("ge", value, least), last, ix.index(-1))
+    rows = (p.output.extents[1],)
+    bodies = {k: v for k, v in p.bodies.items() if k != "score"}
+    bodies["last_seen"] = Subgraph((row,), last, rows)
+    if first != ix.ZERO:
+        bodies["first_seen"] = Subgraph((row,), first, rows)
+    return replace(p, bodies=bodies)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    """What a score is where a row ``at[0]`` sees a key ``at[1]``, and the conditions that it does.
+
+    None stands for a condition that is not linear; it is still part of ``value``.
+    """
+
+    at: tuple[Var, Var]
+    value: Expr
+    conditions: tuple[_Linear | None, ...]
+
+
+def _mask(p: Problem) -> _Mask:
+    """Return the score of an attention without its known conditions, and those."""
     body, affine = p.bodies["score"], Affine(p.loop.dims)
     _, row, column, _ = body.inputs
     value, bound = body.value, list[tuple[Var, Expr]]()
-    some, every = list[Expr](), list[Expr]()
+    conditions = list[_Linear | None]()
     while True:
         if isinstance(value, LetExpr):
             bound.append((value.var, value.value))
@@ -129,25 +189,17 @@ def masked(p: Problem) -> dict[str, Subgraph]:
                 affine.lets[value.var.name] = value.value
             value = value.body
             continue
-        if not (isinstance(value, Select) and isinstance(value.other, Const)):
+        if not (isinstance(value, Select) and value.other == Const(-math.inf, value.dtype)):
             break
-        parts = [*_conditions(value.cond)]
-        found = [_linear(c, affine, (row, column), {d.name for d in p.loop.dims}) for c in parts]
-        if value.other.value != -math.inf:
-            break
-        some += (_at(x, (row, column), ends, most=True) for x in found if x is not None)
+        symbols = {d.name for d in p.loop.dims}
+        found = [_linear(c, affine, (row, column), symbols) for c in _conditions(value.cond)]
+        conditions += found
         if None in found:
             break
-        every += (_at(x, (row, column), ends, most=False) for x in found if x is not None)
         value = value.then
     for var, e in reversed(bound):
         value = LetExpr(var, e, value)
-    corners = tuple(ends)
-    return {
-        "seen": Subgraph(corners, ix.all_of(some)),
-        "whole": Subgraph(corners, ix.all_of(every)),
-        "open_score": replace(body, value=value),
-    }
+    return _Mask((row, column), value, tuple(conditions))
 
 
 def _conditions(cond: Expr) -> Iterator[Expr]:

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 from didyma.codegen.emit.intrinsics import NBYTES, c_type
 from didyma.codegen.templates.partial import Fail, Partial
 from didyma.codegen.templates.pieces import pieces
-from didyma.codegen.templates.problem import Output, Problem, Subgraph
+from didyma.codegen.templates.problem import Output, Problem, Run, Subgraph
 from didyma.codegen.templates.writer import Writer, size, words
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import Buffer, Expr
@@ -24,6 +24,7 @@ NAMES = (
     "stride",
     "load",
     "address",
+    "offset",
     "copy_piece",
     "modification",
     "store_output",
@@ -108,19 +109,25 @@ class Hooks:
             raise self.fail(self.line(), f"address of {name}", want)
         _, given = self._indexed(sub, tuple(index))
         self._calls[name] += 1
-        own = {sub.inputs[0].name: f"({given[0]})"}
-        steps = (
-            *(size(e, self.problem.loop) for e in run.steps),
-            size(run.start, self.problem.loop, own),
-        )
-        parts = [_times(i, by) for i, by in zip((*given, "1"), steps, strict=True) if by != 0]
-        at = " + ".join(parts) or "0"
-        self._given.append(at)
+        at = self._place(sub, run, given)
 
         def fill() -> Sequence[str]:
             return self._wrote([f"&{self._writer.arrays[run.buffer]}[{self._writer.own(at)}]"])
 
         return self._partial.hole(f"address of {name}", self.line(), fill)
+
+    def offset(self, name: str, batch: str) -> str:
+        """Return how many elements of an array lie from the first batch of an operand to another.
+
+        The operand lies in runs, as ``address`` has it.
+        """
+        sub, run = self._operand(name), self.problem.run(name, ACCESS)
+        if run is None:
+            want = "an operand that lies in runs of 16 bytes"
+            raise self.fail(self.line(), f"offset of {name}", want)
+        rest = ["0"] * (len(sub.extents) - 1)
+        there, here = (self._place(sub, run, [b, *rest]) for b in (batch, "0"))
+        return f"({there}) - ({here})"
 
     def copy_piece(self, name: str, to: str, index: Sequence[str], mask: str = "") -> str:
         """Start an asynchronous copy of a piece of an operand, of 16 bytes, to shared memory.
@@ -250,6 +257,18 @@ class Hooks:
         if name not in self.problem.operands:
             raise self._unknown("operand", name, self.problem.operands)
         return self.problem.operands[name]
+
+    def _place(self, sub: Subgraph, run: Run, given: Sequence[str]) -> str:
+        """Return where in its array an operand that lies in runs has an element, as C."""
+        own = {sub.inputs[0].name: f"({given[0]})"}
+        steps = (
+            *(size(e, self.problem.loop) for e in run.steps),
+            size(run.start, self.problem.loop, own),
+        )
+        parts = [_times(i, by) for i, by in zip((*given, "1"), steps, strict=True) if by != 0]
+        at = " + ".join(p for p in parts if p != "0") or "0"
+        self._given.append(at)
+        return at
 
     def _axis(self, name: str, axis: int) -> Expr:
         extents = self._operand(name).extents

@@ -36,7 +36,7 @@ class Launch:
 
     ``names`` are what the text of the template may use beside the values of its parameters, and
     ``workspace`` buffers that the kernel is given beside those of its function, each by the word
-    that the text has for it.
+    that the text has for it.  Those of ``zeroed`` words hold zeros when the kernel starts.
     """
 
     grid: tuple[Dim, Dim, Dim]
@@ -44,6 +44,7 @@ class Launch:
     chain: ChainRule | None = None
     names: Mapping[str, Given] = field(default_factory=lambda: MappingProxyType({}))
     workspace: Mapping[str, Buffer] = field(default_factory=lambda: MappingProxyType({}))
+    zeroed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Text:
         return TextKernel(
             text, tuple(array[b] for b in loop.inputs), tuple(array[b] for b in loop.outputs),
             launch.grid, launch.block, (*more.values(),), launch.chain,
-            (*writer.intrinsics.values(),),
+            (*writer.intrinsics.values(),), tuple(more[word].name for word in launch.zeroed),
         )  # fmt: skip
 
     def error(self, line: int, got: str, want: str) -> DidymaError:

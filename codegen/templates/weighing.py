@@ -3,14 +3,69 @@
 Four warps have 64 rows.  Scores become weights where they are, in registers, and the weights an
 operand of the next product.  (J. Shah et al., *FlashAttention-3*, 2024.)  What a row is scaled by
 need not be its largest score, but keep exponentials in range: it changes where a score exceeds it
-by ``lazy``, so that most tiles leave the sums as they are.
+by ``lazy``, so that most tiles leave the sums as they are.  ``power`` is that of 2 of which a
+score of 1 is the weight; these and more names come from ``scaling``.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from didyma.codegen.emit.terms import literal
+from didyma.codegen.templates.attentions import limited
+from didyma.codegen.templates.problem import Problem
+from didyma.refimpl.ir.loop import Binary, Const, Expr, LetExpr, Select, Var
+from didyma.refimpl.ir.types import DType
+
+LAZY = 5.0  # by which a score may exceed what its row is scaled by
+RANGE = (2.0**-64, 2.0**64)  # of factors that become part of the power
+
+
+def scaling(p: Problem) -> tuple[Problem, Mapping[str, int | str]]:
+    """Return an attention as the macros take it, and the names that they use.
+
+    A positive constant factor of the scores changes no order of them, so it is taken with the
+    exponential; what remains ``changes`` a product or not.  Rows may see the keys between two
+    ``limits``, or up to one.
+    """
+    dot = p.bodies["score"].inputs[-1]
+    parts = {name: _split(p.bodies[name].value, dot) for name in ("score", "open_score")}
+    factors = {factor for _, factor in parts.values()}
+    factor = factors.pop() if len(factors) == 1 else None
+    if factor is not None:
+        bodies = {name: replace(p.bodies[name], value=value) for name, (value, _) in parts.items()}
+        p = replace(p, bodies={**p.bodies, **bodies})
+    p = limited(p)
+    limits = sum(name in p.bodies for name in ("last_seen", "first_seen"))
+    changes = int(p.bodies["open_score"].value != dot)
+    if limits and not changes:
+        p = replace(p, bodies={k: v for k, v in p.bodies.items() if k != "open_score"})
+    by = factor or 1.0
+    numbers = {"power": by / math.log(2), "lazy": LAZY / by}
+    texts = {name: literal(x, DType.F32).text for name, x in numbers.items()}
+    return p, {"limits": limits, "changes": changes, **texts}
+
+
+def _split(e: Expr, dot: Var) -> tuple[Expr, float | None]:
+    """Return a score without its factor, and that; None if it is no multiple of the product."""
+    match e:
+        case LetExpr(var, value, body):
+            inner, factor = _split(body, dot)
+            return LetExpr(var, value, inner), factor
+        case Select(_, then, Const(other)) if other == -math.inf:
+            inner, factor = _split(then, dot)
+            return replace(e, then=inner), factor
+        case Binary("mul", Var() as lhs, Const(value)) if lhs == dot:
+            by = float(value)
+            return (dot, by) if RANGE[0] < by < RANGE[1] else (e, None)
+        case _:
+            return e, None
+
+
 WEIGHING = """\
 {% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
-{% set lazy = "5.0f" %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro ask(body, into, turn) %}
     {{ modification(body, into, first_row="top", last_row="top + %d" % (height - 1),
@@ -18,6 +73,9 @@ WEIGHING = """\
                     last_column="(i64)%s * %d + %d" % (turn, width, width - 1)) }}
 {% endmacro %}
 {% macro start_weighing() %}
+{% if held %}
+    __align__(16) {{ T }} query_held[{{ terms // 2 }}];
+{% endif %}
     f32 score[{{ width // 2 }}];
     __align__(16) {{ T }} weight[{{ width // 2 }}];
     f32 sums[{{ features // 2 }}];
@@ -33,8 +91,6 @@ WEIGHING = """\
       top_score[r] = -inf_f32();
       total[r] = 0.0f;
     }
-    u32 found = 0;
-    i32 turn = 0;
 {% endmacro %}
 {% macro score_of(stage) %}
     #pragma unroll
@@ -43,8 +99,13 @@ WEIGHING = """\
     }
     wgmma_fence();
 {% for step in range(terms // 16) %}
+{% if held %}
+    wgmma_m64n{{ width }}k16_{{ T }}_rk(
+        score, &query_held[{{ step * 8 }}],
+{% else %}
     wgmma_m64n{{ width }}k16_{{ T }}_kk(
         score, &query_tile[mine * 4096 + {{ step // 4 * height * 64 + step % 4 * 16 }}],
+{% endif %}
         &key_tile[({{ stage }}) * {{ width * terms }} +
                   {{ step // 4 * width * 64 + step % 4 * 16 }}]);
 {% endfor %}
@@ -61,6 +122,40 @@ WEIGHING = """\
 {% endmacro %}
 {% macro weigh(turn) %}
 {{ ask("whole", "seen_by_all", turn) }}
+{% if limits %}
+{% if changes %}
+    #pragma unroll
+    for (u32 n = 0; n < {{ width // 2 }}; ++n) {
+      const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
+      const i64 column = (i64){{ turn }} * {{ width }} + (n / 4 * 8 + lane % 4 * 2 + n % 2);
+      {{ modification("open_score", "opened", the_batch="batch", the_row="row",
+                      the_column="column", the_dot="score[n]") }}
+      score[n] = opened;
+    }
+{% endif %}
+    if (!seen_by_all || ((i64){{ turn }} + 1) * {{ width }} > {{ columns }}) {
+      i32 low[2];
+      i32 high[2];
+      const i64 start = (i64){{ turn }} * {{ width }} + lane % 4 * 2;
+      #pragma unroll
+      for (u32 r = 0; r < 2; ++r) {
+        const i64 row = top + upper + lane / 4 + r * 8;
+        {{ modification("last_seen", "ends", the_row="row") }}
+        high[r] = (i32)max_i64(min_i64(ends - start, {{ width }}), -1);
+        low[r] = 0;
+{% if limits == 2 %}
+        {{ modification("first_seen", "begins", the_row="row") }}
+        low[r] = (i32)max_i64(min_i64(begins - start, {{ width }}), 0);
+{% endif %}
+      }
+      #pragma unroll
+      for (u32 n = 0; n < {{ width // 2 }}; ++n) {
+        const i32 near = n / 4 * 8 + n % 2;
+        const u32 r = n / 2 % 2;
+        score[n] = near <= high[r]{{ " && near >= low[r]" if limits == 2 }} ? score[n] : -inf_f32();
+      }
+    }
+{% else %}
     if (seen_by_all && top + {{ height }} <= {{ rows }} &&
         ((i64){{ turn }} + 1) * {{ width }} <= {{ columns }}) {
       #pragma unroll
@@ -85,6 +180,7 @@ WEIGHING = """\
         score[n] = changed;
       }
     }
+{% endif %}
     #pragma unroll
     for (u32 r = 0; r < 2; ++r) {
       f32 most = score[r * 2];
@@ -98,15 +194,15 @@ WEIGHING = """\
       most = max_f32(most, shuffle_xor_f32(most, 1));
       most = max_f32(most, shuffle_xor_f32(most, 2));
       most = most > top_score[r] + {{ lazy }} ? most : top_score[r];
-      const f32 base = most == -inf_f32() ? 0.0f : most * {{ log2e }};
-      scale[r] = most == top_score[r] ? 1.0f : exp2_flush_f32(top_score[r] * {{ log2e }} - base);
+      const f32 base = most == -inf_f32() ? 0.0f : most * {{ power }};
+      scale[r] = most == top_score[r] ? 1.0f : exp2_flush_f32(top_score[r] * {{ power }} - base);
       top_score[r] = most;
       f32 powers = 0.0f;
       f32 others = 0.0f;
       #pragma unroll
       for (u32 j = 0; j < {{ width // 8 }}; ++j) {
-        const f32 one = exp2_flush_f32(score[j * 4 + r * 2] * {{ log2e }} - base);
-        const f32 two = exp2_flush_f32(score[j * 4 + r * 2 + 1] * {{ log2e }} - base);
+        const f32 one = exp2_flush_f32(score[j * 4 + r * 2] * {{ power }} - base);
+        const f32 two = exp2_flush_f32(score[j * 4 + r * 2 + 1] * {{ power }} - base);
         score[j * 4 + r * 2] = one;
         score[j * 4 + r * 2 + 1] = two;
         powers = powers + one;

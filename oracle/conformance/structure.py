@@ -254,6 +254,14 @@ def _atomics() -> Iterator[LaunchCase]:
         outputs = {n: np.array(v, dtype.numpy) for n, v in want.items()}
         grid = (index(3), _ONE, _ONE)
         yield _case(f"atomics {dtype}", body, buffers, outputs, {}, grid, (64, 1, 1))
+    body = """\
+  const i32 number = atomic_fetch_add_i32(&next[threadIdx.x % 2], 2) + (i32)threadIdx.x % 2;
+  taken[number] = taken[number] + 1;
+"""
+    buffers = [("next", np.zeros(2, np.int32), index(2)),
+               ("taken", np.zeros(192, np.int32), index(192))]  # fmt: skip
+    outputs = {"next": np.full(2, 192, np.int32), "taken": np.ones(192, np.int32)}
+    yield _case("numbers taken", body, buffers, outputs, {}, (index(3), _ONE, _ONE), (64, 1, 1))
     for dtype in (DType.F32, DType.F64):
         t = c(dtype)
         body = f"""\

@@ -1,15 +1,17 @@
 """Time attention beside PyTorch's on a machine with a GPU: bf16, a batch of 4, 16 heads.
 
-    python3 -m tests.gpu.attention [--seconds 0.15] [--problems 60] [--points]
+    python3 -m tests.gpu.attention [--seconds 0.15] [--problems 60] [--points] [--flex]
 
 Drawn attentions are judged first, by points of the templates for tensor cores.  Then it prints a
 row for each case: milliseconds of Didyma and of PyTorch's fastest backend, their quotient, and the
-largest difference of the results; and with ``--points`` how long other points take.
+largest error of some rows as a share of its bound; and with ``--points`` how long other points
+take.  With ``--flex`` scores are modified, beside flex attention.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
@@ -46,6 +48,53 @@ def program(width: int, *, causal: bool, groups: int = 1, window: int = 0) -> Pr
 
     keys = dd.bf16[4, 16 // groups, n, width]
     return dd.trace(dd.bf16[4, 16, n, width], keys, keys)(attention)
+
+
+def six(score: Any, *places: Any) -> Any:
+    """Modify scores by six operations, of Didyma's tensors or of PyTorch's."""
+    away = places[-1] - places[-2]
+    far = dd.astype(away, dd.f32) if isinstance(away, dd.Tensor) else away
+    return (score + far * 0.01) * 0.5 + score * score * 0.25
+
+
+def capped(score: Any, *places: Any) -> Any:
+    """Keep scores between -30 and 30."""
+    del places
+    return (dd.tanh(score / 30) if isinstance(score, dd.Tensor) else (score / 30).tanh()) * 30
+
+
+def modified(how: Callable[..., Any]) -> Program:
+    """Trace a causal attention with modified scores."""
+
+    def attention(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+        return dd.scaled_dot_product_attention(q, k, v, None, is_causal=True, score_mod=how)
+
+    n = dd.dim("n", 128, 1 << 14)
+    return dd.trace(*(dd.bf16[4, 16, n, 128] for _ in range(3)))(attention)
+
+
+def error(torch: Any, got: Any, given: tuple[Any, Any, Any], seen: Any, how: Any = None) -> float:
+    """Return the largest error of some rows, as a share of its bound.
+
+    ``seen`` tells of rows and columns which are seen.  A weight is rounded to bf16, and so is the
+    result; of what f32 does, as much again is allowed as of the latter.
+    """
+    worst = 0.0
+    for b, h in ((0, 0), (got.shape[0] - 1, got.shape[1] - 1)):
+        q, k, v = given
+        g = h * k.shape[1] // q.shape[1]
+        rows = torch.linspace(0, q.shape[2] - 1, min(64, q.shape[2]), device=q.device).long()
+        score = q[b, h, rows].double() @ k[b, g].double().T / math.sqrt(q.shape[3])
+        at = (rows[:, None], torch.arange(k.shape[2], device=q.device)[None])
+        score = score if how is None else how(score, b, h, *at)
+        score = score.masked_fill(~seen(*at).expand_as(score), -math.inf)
+        weights, values = score.softmax(-1), v[b, g].double()
+        want = weights @ values
+        bound = 2.0**-8 * (weights @ values.abs()) + 2.0**-8 * want.abs()
+        worst = max(
+            worst, float(((got[b, h, rows].double() - want).abs() / bound).nan_to_num(9).max())
+        )
+    return worst
 
 
 def decoding(width: int) -> Program:
@@ -90,7 +139,7 @@ def wrong_ones(count: int) -> Iterator[str]:
 def offered(p: Program) -> list[str]:
     """Return points of the templates of tensor cores, each one's best first by its model."""
     out = list[str]()
-    for name, count in (("tma_attention", 6), ("wgmma_attention", 1)):
+    for name, count in (("tma_attention", 4),):
         r = request(p, OPTIONS, own()[name].space)
         out += [f"{r.name}: {point}" for point in points(r, own()[name])[:count]]
     return out
@@ -129,12 +178,27 @@ def fastest(timed: Timed, call: Callable[[], object]) -> tuple[float, str]:
     return min(found)
 
 
+def flexible(torch: Any, mod: Callable[..., Any], *given: Any) -> Callable[[], object]:
+    """Return a call of compiled flex attention, causal and with modified scores."""
+    flex: Any = import_module("torch.nn.attention.flex_attention")
+    n = given[0].shape[2]
+
+    def seen(b: Any, h: Any, i: Any, j: Any) -> Any:
+        del b, h
+        return i >= j
+
+    mask = flex.create_block_mask(seen, None, None, n, n)
+    attention = torch.compile(flex.flex_attention, mode="max-autotune-no-cudagraphs")
+    return lambda: attention(*given, score_mod=mod, block_mask=mask)
+
+
 def main() -> int:
     """Time all cases."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=0.15)
     parser.add_argument("--problems", type=int, default=0)
     parser.add_argument("--points", action="store_true")
+    parser.add_argument("--flex", action="store_true")
     asked = parser.parse_args()
     wrong = list(wrong_ones(asked.problems)) if asked.problems else []
     print(*wrong, sep="\n", flush=True)
@@ -146,29 +210,36 @@ def main() -> int:
         run = dd.compile(p, options=OPTIONS, engine="cuda")
         shapes = ((*keys[:1], 16, rows, keys[-1]), keys, keys)
         q, k, v = (torch.randn(*s, device="cuda", dtype=torch.bfloat16) for s in shapes)
-        got = torch.as_tensor(run(q, k, v))
-        window = how.pop("window", 0)
+        window, mod = how.pop("window", 0), how.pop("mod", None)
+        causal = bool(how.get("is_causal", window))
+        kind = "with a mask" if window else "flex attention"
         if window:
             at = torch.arange(rows, device="cuda")
             far = at[:, None] - at[None]
             how = {"attn_mask": (far >= 0) & (far < window)}
-        want = sdpa(q, k, v, **how)
-        mine = timed(lambda: run(q, k, v))
-        peer, name = (
-            (timed(lambda: sdpa(q, k, v, **how)), "with a mask")
-            if window else fastest(timed, lambda: sdpa(q, k, v, **how))
-        )  # fmt: skip
-        off = float((got.float() - want.float()).abs().max())
+
+        def seen(i: Any, j: Any) -> Any:
+            return (i >= j) & (i - j < (window or rows)) if causal else i + j >= 0
+
+        def off(result: Any) -> float:
+            return error(torch, torch.as_tensor(result), (q, k, v), seen, mod)
+
+        mine, worst = timed(lambda: run(q, k, v)), off(run(q, k, v))
+        if mod is not None:
+            peer, name = timed(flexible(torch, mod, q, k, v)), kind
+        elif window:
+            peer, name = timed(lambda: sdpa(q, k, v, **how)), kind
+        else:
+            peer, name = fastest(timed, lambda: sdpa(q, k, v, **how))
         print(
-            f"{label:<32}{mine:>10.4f}{peer:>10.4f}{peer / mine:>8.2f}  {name:<18}{off:>10.2e}",
+            f"{label:<32}{mine:>10.4f}{peer:>10.4f}{peer / mine:>8.2f}  {name:<18}{worst:>6.2f}",
             flush=True,
         )
         for point in offered(p) if asked.points and rows == 4096 else ():
             how_made = OPTIONS.changed({"kernels.choices": point})
             other = dd.compile(p, options=how_made, engine="cuda")
-            off = float((torch.as_tensor(other(q, k, v)).float() - want.float()).abs().max())
             taken = timed(partial(other, q, k, v))
-            print(f"    {taken:>10.4f}{off:>10.2e}  {point}", flush=True)
+            print(f"    {taken:>10.4f}{off(other(q, k, v)):>6.2f}  {point}", flush=True)
 
     print(f"{'case':<32}{'didyma':>10}{'torch':>10}{'faster':>8}")
     for width in (64, 128):
@@ -183,6 +254,9 @@ def main() -> int:
     near = program(128, causal=True, window=256)
     case("causal 4096x128, window of 256", near, 4096, (4, 16, 4096, 128), window=256)
     case("one query, 64 batches, 8192x128", decoding(128), 1, (64, 16, 8192, 128))
+    for mod in (six, capped) if asked.flex else ():
+        label = f"causal 4096x128, {mod.__name__}"
+        case(label, modified(mod), 4096, (4, 16, 4096, 128), is_causal=True, mod=mod)
     return int(bool(wrong))
 
 

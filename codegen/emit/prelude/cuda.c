@@ -249,6 +249,9 @@ FN T shuffle_xor_T(T v, u32 mask) { return __shfl_xor_sync(0xffffffffu, v, (i32)
 //: T in i8 i16 u8 u16 b8
 FN T shuffle_xor_T(T v, u32 mask) { return (T)__shfl_xor_sync(0xffffffffu, (i32)v, (i32)mask); }
 
+//:
+FN i32 atomic_fetch_add_i32(i32 *p, i32 v) { return atomicAdd(p, v); }
+
 //: T in i32 u32 f32 f64
 FN void atomic_add_T(T *p, T v) { atomicAdd(p, v); }
 

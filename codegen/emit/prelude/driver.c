@@ -174,24 +174,39 @@ static u64 exchange__(u64 v, u32 mask, u32 line) {
   return v;
 }
 
-/* Let warps go on whose threads all wait for each other; 0 where only some do. */
-static int warps__(u32 threads) {
-  u32 w, i;
+/* Let warps go on whose threads all wait for each other.  Those of which some still look again wait on,
+ * while anything moves.  0 where threads wait for what never comes. */
+static int warps__(u32 threads, int moves) {
+  u32 w, i, left = 0, lost = 0;
   for (w = 0; w < threads; w += WARP__) {
-    u32 end = w + WARP__ < threads ? w + WARP__ : threads, held = 0;
-    for (i = w; i < end; i++) held += state__[i] == HELD__ && line__[i] == line__[w];
+    u32 end = w + WARP__ < threads ? w + WARP__ : threads, held = 0, polls = 0, first = end;
+    for (i = w; i < end; i++) {
+      if (state__[i] == HELD__ && first == end) first = i;
+      held += state__[i] == HELD__ && line__[i] == line__[first];
+      polls += state__[i] == POLLS__;
+    }
     for (i = w; i < end; i++) {
       u8 was = state__[i];
       if (was == POLLS__) continue;
-      if (was == HELD__ && held < WARP__) {
+      if (was == HELD__ && held + polls < WARP__) {
         fault__(SITES__, line__[i], line__[w] == line__[i] ? 0 : line__[w], i, w);
         return 0;
       }
-      state__[i] = was == HELD__ ? GOES__ : STAYS__;
+      if (was == HELD__ && polls) {
+        left++;
+        lost = i;
+      } else {
+        moves |= was == HELD__;
+        state__[i] = was == HELD__ ? GOES__ : STAYS__;
+      }
     }
   }
-  held__ = 0;
-  return 1;
+  held__ = left;
+  if (moves || !left) return 1;
+  w = lost / WARP__ * WARP__;
+  while (state__[w] != POLLS__) w++;
+  fault__(SITES__, line__[lost], line__[w], lost, w);
+  return 0;
 }
 
 static u32 *together__(const void *a, const void *b, u32 line) {
@@ -258,7 +273,7 @@ static int fibers__(Launch__ *l, u32 threads) {
     ended = polling__ = 0;
     for (k = 0; k < threads; k++) {
       i = l->order ? l->order[k] : k;
-      if (state__[i] == STAYS__) {
+      if (state__[i] == STAYS__ || state__[i] == HELD__) {
         ended += ended__[i];
         continue;
       }
@@ -268,7 +283,7 @@ static int fibers__(Launch__ *l, u32 threads) {
       ended += ended__[i];
     }
     if (held__) {
-      if (!warps__(threads)) return 0;
+      if (!warps__(threads, moved__ != before)) return 0;
       ended = 0;
       continue;
     }

@@ -184,6 +184,13 @@ FN T part__T(u64 w) {
 
 #define shuffle_xor_T(v, mask) part__T(exchange__(whole__T(v), (mask), __LINE__))
 
+//:
+FN i32 atomic_fetch_add_i32(i32 *p, i32 v) {
+  i32 was = *p;
+  *p = add_i32(was, v);
+  return was;
+}
+
 //: T in i32 i64 u32 u64
 FN void atomic_add_T(T *p, T v) { *p = add_T(*p, v); }
 

@@ -247,6 +247,19 @@ def atomic(r: Run, op: AtomicOp, a: LaneArray, index: Value, v: Value, m: Mask, 
     scalar_ring.fold(op, a.payloads, at, before, given, a.data[at])
 
 
+def fetch_add(r: Run, a: LaneArray, index: Value, v: Value, m: Mask, line: int) -> Value:
+    """Add to elements; return what they were, as if lanes came in the order of their numbers."""
+    at, who, _ = _reach(r, a, index, m, line)
+    came = np.argsort(at, kind="stable")
+    added = np.zeros(r.warps.size, a.data.dtype)
+    given = r.lanes(v)[who].astype(a.data.dtype)[came]
+    before = np.cumsum(given, dtype=a.data.dtype) - given
+    starts = np.searchsorted(at[came], at[came])
+    added[who[came]] = a.data[at[came]] + before - before[starts]
+    atomic(r, "add", a, index, v, m, line)
+    return added
+
+
 def _update(op: AtomicOp, data: Lanes, at: Lanes, values: Lanes) -> None:
     if op in ("min", "max") and values.dtype.kind == "f" and (values == 0).any():
         for i, x in zip(at, values, strict=True):  # NumPy's extremes leave a zero's sign open

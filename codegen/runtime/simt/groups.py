@@ -33,14 +33,14 @@ FENCES = ("wgmma_fence", "proxy_fence")
 Place: TypeAlias = tuple[LaneArray, Value]
 
 
-def calls(f: c.FuncDef, names: tuple[str, ...]) -> bool:
-    """Return whether a kernel calls a function whose name begins with one of these."""
+def calls(part: c.Node, names: tuple[str, ...]) -> bool:
+    """Return whether a part of a kernel calls a function whose name begins with one of these."""
 
     def found(n: Any) -> bool:
         here = isinstance(n, c.FuncCall) and str(n.name.name).startswith(names)
         return here or any(found(below) for _, below in n.children())
 
-    return found(f.body)
+    return found(part)
 
 
 def fence(r: Run, name: str, m: Mask) -> None:

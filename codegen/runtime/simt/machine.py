@@ -404,9 +404,14 @@ class Translator:
     def _if_(self, n: c.If) -> Exec:
         cond, then = self.expr(n.cond), self.stmt(n.iftrue)
         other = self.stmt(n.iffalse) if n.iffalse is not None else None
+        branches = [x for x in (n.iftrue, n.iffalse) if x is not None]
+        waits = all(groups.calls(x, ("mbarrier_wait", "named_barrier")) for x in branches)
 
         def run(r: Run, m: Mask) -> None:
             yes, any_yes, no, any_no = _split(r, m, cond(r, m))
+            if waits and any_yes and any_no and other is not None:
+                meets.apart(r, (then, yes), (other, no))
+                return
             if any_yes:
                 then(r, yes)
             if any_no and other is not None:

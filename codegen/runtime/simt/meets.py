@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from didyma.codegen.runtime.simt.clocks import BARRIERS, ClockArray, Clocks
 from didyma.codegen.runtime.simt.copies import Place, zeros_like
@@ -22,6 +23,8 @@ from didyma.refimpl.ir.target import PORTABLE
 
 if TYPE_CHECKING:
     from didyma.codegen.runtime.simt.access import Mask, Run, Value
+
+Branch: TypeAlias = tuple[Callable[["Run", "Mask"], None], "Mask"]
 
 GROUP = 128  # threads that run together
 WORDS = 16  # of a description
@@ -91,6 +94,7 @@ class Meets:
     barriers: dict[tuple[str, int], Barrier] = field(default_factory=dict[tuple[str, int], Barrier])
     numbered: dict[int, Barrier] = field(default_factory=dict[int, Barrier])
     boxes: dict[tuple[str, int], Box] = field(default_factory=dict[tuple[str, int], Box])
+    turns: list[Turn] = field(default_factory=list[Turn])
 
     def number(self, key: tuple[str, int]) -> int:
         """Return by what number clocks know a barrier."""
@@ -124,18 +128,52 @@ def in_turn(whole: Run, body: Callable[[Run, Mask], None]) -> None:
     """Run a kernel whose groups of threads wait for each other."""
     w = whole.warps
     meets = Meets(Clocks(w.blocks, w.threads))
-    turns: list[Turn] = []
     for first in range(0, w.threads, GROUP):
-        r = replace(
-            whole, variables=dict(whole.variables), arrays=dict(whole.arrays),
-            fresh=dict(whole.fresh), meets=meets,
-        )  # fmt: skip
-        r.copies, r.steps = whole.copies, whole.steps
         mask = np.arange(w.size) % w.threads // GROUP == first // GROUP
+        _begin(replace(_copied(whole), meets=meets), whole, body, mask)
+    run(meets.turns)
 
-        r.turn = Turn(partial(body, r, mask))
-        turns.append(r.turn)
-    run(turns)
+
+def apart(r: Run, then: Branch, other: Branch) -> None:
+    """Run two branches, in which threads wait, side by side; go on once both have ended.
+
+    A branch is what active lanes do, and which lanes those are.
+    """
+    assert r.turn is not None, "no groups"
+    (body, mask), (rest, left) = then, other
+    assert mask is not None, "a branch of all lanes"
+    one = _copied(r)
+    turn = _begin(one, r, body, mask)
+    rest(r, left)
+    r.turn.wait(lambda: turn.ended, lambda: None)
+    for name in r.variables.keys() & one.variables.keys():
+        r.variables[name] = _joined(mask, one.variables[name], r.variables[name])
+    for name, fresh in r.fresh.items():
+        r.fresh[name] = np.where(mask, one.fresh.get(name, False), fresh)
+
+
+def _copied(r: Run) -> Run:
+    variables = {k: v.copy() if _is_struct(v) else v for k, v in r.variables.items()}
+    return replace(r, variables=variables, arrays=dict(r.arrays), fresh=dict(r.fresh))
+
+
+def _begin(r: Run, like: Run, body: Callable[[Run, Mask], None], mask: Mask) -> Turn:
+    assert r.meets is not None, "no groups"
+    r.copies, r.steps = like.copies, like.steps
+    r.turn = Turn(partial(body, r, mask))
+    r.meets.turns.append(r.turn)
+    return r.turn
+
+
+def _joined(mask: NDArray[np.bool_], one: Value, other: Value) -> Value:
+    """Return a variable that active lanes have from one branch, and the rest from the other."""
+    if _is_struct(other):
+        return {part: _joined(mask, one[part], other[part]) for part in other}
+    return np.where(mask, np.asarray(one), np.asarray(other))
+
+
+def _is_struct(v: Value) -> bool:
+    return isinstance(v, dict)
 
 
 def whole(r: Run, m: Mask, where: str, line: int) -> bool:

@@ -75,10 +75,12 @@ class Turn:
 
 
 def run(turns: Sequence[Turn]) -> None:
-    """Run all groups to their ends; report those that wait for each other for ever."""
-    left = list(turns)
+    """Run all groups to their ends, also those that are added meanwhile.
+
+    Report those that wait for each other for ever.
+    """
     try:
-        while left:
+        while left := [t for t in turns if not t.ended]:
             going = False
             for t in left:
                 if not t.ready():
@@ -91,7 +93,6 @@ def run(turns: Sequence[Turn]) -> None:
                 for t in left:
                     t.waits()
                 return
-            left = [t for t in left if not t.ended]
     finally:
         for t in turns:
             t.give_up()
