@@ -213,6 +213,7 @@ def test_a_compile_takes_it_and_its_products_follow_each_other() -> None:
     assert "tma_load3_bf16(" in made.text.source
     cubin = NvrtcCompiler("sm_90a").compile(made.text)
     assert not cubin.remarks
+    assert all((r.spills, r.stack) == (0, 0) for r in cubin.resources)
     between = [
         x
         for x in cubin.ptx.split("wgmma.mma_async")[1:-1]
