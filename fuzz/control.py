@@ -97,9 +97,14 @@ class Body:
 
     def call_all(self, f: Function, args: Sequence[str]) -> tuple[str, ...]:
         """Call a function; return all of its results."""
-        names = tuple(f"t{len(self.nodes)}_{i}" for i in range(len(f.results)))
-        attrs = freeze({"callee": f.name})
-        self.nodes.append(Node(names, CALL, tuple(args), f.result_types(), attrs))
+        return self.emit(CALL, args, f.result_types(), {"callee": f.name})
+
+    def emit(
+        self, op: str, args: Sequence[str], types: Sequence[TensorType], attrs: Mapping[str, Attr]
+    ) -> tuple[str, ...]:
+        """Add a node of several results; return their names."""
+        names = tuple(f"t{len(self.nodes)}_{i}" for i in range(len(types)))
+        self.nodes.append(Node(names, op, tuple(args), tuple(types), freeze(attrs)))
         return names
 
     def call(self, f: Function, name: str, others: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from didyma.fuzz import control_rounds
+from didyma.fuzz import control_nested, control_rounds
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser
 from didyma.fuzz.control import BOOL, COUNT, MOST_ROUNDS, Body, Drawer
@@ -273,6 +273,7 @@ def add(b: GraphBuilder, c: Chooser, kind: str, focus: tuple[str, TensorType]) -
 DRAWERS: Mapping[str, Drawer] = MappingProxyType(
     {
         **control_rounds.DRAWERS,
+        **control_nested.DRAWERS,
         "rounds apart": _apart,
         "rounds in turn": _in_turn,
         "rounds in other shapes": _reshaped,
@@ -284,10 +285,12 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
     }
 )
 KINDS = tuple(DRAWERS)
+_APART = {"kernels.streams": 3, "graph.fuse": False}
 _MOVED = {"graph.fuse": False, "memory.eager": True}  # what moves bytes has kernels of its own
 CHANGES: Mapping[str, Mapping[str, bool | int]] = MappingProxyType(  # options, for most of a kind
     {
-        "rounds of growth": {"kernels.streams": 3, "graph.fuse": False},
+        "across": _APART,
+        "rounds of growth": _APART,
         "rounds of parts": _MOVED,
         "rounds of a part": _MOVED,
     }

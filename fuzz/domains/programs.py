@@ -25,6 +25,7 @@ from didyma.fuzz.control import BOOL
 from didyma.fuzz.devices import spread
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
+from didyma.fuzz.domains.returned import shown
 from didyma.fuzz.graphs import Case, drawn_planner, finished
 from didyma.fuzz.steering.draw import RESULTS, Repertoire, changes, chosen, symbols
 from didyma.fuzz.steering.motifs import Motif, carried, controlled
@@ -32,6 +33,8 @@ from didyma.fuzz.steering.names import renamed
 from didyma.fuzz.steering.sharing import KINDS as SHARED
 from didyma.fuzz.steering.sharing import shared
 from didyma.fuzz.steering.sketch import Sketch
+from didyma.fuzz.steering.told import KINDS as TOLD
+from didyma.fuzz.steering.told import told
 from didyma.oracle import plan_check
 from didyma.oracle.compare import bitwise
 from didyma.oracle.kernels import run_primfuncs
@@ -40,7 +43,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as reference
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import strides
-from didyma.refimpl.ir.graph import CALL, IF, Function, Node, attrs
+from didyma.refimpl.ir.graph import CALL, IF, Function, Node
 from didyma.refimpl.ir.lines import blocks, most_variants
 from didyma.refimpl.ir.names import fresh
 from didyma.refimpl.ir.program import Line
@@ -53,6 +56,7 @@ REPERTOIRE = Repertoire(
         Motif("carried", ((*control_bytes.KINDS, *control_bytes.CHANGES),), carried, 6),
         Motif("control", (control_sizes.KINDS,), controlled, 4),
         Motif("shared", (tuple(SHARED),), shared, 4),
+        Motif("told", (tuple(TOLD),), told, 1),
     ),
     1,
 )
@@ -136,13 +140,15 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
         motif.draw(s, *kind)
     if not s.b.params:
         s.start(PLAIN)
-    case = _shown(_kept(_decided(finished(s.b, c, RESULTS), c), c), c)
+    case = shown(_kept(_decided(finished(s.b, c, RESULTS), c), c), c)
     found = dict(changes(c))
     found["kernels.streams"] = c.pick((1, 2, 3, 2))
     if planner := drawn_planner(c):
         found["memory.planner"] = planner
     if c.chance(2):
         found["memory.eager"] = True  # whatever may share bytes does
+    if c.chance(4):
+        found["memory.views"] = False  # results have bytes of their own
     if c.chance(3):
         found["graph.fuse"] = False  # more kernels, and more of them views
     if c.chance(8):
@@ -187,26 +193,6 @@ def _kept(case: Case, c: Chooser) -> Case:
     return replace(
         case, module=replace(case.module, functions=(*case.module.functions[:-1], entry))
     )
-
-
-def _shown(case: Case, c: Chooser) -> Case:
-    """Return a case that at times also returns inputs, and moved elements of values."""
-    m = case.module
-    entry, types = m.entry, m.entry.types()
-    some = [v for v in (*(p.name for p in entry.params), *entry.results) if types[v].rank]
-    if not some or c.below(2):
-        return case
-    of = c.pick(some)
-    t, name = types[of], fresh("shown", types)
-    if t.rank > 1 and c.below(3):
-        axes = (*range(1, t.rank), 0)
-        to = t.with_shape(*(t.shape[a] for a in axes))
-        moved = Node((name,), "permute_dims", (of,), (to,), attrs({"axes": axes}))
-    else:
-        moved = Node((name,), "flip", (of,), (t,), attrs({"axes": (c.below(t.rank),)}))
-    more = (name, of) if c.below(2) else (name,)
-    new = replace(entry, nodes=(*entry.nodes, moved), results=(*entry.results, *more))
-    return replace(case, module=replace(m, functions=(*m.functions[:-1], new)))
 
 
 def _findings(made: Planned, case: Case) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from didyma.codegen.emit.binding import Told, told
 from didyma.codegen.memory.inplace import InPlaceSearch
 from didyma.codegen.order.streams import _Spread  # pyright: ignore[reportPrivateUsage] - to slip in
 from didyma.codegen.passes.merge import GroupGraph
@@ -21,7 +22,7 @@ from didyma.fuzz.graphs import Case, finished
 from didyma.fuzz.steering.draw import symbols
 from didyma.fuzz.steering.sketch import Sketch
 from didyma.refimpl.ir.lines import walk
-from didyma.refimpl.ir.program import Carry, Line, Wait
+from didyma.refimpl.ir.program import Carry, Line, Program, Wait
 
 DOMAIN = Programs()
 
@@ -108,6 +109,11 @@ def _waits_for_what_is_new(self: Any, line: Line) -> Iterator[Line]:
         yield from LINE(self, line)
 
 
+def _first_alone(p: Program) -> Iterator[Told]:
+    """Read each size from the first place that may tell it, whatever that tells."""
+    return (replace(t, places=t.places[:1]) for t in told(p))
+
+
 JOIN = GroupGraph.join
 LINE: Callable[..., Iterator[Line]] = vars(_Spread)["_line"]
 
@@ -118,6 +124,7 @@ LINE: Callable[..., Iterator[Line]] = vars(_Spread)["_line"]
         ("carried", "rounds in turn", "memory.inplace.InPlaceSearch.dies", _dies_at_its_line),
         ("control", "cut between kernels", "passes.merge.GroupGraph.join", _waits_as_the_first),
         ("carried", "rounds of growth", "order.streams._Spread._line", _waits_for_what_is_new),
+        ("told", "several", "emit.binding.told", _first_alone),
         ("carried", "rounds of a part", "memory.views.sum", any),  # of writers, once or more often
     ],
 )
@@ -132,6 +139,13 @@ def test_a_slip_is_found_by_the_piece_that_is_drawn_for_it(
     assert not any(DOMAIN.outcome(case).findings for case in cases)
     monkeypatch.setattr(f"didyma.codegen.{where}", slip, raising=False)
     assert any(DOMAIN.outcome(case).findings for case in cases)
+
+
+def test_control_nodes_stand_inside_of_one_another() -> None:
+    found = [DOMAIN.outcome(_of_kind("carried", "nested", seed)) for seed in range(20)]
+    assert not any(o.findings for o in found)
+    around = {key[2] for o in found for key in o.covered if key[0] == "block"}
+    assert len([a for a in around if a.count("/") > 1]) > 3
 
 
 def test_parts_are_cut_from_behind_beyond_the_end() -> None:
