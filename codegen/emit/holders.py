@@ -20,12 +20,11 @@ class Holders:
     values: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     arenas: dict[str, str] = field(default_factory=dict[str, str])
     _holder: dict[str, str] = field(default_factory=dict[str, str])  # of a value; "" in an arena
-    _owner: dict[str, str] = field(default_factory=dict[str, str])  # view -> whose bytes it shows
 
     def copy(self) -> Holders:
         """Return a copy, for the other branch of an ``If``."""
         values = {k: set(v) for k, v in self.values.items()}
-        return Holders(values, dict(self.arenas), dict(self._holder), dict(self._owner))
+        return Holders(values, dict(self.arenas), dict(self._holder))
 
     def own(self, v: str, name: str) -> None:
         """Record that a variable holds the allocation of a value."""
@@ -39,16 +38,15 @@ class Holders:
     def view(self, v: str, of: str) -> None:
         """Record that a value is a view of another."""
         self._holder[v] = self._holder[of]
-        self._owner[v] = self._owner.get(of, of)
 
     def holder(self, v: str) -> str:
         """Return the variable that holds the allocation of a value."""
         return self._holder[v]
 
     def take_over(self, v: str, over: str) -> str:
-        """Record that a value takes over another's allocation; return its variable."""
+        """Record that a value takes over the allocation of its owner; return its variable."""
         name = self._holder[v] = self._holder[over]
-        self.values[name].discard(self._owner.get(over, over))
+        self.values[name].discard(over)
         self.values[name].add(v)
         return name
 

@@ -88,7 +88,7 @@ class LineWriter:
 
     def call(self) -> Iterator[str]:
         """Yield the lines of the function."""
-        p, py = self.program, self.python
+        p = self.program
         more, text = (", dispatch=rt.first", _DISPATCH) if self.dispatches else ("", "")
         yield f"def run(engine, inputs, kernels, weights=None, externs=None{more}):"
         yield f'    """{_CALL}{text}"""'
@@ -112,8 +112,7 @@ class LineWriter:
         for i, line in enumerate(p.lines):
             yield from self._lines((line,))
             for v in last.get(i, ()):
-                if self._holders.values.get(py[v]) == {v}:
-                    yield f"{self._inside()}engine.free({self._holders.free(v)})"
+                yield f"{self._inside()}engine.free({self._holders.free(v)})"
 
     def function(self) -> Iterator[str]:
         """Yield the lines of a function that ``call`` rt."""
@@ -171,8 +170,8 @@ class LineWriter:
         yield f"if rt.truth(engine, {self.python[s.cond]}):"
         before = self._holders.copy()
         yield from self._block(s.then)
-        self._holders, after = before, self._holders
-        if s.other or self._holders.values != after.values:
+        self._holders = before
+        if s.other or self.streams:  # streams wait for one another on either side
             yield "else:"
             yield from self._block(s.other)
 

@@ -15,7 +15,9 @@ from didyma.codegen.memory.planners import planner
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.registry import engine
+from didyma.fuzz.allocator import wrappers
 from didyma.refimpl.interp import graph
+from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.text import parse_program
 from didyma.refimpl.ir.types import DType
@@ -135,3 +137,28 @@ def test_every_stream_has_waited_around_a_call() -> None:
     x = np.arange(4, dtype=np.float32)
     (z,) = ran(p, Watched(engine("host")), [x])
     assert z.tolist() == (x * 16).tolist()
+
+
+def test_every_stream_has_waited_after_a_branch_with_an_empty_side() -> None:
+    p = parse_program("""
+      program @main {
+        inputs (%x, %go)
+        types { %x: f32[4] %go: bool[] %y: f32[4] %z: f32[4] }
+        kernel @double(a: f32[4], o: f32[4]) writes (o) {
+          for i in 4 bound blockIdx.x { o[i] = a[i] + a[i] }
+        }
+        lines {
+          allocate %y
+          allocate %z
+          launch @double(%x, %y) stream 1
+          if %go { copy %z from %x } else { }
+          launch @double(%y, %z)
+          free %y
+          return (%z)
+        }
+      }""")
+    laws.verify(p)
+    x = np.arange(4, dtype=np.float32)
+    for go in (False, True):
+        (z,) = wrappers.run(p, [x, np.asarray(go)], MemoryUse())
+        assert z.tolist() == (x * 4).tolist()
