@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.lines import binds, walk
-from didyma.refimpl.ir.program import Arena, Carry, Line, Program, Repeat
+from didyma.refimpl.ir.program import Arena, Assert, Carry, Line, Program, Repeat
 
 
 def input_symbols(p: Program) -> set[str]:
@@ -39,7 +39,7 @@ def definitions(lines: Sequence[Line]) -> list[tuple[str, Dim]]:
     """Return the symbols that a program's first lines set once and for all, and their values."""
     first: list[tuple[str, Dim]] = []
     for s in lines:
-        if isinstance(s, Arena):
+        if isinstance(s, Arena | Assert):
             continue
         if not isinstance(s, Carry) or s.values:
             break

@@ -231,6 +231,26 @@ def test_a_launch_on_two_devices_is_found_everywhere() -> None:
         program.run(wrong, [X, Y])
 
 
+def test_open_sizes_on_two_devices_keep_a_capacity() -> None:
+    m = parse_module("""
+      module {
+        dims n in [1, 100]
+        func @main(%p: f32[n, 3]) -> (%f) {
+          %a = to(%p, device="host:1") : f32[n, 3]@host:1
+          %b = cumulative_sum(%a, axis=0, exclusive=false, reverse=false) : f32[n, 3]@host:1
+          %c = to(%b, device="") : f32[n, 3]
+          %d = cumulative_sum(%c, axis=1, exclusive=false, reverse=false) : f32[n, 3]
+          %e = flip(%d, axes=(0,)) : f32[n, 3]
+          %f = cumulative_sum(%e, axis=0, exclusive=false, reverse=false) : f32[n, 3]
+        }
+      }""")
+    c = compile(m, dd.Options().changed({"memory.capacity": 4096, "graph.fuse": False}))
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    e = across(engine("host"), c.program)
+    (got,) = modules.load(c.wrapper)(e, [x], kernels=e.load(c.text))
+    assert got.tolist() == np.cumsum(np.cumsum(np.cumsum(x, 0), 1)[::-1], 0).tolist()
+
+
 def test_a_primitive_of_two_devices_is_refused() -> None:
     text = TWO.replace("(%a, %b, %s) {", "(%a, %b, %s) attrs(Primitive=1) {")
     with pytest.raises(DidymaError, match="G-device"):
