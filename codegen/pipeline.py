@@ -87,10 +87,14 @@ class Ordered(Scheduled):
 
 @dataclass(frozen=True, slots=True)
 class Planned(Ordered):
-    """Also the planned program, and the program in which every buffer has its own memory."""
+    """Also the planned program."""
 
     program: Program
-    unplanned: Program
+
+    @property
+    def unplanned(self) -> Program:
+        """The program in which every buffer has its own memory, made anew each time."""
+        return plan(self.bare, planner("none"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +251,9 @@ def _plan(made: Ordered, context: Context) -> Planned:
     moved = movers(made.fused, made.loops, made.kernels, options.device)
     memory = options.memory
     planned = plan(made.bare, best, memory.capacity, moved, options.device, eager=memory.eager)
-    unplanned = plan(made.bare, planner("none"), target=options.device)
     if options.verify:
         program_laws.verify(planned, kernels=False, target=options.device)
-        program_laws.verify(unplanned, kernels=False, target=options.device)
-    return Planned(**_fields(made), program=planned, unplanned=unplanned)
+    return Planned(**_fields(made), program=planned)
 
 
 def _emit(made: Planned, context: Context) -> Emitted:
