@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
@@ -66,7 +67,8 @@ class WatchedExecutor(Executor):
     """Makes calls in processes, each of which may crash or hang at the cost of one call alone.
 
     A call that ends its process, or gives no answer within ``patience`` seconds, raises
-    WorkerDiedError, and another process takes the place of that one.  ``initializer`` is called
+    WorkerDiedError, and another process takes the place of that one.  Time in which a process
+    waits for a processor does not count.  ``initializer`` is called
     first in every process; what it raises, every call raises.  A process that somebody ends with
     SIGINT or SIGTERM is replaced, and its call made again: these are meant for the whole group.
     """
@@ -187,8 +189,9 @@ class _Child:
 
     def _wait(self, seconds: float, stopped: threading.Event) -> bool:
         """Return whether there is a word from the process within so many seconds."""
-        end = time.monotonic() + seconds
-        while not stopped.is_set() and (left := end - time.monotonic()) > 0:
+        pid = self.process.pid or 0
+        end = time.monotonic() + seconds - _starved(pid)
+        while not stopped.is_set() and (left := end + _starved(pid) - time.monotonic()) > 0:
             if self.pipe.poll(min(left, _TICK_SECONDS)):
                 return True
         return False
@@ -198,6 +201,15 @@ class _Child:
         self.process.kill()
         self.process.join()
         self.pipe.close()
+
+
+def _starved(pid: int) -> float:
+    """Return for how many seconds a process has waited for a processor; 0 where nothing tells."""
+    try:
+        _, waited, _ = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()
+    except OSError:
+        return 0.0
+    return int(waited) / 1e9
 
 
 def _answer_calls(

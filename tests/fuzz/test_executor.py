@@ -59,6 +59,18 @@ def test_a_process_that_dies_or_hangs_costs_its_call_alone() -> None:
         assert after.result(120) == 42
 
 
+def test_a_process_that_waits_for_a_processor_does_not_hang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def always(pid: int) -> float:
+        del pid
+        return time.monotonic()
+
+    monkeypatch.setattr(executor, "_starved", always)
+    with WatchedExecutor(1, 0.2) as processes:
+        assert processes.submit(time.sleep, 0.6).result(120) is None
+
+
 def test_what_keeps_a_process_from_starting_is_raised() -> None:
     with WatchedExecutor(1, 60, refuse) as processes:
         for _ in range(2):
