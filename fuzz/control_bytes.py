@@ -209,13 +209,28 @@ def _grown(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     longer = grown.with_shape(dims.add(u, n), *rest)
     folds = ("sum", "max", "min", "prod")
     new = f.node("concat", c.pick(((x, piece), (piece, x))), longer, axis=0)
-    found = [f.node(c.pick(folds), (x,), row, axes=(0,), keepdims=False) for _ in others]
+    if c.chance(3):  # what is handed on has the bytes of another value
+        flat = longer.with_shape(longer.numel) if rest else longer.with_shape(1, *longer.shape)
+        other = f.node("reshape", (new,), flat, shape=flat.shape)
+        new = f.node("reshape", (f.node("flip", (other,), flat, axes=(0,)),), longer,
+                     shape=longer.shape)  # fmt: skip
+    seen = [x, _last_row(f, piece, t)] if isinstance(n, int) and n and c.chance(2) else [x]
+    found = [f.node(c.pick(folds), (c.pick(seen),), row, axes=(0,), keepdims=False) for _ in others]
     if c.chance(3):
         found[-1] = c.pick(others)
     first = (name, *(start for _ in others))
     made = _loop(b, c, first, [grown, *[row] * beside], f, [new, *found], (name,), (str(u),))
     read_again(b, c, (*made[1:], start), row)
     return True
+
+
+def _last_row(f: Body, x: str, t: TensorType) -> str:
+    """Cut the last row out of a value."""
+    ends: dict[str, Attr] = {
+        "starts": (dims.sub(t.shape[0], 1), *(0 for _ in t.shape[1:])), "stops": t.shape,
+        "steps": (1,) * t.rank,
+    }  # fmt: skip
+    return f.node("slice", (x,), OPS["slice"].infer([t], ends), **ends)
 
 
 def _cut_before(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:

@@ -23,6 +23,7 @@ from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.control import BOOL
 from didyma.fuzz.devices import spread
+from didyma.fuzz.domains.capacity import exceeded, excused
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.returned import shown
@@ -99,9 +100,11 @@ class Programs(Domain[Case]):
         try:
             made = compile(case.module, case.options(self.options), stages.append, until="plan")
         except Exception as e:
+            if excused(e, case, self.options):
+                return Outcome(size=size)
             finding = Finding(stages[-1], "while compiling", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), traits.of_error(e), size)
-        findings = tuple(_findings(made, case))
+        findings = tuple(_findings(made, case, self.options))
         covered = tuple(dict.fromkeys(_keys(made, case)))
         return Outcome(findings, frozenset(), size, covered=covered)
 
@@ -153,6 +156,8 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
         found["graph.fuse"] = False  # more kernels, and more of them views
     if c.chance(8):
         found["kernels.variants"] = 2
+    if c.chance(6):
+        found["memory.capacity"] = 256 << c.below(6)
     found |= s.changes
     case = replace(case, changes=tuple(found.items()), given=tuple(s.given.items()))
     case = _emptied(case) if c.chance(EMPTY) else case
@@ -195,27 +200,31 @@ def _kept(case: Case, c: Chooser) -> Case:
     )
 
 
-def _findings(made: Planned, case: Case) -> Iterator[Finding]:
+def _findings(made: Planned, case: Case, options: Options) -> Iterator[Finding]:
     """Yield what is wrong with a plan, or else with what its wrapper does."""
     inputs, env = case.inputs(), dict(case.env)
     for e in plan_check.check(made.program, env):
         yield Finding("plan", f"line {e.step}", "plan", f"{e.kind}: {e.message}")
         return
     for variant in range(most_variants(made.program)):
-        refusal, want = "", list[Array]()
+        refusal, want, use = "", list[Array](), MemoryUse()
         try:
             want = _one_by_one(made, inputs, env, variant)
         except DidymaError as e:
             refusal = e.code
         try:
             given = routines(bound(made.fused))
-            got = wrappers.run(made.program, inputs, MemoryUse(), variant, given)
+            got = wrappers.run(made.program, inputs, use, variant, given)
         except Exception as e:  # whatever it is, the wrapper has failed
-            if not (isinstance(e, DidymaError) and e.code == refusal):
+            refuses = isinstance(e, DidymaError) and e.code == refusal
+            if not refuses and not excused(e, case, options):
                 yield Finding("program", "wrapper", "error", f"{type(e).__name__}: {e}")
             return
         if refusal:
             yield Finding("program", "wrapper", "error", f"it runs in spite of {refusal}")
+            return
+        if more := exceeded(made, case, use):
+            yield Finding("program", "wrapper", "memory", more)
             return
         names = made.source.entry.results
         for c in (bitwise(*row) for row in zip(names, want, got, strict=True)):

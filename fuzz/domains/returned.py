@@ -51,7 +51,8 @@ def _moved(of: str, t: TensorType, c: Chooser, name: str) -> Node:
         case "broadcast_to":
             how = {"shape": (2, *t.shape)}
         case _:
-            kind, how = "flip", {"axes": (axis,)}
+            kind = "flip"
+            how = {"axes": (axis,)}
     return Node((name,), kind, (of,), (OPS[kind].infer([t], how),), attrs(how))
 
 

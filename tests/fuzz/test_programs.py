@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,6 @@ from didyma.codegen.emit.binding import Told, told
 from didyma.codegen.memory.inplace import InPlaceSearch
 from didyma.codegen.order.streams import _Spread  # pyright: ignore[reportPrivateUsage] - to slip in
 from didyma.codegen.passes.merge import GroupGraph
-from didyma.codegen.pipeline import compile
 from didyma.fuzz import control
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Dice
@@ -21,26 +19,20 @@ from didyma.fuzz.domains.programs import REPERTOIRE, Programs
 from didyma.fuzz.graphs import Case, finished
 from didyma.fuzz.steering.draw import symbols
 from didyma.fuzz.steering.sketch import Sketch
-from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Carry, Line, Program, Wait
 
 DOMAIN = Programs()
 
 
-def test_the_lines_of_programs_are_of_many_kinds() -> None:
-    lines: Counter[str] = Counter()
-    for index in range(40):
-        case = DOMAIN.draw(3, index)
-        assert case == DOMAIN.draw(3, index)
-        made = compile(case.module, case.options(DOMAIN.options), until="plan")
-        lines.update(type(x).__name__ for x in walk(made.program.lines))
-    assert lines.keys() >= {"While", "If", "Carry", "Copy", "View", "Wait", "Call", "Place"}
-
-
 def test_nothing_is_wrong_with_what_is_drawn() -> None:
-    found = [DOMAIN.outcome(DOMAIN.draw(5, index)) for index in range(40)]
+    cases = [DOMAIN.draw(5, index) for index in range(80)]
+    assert cases[-1] == DOMAIN.draw(5, 79)
+    found = [DOMAIN.outcome(case) for case in cases]
     assert [f for o in found for f in o.findings] == []
-    assert len({key for o in found for key in o.covered}) > 100
+    covered = {key for o in found for key in o.covered}
+    assert len(covered) > 100
+    lines = {key[1] for key in covered if key[0] == "line"}
+    assert lines >= {"While", "If", "Carry", "Copy", "View", "Wait", "Call", "Place"}
 
 
 def _in_turn(writer: Any, pairs: Sequence[tuple[str, str]]) -> None:
@@ -55,6 +47,10 @@ def _no_waits(*_: object) -> Iterator[Wait]:
 
 def _always(*_: object) -> bool:
     return True
+
+
+def _huge(*_: object) -> int:
+    return 1 << 40
 
 
 def _nothing(*_: object) -> str:
@@ -138,6 +134,14 @@ def test_a_slip_is_found_by_the_piece_that_is_drawn_for_it(
     cases = [_of_kind(motif, kind, seed) for seed in range(24)]
     assert not any(DOMAIN.outcome(case).findings for case in cases)
     monkeypatch.setattr(f"didyma.codegen.{where}", slip, raising=False)
+    assert any(DOMAIN.outcome(case).findings for case in cases)
+
+
+def test_a_plan_is_held_to_the_capacity_that_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = (DOMAIN.draw(4, index) for index in range(300))
+    cases = [c for c in drawn if "memory.capacity" in dict(c.changes) and not c.module.dims][:12]
+    assert not any(DOMAIN.outcome(case).findings for case in cases)
+    monkeypatch.setattr("didyma.codegen.memory.allocate.lower_bound", _huge)
     assert any(DOMAIN.outcome(case).findings for case in cases)
 
 
