@@ -24,9 +24,9 @@ from didyma.fuzz.domains.ways import CHOICES, Wanted, compiled, pointed, resized
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, EXAMINED, MATTERED
 from didyma.fuzz.mattered import Examiner
-from didyma.fuzz.steering.draw import NOTHING, SCHEDULES
+from didyma.fuzz.steering.draw import NOTHING, SCHEDULES, whole
 from didyma.fuzz.steering.draw import draw as around
-from didyma.fuzz.steering.places import BEST
+from didyma.fuzz.steering.places import BEST, TERMS
 from didyma.fuzz.steering.primitives import cut
 from didyma.fuzz.steering.rows import ANNOUNCED
 from didyma.fuzz.steering.wishes import INTERPRETED
@@ -49,6 +49,7 @@ EACH = 8  # one case in so many is as a compile schedules it
 WAYS = 4  # cases in a row of one graph, scheduled in other ways
 APART = ("graph.fuse", "graph.level")  # options by which each op has a kernel of its own
 LET_APART = 8  # one graph in so many keeps them where it is to be scheduled in many ways
+WHOLE = 4  # one of these in so many is a function that no fusion makes
 SOUGHT = 3  # one graph in so many is drawn for a schedule
 # How pieces are to be scheduled.
 _OF: Mapping[str, Wanted] = MappingProxyType(
@@ -59,6 +60,7 @@ _OF: Mapping[str, Wanted] = MappingProxyType(
         "picked": lambda p: p.recipe == "rows",
         "chained": lambda p: p.recipe == "chain",
         BEST: lambda p: p.recipe == "champion",
+        TERMS: lambda p: p.recipe == "split" and p.table["parts"] > 1,
         ANNOUNCED: lambda p: (
             p.recipe == "rows" and 0 < p.table.get("ahead", 0) * p.table["groups"] <= 2
         ),
@@ -103,8 +105,10 @@ class Lowering(Domain[Case]):
             case = around(salted, lap, SCHEDULES)
             case = replace(case, changes=(("target", TARGETS[lap % len(TARGETS)]), *case.changes))
         else:
-            wish = INTERPRETED[lap // SOUGHT % len(INTERPRETED)]
+            turn, at = divmod(lap // SOUGHT, len(INTERPRETED))
+            wish = INTERPRETED[at]
             case = around(salted, lap, NOTHING, (wish,))
+            case = whole(case) if turn % WHOLE == WHOLE - 1 else case
             wanted = None if c.chance(4) else _OF.get(wish[-1])
         fused = tuple(x for x in case.changes if x[0] not in APART or lap % LET_APART == 0)
         return pointed(resized(replace(case, changes=fused), c), self.options, c, wanted)

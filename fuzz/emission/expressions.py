@@ -226,9 +226,10 @@ class Expressions:
         if r.random() < 0.6:
             return r.choice(self.places)
         number = self.count(3)
-        if r.random() < 0.2:  # what is loaded may overflow in an index; literals and sizes may not
+        if r.random() < 0.1:  # what is loaded may overflow in an index; literals and sizes may not
             ops: tuple[BinaryOp, ...] = ("add", "sub", "mul", "floordiv")
-            number = Binary(r.choice(ops), self.load(INDEX), self.load(INDEX))
+            loads = self.load(INDEX), self.load(INDEX) if r.random() < 0.6 else self.count(1)
+            number = Binary(r.choice(ops), *(loads if r.random() < 0.5 else loads[::-1]))
         return Binary("floormod", number, Const(self.size, INDEX))
 
     def count(self, depth: int) -> Expr:

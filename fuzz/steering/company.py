@@ -146,8 +146,8 @@ def _moved(s: Sketch, x: str) -> str | None:
             y = s.value(t.with_shape(*(t.shape[a] for a in turned)))
             return y and s.apply("permute_dims", (y,), freeze({"axes": turned}))
         case _:
-            first = 1 + s.c.below(4)
-            long = tuple(dims.add(d, first + 1) if a == axis else d for a, d in enumerate(t.shape))
+            first, more = s.c.pick(((1 + s.c.below(4), 5), (0, VECTOR), (VECTOR, VECTOR)))
+            long = tuple(dims.add(d, more) if a == axis else d for a, d in enumerate(t.shape))
             y = s.value(t.with_shape(*long))
             starts = tuple(first if a == axis else 0 for a in range(t.rank))
             stops = tuple(dims.add(a, d) for a, d in zip(starts, t.shape, strict=True))

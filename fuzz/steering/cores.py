@@ -56,11 +56,11 @@ def _cast_or_turned(s: Sketch, dtype: DType, shape: tuple[int, int]) -> str | No
 
 def _convolution(s: Sketch) -> None:
     """Draw one convolution of 16 bits or two, with pads, computed operands, and other readers."""
-    groups = s.c.pick((1, 1, 1, 2))
+    groups = s.c.pick((1, 1, 2))
     each, outputs = s.c.pick((8, 16, 3, 5)), groups * s.c.pick((8, 9, 8, 4))
     places = s.c.pick(((5, 4), (3, 6), (9,)))
     t = TensorType(s.c.pick((*_NARROW, *_NARROW, DType.F32)), (2, groups * each, *places))
-    x = s.param(t)
+    x = _last(s, t) if s.c.chance(3) else s.param(t)
     x = x and (before(s, x)[0] if s.c.chance(3) else x)
     found = x and _convolved(s, x, outputs, each, groups)
     if found and s.c.chance(2):
@@ -71,6 +71,14 @@ def _convolution(s: Sketch) -> None:
         after(s, found)
     if x and s.c.chance(3):  # the channels are read where they were, too
         after(s, x)
+
+
+def _last(s: Sketch, t: TensorType) -> str | None:
+    """Return a value of a type that is stored with its channels last."""
+    x = s.param(t.with_shape(t.shape[0], *t.shape[2:], t.shape[1]))
+    return x and s.apply(
+        "permute_dims", (x,), freeze({"axes": (0, t.rank - 1, *range(1, t.rank - 1))})
+    )
 
 
 def _convolved(s: Sketch, x: str, outputs: int, each: int, groups: int) -> str | None:

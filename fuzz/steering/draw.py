@@ -94,7 +94,15 @@ _ENTRIES: Sequence[tuple[str, Attr]] = ((COMPILER, "library"), (NO_INLINE, 1), (
 
 def entered(case: Case, c: Chooser) -> Case:
     """Return a case whose entry is external, a Primitive, or not to be inlined, where it may be."""
-    attrs: Attrs = (c.pick(_ENTRIES),)
+    return _with_entry(case, (c.pick(_ENTRIES),))
+
+
+def whole(case: Case) -> Case:
+    """Return a case whose entry is a Primitive, of whatever ops, where it may be."""
+    return _with_entry(case, ((PRIMITIVE, 1),))
+
+
+def _with_entry(case: Case, attrs: Attrs) -> Case:
     entry = replace(case.module.entry, attrs=attrs)
     given = {s for p in entry.params for s in dims.free(p.type.shape)}
     if any(not given.issuperset(dims.free(t.shape)) for t in entry.result_types()):

@@ -310,7 +310,7 @@ RULES = (
     _motif("control", controlled, 3, (*control_sizes.KINDS, *control_sizes.BETWEEN)),
     _motif("structure", structure, 3, tuple(KINDS)),
     _motif("rows", rows, 1, FOLDS, FOLDS, (*ROW_KINDS, *["interrupted"] * 3)),
-    _motif("cores", cores, 2, tuple(CORES)),
+    _motif("cores", cores, 4, tuple(CORES)),
 )
 MOTIFS: tuple[Motif, ...] = (
     _motif("pair", pair, 5, EVERY, EVERY),

@@ -20,7 +20,7 @@ from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import NUMBERS, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
-BEST = "best"  # a kind whose schedule is rare
+BEST, TERMS = "best", "odd terms"  # kinds whose schedules are rare
 _FLOATS = tuple(d for d in OPS["scatter"].dtypes if d.is_float)  # not updated by atomic sums
 _REDUCTIONS = next(a.choices for a in OPS["scatter"].attrs if a.name == "reduction")
 
@@ -290,9 +290,25 @@ def _alike(s: Sketch) -> None:
         _met(s, made, beside)
 
 
+def _terms(s: Sketch) -> None:
+    """Fold long rows that no access of several elements divides, so that blocks may share one."""
+    s.changes |= {"kernels.edges": 1, "kernels.vectorise": True}
+    op = s.c.pick(("sum", "sum", "max", "argmax", "prod"))
+    dtypes = [d for d in OPS[op].dtypes if d in NUMBERS]
+    t = TensorType(s.dtype(dtypes), s.c.pick(((3, 259), (2, 1021), (3, 515), (4, 130))))
+    x = s.param(t)
+    if x is None:
+        return
+    x, beside = before(s, x, (1,)) if s.c.chance(2) else (x, None)
+    how = {"axis": 1} if op.startswith("arg") else {"axes": (1,)}
+    made = s.apply(op, (x,), freeze({**how, "keepdims": s.c.chance(2)}))
+    if made is not None:
+        after(s, made, beside)
+
+
 def _best(s: Sketch) -> None:
     """Find the place of the best term of each row, of terms that all rows compute with one line."""
-    rows_, length = s.c.pick((4, 8, 6, 2, 3, 16)), s.c.pick((64, 96, 40, 128, 260, 1024))
+    rows_, length = s.c.pick(((4, 64), (8, 96), (6, 40), (2, 1020), (3, 260), (16, 128), (4, 260)))
     t = TensorType(DType.F32, (rows_, length))
     x, line = s.param(t), s.param(t.with_shape(s.c.pick((1, 1, rows_)), length))
     if x is None or line is None:
@@ -322,5 +338,6 @@ KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
         "ending": _ending,
         "same updates": _alike,
         BEST: _best,
+        TERMS: _terms,
     }
 )

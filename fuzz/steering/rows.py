@@ -64,6 +64,7 @@ _PAIRS = (
     _LARGEST, _LARGEST, ("mean", "square", "sum"), ("mean", "square", "mean"),
     ("max", "exp", "prod"), ("mean", "square", "max"),
 )  # fmt: skip
+_PACKED = tuple(d for d in OPS["cast"].dtypes if d.is_packed)
 SPECIAL = 3  # one of so many arrays has rows of special values
 
 
@@ -127,6 +128,8 @@ def rows(s: Sketch, first: str, second: str, kind: str) -> None:
     last = _used(s, s.c.pick((x, y, y)), _folded(s, second, y, axes, kind))
     if kind == "picked":
         _pick(s, last or y, axes)
+    elif last is not None and s.c.chance(12):
+        s.apply("cast", (last,), freeze({"dtype": s.c.pick(_PACKED)}))
     elif last is not None and s.c.chance(3):
         s.on(s.c.pick(UNARY), last)
 
@@ -177,8 +180,8 @@ def _once(s: Sketch) -> None:
 def _centre(s: Sketch, first: str, x: str, axes: tuple[int, ...]) -> str | None:
     """Fold rows; at times nearly so: of another array, or with a mean by another count."""
     kept, t = freeze({"axes": axes, "keepdims": True}), s.types()[x]
-    of = s.param(t) if s.c.chance(4) else x
-    if of is None or first != "mean" or s.c.chance(2):
+    of = s.param(t) if s.c.chance(6) else x
+    if of is None or first != "mean" or s.c.below(3):
         return None if of is None else s.apply(first, (of,), kept)
     total = s.apply("sum", (of,), kept)
     count = math.prod(d for a in axes if isinstance(d := t.shape[a], int)) + s.c.pick((0, 0, 1))
@@ -369,7 +372,10 @@ def _pick(s: Sketch, y: str, axes: tuple[int, ...]) -> None:
     if axis >= len(shape):
         return
     wide: Dim = 1 if s.c.below(4) else 2
-    index = TensorType(s.c.pick((DType.I64, DType.I32)), (*shape[:axis], wide, *shape[axis + 1 :]))
+    sizes = [*shape[:axis], wide, *shape[axis + 1 :]]
+    if axis and isinstance(first := sizes[0], int) and first > 1 and s.c.chance(4):
+        sizes[0] = first - 1  # of some rows
+    index = TensorType(s.c.pick((DType.I64, DType.I32)), tuple(sizes))
     at = s.value(index)
     if s.c.chance(3) and s.types()[y].dtype in OPS["argmax"].dtypes:  # it comes of the row itself
         how = freeze({"axis": axis, "keepdims": True})

@@ -29,6 +29,7 @@ _RANKS = (2, 1, 3, 2, 3, 1, 4, 2, 0, 3, 5)
 _USUAL = 384  # elements of a value that is drawn
 NO_CHOICE: Mapping[str, str] = MappingProxyType({})
 TRIES = 6  # at a sample that fits
+TWICE = 12  # one symbol in so many may be the size of another axis, too
 
 
 @dataclass
@@ -66,6 +67,8 @@ class Sketch:
         for _ in range(rank):
             if named and self.c.chance(2):
                 v = named.pop(self.c.below(len(named)))
+                if self.c.chance(TWICE):
+                    named.append(v)
                 found.append(dims.symbol(v.name))
                 numel *= max(1, self.b.env[v.name])
                 continue

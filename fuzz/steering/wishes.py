@@ -19,7 +19,7 @@ from didyma.fuzz.steering.around_rules import FOLDED, MATCHES, folded, matched
 from didyma.fuzz.steering.meter import Key, Wish
 from didyma.fuzz.steering.motifs import pair, use
 from didyma.fuzz.steering.opsets import EVERY
-from didyma.fuzz.steering.places import BEST, places
+from didyma.fuzz.steering.places import BEST, TERMS, places
 from didyma.fuzz.steering.rows import ANNOUNCED, CLUSTERED, KINDS, rows
 from didyma.fuzz.steering.runs import chained
 from didyma.fuzz.steering.sketch import TRIES, Sketch
@@ -44,7 +44,7 @@ SCHEDULED: Mapping[Wish, str] = MappingProxyType(
 # Likewise where kernels are not run on the CPU, where there are no clusters and no block waits.
 INTERPRETED: Sequence[Wish] = (
     *SCHEDULED, *((JOINED, "max", "sum", kind) for kind in (CLUSTERED, ANNOUNCED, "picked")),
-    (CHAINED,), (PLACED, BEST), (PLACED, "same updates"),
+    (CHAINED,), (PLACED, BEST), (PLACED, TERMS), (PLACED, "same updates"),
 )  # fmt: skip
 
 

@@ -135,7 +135,7 @@ def test_rows_have_every_length_dtype_and_kind_of_values() -> None:
 def test_cases_of_lowering_have_kernels_of_rare_schedules_that_matter() -> None:
     domain, fired, mattered = Lowering(), set[str](), set[str]()
     judge = domain.judge()
-    for index in range(256):
+    for index in (*range(256), *range(256, 768, EACH)):
         outcome = judge(domain.draw(12, index))
         assert not outcome.findings, [str(f) for f in outcome.findings]
         fired |= {k[1] for k in outcome.covered if k[0] == DECISION}
@@ -160,14 +160,16 @@ def test_loops_and_kernels_of_drawn_rows_agree() -> None:
 
 
 def test_cases_in_a_row_have_one_graph_scheduled_in_other_ways() -> None:
-    domain, ways, sizes = Lowering(), set[str](), set[object]()
+    domain, ways, sizes, pointed = Lowering(), set[str](), set[object](), 0
     for first in range(EACH * 2, EACH * 12, WAYS):
         cases = [domain.draw(3, index) for index in range(first, first + WAYS)]
         some = [c for c in cases if CHOICES in dict(c.changes)]
-        assert len(some) >= WAYS - 1
+        assert len(some) in (0, WAYS - 1, WAYS)  # what has one way alone is scheduled in that
+        pointed += bool(some)
         assert all(c.module == some[0].module for c in some)
         ways.update(str(dict(c.changes)[CHOICES]) for c in some)
         sizes.update(c.env for c in some)
+    assert pointed > 16
     assert len(ways) > 40
     assert len(sizes) > 20
 
