@@ -256,7 +256,7 @@ def _atomic(ops: Operands) -> Action:
             ids, addresses, d.itemsize, where, strength, op, given[0], second, old, places, m.at
         ))  # fmt: skip
         if halved:
-            _add_halves(m, places, given[0], old, kind)
+            add_halves(m, places, given[0], old, kind)
         if m.kernel.synchronises:
             m.knowledge.strong(
                 _name(places), ids, (True, True), wide, order or "atomic", how == "cas"
@@ -272,7 +272,7 @@ def _name(places: Array) -> Array:
     return np.where(places < 0, -1, (places >> 2) * 4 + ((places & 3) == 1))
 
 
-def _add_halves(m: Machine, places: Array, given: Array, old: Array, kind: str) -> None:
+def add_halves(m: Machine, places: Array, given: Array, old: Array, kind: str) -> None:
     """Add 16-bit floats, one lane after the other."""
     half = PACKED.get(kind, kind)
     raw = BITS[old.dtype.itemsize]
@@ -290,7 +290,7 @@ def _add_halves(m: Machine, places: Array, given: Array, old: Array, kind: str) 
 
 def _fence(ops: Operands) -> Action:
     mods = ops.ins.mods
-    if any(x.startswith(("proxy::async", "proxy::tensormap", "proxy::alias")) for x in (
+    if any(x.startswith(("proxy::async", "proxy::alias")) for x in (
         "::".join(p) for p in zip(mods, (*mods[1:], ""), strict=True)
     )):  # fmt: skip
         return _proxy_fence

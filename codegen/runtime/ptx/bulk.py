@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx.access import TYPE_NUMBERS, UPDATES
+from didyma.codegen.runtime.ptx.access import TYPE_NUMBERS, UPDATES, add_halves
 from didyma.codegen.runtime.ptx.code import unknown
 from didyma.codegen.runtime.ptx.kinds import TYPES
 from didyma.codegen.runtime.ptx.mbarriers import LateCopy, arrive_early, locate, mbarrier
@@ -24,18 +24,23 @@ from didyma.refimpl.ir.types import Array
 if TYPE_CHECKING:
     from didyma.codegen.runtime.ptx.machine import Machine
 
+HALVES = ("f16", "bf16")
 _PIECE = 16  # bytes; addresses and sizes are multiples of it
 _RANK = 24  # bits of an address of shared memory below the block's rank in the cluster, plus one
 
 
 @dataclass(slots=True)
 class _Put:
-    """Bytes on their way to global memory."""
+    """Bytes on their way to global memory: rows, each to its address, from ``nbytes`` at a source.
+
+    ``update`` is how they change what is there, and their type; None where they replace it.
+    """
 
     lane: int
-    to: int
-    source: int
+    to: Array
     data: Array
+    source: int
+    nbytes: int
     group: int
     pc: int
     update: tuple[str, str] | None
@@ -68,10 +73,23 @@ def compile_bulk(ops: Operands) -> Action | None:
         keep, read = ops.integer(0), "read" in mods
         return lambda m: wait(m, m.ids.tolist(), keep, read)
     to_global = mods[mods.index("bulk") + 1] == "global"
-    update = (mods[-2].rpartition(":")[2], mods[-1]) if "reduce" in mods else None
-    if update and (update[0] not in UPDATES or update[1] not in TYPE_NUMBERS):
+    update = (update_of(ops), mods[-1]) if "reduce" in mods else None
+    if update and not updates(*update):
         raise unknown(ops.ins)
     return _put(ops, update) if to_global else _get(ops, update)
+
+
+def update_of(ops: Operands) -> str:
+    """Return how a reduction changes what is in memory; ``unknown-instruction`` for another."""
+    found = next((x for x in ops.ins.mods if x in UPDATES), None)
+    if found is None:
+        raise unknown(ops.ins)
+    return found
+
+
+def updates(how: str, kind: str) -> bool:
+    """Return whether numbers of a type are changed so."""
+    return kind in TYPE_NUMBERS or (how == "add" and kind in HALVES)
 
 
 def _commit(m: Machine) -> None:
@@ -154,14 +172,26 @@ def _put(ops: Operands, update: tuple[str, str] | None) -> Action:
     to, source, size = ops.address(0), ops.address(1), ops.source(2, "u32")
 
     def put(m: Machine) -> None:
-        p = _puts(m)
         for lane, target, where, count in _rows(m, ops, size, to, source):
             fenced(m, lane, where, count)
             data = _read(m, lane, where, count, "shared", BUSY)
-            group = p.closed.get(lane, 0)
-            p.open.append(_Put(lane, target, where, data, group, m.at, update))
+            issue(m, lane, _pieces(lane, target, count)[1], data, where, count, update)
 
     return put
+
+
+def issue(
+    m: Machine,
+    lane: int,
+    to: Array,
+    data: Array,
+    source: int,
+    nbytes: int,
+    update: tuple[str, str] | None,
+) -> None:
+    """Let rows that were read from shared memory go to global memory, in a group of their lane."""
+    p = _puts(m)
+    p.open.append(_Put(lane, to, data, source, nbytes, p.closed.get(lane, 0), m.at, update))
 
 
 def fenced(m: Machine, lane: int, address: int, size: int) -> None:
@@ -223,26 +253,31 @@ def wait(m: Machine, lanes: Sequence[int], keep: int, read: bool) -> None:
 def _free(m: Machine, c: _Put) -> None:
     space = m.memory.spaces[1]
     start = (c.source & ((1 << _RANK) - 1)) + space.size * int(m.memory.block[c.lane])
-    space.flags[start : start + c.data.size] &= np.uint8(255 ^ BUSY_FLAG)
+    space.flags[start : start + c.nbytes] &= np.uint8(255 ^ BUSY_FLAG)
 
 
 BUSY_FLAG = 16
 
 
 def _arrive(m: Machine, c: _Put) -> None:
+    if not c.data.size:
+        return
+    width = c.data.shape[1]
     if c.update is None:
-        lanes, at = _pieces(c.lane, c.to, c.data.size)
-        m.tell(m.memory.access(lanes, at, _PIECE, SPACES["global"], WRITE, 0, c.data, c.pc))
+        lanes = np.full(c.to.size, c.lane, np.int32)
+        m.tell(m.memory.access(lanes, c.to, width, SPACES["global"], WRITE, 0, c.data, c.pc))
         return
     how, kind = c.update
     values = np.ascontiguousarray(c.data).reshape(-1).view(TYPES[kind])
     lanes = np.full(values.size, c.lane, np.int32)
-    at = c.to + values.itemsize * np.arange(values.size, dtype=np.int64)
+    at = (c.to[:, None] + np.arange(0, width, values.itemsize, dtype=np.int64)).reshape(-1)
     old, places = np.zeros(values.size, values.dtype), np.zeros(values.size, np.int64)
+    op = (-1, 0) if kind in HALVES else (UPDATES[how], TYPE_NUMBERS[kind])
     m.tell(m.memory.atomic(
-        lanes, at, values.itemsize, SPACES["global"], 2, (UPDATES[how], TYPE_NUMBERS[kind]), values,
-        None, old, places, c.pc,
+        lanes, at, values.itemsize, SPACES["global"], 2, op, values, None, old, places, c.pc
     ))  # fmt: skip
+    if kind in HALVES:
+        add_halves(m, places, values, old, kind)
 
 
 def finish(m: Machine) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx.bulk import of_rank, send
+from didyma.codegen.runtime.ptx.bulk import fenced, issue, of_rank, send, update_of, updates
 from didyma.codegen.runtime.ptx.code import Tensor, Vector, unknown
-from didyma.codegen.runtime.ptx.memory import ANYWHERE, READ, SPACES, WRITE
+from didyma.codegen.runtime.ptx.memory import ANYWHERE, BUSY, READ, SPACES, WRITE
 from didyma.codegen.runtime.ptx.operands import Action, Operands, Source
 from didyma.refimpl.ir.types import Array
 
@@ -30,13 +30,24 @@ _FIELDS: Mapping[str, tuple[int, int]] = {
 }  # fmt: skip
 _SEVERAL = frozenset(("box_dim", "global_dim", "element_stride", "global_stride"))
 _SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)  # of elements, by the number of their type
+_KINDS = {
+    2: "u32",
+    3: "s32",
+    4: "u64",
+    5: "s64",
+    6: "f16",
+    7: "f32",
+    8: "f32",
+    9: "f64",
+    10: "bf16",
+}
 _SWIZZLED = (16, 32, 64, 128)  # bytes in which pieces of 16 bytes are exchanged, by mode
 
 
 def compile_tensor(ops: Operands) -> Action | None:
     """Compile what maps describe; None for another instruction.
 
-    DidymaError ``unknown-instruction`` for copies to global memory, and for boxes of images.
+    DidymaError ``unknown-instruction`` for boxes of images, ``im2col``.
     """
     mods = ops.ins.mods
     if ops.ins.op == "tensormap":
@@ -45,9 +56,9 @@ def compile_tensor(ops: Operands) -> Action | None:
         return None
     if "prefetch" in mods:
         return lambda m: None
-    if "tile" not in mods or not any("complete_tx" in x for x in mods):
-        raise unknown(ops.ins, "a copy through a tensor map that is no load of a tile")
-    return _load(ops)
+    if "tile" not in mods:
+        raise unknown(ops.ins, "a copy through a tensor map that is not of a tile")
+    return _store(ops) if "bulk_group" in mods else _load(ops)
 
 
 def _space(mods: tuple[str, ...]) -> int:
@@ -106,9 +117,7 @@ def _load(ops: Operands) -> Action:
             data, where = _box(m, lane, map_, start)
             for rank in [k for k in range(16) if mask >> k & 1] if several else [None]:
                 base = of_rank(target, rank)
-                places = base + where
-                width = _swizzle(m, lane, map_)
-                places = places ^ ((places >> 7) % (width // 16) << 4)
+                places = _swizzled(base + where, _map(m, lane, map_))
                 send(m, lane, places, of_rank(signal, rank), data)
 
     return load
@@ -134,23 +143,10 @@ def _map(m: Machine, lane: int, address: int) -> dict[str, list[int]]:
     }
 
 
-def _swizzle(m: Machine, lane: int, address: int) -> int:
-    return _SWIZZLED[_map(m, lane, address)["swizzle_mode"][0] & 3]
-
-
 def _box(m: Machine, lane: int, address: int, start: list[int]) -> tuple[Array, Array]:
     """Return the elements of a box as pieces, and where they go, counted from the first."""
-    d, rank = _map(m, lane, address), len(start)
-    steps, kind = d["element_stride"][:rank], d["elemtype"][0]
-    odd = d["rank"][0] != rank - 1 or d["interleave_layout"][0] or kind >= len(_SIZES)
-    if odd or any(n != 1 for n in steps):
-        raise unknown(m.kernel.program.instrs[m.at], "a map of another rank, layout or step")
-    size = _SIZES[kind]
-    extents, strides = d["global_dim"][:rank], [size, *d["global_stride"][: rank - 1]]
-    grid = np.indices(d["box_dim"][:rank][::-1], np.int64).reshape(rank, -1)[::-1]
-    at = grid + np.array(start)[:, None]
-    inside = ((at >= 0) & (at < np.array(extents)[:, None])).all(0)
-    where = d["global_address"][0] + np.array(strides) @ at[:, inside]
+    d, inside, where = _elements(m, lane, address, start)
+    size = _SIZES[d["elemtype"][0]]
     data = np.zeros((inside.size, size), np.uint8)
     part = np.zeros((where.size, size), np.uint8)
     lanes = np.full(where.size, lane, np.int32)
@@ -160,3 +156,55 @@ def _box(m: Machine, lane: int, address: int, start: list[int]) -> tuple[Array, 
         data[~inside] = 0xFF  # NaN
     pieces = data.reshape(-1, _PIECE)
     return pieces, _PIECE * np.arange(len(pieces), dtype=np.int64)
+
+
+def _elements(
+    m: Machine, lane: int, address: int, start: list[int]
+) -> tuple[dict[str, list[int]], Array, Array]:
+    """Return a map, which elements of a box are inside of its array, and the addresses of those."""
+    d, rank = _map(m, lane, address), len(start)
+    steps, kind = d["element_stride"][:rank], d["elemtype"][0]
+    odd = d["rank"][0] != rank - 1 or d["interleave_layout"][0] or kind >= len(_SIZES)
+    if odd or any(n != 1 for n in steps):
+        raise unknown(m.kernel.program.instrs[m.at], "a map of another rank, layout or step")
+    extents, strides = d["global_dim"][:rank], [_SIZES[kind], *d["global_stride"][: rank - 1]]
+    grid = np.indices(d["box_dim"][:rank][::-1], np.int64).reshape(rank, -1)[::-1]
+    at = grid + np.array(start)[:, None]
+    inside = ((at >= 0) & (at < np.array(extents)[:, None])).all(0)
+    return d, inside, d["global_address"][0] + np.array(strides) @ at[:, inside]
+
+
+def _store(ops: Operands) -> Action:
+    """A box of shared memory goes to global memory, in a group of its lane, or is added there."""
+    box, source = ops.at(0), ops.address(1)
+    if not isinstance(box, Tensor) or not isinstance(box.parts[-1], Vector):
+        raise unknown(ops.ins)
+    at = ops.read(box.parts[0], "u64")
+    coordinates = [ops.read(p, "s32") for p in box.parts[-1].parts]
+    how = update_of(ops) if "reduce" in ops.ins.mods else None
+
+    def store(m: Machine) -> None:
+        columns = [_integers(m, f) for f in (at, source, *coordinates)]
+        for lane, map_, first, *start in zip(m.ids.tolist(), *columns, strict=True):
+            d, inside, where = _elements(m, lane, map_, start)
+            kind = d["elemtype"][0]
+            nbytes = inside.size * _SIZES[kind]
+            update = None if how is None else (how, _KINDS.get(kind, ""))
+            if update and not updates(*update):
+                raise unknown(ops.ins, "a map whose elements are not updated so")
+            fenced(m, lane, first, nbytes)
+            places = _swizzled(first + np.arange(0, nbytes, _PIECE, dtype=np.int64), d)
+            raw = np.zeros((places.size, _PIECE), np.uint8)
+            lanes = np.full(places.size, lane, np.int32)
+            m.tell(m.memory.access(lanes, places, _PIECE, SPACES["shared"], BUSY, 0, raw, m.at))
+            elements = raw.reshape(inside.size, -1)[inside]
+            issue(m, lane, where, elements, first, nbytes, update)
+
+    return store
+
+
+def _swizzled(places: Array, d: Mapping[str, list[int]]) -> Array:
+    """Return where pieces lie that a map exchanges within lines."""
+    width = _SWIZZLED[d["swizzle_mode"][0] & 3]
+    exchanged: Array = places ^ ((places >> 7) % (width // 16) << 4)
+    return exchanged
