@@ -313,7 +313,11 @@ def test_what_the_second_engine_alone_finds_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said = "engine simt finds what ptx does not: race"
-    monkeypatch.setattr("didyma.commands.sanitize.second", lambda *_: Second("", said))
+
+    def forged(*_: object) -> Second:
+        return Second("", said)
+
+    monkeypatch.setattr("didyma.commands.sanitize.second", forged)
     path = tmp_path / "copy.ptx"
     path.write_text(COPY.replace("GE", "ge"), encoding="utf-8")
     args = ("x=f32[33]", "y=out:f32[33]", "n=u32:33")

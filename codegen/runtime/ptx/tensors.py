@@ -170,7 +170,7 @@ def _elements(
     extents, strides = d["global_dim"][:rank], [_SIZES[kind], *d["global_stride"][: rank - 1]]
     grid = np.indices(d["box_dim"][:rank][::-1], np.int64).reshape(rank, -1)[::-1]
     at = grid + np.array(start)[:, None]
-    inside = ((at >= 0) & (at < np.array(extents)[:, None])).all(0)
+    inside: Array = np.all((at >= 0) & (at < np.array(extents)[:, None]), axis=0)
     return d, inside, d["global_address"][0] + np.array(strides) @ at[:, inside]
 
 
