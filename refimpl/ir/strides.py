@@ -10,7 +10,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import Module, Param
-from didyma.refimpl.ir.types import Array, TensorType
+from didyma.refimpl.ir.types import Array, DType, TensorType
 
 GAP = 0xA5  # fills bytes between elements: nobody may depend on them
 
@@ -25,14 +25,15 @@ def row(array: Array, t: TensorType, env: Mapping[str, int]) -> Array:
 
     Between the elements is anything.
     """
-    assert t.strides is not None
-    span = dims.evaluate(t.span, env)
-    memory = np.full(span * t.dtype.nbytes, GAP, np.uint8).view(t.dtype.numpy)
-    if t.dtype.numpy == np.bool_:
-        memory.view(np.uint8)[...] &= 1
+    memory = _memory(t, dims.evaluate(t.span, env))
     if array.size:
         _shown(memory, array.shape, t, env)[...] = array
     return memory
+
+
+def _memory(t: TensorType, count: int) -> Array:
+    memory = np.full(count * t.dtype.nbytes, GAP, np.uint8)
+    return (memory & 1 if t.dtype is DType.BOOL else memory).view(t.dtype.numpy)
 
 
 def laid(array: Array, t: TensorType, env: Mapping[str, int]) -> Array:
@@ -45,8 +46,12 @@ def laid(array: Array, t: TensorType, env: Mapping[str, int]) -> Array:
     """
     if t.strides is None:
         return array
-    memory = row(array, t, env)
-    return _shown(memory, array.shape, t, env) if array.size else np.empty_like(array)
+    if not array.size:
+        return np.empty_like(array)
+    before = dims.evaluate(t.offset, env)  # and as much lies behind it
+    found = _shown(_memory(t, dims.evaluate(t.span, env) + before), array.shape, t, env)
+    found[...] = array
+    return found
 
 
 def inputs(m: Module, arrays: Iterable[Array], env: Mapping[str, int]) -> tuple[Array, ...]:

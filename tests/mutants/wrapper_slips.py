@@ -65,6 +65,29 @@ FAULTS: tuple[Fault, ...] = (
         "program", "host", "simt", "wrapper",
     ),
     _slip(
+        "a symbol bound from the stride of the wrong axis", "emit/binding.py",
+        'f"strides[{index[x.input]}][{x.axis}], ', 'f"strides[{index[x.input]}][{x.axis - 1}], ',
+        "host", "simt", "module",
+    ),
+    _slip(
+        "an input with strides that is read from the start of its memory", "lower/build.py",
+        "return ix.add(*steps, ix.of_dim(offset))", "return ix.add(*steps)", "loop", "kernel",
+    ),
+    _slip(
+        "an input read by its strides in another order", "lower/build.py",
+        "zip(index, strides, strict=True))", "zip(index, strides[::-1], strict=True))",
+        "loop", "kernel",
+    ),
+    _slip(
+        "the memory of an input with strides from its first element on",
+        "runtime/didyma_runtime/rows.py",
+        "_address(array) - offset * array.itemsize", "_address(array)", "host", "simt", "module",
+    ),
+    _slip(
+        "a stride asked of an axis that moves nowhere", "runtime/didyma_runtime/rows.py",
+        "if got is not None and got != want:", "if got != want:", "host", "simt", "module",
+    ),
+    _slip(
         "use after free: a buffer freed at the line before", "memory/insert.py",
         "self.after.setdefault((life.block, life.last), []).extend(lines)",
         "self.before.setdefault((life.block, life.last), []).extend(lines)",
