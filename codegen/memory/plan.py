@@ -158,7 +158,9 @@ class Variants:
         most = first.peaks(self.samples)
         if not bare.dims and bound(other) >= most[0]:
             return first
-        second = replace(self, capacity=None).one(other)
+        second = self.one(other)
+        if second.refused is not None:
+            return first
         peaks = second.peaks(self.samples)
         return second if no_higher(peaks, most) and peaks != most else first
 

@@ -12,12 +12,15 @@ from didyma.codegen.memory.liveness import Life, Lives, Range
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.planners import LiveBuffer, linear_scan
 from didyma.codegen.memory.sizes import FitProver
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim, DimVar, evaluate, floordiv, symbol
 from didyma.refimpl.ir.dims.prover import Prover
 from didyma.refimpl.ir.lines import operands
 from didyma.refimpl.ir.program import (
     Allocate,
+    Assert,
     Copy,
     Free,
     Launch,
@@ -29,6 +32,7 @@ from didyma.refimpl.ir.program import (
     Reuse,
     View,
 )
+from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import DType, TensorType
 from tests.codegen.memory.replay import Broken, bare_program, replay
 
@@ -406,3 +410,20 @@ def test_copies_are_uses() -> None:
         c=vec(64),
     )
     assert replay(plan(bare, planner("linear_scan")), {}) == 3
+
+
+def test_open_sizes_keep_a_capacity_where_results_are_in_place() -> None:
+    m = parse_module("""
+      module {
+        dims n in [1, 1000]
+        func @main(%x: f32[n]) -> (%c) {
+          %a = cumulative_sum(%x, axis=0, exclusive=false, reverse=false) : f32[n]
+          %b = square(%a) : f32[n]
+          %c = max(%b, axes=(0,), keepdims=false) : f32[]
+        }
+      }""")
+    options = Options().changed({"memory.capacity": 2048, "graph.fuse": False})
+    p = compile(m, options, until="plan").program
+    assert any(x.inplace for x in p.lines if isinstance(x, Launch))
+    (within,) = (x for x in p.lines if isinstance(x, Assert))
+    assert within.message == "memory is within 2048 bytes"
