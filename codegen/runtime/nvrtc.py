@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from time import process_time
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ARCHITECTURE = "sm_90a"
 MEND = "python3 -m pip install nvidia-cuda-nvrtc"
 SOUND = (13, 5)  # the first version seen without the faults of ``docs/measurements.md``
-_ATTEMPTS = 12
+ATTEMPTS = 12
 # What nvcc includes of itself in every file.
 _AS_NVCC = (
     "-default-device",
@@ -82,12 +82,14 @@ class Translated:
 
     ``unset`` are lines at which a variable is read that no path has set, with the variable's name.
     ``code`` is the machine code, where the architecture is that of a GPU, such as ``sm_90a``.
+    ``attempts`` is how often more of what is for the host had to be left out.
     """
 
     ptx: str
     name: str
     unset: tuple[tuple[int, str], ...]
     code: bytes
+    attempts: int = 0
 
 
 class NvrtcCompiler:
@@ -144,12 +146,17 @@ class NvrtcCompiler:
         return _text(built.parts["PTX"])
 
     def ptx(
-        self, source: str, name: str, flags: Sequence[str] = (), kernel: str = ""
+        self,
+        source: str,
+        name: str,
+        flags: Sequence[str] = (),
+        kernel: str = "",
+        attempts: int = ATTEMPTS,
     ) -> Translated:
         """Compile CUDA C++ of a file to PTX.
 
         ``kernel`` may be an instance of a template, such as ``f<float, 4>``.  Where NVRTC refuses
-        the file, what is for the host is left out.  Headers of the host
+        the file, what is for the host is left out, in so many attempts.  Headers of the host
         have nothing but a few types.  DidymaError ``kernel-text`` with NVRTC's first message and
         its line.
         """
@@ -159,21 +166,21 @@ class NvrtcCompiler:
             given.append("-lineinfo")
         found, log = self._attempt(source, name, given, kernel, device_code.PLAIN)
         if found is None:
-            found = self._device_part(source, name, given, kernel, log)
+            found = self._device_part(source, name, given, kernel, log, attempts)
         if found is None:
             raise _message(source, name, log)
         return found
 
     def _device_part(
-        self, source: str, name: str, flags: Sequence[str], kernel: str, log: str
+        self, source: str, name: str, flags: Sequence[str], kernel: str, log: str, attempts: int
     ) -> Translated | None:
         """Compile what of a file is for the device; leave out what NVRTC refuses of the rest."""
         text, headers = device_code.device_part(source), {**device_code.PLAIN}
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(attempts):
             headers |= dict.fromkeys(device_code.lost_headers(log), "")
             found, log = self._attempt(text, name, [*flags, *_AS_NVCC], kernel, headers)
             if found is not None:
-                return found
+                return replace(found, attempts=attempt + 1)
             less = device_code.without(text, device_code.error_lines(log, name))
             if less == text and not device_code.lost_headers(log):
                 if attempt and "std" not in log:

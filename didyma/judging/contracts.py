@@ -75,7 +75,8 @@ class Declared:
         if self.finite:
             e = np.where(np.isfinite(b.c), e, np.inf)
         if self.fast_math and dtype.compute is DType.F32:
-            small = np.abs(b.c.astype(np.float64)) - e < LEAST_NORMAL
+            with np.errstate(invalid="ignore"):  # an infinity that is undecided
+                small = np.abs(b.c.astype(np.float64)) - e < LEAST_NORMAL
             e = np.where(small, np.maximum(e, LEAST_NORMAL), e)
         return Bar(b.c, e)
 

@@ -11,7 +11,7 @@ import numpy as np
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.code import Instr
 from didyma.codegen.runtime.ptx.kernel import Kernel
-from didyma.codegen.runtime.ptx.sanitize import Source, compiled
+from didyma.codegen.runtime.ptx.sanitize import Source, attempts, compiled
 from didyma.judging import inputs, launching
 from didyma.judging.edits import Edit, edits, familiar, with_barriers
 from didyma.judging.inputs import Case
@@ -85,6 +85,7 @@ def _mending(
     deadline = begun + seconds
     ordered = sorted(failed, key=lambda c: sum(c.env.values()))
     rounds = [_Round.of(task, c) for c in (*ordered, *passed)]
+    task, needed = _lean(task)
     first = processor_time()
     _right(task, rounds[0])
     limit = max(0.05, _SLOWER * (processor_time() - first))
@@ -93,7 +94,7 @@ def _mending(
         now = processor_time()
         if now > deadline:
             break
-        if _mends(task, e, rounds, min(limit, deadline - now), deadline):
+        if _mends(task, e, needed, rounds, (min(limit, deadline - now), deadline)):
             if not found:
                 deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
             found.append(e)
@@ -168,14 +169,35 @@ def truth(task: Task, case: Case, arrays: Sequence[Array]) -> list[Bar]:
     return [task.contract.widened(b, t.dtype) for b, t in zip(found, types, strict=True)]
 
 
-def _mends(task: Task, e: Edit, rounds: Sequence[_Round], limit: float, deadline: float) -> bool:
-    """Return whether a kernel with an edit is right by a time.
+def _lean(task: Task) -> tuple[Task, int]:
+    """Return a task without the headers that NVRTC includes of itself, if it compiles so.
 
-    It hangs if it takes ``limit`` seconds in the first round.
+    Beside it is the number of attempts in which it compiles.
+    """
+    name = task.steps[0].name
+    needed = attempts(task.source, name, task.flags)
+    lean = replace(task, flags=(*task.flags, "--minimal"))
+    try:
+        compiles = not needed and not attempts(task.source, name, lean.flags)
+    except DidymaError:
+        compiles = False
+    return (lean if compiles else task), needed
+
+
+def _mends(
+    task: Task, e: Edit, needed: int, rounds: Sequence[_Round], times: tuple[float, float]
+) -> bool:
+    """Return whether a kernel with an edit, which compiles in so many attempts, is right in time.
+
+    ``times`` are the seconds after which it hangs in the first round, and the time by which all
+    rounds have begun.
     """
     source = Source(e.of(task.source.text), task.source.file)
+    limit, deadline = times
     try:
-        steps = [replace(s, kernel=compiled(source, s.name, task.flags)) for s in task.steps]
+        steps = [
+            replace(s, kernel=compiled(source, s.name, task.flags, needed)) for s in task.steps
+        ]
         edited = replace(task, source=source, steps=tuple(steps))
         first, later = (replace(edited, seconds=s) for s in (limit, max(limit, _HANG)))
         return _right(first, rounds[0]) and all(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from didyma.codegen.runtime.nvrtc import NvrtcCompiler
+from didyma.codegen.runtime.nvrtc import ATTEMPTS, NvrtcCompiler
 from didyma.codegen.runtime.ptx.code import Loc, Module
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, Value, launch
@@ -149,8 +149,10 @@ class Source:
         return lines[line - 1].strip() if file == self.file and 0 < line <= len(lines) else ""
 
 
-def compiled(source: Source, kernel: str, flags: Sequence[str] = ()) -> Kernel:
-    """Compile a kernel of a source.
+def compiled(
+    source: Source, kernel: str, flags: Sequence[str] = (), attempts: int = ATTEMPTS
+) -> Kernel:
+    """Compile a kernel of a source; what is for the host is left out in so many attempts.
 
     ``kernel`` may be the name in C++ of a function that is no template, or an instance of one.
     Empty, it is the only kernel.  EngineMissing without NVRTC; DidymaError ``kernel-text``,
@@ -158,8 +160,16 @@ def compiled(source: Source, kernel: str, flags: Sequence[str] = ()) -> Kernel:
     """
     if source.file.endswith(".ptx"):
         return _chosen(parse(source.text), kernel)
-    found = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel)
+    found = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel, attempts)
     return _chosen(replace(parse(found.ptx), unset=found.unset), found.name)
+
+
+def attempts(source: Source, kernel: str, flags: Sequence[str] = ()) -> int:
+    """Return in how many attempts what is for the host is left out of a source of CUDA C++.
+
+    Errors as of ``compiled``.
+    """
+    return NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel).attempts
 
 
 def names(source: Source, flags: Sequence[str] = ()) -> tuple[str, ...]:
