@@ -61,6 +61,9 @@ class Pair:
             return self.value if key == "value" else self.payload
         return joined(self.value[key], self.payload[key])
 
+    def __len__(self) -> int:
+        return len(self.value)
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the records."""
