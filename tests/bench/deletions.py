@@ -1,0 +1,153 @@
+"""What templates of kernels wait for, deleted line by line: ``python -m tests.bench.deletions``.
+
+Each wait, fence, barrier and arrival of a kernel's text is deleted, and the kernel judged on engine
+``simt``, then on ``ptx``.  What neither finds is printed, with its reason where one is known, of
+``REASONS``.  An argument names cases by a part.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from didyma.candidates import Bars
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.registry import engine
+from didyma.codegen.select.choice import Candidate, Choice, build
+from didyma.codegen.templates.products import product
+from didyma.tracer.tracing import Program
+from tests.codegen.templates import (
+    test_attention,
+    test_attention_mma,
+    test_attention_tma,
+    test_attention_wgmma,
+    test_fma,
+    test_gemm,
+    test_mma,
+    test_tma,
+    test_wgmma,
+)
+from tests.codegen.templates.judging import Suits, request
+
+_ORDERS = re.compile(
+    r"^\s*(?:__syncthreads|cp_async_(?:wait|commit)|wgmma_(?:fence|wait|commit)|proxy_fence|"
+    r"mbarrier_(?:arrive|expect|wait|init)|named_barrier|cluster_barrier)\(.*\);$"
+)
+_BARRIER = "__syncthreads();"
+_MARKS = "it orders marks of values that are not finite, of which the inputs have none"
+# Why the loss of a line is not found: by the case, the line's text, and which of those it is.
+REASONS = {
+    ("tma_gemm", "mbarrier_init(&order[0], 1);", 1): "groups that work together take no turns",
+    ("tma_gemm", "mbarrier_init(&order[1], 1);", 1): "groups that work together take no turns",
+    ("tma_attention", "mbarrier_init(&others[1], 1);", 1): "no warp marks values: all are seen",
+    ("tma_attention", "mbarrier_wait(&turn_of[mine], waits);", 1): "turns are for speed alone",
+    ("tma_attention", "wgmma_fence();", 3): "the product before has a fence, and sets no register",
+    ("mma_attention", _BARRIER, 2): _MARKS,
+    ("wgmma_attention", _BARRIER, 1): "another barrier follows before anything is marked",
+    ("wgmma_attention", _BARRIER, 5): _MARKS,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, and the point of a template that writes its kernel."""
+
+    program: Program
+    point: str
+    options: Options
+    suits: Suits = product
+
+    def judge(self) -> tuple[Candidate, Bars]:
+        """Return the kernel as it is, and its judge."""
+        r = request(self.program, self.options, self.suits)
+        fused = compile(self.program.module, r.options, until="lower").fused
+        made = build(r.loop, r.options, Choice.parse(self.point), r.source)
+        return made, Bars(fused, r.name, r.loop, r.env, seed=3)
+
+
+CASES = {
+    "tiled_gemm": Case(test_gemm.layer, test_gemm.POINT, Options()),
+    "fma_gemm": Case(test_fma.layer, test_fma.POINT, test_fma.GPU),
+    "mma_gemm": Case(test_mma.layer, test_mma.POINT, test_mma.GPU),
+    "wgmma_gemm": Case(
+        test_wgmma.layer, test_wgmma.POINT.format(apart=1, free=1), test_wgmma.GPU
+    ),
+    "wgmma_gemm by two": Case(
+        test_wgmma.layer, test_wgmma.POINT.format(apart=1, free=2), test_wgmma.GPU
+    ),
+    "wgmma_gemm in turn": Case(test_wgmma.layer, test_wgmma.IN_TURNS, test_wgmma.GPU),
+    "tma_gemm": Case(test_tma.layer, test_tma.TOGETHER, test_tma.FEW),
+    "tma_gemm in turn": Case(test_tma.layer, test_tma.IN_TURN, test_tma.FEW),
+    "tiled_attention": Case(
+        test_attention.windowed, test_attention.POINT, Options(), test_attention.SUITS
+    ),
+    "mma_attention": Case(
+        test_attention_mma.windowed, test_attention_mma.POINT, test_attention_mma.OPTIONS,
+        test_attention_mma.SUITS,
+    ),
+    "tma_attention": Case(
+        test_attention_tma.plain, test_attention_tma.POINT.format(128, 64),
+        test_attention_tma.OPTIONS, test_attention_tma.SUITS,
+    ),
+    "wgmma_attention": Case(
+        test_attention_wgmma.windowed, test_attention_wgmma.POINT.format(64, 64),
+        test_attention_wgmma.OPTIONS, test_attention_wgmma.SUITS,
+    ),
+}  # fmt: skip
+
+
+def lines(text: str) -> Iterator[int]:
+    """Yield the numbers of lines, from 0, that order what threads do."""
+    return (k for k, line in enumerate(text.splitlines()) if _ORDERS.match(line))
+
+
+def without(c: Candidate, number: int) -> Candidate:
+    """Return a kernel without a line of its text."""
+    kept = [t for k, t in enumerate(c.text.source.splitlines(True)) if k != number]
+    return replace(c, text=replace(c.text, source="".join(kept)))
+
+
+class Deleted(NamedTuple):
+    """A line that orders: its number and text, which of such texts it is, and what was found."""
+
+    number: int
+    text: str
+    which: int
+    found: bool
+
+
+def deleted(case: Case, engines: Sequence[Engine]) -> Iterator[Deleted]:
+    """Yield what comes of the loss of each line."""
+    made, judge = case.judge()
+    assert judge(made, engines[0]) == ""
+    text, seen = made.text.source.splitlines(), Counter[str]()
+    for k in lines(made.text.source):
+        line = text[k].strip()
+        seen[line] += 1
+        found = any(judge(without(made, k), e) for e in engines)
+        yield Deleted(k + 1, line, seen[line], found)
+
+
+def main(part: str = "") -> int:
+    """Print lines whose loss no engine finds; return for how many no reason is known."""
+    engines = [engine("simt"), engine("ptx")]
+    total = lost = unknown = 0
+    for name, case in CASES.items():
+        for d in deleted(case, engines) if part in name else ():
+            total, lost = total + 1, lost + (not d.found)
+            if not d.found:
+                why = REASONS.get((name, d.text, d.which), "")
+                unknown += not why
+                print(f"{name}, line {d.number}, {d.text}: {why or 'not found'}", flush=True)
+    print(f"{total - lost} of {total} deletions found, {unknown} missed for no known reason")
+    return unknown
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(*sys.argv[1:])))
