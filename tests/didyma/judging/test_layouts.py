@@ -17,8 +17,8 @@ needs_ptx = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
 m, n = dd.dim("m", 1, 64), dd.dim("n", 1, 64)
 
 
-@dd.trace
-def twice(x: dd.f32[m, n]) -> dd.f32[m, n]:
+@dd.trace(dd.f32[m, n])
+def twice(x: dd.Tensor) -> dd.Tensor:
     return x + x
 
 

@@ -17,23 +17,23 @@ pytestmark = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
 r, n = dd.dim("r", 1, 4096), dd.dim("n", 1, 4096)
 
 
-@dd.trace
-def normalised(x: dd.f32[r, n]) -> dd.f32[r, n]:
+@dd.trace(dd.f32[r, n])
+def normalised(x: dd.Tensor) -> dd.Tensor:
     return x / dd.sqrt(dd.sum(x * x, axis=1, keepdims=True) + 1e-12)
 
 
-@dd.trace
-def mean(x: dd.f32[r, n]) -> dd.f32[r]:
+@dd.trace(dd.f32[r, n])
+def mean(x: dd.Tensor) -> dd.Tensor:
     return dd.mean(x, axis=1)
 
 
-@dd.trace
-def first(x: dd.f32[r, n]) -> dd.i64[r]:
+@dd.trace(dd.f32[r, n])
+def first(x: dd.Tensor) -> dd.Tensor:
     return dd.argmax(x, axis=1)
 
 
-@dd.trace
-def picked(x: dd.f32[r, n], target: dd.i64[r]) -> dd.f32[r]:
+@dd.trace(dd.f32[r, n], dd.i64[r])
+def picked(x: dd.Tensor, target: dd.Tensor) -> dd.Tensor:
     at = dd.take_along_axis(x, dd.expand_dims(target, axis=1), axis=1)
     return dd.reshape(at, (r,))
 
