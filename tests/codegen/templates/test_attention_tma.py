@@ -134,7 +134,6 @@ FAULTS = {
     "unseen values": ("if (told[0] != 0) {", "if (told[0] > turns) {"),
     "values before those seen": ("turn < begin || turn >= end", "turn >= end"),
     "values after those seen": ("turn < begin || turn >= end", "turn < begin"),
-    "tiles that are claimed": ("while (claimed < turns)", "while (claimed + 1 < turns)"),
     "wait for what is looked at": ("          mbarrier_wait(&others[4], came);\n", ""),
     "lines that are looked at": ("line % 64 * 64 +", "0 +"),
     "what is counted": ("told[1] != 0 ? 3 + batch", "told[1] == 0 ? 3 + batch"),
@@ -147,7 +146,7 @@ FAULTS = {
 WIDE = ("chunk of the values",)
 UNSEEN = (
     "wait for checkers", "unseen values", "values before those seen", "values after those seen",
-    "tiles that are claimed", "wait for what is looked at", "lines that are looked at",
+    "wait for what is looked at", "lines that are looked at",
     "what is counted", "what spoils", "spoiled are read", "spoiled stay",
 )  # fmt: skip
 
