@@ -146,7 +146,7 @@ def test_a_plan_is_held_to_the_capacity_that_is_drawn(monkeypatch: pytest.Monkey
 
 
 def test_control_nodes_stand_inside_of_one_another() -> None:
-    found = [DOMAIN.outcome(_of_kind("carried", "nested", seed)) for seed in range(20)]
+    found = [DOMAIN.outcome(_of_kind("carried", "nested", seed)) for seed in range(40)]
     assert not any(o.findings for o in found)
     around = {key[2] for o in found for key in o.covered if key[0] == "block"}
     assert len([a for a in around if a.count("/") > 1]) > 3

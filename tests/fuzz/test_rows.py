@@ -57,7 +57,7 @@ def test_graphs_that_are_asked_for_rows_have_some_that_are_joined() -> None:
 )
 def test_rows_are_asked_for_by_how_kernels_fold_them(kind: str, schedule: str) -> None:
     found = 0
-    for seed in range(20):
+    for seed in range(32):
         case = draw(5, seed, wishes=(("rows", "max", "sum", kind),))
         verify(case.module)
         made = compile(case.module, case.options(Options()), until="schedule")

@@ -24,7 +24,7 @@ WANTED = {
     "rounds of parts": "concat", "sizes exchanged": "while", "rounds of growth": "concat",
     "rounds of a part": "slice", "counted scans": "scan",
     "parts": "concat", "views": "slice", "cuts": "slice", "boxes": "slice", "results": "reshape",
-    "packed": "slice", "turned": "flip",
+    "packed": "slice", "turned": "flip", "nested": "scan", "across": "scan",
 }  # fmt: skip
 
 

@@ -136,7 +136,6 @@ FAULTS = {
     "values after those seen": ("turn < begin || turn >= end", "turn < begin"),
     "wait for what is looked at": ("          mbarrier_wait(&others[4], came);\n", ""),
     "lines that are looked at": ("line % 64 * 64 +", "0 +"),
-    "what is counted": ("told[1] != 0 ? 3 + batch", "told[1] == 0 ? 3 + batch"),
     "what spoils": ("spoiled[feature + k] != 0", "spoiled[feature] != 0"),
     "spoiled are read": ("        mbarrier_wait(&others[3], taken);\n", ""),
     "spoiled stay": ("          spoiled[n] = 0;\n", "          spoiled[n] = spoiled[n];\n"),
@@ -147,7 +146,7 @@ WIDE = ("chunk of the values",)
 UNSEEN = (
     "wait for checkers", "unseen values", "values before those seen", "values after those seen",
     "wait for what is looked at", "lines that are looked at",
-    "what is counted", "what spoils", "spoiled are read", "spoiled stay",
+    "what spoils", "spoiled are read", "spoiled stay",
 )  # fmt: skip
 
 

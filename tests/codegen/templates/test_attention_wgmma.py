@@ -72,7 +72,7 @@ FAULTS = {
     "total": ("total[r] * scale[r]", "total[r]"),
     "a thread's total": ("    total[r] = total[r] + shuffle_xor_f32(total[r], 2);\n", ""),
     "largest": ("      most = max_f32(most, shuffle_xor_f32(most, 2));\n", ""),
-    "k-tail": (" && column < {{ columns }}", ""),
+    "k-tail": (" || ((i64){{ turn }} + 1) * {{ width }} > {{ columns }}", ""),
     "copied tail": ("{{ inside }} ? 8 : 0", "8"),
     "head": ('address(name, ("batch",', 'address(name, ("batch * 2",'),
     "epilogue": ('"row", "feature"), "spoiled', '"row", "feature ^ 1"), "spoiled'),
