@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -47,10 +48,14 @@ def strides(task: Task, env: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     for _ in range(_TRIES):
         drawn = {n: _drawn(shapes[n], axes, rng) for n, axes in asked.items() if n in shapes}
         drawn |= _in_place(task, drawn)
-        known = {**USUAL, "stride": lambda n, axis, of=drawn: of[n][axis]}
+        known = {**USUAL, "stride": partial(_stride, drawn)}
         if all(evaluate(w, env, "--where", known) for w in conditions):
             return drawn
     return {}
+
+
+def _stride(strides: Mapping[str, Sequence[int]], name: str, axis: int) -> int:
+    return strides[name][axis]
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
