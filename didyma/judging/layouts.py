@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from didyma.judging.expressions import USUAL, evaluate
+from didyma.judging.expressions import USUAL, Functions, evaluate
 from didyma.judging.task import Result, Scalar, Task
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array
@@ -48,7 +48,7 @@ def strides(task: Task, env: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     for _ in range(_TRIES):
         drawn = {n: _drawn(shapes[n], axes, rng) for n, axes in asked.items() if n in shapes}
         drawn |= _in_place(task, drawn)
-        known = {**USUAL, "stride": partial(_stride, drawn)}
+        known: Functions = {**USUAL, "stride": partial(_stride, drawn)}
         if all(evaluate(w, env, "--where", known) for w in conditions):
             return drawn
     return {}
