@@ -10,22 +10,14 @@ from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, launch
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.text import parse
 from didyma.refimpl.ir.types import Array
-from tests.codegen.runtime.ptx.test_tensors import COLUMNS, ROWS, TALL, field
+from tests.codegen.runtime.ptx.test_tensors import COLUMNS, ROWS, TALL, described
 
 WAIT = "cp.async.bulk.wait_group 0;"
 FENCE = "fence.proxy.async;"
 
 
 def text(size: int, wide: int, mode: int, start: tuple[int, int], kind: int, how: str) -> str:
-    fields = "".join((
-        field("global_address", "%y", bits=64), field("rank", "1"),
-        field("box_dim", str(wide), "0, "), field("box_dim", str(TALL), "1, "),
-        field("global_dim", str(COLUMNS), "0, "), field("global_dim", str(ROWS), "1, "),
-        field("global_stride", str(COLUMNS * size), "0, ", 64),
-        field("element_stride", "1", "0, "), field("element_stride", "1", "1, "),
-        field("elemtype", str(kind)), field("interleave_layout", "0"),
-        field("swizzle_mode", str(mode)), field("fill_mode", "0"),
-    ))  # fmt: skip
+    fields = described("%y", size, wide, mode, kind)
     copy = f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{how}" if how else (
         "cp.async.bulk.tensor.2d.global.shared::cta"
     )  # fmt: skip

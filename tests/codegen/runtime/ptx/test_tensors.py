@@ -20,9 +20,10 @@ def field(name: str, value: str, index: str = "", bits: int = 32) -> str:
     return f"tensormap.replace.tile.{name}.{space}.b{bits} [map], {index}{value};\n  "
 
 
-def text(size: int, wide: int, mode: int, start: tuple[int, int], kind: int) -> str:
-    fields = "".join((
-        field("global_address", "%x", bits=64), field("rank", "1"),
+def described(base: str, size: int, wide: int, mode: int, kind: int) -> str:
+    """Return the statements that write a tensor map of memory at a register."""
+    return "".join((
+        field("global_address", base, bits=64), field("rank", "1"),
         field("box_dim", str(wide), "0, "), field("box_dim", str(TALL), "1, "),
         field("global_dim", str(COLUMNS), "0, "), field("global_dim", str(ROWS), "1, "),
         field("global_stride", str(COLUMNS * size), "0, ", 64),
@@ -30,6 +31,10 @@ def text(size: int, wide: int, mode: int, start: tuple[int, int], kind: int) -> 
         field("elemtype", str(kind)), field("interleave_layout", "0"),
         field("swizzle_mode", str(mode)), field("fill_mode", "0"),
     ))  # fmt: skip
+
+
+def text(size: int, wide: int, mode: int, start: tuple[int, int], kind: int) -> str:
+    fields = described("%x", size, wide, mode, kind)
     nbytes = size * wide * TALL
     return f"""
 .visible .entry k(.param .u64 px, .param .u64 pm, .param .u64 py) {{
