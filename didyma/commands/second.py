@@ -48,7 +48,8 @@ def second(
     if any(a.fields for a in args):
         return Second("a structure")
     try:
-        launched(Simt(), plain(source.text, kernel, shared), {a.name: a for a in args}, shape)
+        text = plain(source.text, kernel, shared)
+        launched(Simt(rounds=_MOST), text, {a.name: a for a in args}, shape)
     except Outside as e:
         return Second(str(e))
     except KernelFault as e:

@@ -20,6 +20,7 @@ from didyma.refimpl.ir.target import PORTABLE
 
 Mask: TypeAlias = NDArray[np.bool_] | None  # None: every lane is active
 Value: TypeAlias = Any  # an array of lanes, a NumPy scalar where uniform, a dict for a struct
+MOST_ROUNDS = 1 << 24  # of one loop
 
 
 @dataclass(slots=True)
@@ -46,7 +47,7 @@ class Run:
 
     ``fresh`` marks the lanes in which a variable declared without a value has none yet.
     ``traffic``, if there is one, counts what the kernel does, and ``steps`` the statements that
-    each lane has executed.
+    each lane has executed.  A loop has at most so many ``rounds``.
     """
 
     warps: Warps
@@ -62,6 +63,7 @@ class Run:
     everyone: Lanes = field(init=False)
     copies: Copies = field(init=False)
     steps: Lanes = field(init=False)
+    rounds: int = MOST_ROUNDS
 
     def __post_init__(self) -> None:
         self.everyone = np.arange(self.warps.size)

@@ -21,9 +21,10 @@ from didyma.codegen.runtime.geometry import (
     numbers,
     signature,
 )
-from didyma.codegen.runtime.simt.access import Run, Traffic, ended
+from didyma.codegen.runtime.simt.access import MOST_ROUNDS, Run, Traffic, ended
+from didyma.codegen.runtime.simt.control import Exec, StoppedError
 from didyma.codegen.runtime.simt.in_ring import InRing
-from didyma.codegen.runtime.simt.machine import Exec, StoppedError, Translator
+from didyma.codegen.runtime.simt.machine import Translator
 from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
 from didyma.codegen.runtime.simt.values import NUMPY, Arithmetic, Plain
 from didyma.refimpl.interp import scalar, scalar_ring
@@ -64,6 +65,7 @@ class SimtKernels:
     blocks: int | None = None
     traffic: Traffic | None = None
     exact: bool = False
+    rounds: int = MOST_ROUNDS
     compiled: dict[str, tuple[Exec, tuple[str, ...]]] = field(
         default_factory=dict[str, tuple[Exec, tuple[str, ...]]]
     )
@@ -121,7 +123,7 @@ class SimtKernels:
                 warps = Warps(first, count, threads, s.cluster)
                 run = Run(
                     warps, _axes(warps, s, g), dict(variables), dict(arrays), reports.add,
-                    traffic=self.traffic,
+                    traffic=self.traffic, rounds=self.rounds,
                 )  # fmt: skip
                 run.kernel = kernel
                 try:
@@ -218,6 +220,9 @@ class Simt:
 
     If ``exact``, a sum, difference or product of signed integers that overflows is a fault, since
     C does not say what it is; else it wraps.
+
+    A loop hangs if its variables and the memory come again as they were, or after so many
+    ``rounds``.
     """
 
     name: str = "simt"
@@ -226,11 +231,12 @@ class Simt:
     blocks: int | None = None
     traffic: Traffic | None = None
     exact: bool = False
+    rounds: int = MOST_ROUNDS
 
     def load(self, text: KernelText) -> SimtKernels:
         """Return kernels that are parsed at the first launch."""
         arithmetic = InRing() if self.ring else Plain()
-        return SimtKernels(text, arithmetic, self.blocks, self.traffic, self.exact)
+        return SimtKernels(text, arithmetic, self.blocks, self.traffic, self.exact, self.rounds)
 
     def allocate(self, nbytes: int) -> SimtBuffer:
         """Return uninitialised bytes."""

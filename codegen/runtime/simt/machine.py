@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from pycparser import c_ast as c
@@ -14,16 +14,9 @@ from didyma.codegen.runtime.simt import access, calls, groups, meets
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.calls import Eval
 from didyma.codegen.runtime.simt.clocks import ClockArray
+from didyma.codegen.runtime.simt.control import Exec, StoppedError, repeat, split
 from didyma.codegen.runtime.simt.memory import LaneArray
 from didyma.codegen.runtime.simt.values import Arithmetic, is_int, overflown, promote, truth
-
-Exec: TypeAlias = Callable[[Run, Mask], None]
-
-MOST_ROUNDS = 1 << 24  # of one ``while``
-
-
-class StoppedError(Exception):
-    """A fault that ends a launch: its kind, what, in how many threads, on which line."""
 
 
 class UnsupportedSyntaxError(Exception):
@@ -35,16 +28,6 @@ class UnsupportedSyntaxError(Exception):
 
 def _line(n: c.Node) -> int:
     return int(getattr(n.coord, "line", 0) or 0)
-
-
-def _split(r: Run, m: Mask, cond: Value) -> tuple[Mask, bool, Mask, bool]:
-    """Lanes for which a condition holds, whether there are any; and likewise for the others."""
-    t = truth(cond)
-    if np.ndim(t) == 0:
-        return m, bool(t), m, not t
-    yes, no = access.both(m, t), access.both(m, ~t)
-    any_yes, any_no = bool(yes.any()), bool(no.any())
-    return (m if not any_no else yes), any_yes, (m if not any_yes else no), any_no
 
 
 class Translator:
@@ -154,7 +137,7 @@ class Translator:
     def _shortcut(conjunction: bool, left: Eval, right: Eval) -> Eval:
         def run(r: Run, m: Mask) -> Value:
             a = left(r, m)
-            yes, any_yes, no, any_no = _split(r, m, a)
+            yes, any_yes, no, any_no = split(r, m, a)
             rest, any_rest = (yes, any_yes) if conjunction else (no, any_no)
             if not any_rest:
                 return np.zeros_like(truth(a)) if conjunction else np.ones_like(truth(a))
@@ -193,7 +176,7 @@ class Translator:
 
         def run(r: Run, m: Mask) -> Value:
             t = cond(r, m)
-            yes, any_yes, no, any_no = _split(r, m, t)
+            yes, any_yes, no, any_no = split(r, m, t)
             if not any_no:
                 return then(r, yes)
             if not any_yes:
@@ -277,7 +260,7 @@ class Translator:
         holds = self.expr(n)
 
         def run(r: Run, m: Mask) -> None:
-            _, _, who, fails = _split(r, m, holds(r, m))
+            _, _, who, fails = split(r, m, holds(r, m))
             if fails:
                 raise StoppedError("assert", "it does not hold", len(r.who(who)), line)
 
@@ -408,7 +391,7 @@ class Translator:
         waits = all(groups.calls(x, ("mbarrier_wait", "named_barrier")) for x in branches)
 
         def run(r: Run, m: Mask) -> None:
-            yes, any_yes, no, any_no = _split(r, m, cond(r, m))
+            yes, any_yes, no, any_no = split(r, m, cond(r, m))
             if waits and any_yes and any_no and other is not None:
                 meets.apart(r, (then, yes), (other, no))
                 return
@@ -421,32 +404,17 @@ class Translator:
 
     def _for_(self, n: c.For) -> Exec:
         init, cond = self.stmt(n.init), self.expr(n.cond)
-        body, step = self.stmt(n.stmt), self.stmt(n.next)
+        body, step, line = self.stmt(n.stmt), self.stmt(n.next), _line(n)
 
         def run(r: Run, m: Mask) -> None:
             init(r, m)
-            while True:
-                m, going, _, _ = _split(r, m, cond(r, m))
-                if not going:
-                    return
-                body(r, m)
-                step(r, m)
+            repeat(r, m, cond, (body, step), line)
 
         return run
 
     def _while_(self, n: c.While) -> Exec:
-        cond, body = self.expr(n.cond), self.stmt(n.stmt)
-
-        def run(r: Run, m: Mask) -> None:
-            for _ in range(MOST_ROUNDS):
-                m, going, _, _ = _split(r, m, cond(r, m))
-                if not going:
-                    return
-                body(r, m)
-            detail = f"more than {MOST_ROUNDS} rounds"
-            raise StoppedError("hang", detail, len(r.who(m)), _line(n))
-
-        return run
+        cond, body, line = self.expr(n.cond), self.stmt(n.stmt), _line(n)
+        return lambda r, m: repeat(r, m, cond, (body,), line)
 
 
 def _checked(n: c.BinaryOp, f: Callable[[Value, Value], Value], left: Eval, right: Eval) -> Eval:

@@ -153,8 +153,13 @@ def apart(r: Run, then: Branch, other: Branch) -> None:
 
 
 def _copied(r: Run) -> Run:
-    variables = {k: v.copy() if _is_struct(v) else v for k, v in r.variables.items()}
+    variables = {k: copied(v) for k, v in r.variables.items()}
     return replace(r, variables=variables, arrays=dict(r.arrays), fresh=dict(r.fresh))
+
+
+def copied(v: Value) -> Value:
+    """Return a variable that changes of this one leave as it is: only vectors change in place."""
+    return v.copy() if _is_struct(v) else v
 
 
 def _begin(r: Run, like: Run, body: Callable[[Run, Mask], None], mask: Mask) -> Turn:

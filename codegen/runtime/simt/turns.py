@@ -21,7 +21,8 @@ class _GivenUpError(Exception):
 class Turn:
     """What one group does: ``body``, with waits in between.
 
-    ``ready`` tells whether it can go on, and ``waits`` for what it waits, if it does.
+    ``ready`` tells whether it can go on, and ``waits`` for what it waits, if it does.  ``rests``
+    counts how often it has let others run.
     """
 
     body: Callable[[], None]
@@ -29,6 +30,7 @@ class Turn:
     waits: Callable[[], None] = lambda: None
     ended: bool = False
     failed: BaseException | None = None
+    rests: int = 0
     _given_up: bool = False
     _goes: Semaphore = field(default_factory=lambda: Semaphore(0))
     _stops: Semaphore = field(default_factory=lambda: Semaphore(0))
@@ -43,6 +45,7 @@ class Turn:
         if ready():
             return
         self.ready, self.waits = ready, hangs
+        self.rests += 1
         self._stops.release()
         self._goes.acquire()
         if self._given_up:
