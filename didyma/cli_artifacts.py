@@ -17,6 +17,15 @@ def build(
     target: Annotated[
         str, typer.Option(help="What it is to run on: host, sm_90a, or several with commas.")
     ] = "host",
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            "-e",
+            help="Engine that judges what is for the CPU, and whose compiler makes its code:"
+            " host (TinyCC) or host-fast (clang, gcc or Zig; the usual one where they are).",
+        ),
+    ] = None,
     dim: Dim = None,
     planner: Planner = "didyma",
     option: Option = None,
@@ -34,7 +43,9 @@ def build(
 
     chosen = options(planner, option)
     raise typer.Exit(
-        command.build(file, out, target, dim or [], chosen, seed, tries, timeout, dump, json)
+        command.build(
+            file, out, target, engine, dim or [], chosen, seed, tries, timeout, dump, json
+        )
     )
 
 

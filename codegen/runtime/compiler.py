@@ -11,20 +11,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+from didyma.codegen.cores import cores
 from didyma.codegen.runtime.native import Native
 from didyma.refimpl.errors import DidymaError, EngineMissing
 
-# Vectors as wide as this CPU has, wrapping integers, no contraction and no aliasing rules: the
-# meaning that kernel text has.  Nothing reads errno or floating-point flags, and no option lets a
-# compiler change a value.
+# Wrapping integers, no contraction and no aliasing rules: the meaning that kernel text has.
+# Nothing reads errno or floating-point flags, and no option lets a compiler change a value.
 OPTIONS = (
-    "-O3", "-march=native", "-std=gnu11", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing",
-    "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC", "-w", "-x", "c",
+    "-O3", "-std=gnu11", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing",
+    "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-w", "-x", "c",
 )  # fmt: skip
 NAMES = ("clang", "gcc", "zig")  # the order of preference
 HELP = "install gcc or clang, or: python3 -m pip install ziglang"
@@ -58,8 +59,23 @@ class Found:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options that it is given; Zig would check for undefined behaviour otherwise."""
+        """The options of a library for this CPU, with vectors as wide as it has."""
+        return "-shared", "-march=native", *self._meaning
+
+    @property
+    def portable(self) -> tuple[str, ...]:
+        """The options of an object for every CPU of this kind; Zig's own default is this CPU."""
+        return "-c", *(("-mcpu=baseline",) if self.name == "zig" else ()), *self._meaning
+
+    @property
+    def _meaning(self) -> tuple[str, ...]:
+        """What keeps the meaning of a text; Zig would check for undefined behaviour otherwise."""
         return (*OPTIONS, "-fno-sanitize=all") if self.name == "zig" else OPTIONS
+
+    @property
+    def about(self) -> str:
+        """The first line of what it says of its version."""
+        return self.version.partition("\n")[0]
 
 
 def find(name: str) -> Found:
@@ -163,11 +179,11 @@ class CCompiler:
         """
         path = self.path(source)
         if not path.exists():
-            store(path, self._build(source, where))
+            store(path, self._build(source, where, self.found.options))
         try:
             lib = ctypes.CDLL(str(path))
         except OSError:  # cut short when a disk was full, say
-            store(path, self._build(source, where))
+            store(path, self._build(source, where, self.found.options))
             try:
                 lib = ctypes.CDLL(str(path))
             except OSError as e:
@@ -179,11 +195,35 @@ class CCompiler:
             native.addresses[s] = ctypes.cast(getattr(lib, s), ctypes.c_void_p).value or 0
         return native
 
-    def _build(self, source: str, where: str) -> bytes:
-        code, said, made = self._run(source)
+    def library(self, units: Mapping[str, str], done: Callable[[], object] = lambda: None) -> bytes:
+        """Compile C texts, given by name, at the same time; return a shared object of all of them.
+
+        It runs on every CPU of this kind, and is not kept.  ``done`` is called after each text.
+
+        Errors as of ``compile``.
+        """
+
+        def made(name: str) -> bytes:
+            found = self._build(units[name], name, self.found.portable)
+            done()
+            return found
+
+        with ThreadPoolExecutor(cores()) as pool:
+            objects = list(pool.map(made, units))
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / f"{i}.o" for i in range(len(objects))]
+            for path, data in zip(paths, objects, strict=True):
+                path.write_bytes(data)
+            code, said, linked = self._run(("-shared", "-s", *map(str, paths)))
+        if linked is None:
+            raise broken(self.found.name, said or f"it ends with {code}")
+        return linked
+
+    def _build(self, source: str, where: str, options: Sequence[str]) -> bytes:
+        code, said, made = self._run((*options, "-"), source)
         if made is not None:
             return made
-        if self._run(_PROBE)[2] is None:
+        if self._run((*options, "-"), _PROBE)[2] is None:
             raise broken(self.found.name, said or f"it ends with {code}")
         raise DidymaError(
             "kernel-text",
@@ -192,13 +232,11 @@ class CCompiler:
             want=f"C that {self.found.name} compiles",
         )
 
-    def _run(self, source: str) -> tuple[int, str, bytes | None]:
-        """Return the exit code, the first error of the messages, and the object."""
+    def _run(self, words: Sequence[str], source: str = "") -> tuple[int, str, bytes | None]:
+        """Return the exit code, the first error of the messages, and what was made."""
         with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "kernels.so"
-            command: Sequence[str] = [
-                *self.found.command, *self.found.options, "-o", str(out), "-", "-lm"
-            ]  # fmt: skip
+            out = Path(folder) / "made"
+            command = [*self.found.command, *words, "-o", str(out), "-lm"]
             try:
                 done = subprocess.run(
                     command, input=source, capture_output=True, text=True, check=False

@@ -6,10 +6,12 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from didyma.artifacts import externs, gpu, manifest
+from didyma.artifacts.code import Code, compile_kernels
 from didyma.artifacts.manifest import HOST as HOST
 from didyma.artifacts.runtime import MODULE, runtime
 from didyma.codegen.devices import named
@@ -19,7 +21,6 @@ from didyma.codegen.emit.names import sanitise
 from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.options import EMBEDDED
 from didyma.codegen.pipeline import Compiled
-from didyma.codegen.runtime.objects import shared_object
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.aliases import Alias, aliases
@@ -34,12 +35,13 @@ PROGRAM = "program.json"
 class Target:
     """A program compiled for a target, with what its judge found and which schedules were picked.
 
-    Both are JSON.
+    Both are JSON.  ``code`` are its kernels compiled; TinyCC does it where it is None.
     """
 
     compiled: Compiled
     verdict: bytes = b""
     choices: bytes = b""
+    code: Code | None = None
 
 
 def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
@@ -59,7 +61,9 @@ def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
     found |= {name: ("text", data) for name, data in constants.items()}
     for name, t in targets.items():
         prefix = "" if name == HOST else f"{name}/"
-        made, about[name] = _host(t.compiled) if name == HOST else gpu.contents(t.compiled, name)
+        machine_code = t.code or compile_kernels(t.compiled, name)
+        files_of = _host if name == HOST else partial(gpu.contents, architecture=name)
+        made, about[name] = files_of(t.compiled, machine_code)
         found |= {f"{prefix}{k}": entry for k, entry in made.items()}
         found[f"{prefix}verdict.json"] = "verdict", t.verdict
         found[f"{prefix}choices.json"] = "text", t.choices
@@ -70,7 +74,9 @@ def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
     }
 
 
-def _host(c: Compiled) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
+def _host(
+    c: Compiled, machine_code: Code | None
+) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     """Return the files for the kind of machine that this is, and what is known of them."""
     p = c.program
     if far := [d for d in named(p) if not d.startswith("host:")]:
@@ -80,12 +86,9 @@ def _host(c: Compiled) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
         )  # fmt: skip
     found, carried = externs.contents(c)
     objects: dict[str, tuple[str, str]] = {}
-    if c.text.kernels:
-        code = shared_object(c.text)
-        digest = manifest.sha256(code)
-        name = f"kernels-{digest[:16]}.so"
-        objects[manifest.machine()] = name, digest
-        found[name] = "kernels", code
+    if machine_code:
+        objects = machine_code.objects
+        found[machine_code.file] = "kernels", machine_code.data
     found[MODULE] = "module", wrapper.emit(p, c.text, objects=objects, externs=carried).encode()
     weights = None
     if sum(len(t.data) for _, t in p.constants) > EMBEDDED:
@@ -98,7 +101,7 @@ def _host(c: Compiled) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     found["kernels.cu"] = "text", c.text.source.encode()
     found["program.dym"] = "text", with_files(show(p), constants).encode()
     found |= {name: ("text", data) for name, data in constants.items()}
-    return found, {"machines": list(objects)}
+    return found, machine_code.about if machine_code else {"machines": []}
 
 
 def write(folder: Path, found: Mapping[str, bytes]) -> None:

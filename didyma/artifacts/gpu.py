@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from didyma.artifacts import externs
-from didyma.artifacts.manifest import machine, sha256
+from didyma.artifacts.code import Code
+from didyma.artifacts.manifest import sha256
 from didyma.artifacts.runtime import MODULE, runtime
 from didyma.codegen.devices import named
 from didyma.codegen.emit import wrapper
@@ -13,7 +14,6 @@ from didyma.codegen.emit.cpp_program import HEADER, LAYER, LOADER, Cpp, layer
 from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
-from didyma.codegen.runtime.objects import shared_object
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.text import show
 from didyma.texts import with_files
@@ -24,11 +24,14 @@ CUBIN = "kernels.cubin"
 DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580"}
 
 
-def contents(c: Compiled, architecture: str) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
+def contents(
+    c: Compiled, machine_code: Code | None, architecture: str
+) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     """Return the files for an architecture, as role and bytes by name, and what is known of it.
 
-    A program of several devices has no loader in C++.  DidymaError ``target-lacks`` for kernels
-    that are given numbers, ``artifact-extern``, ``kernel-text``; EngineMissing without NVRTC.
+    ``machine_code`` are the kernels for the CPU, where values are there.  A program of several
+    devices has no loader in C++.  DidymaError ``target-lacks`` for kernels that are given numbers,
+    ``artifact-extern``, ``kernel-text``; EngineMissing without NVRTC.
     """
     if numbers := [s.name for s in c.text.kernels if s.scalars]:
         raise DidymaError(
@@ -46,11 +49,9 @@ def contents(c: Compiled, architecture: str) -> tuple[dict[str, tuple[str, bytes
         found["kernels.cu"] = "text", compiler.source(c.text).encode()
         objects[architecture] = CUBIN, sha256(cubin.code)
     devices = named(p)
-    if c.text.kernels and any(d.startswith("host:") for d in devices):
-        machine_code = shared_object(c.text)
-        file = f"kernels-{sha256(machine_code)[:16]}.so"
-        found[file] = "kernels", machine_code
-        objects[machine()] = file, sha256(machine_code)
+    if machine_code:
+        found[machine_code.file] = "kernels", machine_code.data
+        objects |= machine_code.objects
     weights = wrapper.weights_table(p)
     name, digest, offsets = weights
     if p.constants:
@@ -73,5 +74,6 @@ def contents(c: Compiled, architecture: str) -> tuple[dict[str, tuple[str, bytes
         "architecture": architecture,
         "cuda": compiler.version,
         "driver": DRIVERS[major],
+        **({"compiler": machine_code.compiler} if machine_code else {}),
     }
     return found, about

@@ -5,15 +5,22 @@ from __future__ import annotations
 import json as json_
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from didyma import logs, tuning
 from didyma.artifacts import build as artifacts
 from didyma.artifacts.build import HOST, Target
+from didyma.artifacts.code import compile_kernels
 from didyma.codegen.options import Options
-from didyma.codegen.pipeline import compile
-from didyma.codegen.runtime.registry import engine
+from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.compiler import all_found
+from didyma.codegen.runtime.fast import engine as fast
+from didyma.codegen.runtime.registry import engine as registered
 from didyma.commands import check, common
 from didyma.commands.explain import texts
 from didyma.commands.judge import exit_code, guarded
@@ -24,12 +31,14 @@ from didyma.refimpl.ir.target import TARGETS
 from didyma.show import verdict as show
 
 NAMES = (HOST, *(name for name, t in TARGETS.items() if t.architecture))
+ENGINES = ("host", "host-fast")  # of the CPU
 
 
 def build(
     file: Path,
     out: Path,
     target: str,
+    engine: str | None,
     given: Sequence[str],
     options: Options,
     seed: int,
@@ -40,26 +49,33 @@ def build(
 ) -> int:
     """Judge a file as `didyma check` does, for each target, and write its artifact.
 
-    ``target`` are names with commas between: ``host``, which engine ``host`` judges, and
-    architectures of GPUs, which engine ``simt`` judges and NVRTC compiles.  Nothing is written for
-    a program that does not agree with the reference for a target, and the exit code says so.  The
-    folder ``dump`` gets the texts of all levels for the first target, as of `explain`, in any case.
-    Errors: ``unknown-target``, ``artifact-extern``, ``unwritable``, and those of `check`.
+    ``target`` are names with commas between: ``host`` and architectures of GPUs, which engine
+    ``simt`` judges and NVRTC compiles.  What runs on the CPU is judged by ``engine`` and compiled
+    by its compiler: ``host`` or ``host-fast``, or None for the faster that this machine has.
+    Nothing is written for a program that does not agree with the reference for a target, and the
+    exit code says so.  The folder ``dump`` gets the texts of all levels for the first target, as
+    of `explain`, in any case.  Errors: ``unknown-target``, ``bad-option``, ``artifact-extern``,
+    ``unwritable``, and those of `check`.
     """
-    names = _names(target)
+    names, on = _names(target), _on(engine)
     must_have_folder(out)
     if dump is not None:
         must_have_folder(dump)
-    common.require([_engine(name) for name in names])
-    chosen = {name: _options(name, options) for name in names}
+    common.require([_engine(name, on) for name in names])
+    chosen = {name: _options(name, on, options) for name in names}
     m = read_module(file)
-    made = {name: Target(compile(m, of, listen=logs.listener())) for name, of in chosen.items()}
+    made = {
+        name: _compiled(name, compile(m, of, listen=logs.listener()), on)
+        for name, of in chosen.items()
+    }
     artifacts.contents(made)  # errors come before the judge
     if dump is not None:
         disk.write_files(dump, texts(made[names[0]].compiled))
     code, records = common.AGREE, dict[str, Any]()
     for name, t in made.items():
-        task = check.prepared(file, (_engine(name),), given, seed, chosen[name], (), tries=tries)
+        task = check.prepared(
+            file, (_engine(name, on),), given, seed, chosen[name], (), tries=tries
+        )
         verdict = guarded(task, timeout)
         records[name] = show.record(verdict.report, verdict.memory)
         code = max(code, exit_code(verdict.report))
@@ -96,13 +112,33 @@ def _names(target: str) -> tuple[str, ...]:
     return names
 
 
-def _engine(name: str) -> str:
-    return name if name == HOST else "simt"
+def _on(engine: str | None) -> str:
+    """Return the engine that judges what runs on the CPU."""
+    if engine is None:
+        return ENGINES[bool(all_found())]
+    if engine not in ENGINES:
+        want = " or ".join(ENGINES)
+        raise DidymaError("bad-option", f"--engine {engine}", got="another engine", want=want)
+    return engine
 
 
-def _options(name: str, options: Options) -> Options:
+def _compiled(name: str, c: Compiled, on: str) -> Target:
+    """Return a target with its machine code for the CPU, compiled behind a progress bar."""
+    compiler = fast.compiler() if on == "host-fast" else None
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    err = Console(stderr=True)
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("compiling kernels", total=len(c.text.kernels) + 1)
+        return Target(c, code=compile_kernels(c, name, compiler, partial(bar.advance, task)))
+
+
+def _engine(name: str, on: str) -> str:
+    return on if name == HOST else "simt"
+
+
+def _options(name: str, on: str, options: Options) -> Options:
     if name == HOST:
-        return tuning.suited(options, engine(HOST))
+        return tuning.suited(options, registered(on))
     return options.changed({"target": name})
 
 

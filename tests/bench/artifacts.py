@@ -3,8 +3,8 @@
 Each ``.onnx`` file is compiled for the CPU and written as an artifact, which is then checked as
 `didyma artifact check` does it.  It is run on random inputs in a process of its own that imports
 NumPy alone: as a module twice, of which the second call may repeat the first, and by its JSON.  All
-must give the bits that engine ``host`` gives here.  Prints one row a model: kernels, bytes of the
-artifact, results, seconds, and what was wrong.
+must give the bits that ``--engine`` gives here, whose compiler makes the artifact's machine code.
+Prints one row a model: kernels, bytes of the artifact, results, seconds, and what was wrong.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import numpy as np
 
 import didyma as dd
 from didyma.artifacts import build, manifest
+from didyma.artifacts.code import compile_kernels
+from didyma.codegen.runtime.fast.engine import compiler
 from didyma.commands import common
 from didyma.files import read_module
 from didyma.refimpl.errors import DidymaError
@@ -57,12 +59,14 @@ def inputs(program: dd.Program, seed: int = 0) -> list[Array]:
     return found
 
 
-def measure(path: Path, folder: Path) -> dict[str, object]:
+def measure(path: Path, folder: Path, engine: str) -> dict[str, object]:
     """Build a model, run it here and alone; ``wrong`` is empty where all bits agree."""
     start = time.perf_counter()
     program = dd.Program(read_module(path))
-    run = dd.compile(program)
-    files = build.contents({"host": build.Target(run.compiled)})
+    run = dd.compile(program, engine=engine)
+    code = compile_kernels(run.compiled, compiler=compiler() if engine == "host-fast" else None)
+    compiled = time.perf_counter()
+    files = build.contents({"host": build.Target(run.compiled, code=code)})
     build.write(folder, files)
     manifest.check(folder)
     given = inputs(program)
@@ -79,6 +83,7 @@ def measure(path: Path, folder: Path) -> dict[str, object]:
         "kernels": len(run.compiled.text.kernels),
         "bytes": sum(map(len, files.values())),
         "results": len(results),
+        "compile_seconds": round(compiled - start, 1),
         "seconds": round(time.perf_counter() - start, 1),
         "wrong": "" if same else done.stderr[-500:] or "other bits",
     }
@@ -88,11 +93,12 @@ def main(words: Sequence[str] | None = None) -> int:
     """Print a row for each model; the exit code is 1 where one was wrong or refused."""
     parser = argparse.ArgumentParser()
     parser.add_argument("files", type=Path, nargs="+")
-    code = 0
-    for path in parser.parse_args(words).files:
+    parser.add_argument("--engine", choices=("host", "host-fast"), default="host-fast")
+    asked, code = parser.parse_args(words), 0
+    for path in asked.files:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                row = measure(path, Path(folder) / "built")
+                row = measure(path, Path(folder) / "built", asked.engine)
             except DidymaError as e:
                 row = {"model": path.stem, "wrong": f"{e.code} at {e.where}: {e.got}"}
         print(json.dumps(row), flush=True)

@@ -17,6 +17,7 @@ import pytest
 import didyma as dd
 from didyma.artifacts import build, manifest
 from didyma.artifacts.load import load
+from didyma.codegen.runtime.compiler import all_found
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array, DType
@@ -284,6 +285,10 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert set(said.json["files"]) >= {"module.py", "graph.dym", "kernels.cu", "manifest.json"}
     verdict = json.loads((tmp_path / "exp" / "verdict.json").read_bytes())
     assert verdict == said.json["verdict"]
+    made = json.loads((tmp_path / "exp" / "manifest.json").read_bytes())["targets"]["host"]
+    found = all_found()
+    assert made["compiler"].startswith(found[0].about if found else "TinyCC")
+    assert ("host-fast" if found else "host") in {x["name"] for x in verdict["levels"]}
     assert "as they were written" in didyma("artifact", "check", built).out
     check_starts_at_once(built)
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -297,6 +302,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert didyma("run", built, "--walk", "--json").json == didyma("run", built, "--json").json
     assert didyma("run", built, "--walk", "--finite").code == 2
     assert didyma("build", str(tmp_path / "exp.dym"), "--target", "sm_1").code == 2
+    assert didyma("build", str(tmp_path / "exp.dym"), "--engine", "simt").code == 2
 
 
 def test_a_module_as_a_script(folder: Path) -> None:

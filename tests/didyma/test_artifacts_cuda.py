@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from didyma.artifacts import gpu
+from didyma.artifacts.code import compile_kernels
 from didyma.codegen.devices import named
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
@@ -97,7 +98,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(c: Compiled, folder: Path) -> Path:
     """Write what an artifact has for a GPU, and the kernels for a CPU that the driver runs."""
-    for name, (_, data) in gpu.contents(c, "sm_90a")[0].items():
+    for name, (_, data) in gpu.contents(c, compile_kernels(c, "sm_90a"), "sm_90a")[0].items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(data)
     (folder / "fake.so").write_bytes(shared_object(c.text))
