@@ -108,7 +108,8 @@ class _Ring(Bars):
         value = None
         if self.folds:
             value = use.op.view([t.value for t in given if t.value is not None], use.type)
-        found = RingEstimate(out.bar, out.sure, self.payload(f, step, given, out.bar), value)
+        payload = self.payload(f, step, given, out.bar)
+        found = RingEstimate(out.bar, out.sure, payload, value, reach=out.reach)
         if self.folds and not _chooses(step):
             found = replace(found, payload=_folded(step, use, given, found))
         return (found if out.sure else found.unknown(sure=False),)

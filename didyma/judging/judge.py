@@ -108,13 +108,14 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
                 continue
             raise
         found.cases.append(case)
-        if not _round(found, case, arrays, right):
+        outputs = _round(found, case, arrays, right)
+        if outputs is None:
             break  # what hangs once would hang in every round
         if case.number not in found.faulty:
             agreed = not any(w.case == case for w in found.wrong)
             twins = any(f.kind == "same-value" for f in found.notes)
             for b in found.others:
-                b.meet(task, case, arrays, right, agreed=agreed, twins=twins)
+                b.meet(task, case, arrays, right, outputs, agreed=agreed, twins=twins)
                 if b.differ:
                     break  # what one engine's checks refuse may crash another
         if case.finite or task.draw.ranges:
@@ -151,8 +152,10 @@ def _first(task: Task) -> tuple[Mapping[str, int], tuple[Array, ...]]:
     return env, tuple(np.zeros(dims.values(p.type.shape, env), p.type.dtype.numpy) for p in params)
 
 
-def _round(found: Judgement, case: Case, arrays: Sequence[Array], right: Sequence[Bar]) -> bool:
-    """Run a round; return whether more rounds may follow."""
+def _round(
+    found: Judgement, case: Case, arrays: Sequence[Array], right: Sequence[Bar]
+) -> Sequence[Array] | None:
+    """Run a round; return the outputs, or None if the kernel hangs."""
     task = found.task
     thorough = len(found.cases) <= THOROUGH
     orders = range(SCHEDULES) if thorough else (case.number % SCHEDULES,)
@@ -174,8 +177,8 @@ def _round(found: Judgement, case: Case, arrays: Sequence[Array], right: Sequenc
         before = ran.outputs
         _compare(found, case, right, ran, count=schedule == orders[0])
         if any(f.kind == "hang" for f in ran.faults):
-            return False
-    return True
+            return None
+    return before
 
 
 def _compare(

@@ -8,14 +8,14 @@ bar holds what it yields: such results are undecided, and their shapes too if th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from didyma.refimpl.interp.graph_machine import Machine, Step
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import Function, Module, Node
-from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.bars import (
     Bar,
@@ -27,7 +27,7 @@ from didyma.refimpl.ops.bars import (
     settle,
     store,
 )
-from didyma.refimpl.ops.liberties import loosened
+from didyma.refimpl.ops.liberties import Reach, loosened, multiplied
 from didyma.refimpl.ops.spec import Kind
 
 MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
@@ -35,10 +35,14 @@ MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its bar; ``sure`` is false where an implementation may find another shape."""
+    """A value with its bar; ``sure`` is false where an implementation may find another shape.
+
+    ``reach`` is that of a product's factors, if they may be multiplied in another order.
+    """
 
     bar: Bar
     sure: bool = True
+    reach: Reach | None = field(default=None, kw_only=True)
 
     def unknown(self, *, sure: bool) -> Estimate:
         """Return the estimate with every element undecided."""
@@ -92,11 +96,14 @@ class Bars(Machine[Estimate]):
         joined = self.contract.rescaled is not never and n.results[0] in self.prepare(f).joined
         bar = use.op.bar(bars, operands, use.type, self.contract if joined else self.alone)
         bar = loosened(self.contract, n.op, bars, bar, n.types[0].dtype)
+        reach = None
+        if n.types[0].dtype.compute is DType.F32:
+            bar, reach = multiplied(self.contract, n.op, [t.reach for t in args], bars, bar)
         if n.results[0] in self.prepare(f).on_the_way:
             bar = perhaps_scaled(bar, n.types[0].dtype)
         elif self.stored:
             bar = perhaps_stored(bar, n.types[0].dtype)
-        out = Estimate(bar)
+        out = Estimate(bar, reach=reach)
         sure = all(t.sure for t in args) and self.loose.isdisjoint(step.symbols)
         return (out if sure else out.unknown(sure=False),)
 
@@ -125,7 +132,7 @@ class Bars(Machine[Estimate]):
 
     def take(self, value: Estimate, i: int) -> Estimate:
         """Return one slice along the first axis."""
-        return replace(value, bar=Bar(value.bar.c[i, ...], value.bar.e[i, ...]))
+        return replace(value, bar=Bar(value.bar.c[i, ...], value.bar.e[i, ...]), reach=None)
 
     def stack(self, slices: Sequence[Estimate], t: TensorType) -> Estimate:
         """Join slices along a new first axis."""

@@ -80,7 +80,8 @@ class Contract:
     rounded unless ``ulp`` names ``div`` or ``sqrt``.  ``looser`` gives, for ops that compute in
     f32, absolute errors beside those in ulp.  With ``flush`` each subnormal f32 may be a zero.
     With ``reordered``, products and sums may be formed in another order or kept in a wider dtype,
-    so those near overflow are undecided; a mean may be the sum of parts that were divided.
+    so those near overflow are undecided, and so are products that overflow or are subnormal when
+    multiplied in another order; a mean may be the sum of parts that were divided.
     """
 
     chain: Callable[[int], int] = sequential

@@ -6,6 +6,7 @@ Functions here are to be called under ``np.errstate(all="ignore")``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from didyma.refimpl.ops.bars import Bar, Contract, as_error
 
 LEAST_NORMAL = 2.0**-126  # of f32
 NEAR_OVERFLOW = 2.0**104  # of f32: a factor of 2**24 below the largest number
+LARGEST_POWER = 2.0**127  # of f32
+PRODUCTS = ("multiply", "divide")
 OF_ELEMENTS = ("add", "subtract", "multiply", "square")  # ops whose results may overflow
 OF_MANY = (
     "sum", "mean", "prod", "matmul", "conv", "cumulative_sum", "cumulative_prod", "avg_pool",
@@ -50,3 +53,45 @@ def _near_overflow(name: str, operands: Sequence[Bar], b: Bar) -> Array:
             near = near & np.isfinite(x.c)
         return near
     return near & np.isfinite(b.c)  # infinities may be those of an operand
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The greatest and the least magnitude of a product of some of an element's factors."""
+
+    most: Array
+    least: Array
+
+    @classmethod
+    def of(cls, b: Bar) -> Reach:
+        """Return the reach of one factor; zeros, infinities and NaN change that of no other."""
+        size = np.abs(b.c.astype(np.float64))
+        size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+        return cls(np.maximum(size, 1.0), np.minimum(size, 1.0))
+
+    def inverse(self) -> Reach:
+        """Return the reach of the factors' reciprocals."""
+        return Reach(1 / self.least, 1 / self.most)
+
+    def joined(self, other: Reach) -> Reach:
+        """Return the reach of the factors of both."""
+        return Reach(self.most * other.most, self.least * other.least)
+
+
+def multiplied(
+    contract: Contract, name: str, known: Sequence[Reach | None], operands: Sequence[Bar], b: Bar
+) -> tuple[Bar, Reach | None]:
+    """Return the bar of an op's result, and its reach if it is a product.
+
+    Where products may be formed in another order, an element of three factors or more is undecided
+    if some of them have a product outside of the range of normal f32: ``x * (r * g)`` may overflow
+    where ``x * r * g`` does not.  ``known`` are the reaches of operands that are products.
+    """
+    if not contract.reordered or name not in PRODUCTS:
+        return b, None
+    left, right = (r or Reach.of(x) for r, x in zip(known, operands, strict=True))
+    reach = left.joined(right.inverse() if name == "divide" else right)
+    if not any(known):
+        return b, reach
+    outside = (reach.most >= LARGEST_POWER) | (reach.least < LEAST_NORMAL)
+    return Bar(b.c, np.where(outside & ~np.isnan(b.c), np.inf, b.e)), reach

@@ -18,6 +18,7 @@ from didyma.judging.task import Draw
 from didyma.refimpl.ir.expr import index
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops.bars import Bar
 from tests.bench.idioms import IDIOMS
 from tests.bench.judged_kernels import MORE
 from tests.didyma.judging.kernels import KERNELS, SUMS, Judged, sums
@@ -117,6 +118,14 @@ def test_a_wrong_engine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     found = verdict(KERNELS["add"], KERNELS["add"].text)
     assert found.outcome is Outcome.DIFFERENT
     assert "elements are wrong" in found.simt.differ[0]
+
+
+def test_engines_at_the_edge_of_a_bar_are_in_no_dispute() -> None:
+    bar = Bar(np.array([1.0, 1.0, 1.0, 2.0, np.nan]), np.array([0.25, 0.25, 0.25, 0.0, 0.0]))
+    ours = np.array([1.25, 1.25, 3.0, 2.0, np.nan], np.float32)
+    theirs = np.array([1.5, 2.5, 1.0, 2.5, 0.0], np.float32)
+    found = beside.disputed(bar, ours, theirs, DType.F32)
+    assert found.tolist() == [False, True, True, True, True]
 
 
 @needs_ptx

@@ -38,6 +38,13 @@ def picked(x: dd.Tensor, target: dd.Tensor) -> dd.Tensor:
     return dd.reshape(at, (r,))
 
 
+@dd.trace(dd.bf16[r, n], dd.bf16[n])
+def weighted(x: dd.Tensor, g: dd.Tensor) -> dd.Tensor:
+    wide = x.astype(dd.f32)
+    scale = dd.rsqrt(dd.mean(wide * wide, axis=1, keepdims=True) + 1e-6)
+    return (wide * scale * g.astype(dd.f32)).astype(dd.bf16)
+
+
 NORMALISED = """__global__ void f(const float* x, float* y, int n) {
   const float* row = x + blockIdx.x * n;
   float s = 0;
@@ -66,11 +73,21 @@ FIRST = """__global__ void f(const float* x, long long* y, int n) {
 PICKED = """__global__ void f(const float* x, const long long* target, float* y, int n) {
   y[blockIdx.x] = x[blockIdx.x * n + target[blockIdx.x]];
 }"""
+WEIGHTED = """
+#include <cuda_bf16.h>
+__global__ void f(const __nv_bfloat16* x, const __nv_bfloat16* g, __nv_bfloat16* y, int n) {
+  const __nv_bfloat16* row = x + blockIdx.x * n;
+  double s = 0;
+  for (int k = 0; k < n; ++k) s += (double)row[k] * (double)row[k];
+  float scale = 1.0 / sqrt(s / n + 1e-6);
+  for (int k = 0; k < n; ++k) y[blockIdx.x * n + k] = (float)row[k] * (scale * (float)g[k]);
+}"""
 TASKS = {
     "normalised": (normalised, NORMALISED, "1", "rsqrtf", "1.001f * rsqrtf"),
     "mean": (mean, MEAN, "1", "s +=", "s = 1.0001f * s +"),
     "first": (first, FIRST, "32", "row[k] > row[best]", "row[k] >= row[best]"),
     "picked": (picked, PICKED, "1", "[blockIdx.x]]", "[0]]"),
+    "weighted": (weighted, WEIGHTED, "1", "(scale * (float)g[k])", "scale * (float)g[k] * 0.99f"),
 }
 
 
