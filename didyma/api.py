@@ -30,6 +30,7 @@ from didyma.functions.joining import *
 from didyma.functions.lookup import *
 from didyma.functions.neural import *
 from didyma.functions.products import *
+from didyma.functions.ragged import *
 from didyma.functions.randomness import *
 from didyma.functions.reductions import *
 from didyma.functions.shaping import *

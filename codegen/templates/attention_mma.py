@@ -17,18 +17,19 @@ from types import MappingProxyType
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.terms import literal
 from didyma.codegen.templates.attention import chain, inner
-from didyma.codegen.templates.attentions import found, masked
+from didyma.codegen.templates.attentions import found, is_ranged, masked
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Launch, Text
 from didyma.codegen.templates.mma import narrow
 from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.ranges import RANGES
 from didyma.codegen.templates.suiting import suited
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.fragments import PRODUCTS, ROWS, WARP, Product
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.types import DType
 
-TEXT = Text("mma_attention", """\
+TEXT = Text("mma_attention", RANGES + """\
 {% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
 {% set threads, above = height // tall * 32, tall // 16 %}
 {% set beside, across = width // 8, features // 8 %}
@@ -60,11 +61,6 @@ TEXT = Text("mma_attention", """\
     }
 {% endif %}
 {% endmacro %}
-{% macro ask(body, into, turn) %}
-    {{ modification(body, into, first_row="top", last_row="top + %d" % (height - 1),
-                    first_column="(i64)%s * %d" % (turn, width),
-                    last_column="(i64)%s * %d + %d" % (turn, width, width - 1)) }}
-{% endmacro %}
 {% macro place() %}
         const i64 row = top + (upper + n / {{ beside * 4 }} * 16 + lane / 4 + n % 4 / 2 * 8);
         const i64 column = (i64)turn * {{ width }} +
@@ -81,6 +77,9 @@ TEXT = Text("mma_attention", """\
   const i32 turns = ({{ columns }} + {{ width - 1 }}) / {{ width }};
   const u32 lane = threadIdx.x % 32;
   const u32 upper = threadIdx.x / 32 * {{ tall }};
+{% if ranged %}
+{{ find_range() }}
+{% endif %}
   for (u32 n = threadIdx.x; n < {{ features }}; n = n + {{ threads }}) {
     spoiled[n] = 0;
   }
@@ -356,7 +355,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         p.dim(chain(p, values["width"], terms)),
         {"terms": terms, "features": features, "product": m.name,
          "lanes": ACCESS // m.operands.nbytes, "exponent": EXPONENTS[m.operands],
-         "log2e": literal(1 / math.log(2), DType.F32).text, **copied},
+         "log2e": literal(1 / math.log(2), DType.F32).text, "ranged": is_ranged(p), **copied},
     )  # fmt: skip
     return text.render(p, values, launch)
 

@@ -19,6 +19,8 @@ from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.templates import attention_wgmma
 from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attention_mma import is_copied
+from didyma.codegen.templates.attentions import is_ranged
+from didyma.codegen.templates.boxes import BOXES
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.looking import LOOKING
@@ -34,22 +36,8 @@ from didyma.refimpl.ir.loop import Buffer, Const
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import DType
 
-TEXT = Text("tma_attention", WEIGHING + EXCHANGE + LOOKING + """\
+TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + LOOKING + """\
 {% set batches = size("query", 0) %}
-{% macro describe(name, at, extent, step, length, side) %}
-    tensor_map3_{{ T }}(&maps[blockIdx.x * 48 + {{ at }}], {{ address(name, ("0", "0", "0")) }},
-        {{ length }}, {{ extent }}, 2147483647, {{ step }}, 8, {{ side }});
-{% endmacro %}
-{% macro fetch(name, tile, at, lines, length, start, barrier) %}
-{% for panel in range(length // 64) %}
-          tma_load3_{{ T }}(&{{ tile }}[{{ panel * lines * 64 }} + {{ start[1] }}],
-              &maps[blockIdx.x * 48 + {{ at }}], {{ panel * 64 }}, {{ start[0] }},
-              {{ name }}_at, {{ barrier }});
-{% endfor %}
-{% endmacro %}
-{% macro find_batch(name) %}
-        const i64 {{ name }}_at = ({{ offset(name, "batch") }}) / 8;
-{% endmacro %}
 {% macro next_stage() %}
         stage = stage ^ 1;
         if (stage == 0) {
@@ -74,7 +62,7 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + LOOKING + """\
   __shared__ __align__(8) u64 full[4];
   __shared__ __align__(8) u64 empty[4];
   __shared__ __align__(8) u64 others[5];
-  __shared__ i64 next_tile[4];
+  __shared__ i64 next_tile[{{ 6 if ranged else 4 }}];
 {% if order %}
   __shared__ __align__(8) u64 turn_of[{{ groups }}];
 {% endif %}
@@ -110,7 +98,7 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + LOOKING + """\
   __syncthreads();
   if (threadIdx.x < 128) {
     setmaxnreg_dec({{ fewer }});
-    if (threadIdx.x == 0) {
+    if ({{ "threadIdx.x < 32" if ranged else "threadIdx.x == 0" }}) {
       u32 stage = 0;
       u32 phase = 1;
       u32 room = 1;
@@ -122,26 +110,24 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + LOOKING + """\
       #pragma unroll 1
       while (number < tiles) {
 {% if checkers %}
+{% if ranged %}
+        i32 claimed = 0;
+        if (lane == 0) {
+          claimed = gridDim.x + atomic_fetch_add_i32(&known[0], 1);
+        }
+{% else %}
         const i32 after = gridDim.x + atomic_fetch_add_i32(&known[0], 1);
+{% endif %}
         const i32 begun = number / (section * down) * section;
         const i32 together = section < {{ batches }} - begun ? section : {{ batches }} - begun;
         const i32 within = number - begun * down;
         const i64 batch = begun + within % together;
         const i64 top = (i64)(down - 1 - within / together) * {{ height }};
-        i32 turn = 0;
-        u32 wanted_first = 0;
-        while (turn < turns && wanted_first == 0) {
-{{ ask("seen", "wanted", "turn") }}
-          wanted_first = wanted;
-          turn = wanted ? turn : turn + 1;
-        }
-        i32 last = turns;
-        u32 wanted_last = 0;
-        while (last > turn && wanted_last == 0) {
-{{ ask("seen", "wanted", "(last - 1)") }}
-          wanted_last = wanted;
-          last = wanted ? last : last - 1;
-        }
+{% if ranged %}
+{{ find_range("claimed") }}
+        const i32 after = reach[4];
+{% endif %}
+{{ find_turns() -}}
 {% else %}
         const i32 after = number + gridDim.x;
         const i64 batch = number / down;
@@ -149,12 +135,19 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + LOOKING + """\
         i32 turn = 0;
         const i32 last = turns;
 {% endif %}
+{% if ranged %}
+        if (lane == 0) {
+{% endif %}
         mbarrier_wait(&others[1], room);
         room = room ^ 1;
         next_tile[0] = batch;
         next_tile[1] = top;
         next_tile[2] = turn;
         next_tile[3] = last;
+{% if ranged %}
+        next_tile[4] = all_first;
+        next_tile[5] = all_last;
+{% endif %}
 {{ find_batch("query") }}
 {{ find_batch("key") }}
         mbarrier_expect(&others[0], {{ height * terms * 2 }});
@@ -168,11 +161,20 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + LOOKING + """\
 {{ next_stage() }}
           turn = turn + 1;
         }
+{% if ranged %}
+        }
+{% endif %}
         number = after;
       }
+{% if ranged %}
+      if (lane == 0) {
+{% endif %}
       mbarrier_wait(&others[1], room);
       next_tile[0] = -1;
       mbarrier_arrive(&others[0]);
+{% if ranged %}
+      }
+{% endif %}
     } else if (threadIdx.x == 32) {
       u32 stage = 0;
       u32 phase = 1;
@@ -235,6 +237,10 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + LOOKING + """\
       const i64 top = next_tile[1];
       i32 turn = next_tile[2];
       const i32 last = next_tile[3];
+{% if ranged %}
+      const i32 all_first = next_tile[4];
+      const i32 all_last = next_tile[5];
+{% endif %}
 {{ start_weighing() }}
 {% if held %}
       #pragma unroll
@@ -373,7 +379,8 @@ def _found(asked: Asked) -> Problem | None:
 
 def _checkers(p: Problem) -> int:
     """Return how many threads look for values that are not finite: none if rows see all keys."""
-    return 0 if isinstance(p.bodies["seen"].value, Const) else CHECKERS
+    sees_all = isinstance(p.bodies["seen"].value, Const) and not is_ranged(p)
+    return 0 if sees_all else CHECKERS
 
 
 def _threads(values: Values) -> int:

@@ -127,6 +127,9 @@ TEXT = Text("wgmma_attention", WEIGHING + """\
   const u32 lane = threadIdx.x % 32;
   const u32 upper = threadIdx.x / 32 * 16;
   const u32 mine = threadIdx.x / 128;
+{% if ranged %}
+{{ find_range() }}
+{% endif %}
   for (u32 n = threadIdx.x; n < {{ features }}; n = n + {{ threads }}) {
     spoiled[n] = 0;
   }

@@ -119,17 +119,33 @@ def masked(p: Problem) -> dict[str, Subgraph]:
     """
     ends = [Var(x, INDEX) for x in CORNERS]
     mask = _mask(p)
-    known = [x for x in mask.conditions if x is not None]
+    known = [x for x in mask.conditions if x is not None and not x.reads]
     corners = tuple(ends)
     some, every = (
-        Subgraph(corners, ix.all_of([_at(x, mask.at, ends, most=most) for x in known]))
+        Subgraph(corners, ix.all_of([_at(x, mask.at[1:], ends, most=most) for x in known]))
         for most in (True, False)
     )
     return {
         "seen": some,
         "whole": every,
         "open_score": replace(p.bodies["score"], value=mask.value),
+        **_ranges(p, mask),
     }
+
+
+def is_ranged(p: Problem) -> bool:
+    """Return whether memory tells which keys a row sees: there are ``first_key``, ``last_key``."""
+    return "first_key" in p.bodies
+
+
+def _ranges(p: Problem, mask: _Mask) -> dict[str, Subgraph]:
+    """Return the first and the last key that memory lets a row of a batch see; none without it."""
+    known = [x for x in mask.conditions if x is not None and x.reads]
+    columns = p.operands["key"].extents[1]
+    first, last = _between(p, mask, known)
+    inputs, extents = mask.at[:2], p.output.extents[:2]
+    ends = {"first_key": ix.minimum(first, columns), "last_key": ix.maximum(last, ix.index(-1))}
+    return {k: Subgraph(inputs, e, extents) for k, e in ends.items()} if known else {}
 
 
 def limited(p: Problem) -> Problem:
@@ -140,14 +156,27 @@ def limited(p: Problem) -> Problem:
     for any other.  The bodies ``first_seen`` and ``last_seen`` then take the place of ``score``.
     """
     mask = _mask(p)
-    row, column = mask.at
     known = [x for x in mask.conditions if x is not None and abs(x.steps[1]) <= 1]
     reads = any(isinstance(e, Load) for e in subexprs(mask.value))
     if reads or len(known) != len(mask.conditions):
         return p
+    first, last = _between(p, mask, known)
+    extents = p.output.extents[:2]
+    bodies = {k: v for k, v in p.bodies.items() if k != "score"}
+    bodies["last_seen"] = Subgraph(mask.at[:2], last, extents)
+    if first != ix.ZERO:
+        bodies["first_seen"] = Subgraph(mask.at[:2], first, extents)
+    return replace(p, bodies=bodies)
+
+
+def _between(p: Problem, mask: _Mask, known: Sequence[_Linear]) -> tuple[Expr, Expr]:
+    """Return the first and the last key that conditions let a row see; the last row reads most."""
+    _, row, column = mask.at
+    end = ix.sub(p.output.extents[1], ix.index(1))
     first, last = ix.ZERO, ix.sub(p.operands["key"].extents[1], ix.index(1))
     for x in known:
-        value = substitute_expr(x.value, {column.name: ix.ZERO})
+        inner = {row.name: ix.minimum(row, end)} if x.reads else {}
+        value = substitute_expr(x.value, {column.name: ix.ZERO, **inner})
         least = ix.index(x.least)
         match x.steps[1]:
             case 1:
@@ -156,22 +185,18 @@ def limited(p: Problem) -> Problem:
                 last = ix.minimum(last, ix.sub(value, least))
             case _:
                 last = Select(ix.compare("ge", value, least), last, ix.index(-1))
-    rows = (p.output.extents[1],)
-    bodies = {k: v for k, v in p.bodies.items() if k != "score"}
-    bodies["last_seen"] = Subgraph((row,), last, rows)
-    if first != ix.ZERO:
-        bodies["first_seen"] = Subgraph((row,), first, rows)
-    return replace(p, bodies=bodies)
+    return first, last
 
 
 @dataclass(frozen=True, slots=True)
 class _Mask:
-    """What a score is where a row ``at[0]`` sees a key ``at[1]``, and the conditions that it does.
+    """What a score is where a row sees a key, and the conditions that it does.
 
+    ``at`` are batch, row and column.
     None stands for a condition that is not linear; it is still part of ``value``.
     """
 
-    at: tuple[Var, Var]
+    at: tuple[Var, Var, Var]
     value: Expr
     conditions: tuple[_Linear | None, ...]
 
@@ -179,7 +204,7 @@ class _Mask:
 def _mask(p: Problem) -> _Mask:
     """Return the score of an attention without its known conditions, and those."""
     body, affine = p.bodies["score"], Affine(p.loop.dims)
-    _, row, column, _ = body.inputs
+    batch, row, column, _ = body.inputs
     value, bound = body.value, list[tuple[Var, Expr]]()
     conditions = list[_Linear | None]()
     while True:
@@ -192,14 +217,15 @@ def _mask(p: Problem) -> _Mask:
         if not (isinstance(value, Select) and value.other == Const(-math.inf, value.dtype)):
             break
         symbols = {d.name for d in p.loop.dims}
-        found = [_linear(c, affine, (row, column), symbols) for c in _conditions(value.cond)]
+        at = (batch, row, column)
+        found = [_linear(c, affine, at, bound, symbols) for c in _conditions(value.cond)]
         conditions += found
         if None in found:
             break
         value = value.then
     for var, e in reversed(bound):
         value = LetExpr(var, e, value)
-    return _Mask((row, column), value, tuple(conditions))
+    return _Mask((batch, row, column), value, tuple(conditions))
 
 
 def _conditions(cond: Expr) -> Iterator[Expr]:
@@ -213,29 +239,53 @@ def _conditions(cond: Expr) -> Iterator[Expr]:
 
 @dataclass(frozen=True, slots=True)
 class _Linear:
-    """That ``value`` is ``least`` or more; it grows by constants with row and column."""
+    """That ``value`` is ``least`` or more; it grows by constants with row and column.
+
+    Where it ``reads`` memory, it may change with batch and row in any way.
+    """
 
     value: Expr
     steps: tuple[int, int]
     least: int
+    reads: bool = False
 
 
-def _linear(cond: Expr, affine: Affine, at: tuple[Var, Var], symbols: Set[str]) -> _Linear | None:
-    """Return a comparison as a linear one of row and column; None for another condition."""
+def _linear(
+    cond: Expr,
+    affine: Affine,
+    mask_at: tuple[Var, Var, Var],
+    bound: Sequence[tuple[Var, Expr]],
+    symbols: Set[str],
+) -> _Linear | None:
+    """Return a comparison as a linear one of row and column; None for another condition.
+
+    One side may read memory at places that batch and row tell.  ``bound`` has the variables that
+    are bound outside and what they stand for, the outer ones first.
+    """
     if not isinstance(cond, Compare) or cond.lhs.dtype is not INDEX or cond.op not in LEAST:
         return None
     sides = (cond.lhs, cond.rhs) if cond.op in ("ge", "gt") else (cond.rhs, cond.lhs)
     more, less = map(affine.poly, sides)
     difference = plus(more, less, -1)
-    value = affine.expr(difference)
-    steps = [coefficient(difference, v.name) for v in at]
-    read = [e for e in subexprs(value) if isinstance(e, (Var, Load))]
-    if not {e.name if isinstance(e, Var) else "" for e in read} <= {v.name for v in at} | symbols:
+    at = mask_at[1:]
+    column = at[-1].name
+    value, rest = (
+        affine.expr({m: c for m, c in difference.items() if m not in left})
+        for left in ((), ((column,),))
+    )
+    if reads := any(isinstance(e, Load) for e in subexprs(value)):
+        for v, e in reversed(bound):
+            value, rest = (substitute_expr(x, {v.name: e}) for x in (value, rest))
+    names, others = ({e.name for e in subexprs(x) if isinstance(e, Var)} for x in (value, rest))
+    if not names <= {v.name for v in (at, mask_at)[reads]} | symbols:
         return None
-    if any(q is None or not is_constant(q) for q in steps):
+    steps = [coefficient(difference, v.name) for v in at]
+    if reads and (column in others or abs(difference.get((column,), 0)) != 1):
+        return None
+    if not reads and any(q is None or not is_constant(q) for q in steps):
         return None
     by, across = (int((q or {}).get((), 0)) for q in steps)
-    return _Linear(value, (by, across), LEAST[cond.op])
+    return _Linear(value, (by, across), LEAST[cond.op], reads)
 
 
 def _at(x: _Linear, at: tuple[Var, Var], ends: Sequence[Var], *, most: bool) -> Expr:

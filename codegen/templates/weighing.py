@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from didyma.codegen.emit.terms import literal
-from didyma.codegen.templates.attentions import limited
+from didyma.codegen.templates.attentions import is_ranged, limited
 from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.ranges import RANGES
 from didyma.refimpl.ir.loop import Binary, Const, Expr, LetExpr, Select, Var
 from didyma.refimpl.ir.types import DType
 
@@ -45,7 +46,7 @@ def scaling(p: Problem) -> tuple[Problem, Mapping[str, int | str]]:
     by = factor or 1.0
     numbers = {"power": by / math.log(2), "lazy": LAZY / by}
     texts = {name: literal(x, DType.F32).text for name, x in numbers.items()}
-    return p, {"limits": limits, "changes": changes, **texts}
+    return p, {"limits": limits, "changes": changes, "ranged": is_ranged(p), **texts}
 
 
 def _split(e: Expr, dot: Var) -> tuple[Expr, float | None]:
@@ -64,14 +65,11 @@ def _split(e: Expr, dot: Var) -> tuple[Expr, float | None]:
             return e, None
 
 
-WEIGHING = """\
+WEIGHING = (
+    RANGES
+    + """\
 {% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
-{% macro ask(body, into, turn) %}
-    {{ modification(body, into, first_row="top", last_row="top + %d" % (height - 1),
-                    first_column="(i64)%s * %d" % (turn, width),
-                    last_column="(i64)%s * %d + %d" % (turn, width, width - 1)) }}
-{% endmacro %}
 {% macro start_weighing() %}
 {% if held %}
     __align__(16) {{ T }} query_held[{{ terms // 2 }}];
@@ -140,11 +138,11 @@ WEIGHING = """\
       #pragma unroll
       for (u32 r = 0; r < 2; ++r) {
         const i64 row = top + upper + lane / 4 + r * 8;
-        {{ modification("last_seen", "ends", the_row="row") }}
+        {{ modification("last_seen", "ends", the_batch="batch", the_row="row") }}
         high[r] = (i32)max_i64(min_i64(ends - start, {{ width }}), -1);
         low[r] = 0;
 {% if limits == 2 %}
-        {{ modification("first_seen", "begins", the_row="row") }}
+        {{ modification("first_seen", "begins", the_batch="batch", the_row="row") }}
         low[r] = (i32)max_i64(min_i64(begins - start, {{ width }}), 0);
 {% endif %}
       }
@@ -226,3 +224,4 @@ WEIGHING = """\
     }
 {% endmacro %}
 """
+)
