@@ -1,0 +1,222 @@
+"""Which terms of conditions a campaign sees decide alone: what predicts the slips that it finds.
+
+A slip that leaves out one term of a condition shows only in a case in which that term alone
+decides: every other term would let the condition have its other value.  So the terms of each
+``and`` and ``or`` of the compiler are counted where they decide alone, and a test of one term, such
+as that of a guard before ``return None``, where it holds and where it does not.  This is modified
+condition and decision coverage (RTCA DO-178C), for which terms that Python would not come to any
+more are evaluated as well; one that raises an error then lets a case show that.
+
+    python -m tests.mutants.conditions --seconds 60 --domain passes
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+from unittest import mock
+
+import typer
+
+from tests.mutants.forking import Say, forked
+from tests.mutants.mutant import ROOT
+from tests.mutants.planting import Planter, import_all
+
+FOLDERS = ("passes", "lower", "schedule", "emit")
+OFTEN = 3  # times that a term decided, after which it is counted no more
+_NAME = "__term__"
+_EARLY = (ast.Return, ast.Continue, ast.Break)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term of a condition, and the value by which it decides."""
+
+    file: str
+    line: int
+    text: str
+    decides: bool
+
+    def __str__(self) -> str:
+        """Return where the term is, and how it decides."""
+        return f"{self.file}:{self.line}: {self.decides}: {self.text}"
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counts how often each term decides alone; conditions call it with the number of a term."""
+
+    terms: list[Term] = field(default_factory=list[Term])
+    met: Counter[int] = field(default_factory=Counter[int])
+    quiet: bool = False  # while terms are evaluated for the count alone
+
+    def __call__(self, number: int, value: Any, rest: Callable[[], Any] | None = None) -> Any:
+        """Return the value of a term, and count it; ``rest`` are the terms after it, if any are."""
+        if self.quiet:
+            return value
+        decides = bool(value) is self.terms[number].decides
+        if rest is None:  # the second of two terms is for the other value
+            self.met[number + (not decides)] += 1
+        elif decides and self.met[number] < OFTEN and self._lets(number, rest):
+            self.met[number] += 1
+        return value
+
+    def _lets(self, number: int, rest: Callable[[], Any]) -> bool:
+        """Return whether the other terms would let the condition have its other value."""
+        self.quiet = True
+        try:
+            return bool(rest()) is not self.terms[number].decides
+        except Exception:
+            return True
+        finally:
+            self.quiet = False
+
+
+class Counted(ast.NodeTransformer):
+    """Lets the conditions in functions of a file call the counts."""
+
+    def __init__(self, file: str, counts: Counts) -> None:
+        self._file, self._counts, self._inside = file, counts, False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Count in the body of a function, and nowhere else."""
+        inside, self._inside = self._inside, True
+        node.body = [self.visit(s) for s in node.body]
+        self._inside = inside
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        """Count each term, with those after it as they were."""
+        if not self._inside:
+            return node
+        conjunction = isinstance(node.op, ast.And)
+        terms: list[ast.expr] = []
+        for i, term in enumerate(node.values):
+            after = node.values[i + 1 :]
+            rest = (
+                ast.BoolOp(node.op, after) if len(after) > 1
+                else after[0] if after else ast.Constant(conjunction)
+            )  # fmt: skip
+            terms.append(self._call(term, (not conjunction,), _function(_copied(rest))))
+        return ast.copy_location(ast.BoolOp(node.op, terms), node)
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        """Count both values of a guard of one term."""
+        guard = self._inside and isinstance(node.body[-1], _EARLY)
+        if guard and not isinstance(node.test, ast.BoolOp):
+            node.test = self._call(node.test, (True, False))
+            node.body = [self.visit(s) for s in node.body]
+            node.orelse = [self.visit(s) for s in node.orelse]
+            return node
+        return self.generic_visit(node)
+
+    def _call(self, term: ast.expr, decide: tuple[bool, ...], *rest: ast.expr) -> ast.expr:
+        number = len(self._counts.terms)
+        text = ast.unparse(term)
+        self._counts.terms += (Term(self._file, term.lineno, text, value) for value in decide)
+        inner = self.visit(term)
+        call = ast.Call(ast.Name(_NAME, ast.Load()), [ast.Constant(number), inner, *rest], [])
+        return ast.copy_location(call, term)
+
+
+def _function(body: ast.expr) -> ast.expr:
+    nothing = ast.arguments([], [], None, [], [], None, [])
+    return ast.Lambda(nothing, body)
+
+
+def _copied(tree: ast.expr) -> ast.expr:
+    return ast.parse(ast.unparse(tree), mode="eval").body
+
+
+def count(counts: Counts, planter: Planter, folders: tuple[str, ...]) -> None:
+    """Let the conditions of some folders of the compiler call counts, in this process for good."""
+    setattr(builtins, _NAME, counts)
+    for folder in folders:
+        for path in sorted((ROOT / "codegen" / folder).rglob("*.py")):
+            file = path.relative_to(ROOT).as_posix()
+            source = path.read_text(encoding="utf-8")
+            tree = Counted(file.removeprefix("codegen/"), counts).visit(ast.parse(source))
+            planter.change(file, source, ast.fix_missing_locations(tree))
+
+
+class _EnoughError(Exception):
+    """The campaign has had its time."""
+
+
+def campaign(seed: int, seconds: float, names: tuple[str, ...]) -> tuple[int, str]:
+    """Run a campaign in this process; return how many cases it had, and a finding, if any."""
+    registry: Any = importlib.import_module("didyma.fuzz.domains.registry")
+    module: Any = importlib.import_module("didyma.fuzz.campaign")
+    executor: Any = importlib.import_module("didyma.fuzz.executor")
+    worker: Any = importlib.import_module("didyma.fuzz.worker")
+    end = time.process_time() + seconds
+    drawn = worker.Opened.drawn
+    cases, wrong = 0, ""
+
+    def counted(opened: Any, *given: Any) -> Any:
+        nonlocal cases, wrong
+        if time.process_time() > end:
+            raise _EnoughError
+        case, outcome = drawn(opened, *given)
+        cases += 1
+        if outcome.findings and not wrong:
+            wrong = f"{opened.domain.name} {given[1]}: {outcome.findings[0]}"
+        return case, outcome
+
+    domains = registry.make(registry.Setup(("host", "simt")), names)
+    with mock.patch.object(worker.Opened, "drawn", counted):
+        try:
+            plan = module.Plan(domains, seed=seed, shrink_seconds=0.0)
+            module.run(plan, executor=executor.InlineExecutor())
+        except _EnoughError:
+            pass
+    return cases, wrong
+
+
+def report(counts: Counts) -> Iterator[str]:
+    """Yield the terms that never decided alone, and how many did by folder."""
+    terms = [(t, counts.met[i]) for i, t in enumerate(counts.terms)]
+    yield from (f"never: {t}" for t, met in terms if not met)
+    yield from (f"once:  {t}" for t, met in terms if met == 1)
+    for folder in dict.fromkeys(t.file.partition("/")[0] for t, _ in terms):
+        some = [met for t, met in terms if t.file.startswith(f"{folder}/")]
+        yield f"{folder}: {sum(map(bool, some))} of {len(some)} decided alone"
+
+
+def main(
+    seed: int = 11,
+    seconds: Annotated[float, typer.Option(help="Processor time of the campaign.")] = 60.0,
+    domain: Annotated[
+        list[str] | None, typer.Option(help="A domain; all if none is given.")
+    ] = None,
+    folder: Annotated[
+        list[str] | None, typer.Option(help="A folder of codegen; four of them if none is given.")
+    ] = None,
+) -> None:
+    """Report which terms of conditions decided alone in a campaign."""
+    sys.setrecursionlimit(20_000)
+    import_all()
+    planter = Planter()
+
+    def work(_: int, say: Say) -> None:
+        counts = Counts()
+        count(counts, planter, tuple(folder or FOLDERS))
+        cases, wrong = campaign(seed, seconds, tuple(domain or ()))
+        lines = [*report(counts), f"{cases} cases"]
+        say([*lines, f"wrong: {wrong}"] if wrong else lines)
+
+    (ended,) = forked([0], work, 1, patience=300 + 60 * seconds)
+    if not ended.said:
+        raise RuntimeError(f"the campaign ended by {ended.how}")
+    print("\n".join(ended.said[0]))
+
+
+if __name__ == "__main__":
+    typer.run(main)

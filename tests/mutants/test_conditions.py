@@ -1,0 +1,53 @@
+"""Terms that decide alone are counted, also those that Python does not come to."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tests.mutants.conditions import Counted, Counts, report
+
+_SOURCE = """
+def fits(a, b, c):
+    if not a:
+        return "none"
+    return "all" if b and c[0] > b else "some"
+def either(a, b):
+    return a or b
+"""
+
+
+def counted(*calls: tuple[str, tuple[Any, ...]]) -> list[str]:
+    """Return what is reported after some calls of the functions of the source."""
+    counts = Counts()
+    tree = Counted("passes/x.py", counts).visit(ast.parse(_SOURCE))
+    names: dict[str, Any] = {"__term__": counts}
+    exec(compile(ast.fix_missing_locations(tree), "x", "exec"), names)
+    plain: dict[str, Any] = {}
+    exec(_SOURCE, plain)
+    for name, args in calls:
+        assert names[name](*args) == plain[name](*args)
+    return [line for line in report(counts) if line.startswith("never")]
+
+
+def test_a_guard_is_to_hold_and_not_to_hold() -> None:
+    assert "never: passes/x.py:3: False: not a" in counted(("fits", (0, 1, [2])))
+    assert not any("not a" in line for line in counted(("fits", (0, 1, [])), ("fits", (1, 0, [0]))))
+
+
+def test_a_term_is_to_decide_alone() -> None:
+    first, second = "never: passes/x.py:5: False: b", "never: passes/x.py:5: False: c[0] > b"
+    assert {first, second} <= {*counted(("fits", (1, 1, [2])))}
+    assert first in counted(("fits", (1, 0, [0]))), "without it the second decides the same"
+    assert first not in counted(("fits", (1, 0, [2])))
+    assert first not in counted(("fits", (1, 0, []))), "without it an error is raised"
+    assert second not in counted(("fits", (1, 1, [0])))
+
+
+def test_a_term_of_a_disjunction_decides_by_its_truth() -> None:
+    never = counted(("either", (1, 1)), ("either", (0, 0)))
+    assert [line for line in never if "x.py:7" in line] == [
+        "never: passes/x.py:7: True: a",
+        "never: passes/x.py:7: True: b",
+    ]
+    assert not [x for x in counted(("either", (1, 0)), ("either", (0, 1))) if "x.py:7" in x]
