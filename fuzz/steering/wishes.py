@@ -16,6 +16,7 @@ from didyma.fuzz import control, keys, values
 from didyma.fuzz.devices import DRAWN
 from didyma.fuzz.keys import PLACES, by_kind, kinds_of
 from didyma.fuzz.steering.around_rules import FOLDED, MATCHES, folded, matched
+from didyma.fuzz.steering.fitting import fits
 from didyma.fuzz.steering.meter import Key, Wish
 from didyma.fuzz.steering.motifs import pair, use
 from didyma.fuzz.steering.opsets import EVERY
@@ -128,11 +129,13 @@ def _wanted() -> dict[Wish, Key]:
     found: dict[Wish, Key] = {}
     for producer in EVERY:
         for consumer in EVERY:
-            found[PAIR, producer, consumer] = keys.PAIR, producer, consumer
+            if fits(producer, consumer):
+                found[PAIR, producer, consumer] = keys.PAIR, producer, consumer
             for place in range(min(OPS[consumer].arity[0], PLACES) * (OPS[consumer].arity[0] > 1)):
-                found[READ, producer, consumer, str(place)] = (
-                    keys.OPERAND, producer, f"{consumer} {place}",
-                )  # fmt: skip
+                if fits(producer, consumer, place):
+                    found[READ, producer, consumer, str(place)] = (
+                        keys.OPERAND, producer, f"{consumer} {place}",
+                    )  # fmt: skip
     for op in DRAWN.values():
         if op.arity[0]:
             found |= {(USE, f"{op.name} {d}", ""): (keys.DTYPE, op.name, str(d)) for d in op.dtypes}
