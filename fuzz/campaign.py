@@ -123,8 +123,8 @@ class _Campaign:
     def spread(self, executor: Executor, progress: Callable[[Result], None]) -> None:
         """Submit the calls of all processes to an executor, one of each at a time.
 
-        A process that cannot be started costs the campaign that process alone, unless it is the
-        last.
+        A process that cannot be started costs the campaign that process alone; the last one ends
+        it, with what it has found.
         """
         works = [self.work(slot) for slot in range(self.plan.jobs)]
         waiting: dict[Future[Any], Work] = {}
@@ -145,10 +145,10 @@ class _Campaign:
                 work.close()
 
     def lose(self, work: Work, future: Future[Any]) -> None:
-        """Go on without a process; raise what ended it if there is no other."""
+        """Go on without a process; raise what ended it if no case was judged and none is left."""
         work.close()
         self.result.lost += 1
-        if self.result.lost == self.plan.jobs:
+        if self.result.lost == self.plan.jobs and not self.result.cases:
             future.result()
 
     def over(self) -> bool:
