@@ -18,15 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from didyma.fuzz import again, replay
+from didyma.fuzz import again, replay, worker
 from didyma.fuzz.domains.domain import Outcome
-from didyma.fuzz.executor import InlineExecutor
+from didyma.fuzz.executor import WatchedExecutor, WorkerDiedError
 from didyma.fuzz.groups import Example
-from didyma.fuzz.minimise.run import minimise
+from didyma.fuzz.minimise.run import HANG_SECONDS, minimise
 from didyma.fuzz.recorded_groups import Found, causes
 from tests.mutants.copies import plant
 from tests.mutants.faults import Fault
@@ -40,17 +39,19 @@ SHRINK_SECONDS = 8.0
 def hunt(engine: str, ops: Sequence[str], seconds: float, seed: int, folder: Path) -> None:
     """Write the findings of graphs to a folder; ``ops`` are the ops of each fault, with commas."""
     domains = [Focused((engine,), ops=frozenset(some.split(","))) for some in ops]
-    judges = [d.judge() for d in domains]
+    packed = [worker.packed(d) for d in domains]
     end, index = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
-        at = index % len(domains)
-        case = domains[at].draw(seed, index)
-        index += 1
-        if judges[at](case).findings:
-            executor: Executor = InlineExecutor()
-            m = minimise(domains[at], case, SHRINK_SECONDS, executor=executor)
-            if m.example is not None:
-                _write(domains[at], m.example, folder / f"{index}.dym", seed)
+    with WatchedExecutor(1, HANG_SECONDS) as process:  # which a fault may end
+        while time.monotonic() < end:
+            at = index % len(domains)
+            case = domains[at].draw(seed, index)
+            index += 1
+            judged = process.submit(worker.judge_one, packed[at], case)
+            dead = isinstance(judged.exception(), WorkerDiedError)
+            if dead or judged.result().findings:
+                m = minimise(domains[at], case, SHRINK_SECONDS)
+                if m.example is not None:
+                    _write(domains[at], m.example, folder / f"{index}.dym", seed)
 
 
 def _write(domain: Focused, e: Example, path: Path, seed: int) -> None:
