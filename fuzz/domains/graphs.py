@@ -38,6 +38,7 @@ from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
 from didyma.fuzz.steering.draw import draw as drawn_around
 from didyma.fuzz.steering.meter import Wish
+from didyma.fuzz.steering.near import near
 from didyma.fuzz.steering.primitives import cut
 from didyma.fuzz.steering.wishes import WANTED
 from didyma.oracle.report import Finding, Report
@@ -49,6 +50,7 @@ LAID = 4  # one in so many is called with inputs that lie in other layouts
 ALONE = 8  # one in so many is called as a module that stands alone
 SIZE_AGAIN = 12  # of an axis in a call after the first, at most
 CUT = 0.1  # of the graphs drawn around what compilers do: their Primitive functions are drawn
+NEAR = 0.25  # of these graphs, those that differ in one place from what is drawn
 STREAMED = 8  # of so many graphs, one has several streams
 CONTROL_STREAMED = 4  # and of so many that have branches, loops or calls
 DISPATCHED = 17  # of so many graphs, one has several kernels for each loop nest
@@ -190,9 +192,12 @@ class Graphs(Domain[Case]):
 def _around(chance: random.Random, seed: int, index: int, wishes: Sequence[Wish]) -> Case:
     """Return a graph drawn around what compilers do, sometimes cut into Primitive functions.
 
+    Some differ in one place from what is drawn: they are near misses of what compilers look for.
     One drawn for wishes stays whole: what it is to cover stands in its entry.
     """
     case = drawn_around(seed, index, wishes=wishes)
+    if chance.random() < NEAR:
+        case = near(case, (), Dice(chance.getrandbits(64))) or case
     if wishes or chance.random() >= CUT:
         return case
     return cut(case, Dice(chance.getrandbits(64)))

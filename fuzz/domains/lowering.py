@@ -26,6 +26,7 @@ from didyma.fuzz.keys import DECISION, EXAMINED, MATTERED
 from didyma.fuzz.mattered import Examiner
 from didyma.fuzz.steering.draw import NOTHING, SCHEDULES, whole
 from didyma.fuzz.steering.draw import draw as around
+from didyma.fuzz.steering.near import near
 from didyma.fuzz.steering.places import BEST, TERMS
 from didyma.fuzz.steering.primitives import cut
 from didyma.fuzz.steering.rows import ANNOUNCED
@@ -50,6 +51,7 @@ WAYS = 4  # cases in a row of one graph, scheduled in other ways
 APART = ("graph.fuse", "graph.level")  # options by which each op has a kernel of its own
 LET_APART = 8  # one graph in so many keeps them where it is to be scheduled in many ways
 WHOLE = 4  # one of these in so many is a function that no fusion makes
+NEAR = 2  # one of these in so many differs in one place from what is drawn
 SOUGHT = 3  # one graph in so many is drawn for a schedule
 # How pieces are to be scheduled.
 _OF: Mapping[str, Wanted] = MappingProxyType(
@@ -103,6 +105,8 @@ class Lowering(Domain[Case]):
         wanted = None
         if lap % SOUGHT:
             case = around(salted, lap, SCHEDULES)
+            if lap % NEAR == 0:
+                case = near(case, (), Dice((salted << 64) + lap)) or case
             case = replace(case, changes=(("target", TARGETS[lap % len(TARGETS)]), *case.changes))
         else:
             turn, at = divmod(lap // SOUGHT, len(INTERPRETED))

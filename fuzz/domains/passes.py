@@ -17,6 +17,7 @@ from didyma.codegen.passes.running import block_runs
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.pipeline import Fused, compile
 from didyma.fuzz import padding, replay
+from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, of_graph
@@ -27,6 +28,7 @@ from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
 from didyma.fuzz.steering.draw import REWRITES, draw
 from didyma.fuzz.steering.meter import Wish
+from didyma.fuzz.steering.near import near_miss
 from didyma.fuzz.steering.wishes import SCHEDULED, WANTED
 from didyma.oracle.report import Finding
 from didyma.oracle.stages import judge_passes
@@ -35,6 +37,8 @@ from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.program import Program
 
 _FIXED = ("graph.simplify", "graph.level", "memory.planner")  # options that no case changes
+NEAR = 2  # one case in so many is near one in which passes decided something
+SALT = 1 << 32  # of seeds, so that what is changed does not depend on what is drawn
 IN_RING = 4  # one case in so many is judged in the ring, and padded, which takes as long again
 _ALONE: tuple[tuple[str, Callable[[Module, Options], Module]], ...] = (
     ("simplify", simplify),
@@ -73,7 +77,10 @@ class Passes(Domain[Case]):
         changes = tuple((k, v) for k, v in case.changes if k not in _FIXED)
         if all(name != "graph.long_run" for name, _ in changes):
             changes = (*changes, ("graph.long_run", 8))  # so that runs of short axes go in blocks
-        return replace(case, changes=changes)
+        case = replace(case, changes=changes)
+        if index % NEAR:
+            return case
+        return near_miss(case, Dice(((seed + SALT) << 64) + index), self.options)
 
     def judge(self) -> PassJudge:
         """Return the judge."""

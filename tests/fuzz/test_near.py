@@ -1,0 +1,67 @@
+"""Near misses of drawn graphs: valid, the same each time, and often without the decision."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from didyma.codegen.options import Options
+from didyma.fuzz.chooser import Dice
+from didyma.fuzz.domains.passes import Passes
+from didyma.fuzz.graphs import Case
+from didyma.fuzz.steering.draw import draw
+from didyma.fuzz.steering.near import CHANGES, decided, near, near_miss
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.verify.graph import verify
+
+
+def cases(count: int) -> Iterator[Case]:
+    """Yield the graphs of a seed."""
+    return (draw(5, i) for i in range(count))
+
+
+def test_every_change_makes_some_valid_graph_another_one() -> None:
+    fits: Counter[str] = Counter()
+    for i, case in enumerate(cases(24)):
+        for change in dict.fromkeys(CHANGES):
+            m = change(case.module, i % len(case.module.entry.nodes), Dice(i))
+            if m is None or m == case.module:
+                continue
+            try:
+                verify(m)
+            except DidymaError:  # which `near` leaves out
+                continue
+            fits[change.__name__] += 1
+    assert {c.__name__ for c in CHANGES} == {name for name, n in fits.items() if n > 1}
+
+
+def test_a_case_nearby_runs_and_is_drawn_again() -> None:
+    changed = 0
+    for i, case in enumerate(cases(24)):
+        found = near(case, (), Dice(i))
+        assert found == near(case, (), Dice(i))
+        if found is not None:
+            changed += found != case
+            verify(found.module)
+            with np.errstate(all="ignore"):
+                graph.run(found.module, found.inputs())
+    assert changed > 20
+
+
+def test_what_was_decided_is_often_decided_no_more() -> None:
+    gone = 0
+    for i, case in enumerate(cases(24)):
+        before = {(k, v) for k, vs in decided(case, Options()).items() for v in vs}
+        found = near_miss(case, Dice(i), Options())
+        after = {(k, v) for k, vs in decided(found, Options()).items() for v in vs}
+        gone += not before <= after
+    assert gone > 6
+
+
+def test_half_of_the_graphs_for_passes_are_near_others() -> None:
+    domain = Passes()
+    odd = [domain.draw(3, i) for i in range(1, 8, 2)]
+    assert odd == [domain.draw(3, i) for i in range(1, 8, 2)]
