@@ -20,7 +20,9 @@ RARE = "a special value in a row"
 # The greatest or least of a row stands anywhere, far from all others.
 PEAK = "a peak in a row"
 # Sums of products of such numbers are small, where those of larger ones leave a range or saturate.
+# What is added so that nothing is divided by zero shows in rows that are smaller still, or zero.
 NEAR = "near zero"
+NEARER = (2.0**-4, 2.0**-14, 0.0)
 SPECIAL = {RARE: (np.nan, np.inf, np.nan, -np.inf), PEAK: (200.0, 150.0, 120.0, -200.0)}
 # Ordinary numbers, and whole ones whose sums are exact, stand beside each special kind.
 _KINDS: tuple[Distribution | str, ...] = (
@@ -85,7 +87,7 @@ def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
     if shift:
         drawn = tuple(_shifted(x, shift[i % 2]) for i, x in enumerate(drawn))
     if case.kind == NEAR:
-        drawn = tuple(x / x.dtype.type(16) if DType.of(x).is_float else x for x in drawn)
+        drawn = tuple(_near_zero(x, (task.draw.seed, case.number, i)) for i, x in enumerate(drawn))
     if case.kind in SPECIAL:
         drawn = tuple(_with_special(x, case.kind, (task.draw.seed, case.number, i))
                       for i, x in enumerate(drawn))  # fmt: skip
@@ -126,6 +128,16 @@ def _within(x: Array, extent: int) -> Array:
 
 def _shifted(x: Array, by: float) -> Array:
     return np.asarray(x.astype(np.float64) + by).astype(x.dtype) if DType.of(x).is_float else x
+
+
+def _near_zero(x: Array, of: tuple[int, ...]) -> Array:
+    """Return an array of floats whose rows are scaled; one row alone is not made zero."""
+    if not DType.of(x).is_float or not x.size:
+        return x
+    rows = x.reshape(-1, x.shape[-1] if x.ndim else 1)
+    scales = np.array(NEARER[:1] if len(rows) == 1 else NEARER)
+    chosen = np.random.default_rng(of).choice(scales, (len(rows), 1))
+    return np.asarray(rows * chosen.astype(x.dtype)).reshape(x.shape)
 
 
 def _with_special(x: Array, kind: str, of: tuple[int, ...]) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -64,6 +65,7 @@ def program_of(
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         quiet = io.StringIO()
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells of absent packages
         try:
             with warnings.catch_warnings(), redirect_stdout(quiet), redirect_stderr(quiet):
                 warnings.simplefilter("ignore")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.runtime.ptx.sanitize import Source
@@ -179,15 +179,27 @@ def _known(body: str, tensors: dict[str, str]) -> dict[str, str]:
     known = {f"tensor {n}": t for n, t in tensors.items()}
     known |= {f"new {m[1]}": "zero" if m[2] == "zeros" else "" for m in _NEW.finditer(body)}
     numbers = [
-        (m.start(), m[1], m[2])
+        (m.start() + k, name, value)
         for m in _NUMBER.finditer(body)
         if "torch::" not in m[2] and "data_ptr" not in m[2]
+        for k, (name, value) in enumerate(_declared(m[1], m[2]))
     ]
     extents = [(m.start(), m[1], m[2] or m[3]) for m in _EXTENTS.finditer(body)]
     for _, name, value in sorted([*numbers, *extents]):
         parts = [_expression(p, known) for p in split(value)]
         known[name] = ", ".join(parts)
     return known
+
+
+def _declared(first: str, rest: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of ``int a = 1, b = 2``, whose type comes before ``first``.
+
+    >>> list(_declared("a", "f(1, 2), b = a + 1"))
+    [('a', 'f(1, 2)'), ('b', 'a + 1')]
+    """
+    for part in split(f"{first} = {rest}"):
+        name, _, value = part.partition("=")
+        yield name.strip(), value.strip()
 
 
 def _expression(text: str, known: dict[str, str]) -> str:

@@ -67,6 +67,14 @@ def test_a_launch_of_load_inline_is_read() -> None:
     assert "torch" not in found.source.text
 
 
+def test_numbers_may_be_declared_together() -> None:
+    old = """rows = input.size(0);
+  const auto cols = static_cast<int>(input.numel() / rows);"""
+    new = "rows = input.size(0), cols = (input.numel() / rows);"
+    assert old in SOLUTION
+    assert inline(SOLUTION.replace(old, new)).launches == inline().launches
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [("sums<<<", "sums<<<1, 1>>>(cols); if (rows > 4) sums<<<"), ("__global__", "__glob__"),

@@ -23,6 +23,11 @@ def normalised(x: dd.Tensor) -> dd.Tensor:
 
 
 @dd.trace(dd.f32[r, n])
+def scaled(x: dd.Tensor) -> dd.Tensor:
+    return x * dd.rsqrt(dd.mean(x * x, axis=1, keepdims=True) + 1e-6)
+
+
+@dd.trace(dd.f32[r, n])
 def mean(x: dd.Tensor) -> dd.Tensor:
     return dd.mean(x, axis=1)
 
@@ -50,6 +55,12 @@ NORMALISED = """__global__ void f(const float* x, float* y, int n) {
   float s = 0;
   for (int k = 0; k < n; ++k) s += row[k] * row[k];
   for (int k = 0; k < n; ++k) y[blockIdx.x * n + k] = row[k] * rsqrtf(s + 1e-12f);
+}"""
+SCALED = """__global__ void f(const float* x, float* y, int n) {
+  const float* row = x + blockIdx.x * n;
+  float s = 0;
+  for (int k = 0; k < n; ++k) s += row[k] * row[k];
+  for (int k = 0; k < n; ++k) y[blockIdx.x * n + k] = row[k] / sqrtf(s / n + 1e-6f);
 }"""
 MEAN = """__global__ void f(const float* x, float* y, int n) {
   float s = 0;
@@ -84,6 +95,7 @@ __global__ void f(const __nv_bfloat16* x, const __nv_bfloat16* g, __nv_bfloat16*
 }"""
 TASKS = {
     "normalised": (normalised, NORMALISED, "1", "rsqrtf", "1.001f * rsqrtf"),
+    "scaled": (scaled, SCALED, "1", " + 1e-6f", ""),
     "mean": (mean, MEAN, "1", "s +=", "s = 1.0001f * s +"),
     "first": (first, FIRST, "32", "row[k] > row[best]", "row[k] >= row[best]"),
     "picked": (picked, PICKED, "1", "[blockIdx.x]]", "[0]]"),
