@@ -2,7 +2,9 @@
 
     python -m tests.bench.modules [--programs 5000] [--alone 300] [--seed 1] [--save FILE]
 
-Programs are drawn with control flow, data-dependent sizes, streams, views and variants.  Of
+Programs are drawn with control flow, data-dependent sizes, streams, views, variants, devices and
+external functions; of one in four that runs alone, up to two ops are handed to external functions,
+of which artifacts carry texts that know the results for the inputs.  Of
 ``--programs`` the module runs on an engine that interprets kernels and is watched for what it does
 with memory; each must give the bits of the program interpreter.  Of ``--alone`` the artifact runs
 in a fresh process that imports NumPy alone, many to a process, and its module and its JSON must
@@ -13,28 +15,50 @@ of the first, must give them too.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import random
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from didyma.artifacts import build
+from didyma.codegen import plugins
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime.carried import Carried
 from didyma.codegen.runtime.devices import across
+from didyma.codegen.runtime.externs import Bound, bound
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import levels
 from didyma.fuzz.domains.programs import Programs
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.external import External
+from didyma.refimpl.ir.graph import (
+    CALL,
+    COMPILER,
+    TO,
+    Function,
+    Module,
+    Node,
+    Param,
+    attrs,
+)
+from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ops import OPS
 
 BATCH = 25  # artifacts to a process
+PLAIN = 0.75  # share of programs of which no op becomes an external function
 CHILD = """
 import importlib, json, pathlib, sys
 import numpy as np
@@ -64,6 +88,15 @@ strange = {n.partition(".")[0] for n in sys.modules} - known
 assert not {n for n in strange if not n.startswith(("_", "cython_runtime"))}, strange
 print(json.dumps(found))
 """
+EXTERN = """
+import hashlib
+import numpy as np
+
+def known(*inputs, out):
+    digest = hashlib.sha256(b"".join(a.tobytes() for a in inputs)).hexdigest()
+    for i, to in enumerate(out if isinstance(out, tuple) else (out,)):
+        to.reshape(-1).view(np.uint8)[...] = constants[f"{digest}_{i}"]
+"""
 
 
 def plain(a: Array) -> Array:
@@ -85,18 +118,67 @@ def alone(folders: Sequence[Path]) -> list[Any]:
     return found
 
 
-def here(c: Compiled, inputs: Sequence[Array]) -> Any:
+def outlined(m: Module, rng: random.Random) -> Module:
+    """A module of which up to two ops of the main function are external functions."""
+    entry = m.entry
+    types, names = entry.types(), Names(f.name for f in m.functions)
+    nodes, made = list(entry.nodes), list[Function]()
+    ops = [i for i, n in enumerate(nodes) if n.op in OPS and n.op != TO and n.args]
+    for i in rng.sample(ops, min(2, len(ops))):
+        n = nodes[i]
+        args = tuple(dict.fromkeys(n.args))
+        params = tuple(Param(a, types[a]) for a in args)
+        marked = attrs({COMPILER: "library"})
+        f = Function(names.fresh("outside"), params, (n,), n.results, marked)
+        made.append(f)
+        nodes[i] = Node(n.results, CALL, args, n.types, attrs({"callee": f.name}))
+    entry = replace(entry, nodes=tuple(nodes))
+    return replace(m, functions=(*made, *m.functions[:-1], entry))
+
+
+class Tables:
+    """Runs external functions by their bodies, and makes texts that know what these computed.
+
+    Such a text has the results for inputs of the same bytes, and fails for others.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, dict[str, Array]] = {}  # bytes of results by their keys, by routine
+
+    def of(self, c: Compiled) -> dict[str, Callable[..., Any]]:
+        """Implementations of the external functions of a program, by the functions' names."""
+        return {name: partial(self._run, b) for name, b in bound(c.fused).items()}
+
+    def _run(self, b: Bound, *inputs: Array) -> tuple[Array, ...]:
+        digest = hashlib.sha256(b"".join(a.tobytes() for a in inputs)).hexdigest()
+        results = tuple(graph.run(b.module, inputs, {}))
+        for i, a in enumerate(results):
+            known = self.known.setdefault(b.external.routine, {})
+            known[f"{digest}_{i}"] = np.frombuffer(a.tobytes(), np.uint8)
+        return results
+
+    def carried(self, function: External) -> Carried:
+        """The text for a function."""
+        constants = self.known.get(function.routine, {})
+        return Carried(EXTERN, "known", out=True, constants=constants)
+
+
+def here(c: Compiled, inputs: Sequence[Array], tables: Tables) -> Any:
     """The bytes of each result in this process, or the code of a refusal."""
     on = across(engine("host"), c.program)
     try:
-        return [a.tobytes().hex() for a in levels.runner(c, on)(on, list(inputs))]
+        return [a.tobytes().hex() for a in levels.runner(c, on, tables.of(c))(on, list(inputs))]
     except DidymaError as e:
         return e.code
 
 
-def written(c: Compiled, inputs: Sequence[Array], folder: Path) -> None:
-    """Write an artifact and the inputs."""
-    build.write(folder, build.contents({"host": build.Target(c)}))
+def written(c: Compiled, inputs: Sequence[Array], folder: Path, tables: Tables) -> None:
+    """Write an artifact, which carries its external functions, and the inputs."""
+    plugins.add(plugins.EXTERNS, "library", tables)
+    try:
+        build.write(folder, build.contents({"host": build.Target(c)}))
+    finally:
+        plugins.remove(plugins.EXTERNS, "library")
     for i, a in enumerate(inputs):
         np.save(folder / f"in-{i}.npy", plain(np.array(a, order="C")))
 
@@ -109,21 +191,27 @@ def drawn(
     while made < count:
         case = domain.draw(seed, index)
         index += 1
-        inputs = case.inputs()
-        c = compile(case.module, case.options(Options()))
-        p = c.program
+        inputs, rng = case.inputs(), random.Random(index)
+        module = case.module if rng.random() < PLAIN else outlined(case.module, rng)
+        try:
+            c = compile(module, case.options(Options()))
+        except DidymaError as e:
+            seen[f"left out: {e.code}"] += 1
+            continue
+        p, externs = c.program, bound(c.fused).values()
         values = (*p.inputs, *p.results, *(name for name, _ in p.constants))
         if any(p.type[v].dtype.is_packed for v in values):
             seen["left out: elements of less than a byte"] += 1
             continue
-        where = folder / str(index - 1)
-        try:
-            written(c, inputs, where)
-        except DidymaError as e:
-            seen[f"left out: {e.code}"] += 1
+        if any(b.external.sizes for b in externs):
+            seen["left out: an external function that is given sizes"] += 1
             continue
+        where, tables = folder / str(index - 1), Tables()
+        want = here(c, inputs, tables)
+        written(c, inputs, where, tables)
+        seen["with external functions"] += bool(tables.known)
         made += 1
-        yield index - 1, where, here(c, inputs)
+        yield index - 1, where, want
 
 
 def compare(seed: int, count: int, seen: Counter[str]) -> list[str]:
