@@ -50,7 +50,7 @@ _OWN = (
 )
 _CALL = '''\
 traced = rt.traced(run, LINES)
-tapes = rt.Tapes(run, traced, LINES)
+tapes = rt.Tapes(run, traced, LINES{laid})
 
 
 @cache
@@ -164,10 +164,11 @@ def emit(
     ]
     starts = _placed([s for s in sections if s])
     more = f"{', externs=EXTERNS' if externs else ''}{_devices(p)}"
-    lie = any(p.type[v].strides is not None for v in p.inputs)
+    lie = tuple(i for i, v in enumerate(p.inputs) if p.type[v].strides is not None)
     strict = "bind(args)[0]" if lie else "args"  # what is read, as it lies
+    laid = f", laid={lie!r}" if lie else ""
     flat = _FLAT if is_flat(p) else ""
-    call = _CALL.format(constants=made, more=more, flat=flat, strict=strict)
+    call = _CALL.format(constants=made, more=more, flat=flat, strict=strict, laid=laid)
     last = [*line_map.table(starts), "", "", call]
     return _BETWEEN.join("\n".join(rows) for rows in (*(rows for _, rows in starts), last))
 

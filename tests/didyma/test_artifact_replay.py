@@ -48,6 +48,14 @@ def packed(x: Tensor, y: Tensor) -> Tensor:
     return dd.astype(dd.astype(x, dd.i8) + dd.astype(y, dd.i8), dd.i8)
 
 
+s = dd.dim("s", 0, 64)
+
+
+@dd.trace(dd.f32[n, 4].strided((s, 1), offset=4), dd.f32[4])
+def laid(x: Tensor, y: Tensor) -> Tensor:
+    return dd.sum(x * y, axis=1)
+
+
 @dd.trace(dd.f32[4])
 def roots(x: Tensor) -> Tensor:
     return dd.sqrt(x)
@@ -146,6 +154,42 @@ def test_inputs_are_gone_and_results_stay_when_a_replay_ends(built: Any) -> None
     del args, w
     gc.collect()
     assert bits(got) == want
+
+
+def table(rows: int, columns: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).random((rows, columns), np.float32)
+
+
+@pytest.mark.parametrize("at", [np.s_[1:6, 4:8], np.s_[::2, 8:12], np.s_[2:3, 4:8]])
+def test_inputs_with_strides_are_repeated_as_they_lie(built: Any, at: Any) -> None:
+    module, y = built(dd.compile(laid).compiled), np.ones(4, np.float32)
+    module.call([table(8, 16)[at], y])
+    x = table(8, 16, seed=1)[at]
+    kept = x.copy()
+    got = module.tapes.replay([x, y])
+    assert got[0].tobytes() == kept.sum(axis=1).tobytes() == line_by_line(module, [x, y])[0]
+    assert x.tobytes() == kept.tobytes()
+
+
+def test_inputs_that_lie_otherwise_are_not_repeated(built: Any) -> None:
+    module, y = built(dd.compile(laid).compiled), np.ones(4, np.float32)
+    module.call([table(8, 16)[1:6, 4:8], y])
+    assert module.tapes.replay([table(8, 16)[1:6, 4:8], y]) is not None
+    shared = np.frombuffer(bytes(4 * 200), np.float32)[:128].reshape(8, 16)
+    others = {
+        "other strides": table(8, 12)[1:6, 4:8],
+        "memory that begins too late": table(8, 16)[:5, :4],
+        "no address of 16 bytes": table(8, 16)[1:6, 5:9],
+        "another shape": table(8, 16)[1:5, 4:8],
+        "an array that owns no memory": shared[1:6, 4:8],
+        "columns first": np.asfortranarray(table(8, 16))[1:6, 4:8],
+    }
+    for what, x in others.items():
+        assert module.tapes.replay([x, y]) is None, what
+    for what, x in others.items():
+        if what != "columns first":
+            want = line_by_line(module, [x, y])
+            assert bits(module.call([x, y])) == want == [x.sum(axis=1).tobytes()], what
 
 
 def test_a_fault_of_a_replayed_launch_is_raised_and_the_next_call_is_right(

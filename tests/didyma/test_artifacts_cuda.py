@@ -57,6 +57,12 @@ TWO = """module {
   }
 }
 """
+LAID = """module {
+  dims n in [1, 64], s in [4, 64]
+  func @main(%x: f32[n, 4] strides (s, 1)) -> (%y) {
+    %y = add(%x, %x) : f32[n, 4]
+  }
+}"""
 # What runs where there is no Didyma: both executors, from files, with what is asked of the module.
 ALONE = """
 import sys
@@ -151,6 +157,13 @@ def test_a_product_runs_alone_by_the_driver(product: tuple[Compiled, Path], driv
         told, (got,) = run_alone(c, folder, driver, given)
         assert got == graph.run(c.source, given)[0].tobytes()
         assert told.split() == [c.text.kernels[0].name, "['y']", "0.0005"]
+
+
+def test_inputs_with_strides_are_captured_too(tmp_path: Path, driver: Path) -> None:
+    c = compiled(LAID)
+    given = [np.arange(12, dtype=np.float32).reshape(3, 4)]
+    _, got = run_alone(c, written(c, tmp_path), driver, given)
+    assert got == [a.tobytes() for a in graph.run(c.source, given)]
 
 
 @pytest.mark.parametrize("name", ["branch", "grows"])

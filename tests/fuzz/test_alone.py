@@ -47,7 +47,7 @@ def test_a_slip_in_what_repeats_calls_is_found(
     changed = tmp_path / "replay.c"
     changed.write_text(text.replace(old, new, 1), encoding="utf-8")
     assert changed.read_text(encoding="utf-8") != text
-    monkeypatch.setattr(objects, "_OWN", ("driver.c", str(changed)))
+    monkeypatch.setattr(objects, "_OWN", ("driver.c", str(changed), "blocks.c"))
     found = next(findings())
     assert (found.level, said in found.message) == (alone.NAME, True)
 

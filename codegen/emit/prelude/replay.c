@@ -1,6 +1,6 @@
 /* Runs the steps of a tape, which didyma_runtime/replay.py records, by one call from Python.
  *
- * A tape is of inputs of known dtypes and shapes.  `replay__` is a method of CPython: it returns None
+ * A tape is of inputs of known dtypes, shapes and, where they are read as they lie, strides.  `replay__` is a method of CPython: it returns None
  * for any other inputs, for those that kernels cannot read as they lie, without memory for results, and
  * while another thread runs kernels of this library; else it empties the list of arguments and returns
  * the list of results.
@@ -35,7 +35,12 @@ typedef struct {
   void (*clear)(void);             /* what was raised */
   void *(*empty)(i32 rank, const i64 *shape, void *dtype, i32 columns); /* PyArray_Empty */
 } Python__;
-typedef struct { void *dtype; i64 rank, *shape; } Type__;
+typedef struct {
+  void *dtype;
+  i64 rank, *shape;
+  i64 *strides;             /* in bytes, of an input that is read as it lies; else 0: in row-major order */
+  i64 before, nbytes, size; /* how its memory is read: from where to its first element, all, an element */
+} Type__;
 typedef struct { i64 slot, offset; u64 *word; } Patch__; /* an address among a launch's arguments */
 typedef struct { i64 kind, a, b, c, d, e; } Step__;
 typedef struct {
@@ -52,6 +57,18 @@ enum { LAUNCH__, TAKE__, GIVE__, COPY__, DROP__, ALIGNMENT__ = 256, WIDEST__ = 1
 Python__ python__;
 u32 launching__, replaying__; /* whether somebody does; set by who has Python's global lock */
 
+/* Whether an input has strides, and all of the memory that is read belongs to the array it is a view of. */
+static i32 lies__(const Tape__ *t, const Array__ *a, const Type__ *wanted) {
+  const Array__ *whole = a->base ? (const Array__ *)a->base : a;
+  const u8 *start = a->data - wanted->before;
+  i64 k, nbytes = wanted->size;
+  for (k = 0; k < wanted->rank; k++)
+    if (wanted->shape[k] > 1 && a->strides[k] != wanted->strides[k]) return 0;
+  if (whole->head.type != t->array || whole->base || whole->dtype != wanted->dtype) return 0;
+  for (k = 0; k < whole->rank; k++) nbytes *= whole->shape[k];
+  return whole->flags & 1 && whole->data <= start && start + wanted->nbytes <= whole->data + nbytes;
+}
+
 static i32 fits__(const Tape__ *t, void *args) {
   i64 i, k;
   if (((Object__ *)args)->type != t->list || python__.size(args) != t->inputs) return 0;
@@ -59,9 +76,10 @@ static i32 fits__(const Tape__ *t, void *args) {
     const Array__ *a = (const Array__ *)python__.item(args, i);
     const Type__ *wanted = t->input + i;
     if (a->head.type != t->array || a->dtype != wanted->dtype || a->rank != wanted->rank) return 0;
-    if (!(a->flags & 1) || (u64)a->data % WIDEST__) return 0;
+    if ((u64)(a->data - wanted->before) % WIDEST__) return 0;
     for (k = 0; k < wanted->rank; k++)
       if (a->shape[k] != wanted->shape[k]) return 0;
+    if (!(wanted->strides ? lies__(t, a, wanted) : a->flags & 1)) return 0;
   }
   return 1;
 }
@@ -131,7 +149,7 @@ static void take_inputs__(const Tape__ *t, void *args) {
   for (i = 0; i < t->inputs; i++) {
     t->held[i] = python__.item(args, i);
     python__.keep(t->held[i]);
-    t->at[1 + i] = ((Array__ *)t->held[i])->data;
+    t->at[1 + i] = ((Array__ *)t->held[i])->data - t->input[i].before;
   }
   python__.set_slice(args, 0, t->inputs, 0);
 }

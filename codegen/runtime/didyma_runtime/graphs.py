@@ -16,8 +16,12 @@ import numpy as np
 from .checks import taken
 from .cuda import CAPTURED, Buffer, Cuda, Kernels
 from .dtypes import Array, dtype_of, from_memory, nbytes_of, to_memory
+from .recorder import Row
+from .rows import lent, row
 
-Key = Sequence[tuple[tuple[int, ...], Any]]  # shapes and dtypes of inputs
+# The shape and the dtype of an input, and its strides where it is to be read as it lies.
+Lies = tuple[tuple[int, ...], Any, tuple[int, ...] | None]
+Key = Sequence[Lies]
 
 
 class Unsound(Exception):
@@ -35,7 +39,7 @@ class Capture:
     def __init__(self, engine: Cuda, kernels: Kernels, given: Sequence[Array]) -> None:
         self._engine, self._kernels, self.name = engine, kernels, engine.name
         self._inputs = {id(a): i for i, a in enumerate(given)}
-        self.inputs: dict[int, Buffer] = {}
+        self.inputs: dict[int, tuple[Buffer, Row | None]] = {}
         self.results: list[tuple[Buffer, str, Array]] = []
         self.kept: list[Buffer] = []
         self._streams: set[int] = set()
@@ -73,10 +77,12 @@ class Capture:
 
     def upload(self, array: Array) -> Buffer:
         """Return where calls will put an input."""
-        number = self._inputs.get(id(array))
+        of = lent(array)
+        number = self._inputs.get(id(of[0] if of else array))
         if number is None or number in self.inputs:
             raise Unsound
-        made = self.inputs[number] = self.allocate(to_memory(array).nbytes)
+        made = self.allocate(to_memory(array).nbytes)
+        self.inputs[number] = made, Row(of[1], array.size) if of else None
         return made
 
     def download(self, buffer: Buffer, dtype: str, shape: Sequence[int]) -> Array:
@@ -126,13 +132,16 @@ class Graph:
         """Return the results for a list of inputs, which is emptied; None for other inputs."""
         if len(args) != len(self._key):
             return None
-        for a, (shape, dtype) in zip(args, self._key, strict=True):
+        for a, (shape, dtype, strides) in zip(args, self._key, strict=True):
             if type(a) is not np.ndarray or a.shape != shape or a.dtype != dtype:
+                return None
+            if strides is not None and a.strides != strides:
                 return None
         given = taken(args)
         with self._engine.current():
-            for i, buffer in self._capture.inputs.items():
-                self._engine.put(buffer, given[i], CAPTURED)
+            for i, (buffer, lies) in self._capture.inputs.items():
+                array = given[i] if lies is None else row(given[i], lies.span, lies.before)
+                self._engine.put(buffer, array, CAPTURED)
             self._engine.run_graph(self._handle)
             raw = [
                 self._engine.take(b, nbytes_of(dtype, a.shape), CAPTURED)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from .dtypes import PACKED, Array, nbytes_of
 from .host import Buffer, Host, Kernels
+from .rows import lent
 
 NOWHERE, INPUT, OUTPUT, MEMORY = range(4)  # what an address counts from
 
@@ -62,6 +63,13 @@ class Copied(NamedTuple):
     nbytes: int
 
 
+class Row(NamedTuple):
+    """The memory of an input in elements: how many lie before its first, and how many there are."""
+
+    before: int
+    span: int
+
+
 Step = Launched | Taken | Given | Copied
 
 
@@ -82,12 +90,21 @@ class Recording:
     """
 
     def __init__(self, given: Sequence[Array], most: int) -> None:
-        self.inputs = {id(a): i for i, a in enumerate(given)}
-        self.sound = len(self.inputs) == len(given)
+        self._inputs = {id(a): i for i, a in enumerate(given)}
+        self.rows: dict[int, Row] = {}  # the memory of inputs that are read as they lie
+        self.sound = len(self._inputs) == len(given)
         self.steps: list[Step] = []
         self.results: list[Array] = []  # that were downloaded
         self.taken = 0
         self._most = most
+
+    def input(self, array: Array) -> int:
+        """Return the number of the input that an array is, or whose memory it is; -1 of others."""
+        of = lent(array)
+        number = self._inputs.get(id(of[0] if of else array), -1)
+        if of:
+            self.rows[number] = Row(of[1], array.size)
+        return number
 
     def step(self, step: Step) -> None:
         """Add a step."""
@@ -149,7 +166,7 @@ class Recorder:
 
     def upload(self, array: Array) -> Buffer:
         """As ``Host.upload``."""
-        number, known = self.recording.inputs.get(id(array), -1), array.dtype.name not in PACKED
+        number, known = self.recording.input(array), array.dtype.name not in PACKED
         self.recording.sound = self.recording.sound and number >= 0 and known
         return Placed(self._engine.upload(array), Place(INPUT, number, 0), owner=True)
 

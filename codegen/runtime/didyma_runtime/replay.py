@@ -4,7 +4,7 @@ The first call with inputs of some shapes runs the module's ``run`` on an engine
 it it is asked for: a tape of launches, allocations and copies.  Where nothing else was done, later
 calls with such inputs run the tape, by the function ``replay__`` beside the kernels, as a CUDA
 graph does on a GPU.  A program that reads a value to decide what comes next, or that calls a
-routine, runs line by line as before, and so does one whose inputs are not in row-major order.
+routine, runs line by line as before, and so does one whose inputs are copied before they are read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from . import cuda
 from .checks import taken
 from .devices import OWN, DeviceKernels, Devices
 from .dtypes import Array
-from .graphs import Graph, captured
+from .graphs import Graph, Lies, captured
 from .host import FAULT, FAULT_AT, LAUNCH, Host, Kernels
 from .recorder import (
     INPUT,
@@ -37,6 +37,7 @@ from .recorder import (
     Launched,
     Recorder,
     Recording,
+    Row,
     Step,
     Taken,
 )
@@ -116,10 +117,13 @@ class Tapes:
 
     ``replay`` runs the latest: it empties the list of arguments and returns the results, or
     returns None for other arguments.  ``traced`` runs the module line by line, as ``run`` does, and
-    tells of the lines where that is asked.
+    tells of the lines where that is asked.  ``laid`` are the numbers of inputs that have strides.
     """
 
-    def __init__(self, run: Run, traced: Run, lines: Mapping[int, Line]) -> None:
+    def __init__(
+        self, run: Run, traced: Run, lines: Mapping[int, Line], laid: Sequence[int] = ()
+    ) -> None:
+        self._laid = frozenset(laid)
         self._run, self._lines, self._file = traced, lines, run.__code__.co_filename
         self._known: dict[tuple[Any, ...], Tape | Graph | None] = {}
         self._tried: set[tuple[Any, ...]] = set()  # inputs of calls that were captured, or were not
@@ -137,7 +141,9 @@ class Tapes:
 
         The list of inputs is emptied, so that none stays after its last use.
         """
-        key = tuple((a.shape, a.dtype) if type(a) is np.ndarray else None for a in given)
+        key = tuple(
+            self._lies(i, a) if type(a) is np.ndarray else None for i, a in enumerate(given)
+        )
         if LOG or kernels is None or None in key or not kernels.replays:
             return self._run(engine, taken(given), kernels, weights, externs)
         if isinstance(kernels, cuda.Kernels) and not externs:
@@ -153,6 +159,9 @@ class Tapes:
         elif len(self._known) < MOST_TAPES:
             return self._recorded(key, engine, given, kernels, weights, externs)
         return self._run(engine, taken(given), kernels, weights, externs)
+
+    def _lies(self, number: int, a: Array) -> Lies:
+        return a.shape, a.dtype, a.strides if number in self._laid else None
 
     def _on_gpu(
         self, key: Any, engine: Any, given: list[Any], kernels: cuda.Kernels, weights: Any
@@ -220,7 +229,7 @@ class Tape:
     def __init__(
         self,
         recording: Recording,
-        inputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
+        inputs: Sequence[Lies],
         kernels: Kernels,
         places: Callable[[Launched], list[str]],
     ) -> None:
@@ -233,10 +242,11 @@ class Tape:
         steps = [self._step(s) for s in recording.steps]
         failed = [self._object(partial(self._raise, s)) for s in recording.steps]
         slots = self._first[MEMORY] + sum(isinstance(s, Taken) for s in recording.steps)
-        results = [(r.shape, r.dtype) for r in recording.results]
+        results = [(r.shape, r.dtype, None) for r in recording.results]
         words = [
             *map(self._object, (np.ndarray, list, None)), self._words(failed),
-            len(inputs), len(results), slots, len(steps), self._types(inputs), self._types(results),
+            len(inputs), len(results), slots, len(steps), self._types(inputs, recording.rows),
+            self._types(results, {}),
             *(self._words([0] * n) for n in (len(inputs), len(results), slots, slots)),
             self._words([w for row in steps for w in row]), self._words(self._patches),
         ]  # fmt: skip
@@ -249,9 +259,14 @@ class Tape:
         self._kept.append(block)
         return ctypes.addressof(block)
 
-    def _types(self, types: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> int:
-        rows = [(self._object(d), len(shape), self._words(shape)) for shape, d in types]
-        return self._words([w for row in rows for w in row])
+    def _types(self, types: Sequence[Lies], rows: Mapping[int, Row]) -> int:
+        words: list[int] = []
+        for i, (shape, d, strides) in enumerate(types):
+            row = rows.get(i, Row(0, 0))
+            steps = self._words(strides) if strides is not None and i in rows else 0
+            words += self._object(d), len(shape), self._words(shape), steps
+            words += row.before * d.itemsize, row.span * d.itemsize, d.itemsize
+        return self._words(words)
 
     def _object(self, value: Any) -> int:
         self._kept.append(value)

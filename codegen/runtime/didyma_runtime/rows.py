@@ -118,11 +118,20 @@ def _bounds(array: Array) -> tuple[int, int]:
     return at + sum(min(0, w) for w in ways), at + sum(max(0, w) for w in ways) + array.itemsize
 
 
+def lent(row: Array) -> tuple[Array, int] | None:
+    """Return the array in whose memory a row is, and the elements before its first.
+
+    None where it is a copy, or no row.
+    """
+    memory: Any = getattr(row.base, "base", None)
+    return (memory.array, memory.before) if isinstance(memory, _Memory) else None
+
+
 class _Memory:
-    """Words of memory that an array keeps alive, as NumPy takes them."""
+    """Words of memory that an array keeps alive, ``before`` ahead of it, as NumPy takes them."""
 
     def __init__(self, array: Array, start: int, span: int) -> None:
-        self._kept = array
+        self.array, self.before = array, (_address(array) - start) // array.itemsize
         self.__array_interface__ = {
             "shape": (span,), "typestr": f"<u{array.itemsize}", "version": 3,
             "data": (start, not array.flags.writeable),
