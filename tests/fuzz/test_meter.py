@@ -165,10 +165,11 @@ class Poor(InlineExecutor):
 
 def test_a_campaign_that_loses_its_last_process_keeps_what_it_found(tmp_path: Path) -> None:
     domain = Blamed(("host",), Options())
-    plan = Plan((domain,), count=200, seed=2, shrink_seconds=0.0, findings=tmp_path)
-    r = run(plan, executor=Poor(4))
-    assert (r.lost, 0 < r.cases < 200) == (1, True)
-    assert [Path(e.file).exists() for e in r.findings] == [True]
+    plan = Plan((domain,), seed=2, shrink_seconds=0.0, findings=tmp_path)
+    r = run(plan, executor=Poor(16))
+    assert (r.lost, r.cases > 0) == (1, True)
+    assert r.findings
+    assert all(Path(e.file).exists() for e in r.findings)
     with pytest.raises(WorkerStartError):
         run(plan, executor=Poor(1))
 
