@@ -111,7 +111,7 @@ class _Campaign:
         self.packed = dict(zip(self.domains, packed, strict=True))
         self.shares = Shares({d.name: d.floor for d in plan.domains}, plan.shares)
         self.meters = {
-            d.name: Meter(wanted, plan.seed)
+            d.name: Meter(wanted, plan.seed, d.free)
             for d in plan.domains
             if plan.metered and (wanted := d.wanted())
         }

@@ -72,6 +72,11 @@ class Domain(Protocol[C]):
         """The least share of a campaign's time, from 0 to 1, beside whatever other domains."""
         return 0.1
 
+    @property
+    def free(self) -> int:
+        """One case in so many is drawn without wishes."""
+        return 4
+
     def failure(self, case: C, kind: str, message: str) -> Finding:
         """Return the finding that a process died at a case, or that judging it raised an error.
 

@@ -26,7 +26,7 @@ from didyma.fuzz.minimise.graph import shrink, shrink_to_constants
 from didyma.fuzz.minimise.options import shrink_options
 from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
-from didyma.fuzz.steering.draw import REWRITES, draw
+from didyma.fuzz.steering.draw import EACH, REWRITES, draw
 from didyma.fuzz.steering.meter import Wish
 from didyma.fuzz.steering.near import near_miss
 from didyma.fuzz.steering.wishes import SCHEDULED, WANTED
@@ -37,7 +37,6 @@ from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.program import Program
 
 _FIXED = ("graph.simplify", "graph.level", "memory.planner")  # options that no case changes
-NEAR = 2  # one case in so many is near one in which passes decided something
 SALT = 1 << 32  # of seeds, so that what is changed does not depend on what is drawn
 IN_RING = 4  # one case in so many is judged in the ring, and padded, which takes as long again
 _ALONE: tuple[tuple[str, Callable[[Module, Options], Module]], ...] = (
@@ -63,23 +62,28 @@ class Passes(Domain[Case]):
         """A fifth of a campaign: rules about two particular ops are many."""
         return 0.2
 
+    @property
+    def free(self) -> int:
+        """Half of the graphs are near misses, which nobody wishes for."""
+        return 2
+
     def draw(self, seed: int, index: int) -> Case:
-        """Return the graph of a campaign's seed and an index."""
-        return self.draw_wished(seed, index, ())
+        """Return the graph of a campaign's seed and an index: every second is a near miss."""
+        if index % self.free:
+            return self._near(seed, index)
+        return _fixed(draw(seed, index, REWRITES))
 
     def wanted(self) -> Mapping[Wish, Key]:
         """Return what graphs can be asked to have, but for decisions that no pass makes."""
         return {wish: key for wish, key in WANTED.items() if wish not in SCHEDULED}
 
     def draw_wished(self, seed: int, index: int, wishes: Sequence[Wish]) -> Case:
-        """Return the graph of a campaign's seed and an index that has some pieces."""
-        case = draw(seed, index, REWRITES, wishes)
-        changes = tuple((k, v) for k, v in case.changes if k not in _FIXED)
-        if all(name != "graph.long_run" for name, _ in changes):
-            changes = (*changes, ("graph.long_run", 8))  # so that runs of short axes go in blocks
-        case = replace(case, changes=changes)
-        if index % NEAR:
-            return case
+        """Return the graph of a seed and an index that has some pieces; without any a near miss."""
+        return _fixed(draw(seed, index, REWRITES, wishes)) if wishes else self._near(seed, index)
+
+    def _near(self, seed: int, index: int) -> Case:
+        """Return a graph near one of a single piece in which passes decided something."""
+        case = _fixed(draw(seed, index, EACH))
         return near_miss(case, Dice(((seed + SALT) << 64) + index), self.options)
 
     def judge(self) -> PassJudge:
@@ -115,6 +119,14 @@ class Passes(Domain[Case]):
     def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
         """Return how often each decision was made."""
         return {"decisions": {k[1]: n for k, n in sorted(covered.items()) if k[0] == DECISION}}
+
+
+def _fixed(case: Case) -> Case:
+    """Return a case without options that no case changes, whose runs of short axes go in blocks."""
+    changes = tuple((k, v) for k, v in case.changes if k not in _FIXED)
+    if all(name != "graph.long_run" for name, _ in changes):
+        changes = (*changes, ("graph.long_run", 8))
+    return replace(case, changes=changes)
 
 
 @dataclass(frozen=True, slots=True)

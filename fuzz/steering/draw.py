@@ -24,7 +24,7 @@ from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.graphs import Case, drawn_planner, finished
 from didyma.fuzz.steering.meter import Wish
-from didyma.fuzz.steering.motifs import MOTIFS, POINTED, RULES, Motif
+from didyma.fuzz.steering.motifs import MOTIFS, ONCE, POINTED, RULES, Motif
 from didyma.fuzz.steering.names import renamed
 from didyma.fuzz.steering.rows import OPTION
 from didyma.fuzz.steering.sketch import Sketch
@@ -48,6 +48,7 @@ class Repertoire:
 WHOLE = Repertoire(MOTIFS, 3)  # for every level and engine
 REWRITES = Repertoire(RULES, 3)  # for graph passes alone
 SCHEDULES = Repertoire(POINTED, 1)  # for kernels that are scheduled in any way
+EACH = Repertoire(ONCE, 1)  # for near misses: each kind of piece as often as any other
 NOTHING = Repertoire(POINTED, 0)  # for what is wished for alone
 RENAMED = 16  # one graph in so many has awkward names
 ENTERED = 24  # and one in so many an entry with an attribute

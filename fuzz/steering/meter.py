@@ -24,7 +24,6 @@ Wish: TypeAlias = tuple[str, ...]
 
 EACH = 3  # wishes of one case
 LATER = frozenset(("read",))  # motifs of wishes that are refinements of others
-FREE = 4  # one case in so many has none
 AGENDA = 288  # wishes that are chosen at once
 DECIDED = 24  # of these, those for decisions of the compiler
 MATTERED = "mattered"  # what keys of decisions that mattered begin with
@@ -82,10 +81,11 @@ class Meter:
     """Counts what the cases of one domain covered, and hands out wishes for the next ones.
 
     With one worker the wishes of a case depend on the seed and the cases before it; with several
-    they also depend on the order in which the workers report.
+    they also depend on the order in which the workers report.  One case in ``free`` has no wishes.
     """
 
-    def __init__(self, wanted: Mapping[Wish, Key], seed: int) -> None:
+    def __init__(self, wanted: Mapping[Wish, Key], seed: int, free: int = 4) -> None:
+        self._free = free
         self._wanted = wanted
         self._seed = seed
         self._counts: Counter[Key] = Counter()
@@ -111,8 +111,9 @@ class Meter:
             self._agendas += 1
             self._asked.update(chosen)
             some = [chosen[i : i + EACH] for i in range(0, len(chosen), EACH)]
-            for i in range(0, len(some), FREE - 1):
-                self._next += [*some[i : i + FREE - 1], ()]
+            asked = self._free - 1
+            for i in range(0, len(some), asked):
+                self._next += [*some[i : i + asked], ()]
         return [self._next.popleft() for _ in range(min(most, len(self._next)))]
 
     def give_back(self, unused: Iterable[tuple[Wish, ...]]) -> None:

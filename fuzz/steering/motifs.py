@@ -7,7 +7,7 @@ turn.  The axes come from the table of ops, so a new op is covered without a cha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from didyma.fuzz import control_bytes, control_sizes
@@ -350,3 +350,4 @@ POINTED = (
     _motif("fans", fans, 2, FOLDS, EVERY),
     _motif("use", use, 2, _USES, LAYOUTS),
 )
+ONCE = tuple(replace(m, weight=1) for m in {m.name: m for m in (*MOTIFS, *RULES)}.values())
