@@ -1,21 +1,23 @@
 """Time attention beside PyTorch's on a machine with a GPU: bf16, a batch of 4, 16 heads.
 
-    python3 -m tests.gpu.attention [--seconds 0.15] [--problems 60] [--points] [--flex]
+    python3 -m tests.gpu.attention [--seconds 0.15] [--problems 60] [--points] [--flex] [--varlen]
 
 Drawn attentions are judged first, by points of the templates for tensor cores.  Then it prints a
 row for each case: milliseconds of Didyma and of PyTorch's fastest backend, their quotient, and the
 largest error of some rows as a share of its bound; and with ``--points`` how long other points
-take.  With ``--flex`` scores are modified, beside flex attention.
+take.  With ``--flex`` scores are modified, beside flex attention.  With ``--varlen`` it prints
+rows for sequences that lie one behind the other alone, beside as many in a batch, by Didyma.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from importlib import import_module
+from itertools import pairwise
 from multiprocessing import get_context
 from typing import Any
 
@@ -192,6 +194,40 @@ def flexible(torch: Any, mod: Callable[..., Any], *given: Any) -> Callable[[], o
     return lambda: attention(*given, score_mod=mod, block_mask=mask)
 
 
+def one_behind_the_other(torch: Any, timed: Timed, lengths: Sequence[int]) -> None:
+    """Print a row for 16 heads of causal sequences, beside a batch of equal ones if these are."""
+    total, width = sum(lengths), 128
+    types = [dd.bf16[total, 16, width]] * 3
+
+    def ragged(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, at: dd.Tensor) -> dd.Tensor:
+        return dd.varlen_attention(q, k, v, at, is_causal=True, checked=False)
+
+    run = dd.compile(dd.trace(*types, dd.i32[len(lengths) + 1])(ragged), options=OPTIONS,
+                     engine="cuda")  # fmt: skip
+    q, k, v = (torch.randn(total, 16, width, device="cuda", dtype=torch.bfloat16) for _ in types)
+    ends = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
+    at = torch.tensor(ends, device="cuda", dtype=torch.int32)
+    mine = timed(lambda: run(q, k, v, at))
+    result, worst = torch.as_tensor(run(q, k, v, at)), 0.0
+    for a, b in pairwise(ends):
+        if a == b:
+            continue
+        own = tuple(x[a:b].transpose(0, 1)[None] for x in (q, k, v))
+        got = result[a:b].transpose(0, 1)[None]
+        worst = max(worst, error(torch, got, own, lambda i, j: i >= j))
+    shape = dd.bf16[len(lengths), 16, lengths[0], width]
+
+    def batch(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+        return dd.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    plain = dd.compile(dd.trace(shape, shape, shape)(batch), options=OPTIONS, engine="cuda")
+    size = (len(lengths), lengths[0], 16, width)
+    given = [x[: size[0] * size[1]].reshape(size).transpose(1, 2).contiguous() for x in (q, k, v)]
+    peer = timed(lambda: plain(*given)) if len(set(lengths)) == 1 else float("nan")
+    label = f"{len(lengths)} sequences, {total} in all"
+    print(f"{label:<32}{mine:>10.4f}{peer:>10.4f}{peer / mine:>8.2f}  {'a batch':<18}{worst:>6.2f}")
+
+
 def main() -> int:
     """Time all cases."""
     parser = argparse.ArgumentParser()
@@ -199,6 +235,7 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=0)
     parser.add_argument("--points", action="store_true")
     parser.add_argument("--flex", action="store_true")
+    parser.add_argument("--varlen", action="store_true")
     asked = parser.parse_args()
     wrong = list(wrong_ones(asked.problems)) if asked.problems else []
     print(*wrong, sep="\n", flush=True)
@@ -242,6 +279,10 @@ def main() -> int:
             print(f"    {taken:>10.4f}{off(other(q, k, v)):>6.2f}  {point}", flush=True)
 
     print(f"{'case':<32}{'didyma':>10}{'torch':>10}{'faster':>8}")
+    if asked.varlen:
+        for lengths in ([2048] * 8, [4096] * 4, [512] * 32, [100, 5000, 0, 3000, 7, 8277]):
+            one_behind_the_other(torch, timed, lengths)
+        return int(bool(wrong))
     for width in (64, 128):
         for causal in (True, False):
             for n in LENGTHS:
