@@ -188,10 +188,11 @@ def own() -> Mapping[str, Template]:
         gemm,
         mma,
         tma,
+        weighted_mma,
         wgmma,
     )
 
-    attentions = (attention, attention_tma, attention_wgmma, attention_mma)
+    attentions = (attention, attention_tma, attention_wgmma, attention_mma, weighted_mma)
     every = (gemm, tma, wgmma, mma, fma, depthwise, *attentions)
     return {t.TEMPLATE.name: t.TEMPLATE for t in every}
 

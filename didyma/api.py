@@ -26,6 +26,7 @@ from didyma.functions.creation import *
 from didyma.functions.devices import *
 from didyma.functions.dtypes import *
 from didyma.functions.elementwise import *
+from didyma.functions.gradients import *
 from didyma.functions.joining import *
 from didyma.functions.lookup import *
 from didyma.functions.neural import *

@@ -61,7 +61,7 @@ def attention(
         return None
     if {top.attrs, total.attrs} != {last}:
         return None
-    found = {n.results: n for n in _products(defs, types, score)}
+    found = {n.results: n for n in products(defs, types, score)}
     if len(found) != 1 or types[output.results[0]].shape[:-1] != types[score].shape[:-1]:
         return None
     (scores,) = found.values()
@@ -69,7 +69,7 @@ def attention(
     return made if _is_elementwise(made, defs, types) else None
 
 
-def _products(
+def products(
     defs: Mapping[str, Node], types: Mapping[str, TensorType], value: str
 ) -> Iterator[Node]:
     """Yield the products that a value is computed of, by elementwise ops of one shape alone."""
@@ -143,11 +143,11 @@ def join(
                     inner.add(i)
                 order = sorted(inner, key=lambda j: groups[j].at[-1])
                 last = i if turned is None else turned
-                moved = _moved(groups, {*inner, last}, readers, results)
-                moved |= _counted(groups, {*inner, last}, readers, results)
-                whole = [[groups[j] for j in part] for part in (order, moved)]
-                made[last] = _joined(whole[0], groups[last], whole[1])
-                for j in {*inner, *moved}:
+                moves = moved(groups, {*inner, last}, readers, results)
+                moves |= counted(groups, {*inner, last}, readers, results)
+                whole = [[groups[j] for j in part] for part in (order, moves)]
+                made[last] = joined(whole[0], groups[last], whole[1])
+                for j in {*inner, *moves}:
                     made[j] = made[last]
                 break
     return list({g.at: g for g in made}.values())
@@ -170,7 +170,7 @@ def _closed(
     return True
 
 
-def _moved(
+def moved(
     groups: Sequence[FusionGroup],
     every: set[int],
     readers: Mapping[str, set[int]],
@@ -194,7 +194,7 @@ def _moved(
     return found
 
 
-def _counted(
+def counted(
     groups: Sequence[FusionGroup],
     every: set[int],
     readers: Mapping[str, set[int]],
@@ -232,9 +232,10 @@ def _moves(g: FusionGroup) -> bool:
     return each and len(g.reads) == len(g.writes) == 1 and not (g.call or g.binds)
 
 
-def _joined(
+def joined(
     inner: Sequence[FusionGroup], last: FusionGroup, moved: Sequence[FusionGroup]
 ) -> FusionGroup:
+    """Return one group that stores what the inner ones do on its way to what the last does."""
     every = (*moved, *inner, last)
     nodes = {i: n for g in every for i, n in zip(g.at, g.nodes, strict=True)}
     at = tuple(sorted(nodes))

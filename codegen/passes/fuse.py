@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.options import Options
-from didyma.codegen.passes import attention, channels, cost, parts, rows, sweep
+from didyma.codegen.passes import attention, channels, cost, parts, rows, sweep, weighted
 from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
@@ -92,7 +92,11 @@ def _fused(
     wanted, types = partition.results, partition.types
     joined = rows.join(merged, wanted, types, ranges, options, heard)
     swept = sweep.join(joined, wanted, types, ranges, options, heard)
-    return attention.join(swept, wanted, types, heard) if options.graph.attention else swept
+    if not options.graph.attention:
+        return swept
+    attended = attention.join(swept, wanted, types, heard)
+    suits = "mma" in options.device.families  # without it, sums would compute weights in vain
+    return weighted.join(attended, wanted, types, heard) if suits else attended
 
 
 def separate(m: Module) -> Module:

@@ -29,10 +29,7 @@ from didyma.refimpl.ir.fragments import PRODUCTS, ROWS, WARP, Product
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.types import DType
 
-TEXT = Text("mma_attention", RANGES + """\
-{% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
-{% set threads, above = height // tall * 32, tall // 16 %}
-{% set beside, across = width // 8, features // 8 %}
+FILLING = """\
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro swizzled(line, piece, length) %}
 {%- set pieces = length // lanes %}
@@ -61,6 +58,31 @@ TEXT = Text("mma_attention", RANGES + """\
     }
 {% endif %}
 {% endmacro %}
+{% macro find_spoiled() %}
+      for (u32 n = threadIdx.x; n < {{ width * features // lanes }}; n = n + {{ threads }}) {
+        const u32 line = n / {{ features // lanes }};
+        const u32 piece = n % {{ features // lanes }};
+        const {{ T }}x{{ lanes }} values = load{{ lanes }}_{{ T }}(
+            &value_tile[turn % 2 * {{ width * features }} +
+                        {{ swizzled("line", "piece", features) }}]);
+        u32 most = 0;
+{% for n in range(lanes) %}
+        most = max_u32(most, (u32)bitcast_{{ T }}_u16(values.s{{ n }}) & {{ exponent }});
+{% endfor %}
+        if (most == {{ exponent }}) {
+{% for n in range(lanes) %}
+          if (((u32)bitcast_{{ T }}_u16(values.s{{ n }}) & {{ exponent }}) == {{ exponent }}) {
+            atomic_max_i32(&spoiled[piece * {{ lanes }} + {{ n }}], 1);
+          }
+{% endfor %}
+        }
+      }
+{% endmacro %}
+"""  # macros that fill tiles of keys and values: one is used, the next comes
+TEXT = Text("mma_attention", RANGES + FILLING + """\
+{% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
+{% set threads, above = height // tall * 32, tall // 16 %}
+{% set beside, across = width // 8, features // 8 %}
 {% macro place() %}
         const i64 row = top + (upper + n / {{ beside * 4 }} * 16 + lane / 4 + n % 4 / 2 * 8);
         const i64 column = (i64)turn * {{ width }} +
@@ -224,24 +246,7 @@ TEXT = Text("mma_attention", RANGES + """\
 {% endfor %}
       }
     } else {
-      for (u32 n = threadIdx.x; n < {{ width * features // lanes }}; n = n + {{ threads }}) {
-        const u32 line = n / {{ features // lanes }};
-        const u32 piece = n % {{ features // lanes }};
-        const {{ T }}x{{ lanes }} values = load{{ lanes }}_{{ T }}(
-            &value_tile[turn % 2 * {{ width * features }} +
-                        {{ swizzled("line", "piece", features) }}]);
-        u32 most = 0;
-{% for n in range(lanes) %}
-        most = max_u32(most, (u32)bitcast_{{ T }}_u16(values.s{{ n }}) & {{ exponent }});
-{% endfor %}
-        if (most == {{ exponent }}) {
-{% for n in range(lanes) %}
-          if (((u32)bitcast_{{ T }}_u16(values.s{{ n }}) & {{ exponent }}) == {{ exponent }}) {
-            atomic_max_i32(&spoiled[piece * {{ lanes }} + {{ n }}], 1);
-          }
-{% endfor %}
-        }
-      }
+{{ find_spoiled() }}
     }
     }
   }

@@ -109,16 +109,16 @@ CORNERS = ("first_row", "last_row", "first_column", "last_column")  # of a tile,
 LEAST = {"ge": 0, "le": 0, "gt": 1, "lt": 1}  # of the difference of what is compared
 
 
-def masked(p: Problem) -> dict[str, Subgraph]:
+def masked(p: Problem, never: float = -math.inf) -> dict[str, Subgraph]:
     """Return bodies about the tiles of an attention, beside its ``score``.
 
     ``seen`` says whether some row of a tile may see some key, by its ``CORNERS``, and ``whole``
     whether every row sees every key, so that ``open_score`` is the score.  A row that does not see
-    a key has the score -inf for it, if a comparison fails that is linear in row and column; of
+    a key has the score ``never`` for it, if a comparison fails that is linear in row and column; of
     anything else it is not known that a row does not see.
     """
     ends = [Var(x, INDEX) for x in CORNERS]
-    mask = _mask(p)
+    mask = _mask(p, never)
     known = [x for x in mask.conditions if x is not None and not x.reads]
     corners = tuple(ends)
     some, every = (
@@ -201,10 +201,10 @@ class _Mask:
     conditions: tuple[_Linear | None, ...]
 
 
-def _mask(p: Problem) -> _Mask:
+def _mask(p: Problem, never: float = -math.inf) -> _Mask:
     """Return the score of an attention without its known conditions, and those."""
     body, affine = p.bodies["score"], Affine(p.loop.dims)
-    batch, row, column, _ = body.inputs
+    batch, row, column = body.inputs[:3]
     value, bound = body.value, list[tuple[Var, Expr]]()
     conditions = list[_Linear | None]()
     while True:
@@ -214,7 +214,7 @@ def _mask(p: Problem) -> _Mask:
                 affine.lets[value.var.name] = value.value
             value = value.body
             continue
-        if not (isinstance(value, Select) and value.other == Const(-math.inf, value.dtype)):
+        if not (isinstance(value, Select) and value.other == Const(never, value.dtype)):
             break
         symbols = {d.name for d in p.loop.dims}
         at = (batch, row, column)

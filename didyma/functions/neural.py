@@ -296,7 +296,7 @@ def cross_entropy(
     return _reduced(loss, reduction)
 
 
-def _for_heads(q: Tensor, x: Tensor, name: str) -> Tensor:
+def for_heads(q: Tensor, x: Tensor, name: str) -> Tensor:
     """Return keys or values with each head as often as neighbouring heads of queries share it."""
     if min(rank(q), rank(x)) < 3:
         types = f"{q.value.type} and {x.value.type}"
@@ -339,7 +339,7 @@ def scaled_dot_product_attention(
         types = ", ".join(str(t.value.type) for t in (q, k, v))
         raise wrong("dd.scaled_dot_product_attention", types, "tensors [..., length, depth]")
     if enable_gqa:
-        k, v = (_for_heads(q, x, name) for x, name in ((k, "keys"), (v, "values")))
+        k, v = (for_heads(q, x, name) for x, name in ((k, "keys"), (v, "values")))
     s = composed(composite.scores, q, k, scale)
     if score_mod is not None:
         sizes = shape(s)

@@ -25,7 +25,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Indexing, searching and sorting", ("lookup",)),
     ("Products of matrices", ("products",)),
     ("Convolution and pooling", ("windows",)),
-    ("Neural networks", ("neural", "ragged")),
+    ("Neural networks", ("neural", "ragged", "gradients")),
     ("Random numbers and bits", ("randomness",)),
     ("Dtypes", ("dtypes",)),
     ("Control flow and sizes from data", ("control", "sizes")),
