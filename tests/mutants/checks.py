@@ -27,7 +27,7 @@ from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.passes import Passes
 from didyma.fuzz.domains.registry import DOMAINS, Entry, Setup
 from didyma.fuzz.graphs import Case
-from didyma.fuzz.steering.meter import EACH, FREE, Key, Wish
+from didyma.fuzz.steering.meter import EACH, Key, Wish
 from didyma.oracle import conformance
 from didyma.oracle.conformance import calls
 from didyma.refimpl.ir.expr import ZERO
@@ -169,8 +169,9 @@ def drawer(domain: Domain[Any], seed: int) -> Callable[[int], Any]:
         turns = [w for row in zip_longest(*motifs.values()) for w in row if w is not None]
 
     def draw(index: int) -> Any:
-        at = (index - index // FREE) * EACH  # one case in FREE has no wishes
-        wishes = () if index % FREE == FREE - 1 else turns[at : at + EACH]
+        free = domain.free
+        at = (index - index // free) * EACH
+        wishes = () if index % free == free - 1 else turns[at : at + EACH]
         return domain.draw_wished(seed, index, tuple(wishes))
 
     return draw

@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-from didyma.fuzz.steering.meter import FREE, Key, Wish
+from didyma.fuzz.steering.meter import Key, Wish
 from didyma.refimpl.errors import DidymaError
 from tests.mutants import named, unit_tests
 from tests.mutants.__main__ import main
@@ -230,6 +230,8 @@ def test_a_late_check_waits_and_then_takes_turns_with_all_others() -> None:
 class Wishing:
     """A domain whose cases say what they were asked for."""
 
+    free = 4
+
     def wanted(self) -> dict[Wish, Key]:
         wishes = [("rule", str(i)) for i in range(3)] + [("pair", str(i)) for i in range(9)]
         return {wish: ("key", *wish) for wish in wishes}
@@ -242,7 +244,7 @@ def test_campaigns_are_asked_for_every_wish_the_motifs_in_turn() -> None:
     domain: Any = Wishing()
     draw = drawer(domain, 7)
     drawn = [draw(i) for i in range(8)]
-    assert drawn[FREE - 1] == ()
+    assert drawn[domain.free - 1] == ()
     first = {w for wishes in drawn[:2] for w in wishes}
     assert {w for w in first if w[0] == "rule"} == {("rule", str(i)) for i in range(3)}
     asked = [w for wishes in drawn for w in wishes]
