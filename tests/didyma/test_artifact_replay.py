@@ -166,6 +166,8 @@ def test_inputs_with_strides_are_repeated_as_they_lie(built: Any, at: Any) -> No
     module.call([table(8, 16)[at], y])
     x = table(8, 16, seed=1)[at]
     kept = x.copy()
+    raw = np.frombuffer(x.base.tobytes(), np.uint8).view(np.float32).reshape(8, 16)[at]
+    assert module.tapes.replay([raw, y])[0].tobytes() == kept.sum(axis=1).tobytes()
     got = module.tapes.replay([x, y])
     assert got[0].tobytes() == kept.sum(axis=1).tobytes() == line_by_line(module, [x, y])[0]
     assert x.tobytes() == kept.tobytes()
@@ -175,13 +177,11 @@ def test_inputs_that_lie_otherwise_are_not_repeated(built: Any) -> None:
     module, y = built(dd.compile(laid).compiled), np.ones(4, np.float32)
     module.call([table(8, 16)[1:6, 4:8], y])
     assert module.tapes.replay([table(8, 16)[1:6, 4:8], y]) is not None
-    shared = np.frombuffer(bytes(4 * 200), np.float32)[:128].reshape(8, 16)
     others = {
         "other strides": table(8, 12)[1:6, 4:8],
         "memory that begins too late": table(8, 16)[:5, :4],
         "no address of 16 bytes": table(8, 16)[1:6, 5:9],
         "another shape": table(8, 16)[1:5, 4:8],
-        "an array that owns no memory": shared[1:6, 4:8],
         "columns first": np.asfortranarray(table(8, 16))[1:6, 4:8],
     }
     for what, x in others.items():

@@ -116,6 +116,14 @@ FAULTS: tuple[Fault, ...] = (
         "if (t->held[input]) python__.drop(t->held[input]);", "", "module",
     ),
     _slip(
+        "inputs repeated whatever their strides", "emit/prelude/replay.c",
+        "a->strides[k] != wanted->strides[k]", "!a->strides", "module",
+    ),
+    _slip(
+        "an input with strides repeated from its first element on", "emit/prelude/replay.c",
+        "->data - t->input[i].before;", "->data;", "module",
+    ),
+    _slip(
         "a view from the start of its value", "emit/program_lines.py",
         "{', '.join(at)}, {code(line.offset, sizes)})", "{', '.join(at)}, 0)",
         "program", "host", "simt", "wrapper",

@@ -39,12 +39,13 @@ typedef struct {
   void *dtype;
   i64 rank, *shape;
   i64 *strides;             /* in bytes, of an input that is read as it lies; else 0: in row-major order */
-  i64 before, nbytes, size; /* how its memory is read: from where to its first element, all, an element */
+  i64 before, nbytes;       /* of its memory that is read: before its first element, and in all */
 } Type__;
 typedef struct { i64 slot, offset; u64 *word; } Patch__; /* an address among a launch's arguments */
 typedef struct { i64 kind, a, b, c, d, e; } Step__;
 typedef struct {
   void *array, *list, *none, **failed;  /* types, None, and what raises the error of each step */
+  i64 itemsize;                         /* where a dtype of NumPy has the bytes of an element */
   i64 inputs, outputs, slots, steps;
   const Type__ *input, *output;
   void **held, **made, **memory;        /* inputs that are still needed, results, allocations */
@@ -57,16 +58,17 @@ enum { LAUNCH__, TAKE__, GIVE__, COPY__, DROP__, ALIGNMENT__ = 256, WIDEST__ = 1
 Python__ python__;
 u32 launching__, replaying__; /* whether somebody does; set by who has Python's global lock */
 
-/* Whether an input has strides, and all of the memory that is read belongs to the array it is a view of. */
+/* Whether an input has strides, and all memory that is read is of it or of the array that it is a view of. */
 static i32 lies__(const Tape__ *t, const Array__ *a, const Type__ *wanted) {
-  const Array__ *whole = a->base ? (const Array__ *)a->base : a;
+  i32 viewed = a->base && ((const Object__ *)a->base)->type == t->array;
+  const Array__ *whole = viewed ? (const Array__ *)a->base : a;
   const u8 *start = a->data - wanted->before;
-  i64 k, nbytes = wanted->size;
+  i64 k, nbytes = *(const i32 *)((const u8 *)whole->dtype + t->itemsize);
   for (k = 0; k < wanted->rank; k++)
     if (wanted->shape[k] > 1 && a->strides[k] != wanted->strides[k]) return 0;
-  if (whole->head.type != t->array || whole->base || whole->dtype != wanted->dtype) return 0;
+  if (!(whole->flags & 1)) return 0;
   for (k = 0; k < whole->rank; k++) nbytes *= whole->shape[k];
-  return whole->flags & 1 && whole->data <= start && start + wanted->nbytes <= whole->data + nbytes;
+  return whole->data <= start && start + wanted->nbytes <= whole->data + nbytes;
 }
 
 static i32 fits__(const Tape__ *t, void *args) {

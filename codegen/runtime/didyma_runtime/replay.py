@@ -64,9 +64,19 @@ def _address(name: str) -> int:
     return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
 
+def _second() -> bool:
+    """Return whether this is NumPy 2."""
+    return np.lib.NumpyVersion(np.__version__) >= "2.0.0"
+
+
+def _itemsize() -> int:
+    """Return where a dtype has the bytes of an element: ``elsize`` of ``PyArray_Descr``."""
+    return 40 if _second() else 32
+
+
 def _empty() -> int:
     """Return where NumPy's ``PyArray_Empty`` is, by its table of functions."""
-    core = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
+    core = "numpy._core" if _second() else "numpy.core"
     capsule = import_module(f"{core}._multiarray_umath")._ARRAY_API
     table = ctypes.pythonapi.PyCapsule_GetPointer
     table.restype, table.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
@@ -103,6 +113,10 @@ def _known_layout() -> bool:
     head = _Head.from_address(id(a))
     found = head.type, head.data, head.rank, list(head.shape[:2]), head.dtype
     layout = found == (id(np.ndarray), a.ctypes.data, 2, [3, 5], id(a.dtype))
+    sizes = [
+        ctypes.c_int32.from_address(id(np.dtype(t)) + _itemsize()).value for t in ("i2", "c16")
+    ]
+    layout = layout and sizes == [2, 16]
     return layout and head.flags & _ROW_MAJOR == 1 and not _Head.from_address(id(a.T)).flags & 1
 
 
@@ -244,7 +258,7 @@ class Tape:
         slots = self._first[MEMORY] + sum(isinstance(s, Taken) for s in recording.steps)
         results = [(r.shape, r.dtype, None) for r in recording.results]
         words = [
-            *map(self._object, (np.ndarray, list, None)), self._words(failed),
+            *map(self._object, (np.ndarray, list, None)), self._words(failed), _itemsize(),
             len(inputs), len(results), slots, len(steps), self._types(inputs, recording.rows),
             self._types(results, {}),
             *(self._words([0] * n) for n in (len(inputs), len(results), slots, slots)),
@@ -265,7 +279,7 @@ class Tape:
             row = rows.get(i, Row(0, 0))
             steps = self._words(strides) if strides is not None and i in rows else 0
             words += self._object(d), len(shape), self._words(shape), steps
-            words += row.before * d.itemsize, row.span * d.itemsize, d.itemsize
+            words += row.before * d.itemsize, row.span * d.itemsize
         return self._words(words)
 
     def _object(self, value: Any) -> int:
