@@ -132,7 +132,11 @@ class Expressions:
             by = Binary("add", by, Const(r.choice((1, 1, 2)), INDEX))
         step = Binary(op, Binary("add", number, one), by)
         ends = (step, two) if r.random() < 0.5 else (two, step)
-        whole = Binary("floordiv" if r.random() < 0.5 else "floormod", Binary("sub", *ends), _AMONG)
+        apart = Binary("sub", *ends)
+        if r.random() < 0.25:  # to a dtype that holds not all of it, or just so
+            edge = Const(r.choice((0, 2**31 - 1, -(2**31))), INDEX)
+            return Cast(Binary("add", apart, edge), r.choice((*_NARROW, *REAL)))
+        whole = Binary("floordiv" if r.random() < 0.5 else "floormod", apart, _AMONG)
         return whole if r.random() < 0.5 else Binary("sub", three, whole)
 
     def _operation(self, dtype: DType) -> Expr:

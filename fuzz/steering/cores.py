@@ -97,11 +97,13 @@ def _attention(s: Sketch) -> None:
     m, n, d, e = s.c.pick((4, 9, 16)), s.c.pick((8, 12, 33)), s.c.pick((8, 16)), s.c.pick((8, 3))
     lead = s.c.pick(((), (2,), (2, 3)))
     t = TensorType(s.c.pick((*_NARROW, DType.F32, DType.F64)), (*lead, m, d))
-    q, k = s.param(t), s.param(t.with_shape(*lead, d, n))
+    q, k = s.param(t), _turned(s, t.with_shape(*lead, d, n))
     v = s.param(t.with_shape(*lead, n, e))
     scores = s.apply("matmul", (q, k)) if q and k else None
     if scores is None or v is None:
         return
+    if s.c.chance(8):  # what only the attention would read otherwise
+        after(s, s.c.pick((k or v, v)))
     score = before(s, scores, (len(lead) + 1,))[0] if s.c.chance(2) else scores
     axes = s.c.pick(((len(lead) + 1,),) * 6 + ((len(lead),),))
     kept = freeze({"axes": axes, "keepdims": True})
@@ -116,6 +118,15 @@ def _attention(s: Sketch) -> None:
         after(s, made)
     if weights and s.c.chance(6):
         after(s, weights)
+
+
+def _turned(s: Sketch, t: TensorType) -> str | None:
+    """Return a parameter of a type, at times one whose last two axes are exchanged."""
+    if not s.c.chance(6):
+        return s.param(t)
+    *lead, a, b = range(t.rank)
+    x = s.param(t.with_shape(*t.shape[:-2], t.shape[-1], t.shape[-2]))
+    return x and s.apply("permute_dims", (x,), freeze({"axes": (*lead, b, a)}))
 
 
 KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(

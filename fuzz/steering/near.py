@@ -50,6 +50,7 @@ from didyma.refimpl.verify.graph import verify
 
 TRIES = 6  # changes that are tried until one fits
 BODIES = 4  # of so many changes, one is inside of a branch, a loop or a function
+SQUARED = 4  # and before one in so many all axes are made as long: then others fit as well
 MISSES = 2  # cases that are compiled until a decision is no longer made
 
 Values: TypeAlias = Mapping[str, Sequence[str]]  # what decisions were about, by their names
@@ -102,7 +103,8 @@ def near(case: Case, about: Sequence[str], c: Chooser) -> Case | None:
         numbers = _around(below.entry, about) or range(len(below.entry.nodes))
         if not numbers:
             return None
-        changed = c.pick(CHANGES)(below, c.pick(numbers), c)
+        before = (c.chance(SQUARED) and squared(below, c)) or below
+        changed = c.pick(CHANGES)(before, c.pick(numbers), c)
         if changed is None or changed == below:
             continue
         whole = replace(changed, functions=(*changed.functions, *m.functions[end:]))
@@ -134,7 +136,9 @@ def _valid(case: Case, m: Module) -> Case | None:
     if any(dims.evaluate(t.numel, env) > MAX_ELEMENTS for t in (*types.values(), *sized)):
         return None
     given = tuple((name, t) for name, t in case.given if types.get(name) == was.get(name))
-    return replace(case, module=m, given=given)
+    named = {v.name for v in m.dims}
+    kept = tuple((name, n) for name, n in case.env if name in named)
+    return replace(case, module=m, env=kept, given=given)
 
 
 # ---- changes
@@ -353,6 +357,16 @@ def sizes(m: Module, at: int, c: Chooser) -> Module | None:
         numbers += (old + 1, max(old - 1, 0), 2 * old, 4)
     new = c.pick([d for d in dict.fromkeys(numbers) if d != old])
     return rewritten(m, Retype(size=lambda d: new if d == old else d))
+
+
+def squared(m: Module, c: Chooser) -> Module | None:
+    """Let all sizes of values that are numbers above one be one of them."""
+    shapes = [t.shape for t in m.entry.types().values()]
+    have = sorted({d for shape in shapes for d in shape if isinstance(d, int) and d > 1})
+    if not have:
+        return None
+    new = c.pick(have)
+    return rewritten(m, Retype(size=lambda d: new if isinstance(d, int) and d > 1 else d))
 
 
 def dtypes(m: Module, at: int, c: Chooser) -> Module | None:

@@ -95,7 +95,7 @@ def test_axes_of_a_shape_and_symbols_differ() -> None:
 
 
 def test_every_op_and_dtype_is_drawn() -> None:
-    cases: list[Case] = [draw(7, i, plan) for plan in (WHOLE, REWRITES) for i in range(250)]
+    cases: list[Case] = [draw(7, i, plan) for plan in (WHOLE, REWRITES) for i in range(300)]
     nodes = [n for c in cases for n in c.module.entry.nodes]
     assert {n.op for n in nodes} >= {*OPS} - {TO}, "other draws place values on devices"
     assert {t.dtype for n in nodes for t in n.types} == set(ALL)
@@ -308,7 +308,7 @@ def test_what_is_rewritten_for_tensor_cores_is_drawn_and_near_misses_too() -> No
         heard.append(decision)
 
     missed = 0
-    for index in range(45):
+    for index in range(60):
         case, before = draw(6, index, cores), len(heard)
         options = case.options(Options()).changed({"graph.level": 3, "graph.fuse": True})
         compile(case.module, options, until="fuse", heard=hear)
