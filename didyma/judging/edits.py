@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product, zip_longest
-from typing import TypeAlias
 
-Rule: TypeAlias = Callable[[str], Iterator[str]]  # of a line, its edited forms
+from didyma.judging import borrowed
+from didyma.judging.borrowed import Rule
+from didyma.judging.natural import Naturalness
 
 _NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
 _FLOAT = re.compile(r"(?<![\w.])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+\.?(?=f))(f?)(?![\w.])")
@@ -77,7 +78,7 @@ class Edit:
 
 
 def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
-    """Yield edits of some lines of a text; each rule has its turn, and each line in a rule's.
+    """Yield edits of some lines of a text; rules take turns, the most natural edits of each first.
 
     Numbers and arrays that a text declares and never uses come first: they were likely forgotten.
     """
@@ -95,12 +96,14 @@ def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
     places = [[f"{a}[{i}]" for i in ints] if a in arrays else [a] for a in unused]
     forgotten = _joined([*chain(*places)])
     rules = (
-        *_RULES, _moved(ints), _exchanged(ints), _exchanged(arrays), *of_types, _multiplied(floats),
+        *_RULES, *borrowed.rules(text), _moved(ints), _exchanged(ints), _exchanged(arrays),
+        *of_types, _multiplied(floats),
     )  # fmt: skip
-    streams = [_of_rule(r, rows, chosen) for r in rules]
+    known = Naturalness.of(rows)
+    streams = [_of_rule(r, rows, chosen, known) for r in rules]
     of_rules = [s for r, s in zip(rules, streams, strict=True) for _ in range(_TURNS.get(r, 1))]
     seen: set[tuple[int, str]] = set()
-    for wave in chain(zip(_of_rule(forgotten, rows, chosen)), zip_longest(*of_rules)):
+    for wave in chain(zip(_of_rule(forgotten, rows, chosen, known)), zip_longest(*of_rules)):
         for e in wave:
             if e is not None and e.new != e.old and (e.line, e.new) not in seen:
                 seen.add((e.line, e.new))
@@ -143,10 +146,13 @@ def _declared(text: str) -> dict[str, set[str]]:
     return found
 
 
-def _of_rule(rule: Rule, rows: Sequence[str], lines: Sequence[int]) -> Iterator[Edit]:
+def _of_rule(
+    rule: Rule, rows: Sequence[str], lines: Sequence[int], known: Naturalness
+) -> Iterator[Edit]:
+    """Yield the edits of a rule; those that make a line the most natural come first."""
     forms = [[Edit(n, rows[n - 1], new) for new in rule(rows[n - 1])] for n in lines]
-    for wave in zip_longest(*forms):
-        yield from (e for e in wave if e is not None)
+    found = [e for wave in zip_longest(*forms) for e in wave if e is not None]
+    yield from sorted(found, key=lambda e: -known.gain(e.line, e.new))
 
 
 def _each(pattern: re.Pattern[str], put: Callable[[re.Match[str]], Sequence[str]]) -> Rule:

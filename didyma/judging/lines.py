@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
@@ -16,10 +17,9 @@ from didyma.judging import inputs, launching
 from didyma.judging.edits import Edit, edits, familiar, with_barriers
 from didyma.judging.inputs import Case
 from didyma.judging.task import Task
-from didyma.oracle.compare import compare
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
-from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import bars as bars_
 from didyma.refimpl.ops.bars import Bar
 
@@ -27,7 +27,9 @@ _STORES = frozenset(("st", "red", "atom"))
 _AROUND = 2  # lines
 _MOST = 3  # edits that are told
 _LONGER = 1.0  # seconds
+_UNSURE = 0.5  # wrong elements: fewer than one
 _HANG = 1.0  # seconds that an edited kernel may take
+_LEAN = (("--minimal",), ("--minimal", "--Ofast-compile=min"))  # options of NVRTC
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 
 
@@ -55,8 +57,9 @@ def suspect(
     """Return the line to which what is wrong in some rounds is traced; None where none is known.
 
     Edits of single lines are tried for ``seconds`` of processor time.  Of those that make all
-    rounds right, the line of the most familiar one is the answer; else it is the line that wrote
-    the first wrong element, or the last one that stores to global memory.  ``races`` are lines that
+    rounds right, the line of the most familiar one is the answer; else it is the line whose edit
+    made the most elements right, the one that wrote the first wrong element, or the last one that
+    stores to global memory.  ``races`` are lines that
     race: barriers around them are tried, too.
     """
     kernels = [s.kernel for s in task.steps]
@@ -65,9 +68,12 @@ def suspect(
         text = task.source.text
         near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
         tried = chain(with_barriers(text, near), edits(text, lines))
-        if found := _mending(task, tried, (failed, passed), seconds):
+        found, better = _mending(task, tried, (failed, passed), seconds)
+        if found:
             best = found[0]
             return Suspect(best.line, best, tuple(e for e in found[1:_MOST] if e.line != best.line))
+        if better:
+            return Suspect(better)
     line = _writer(task, min(failed, key=lambda c: sum(c.env.values()))) if failed else 0
     last = stores(kernels[-1], task.source)[-1:]
     return next((Suspect(n) for n in (line, *last) if n), _elsewhere(kernels[-1]))
@@ -75,30 +81,34 @@ def suspect(
 
 def _mending(
     task: Task, tried: Iterable[Edit], cases: tuple[Sequence[Case], Sequence[Case]], seconds: float
-) -> list[Edit]:
+) -> tuple[list[Edit], int]:
     """Return the edits that mend a kernel, of those that are found in time; the best comes first.
 
-    Once one is found, the search goes on for half of the time that it took.
+    Beside them is the line whose edit left the fewest wrong elements in the first round, or 0 if
+    none left fewer than the kernel itself.  Once an edit mends it, the search goes on for half of
+    the time that it took.
     """
     failed, passed = cases
     begun = processor_time()
     deadline = begun + seconds
     ordered = sorted(failed, key=lambda c: sum(c.env.values()))
     rounds = [_Round.of(task, c) for c in (*ordered, *passed)]
-    task, needed = _lean(task)
-    first = processor_time()
-    _right(task, rounds[0])
-    limit = max(0.05, _SLOWER * (processor_time() - first))
+    task, needed, takes = _lean(task, rounds[0])
+    limit = max(0.05, _SLOWER * takes)
     found: list[Edit] = []
+    least, better = _wrong(task, rounds[0]), 0
     for e in tried:
         now = processor_time()
         if now > deadline:
             break
-        if _mends(task, e, needed, rounds, (min(limit, deadline - now), deadline)):
+        left = _left(task, e, needed, rounds, (min(limit, deadline - now), deadline))
+        if left == 0:
             if not found:
                 deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
             found.append(e)
-    return sorted(found, key=lambda e: -familiar(e, task.source.text))
+        elif left < least:
+            least, better = left, e.line
+    return sorted(found, key=lambda e: -familiar(e, task.source.text)), better
 
 
 def _writer(task: Task, case: Case) -> int:
@@ -169,49 +179,74 @@ def truth(task: Task, case: Case, arrays: Sequence[Array]) -> list[Bar]:
     return [task.contract.widened(b, t.dtype) for b, t in zip(found, types, strict=True)]
 
 
-def _lean(task: Task) -> tuple[Task, int]:
-    """Return a task without the headers that NVRTC includes of itself, if it compiles so.
+def _lean(task: Task, r: _Round) -> tuple[Task, int, float]:
+    """Return a task of which NVRTC compiles edits, and runs them in a round, in the least time.
 
-    Beside it is the number of attempts in which it compiles.
+    Edited kernels need no headers that NVRTC includes of itself.  What compiles fast may run
+    slowly.  Beside the task are the number of attempts in which it compiles, and the seconds of
+    processor time that the round takes.
     """
     name = task.steps[0].name
     needed = attempts(task.source, name, task.flags)
-    lean = replace(task, flags=(*task.flags, "--minimal"))
-    try:
-        compiles = not needed and not attempts(task.source, name, lean.flags)
-    except DidymaError:
-        compiles = False
-    return (lean if compiles else task), needed
+    known = [_timed(task, r, needed)]
+    for flags in _LEAN if not needed else ():
+        # Some kernels need those headers, and an NVRTC may be older than the option.
+        with suppress(DidymaError):
+            known.append(_timed(replace(task, flags=(*task.flags, *flags)), r, 0))
+    _, takes, best = min(known, key=lambda k: k[0])
+    return best, needed, takes
 
 
-def _mends(
+def _timed(task: Task, r: _Round, needed: int) -> tuple[float, float, Task]:
+    """Compile a task anew and run a round; return the seconds of both, and of the run."""
+    begun = processor_time()
+    made = _compiled(task, task.source, needed)
+    between = processor_time()
+    launching.run(made, r.case.env, r.arrays)
+    ended = processor_time()
+    return ended - begun, ended - between, made
+
+
+def _compiled(task: Task, source: Source, needed: int) -> Task:
+    steps = (replace(s, kernel=compiled(source, s.name, task.flags, needed)) for s in task.steps)
+    return replace(task, source=source, steps=tuple(steps))
+
+
+def _left(
     task: Task, e: Edit, needed: int, rounds: Sequence[_Round], times: tuple[float, float]
-) -> bool:
-    """Return whether a kernel with an edit, which compiles in so many attempts, is right in time.
+) -> float:
+    """Return how many elements are wrong in the first round that is not right with an edit.
 
-    ``times`` are the seconds after which it hangs in the first round, and the time by which all
-    rounds have begun.
+    It is infinite where that is not the first of all rounds, and for faults of other kinds, and
+    ``_UNSURE`` where all are right for which there is time.
+    ``times`` are the seconds after which the kernel hangs in the first round, and the time by which
+    all rounds have begun.
     """
     source = Source(e.of(task.source.text), task.source.file)
     limit, deadline = times
     try:
-        steps = [
-            replace(s, kernel=compiled(source, s.name, task.flags, needed)) for s in task.steps
-        ]
-        edited = replace(task, source=source, steps=tuple(steps))
+        edited = _compiled(task, source, needed)
         first, later = (replace(edited, seconds=s) for s in (limit, max(limit, _HANG)))
-        return _right(first, rounds[0]) and all(
-            processor_time() < deadline + _LONGER and _right(later, r) for r in rounds[1:]
-        )
+        if wrong := _wrong(first, rounds[0]):
+            return wrong
+        for r in rounds[1:]:
+            if processor_time() > deadline + _LONGER:
+                return _UNSURE
+            if _wrong(later, r):
+                return np.inf
     except DidymaError:
-        return False  # C++ that NVRTC refuses, or a launch that cannot be
+        return np.inf  # C++ that NVRTC refuses, or a launch that cannot be
+    return 0
 
 
-def _right(task: Task, r: _Round) -> bool:
+def _wrong(task: Task, r: _Round) -> float:
+    """Return how many elements are wrong in a round; infinity where checks find a fault."""
     ran = launching.run(task, r.case.env, r.arrays)
     if ran.faults:
-        return False
-    entry = task.spec.entry
-    rows = zip(entry.results, entry.result_types(), r.right, ran.outputs, strict=True)
+        return np.inf
+    types = task.spec.entry.result_types()
     with np.errstate(all="ignore"):
-        return all(compare(n, b, o, TensorType(t.dtype, o.shape)).agree for n, t, b, o in rows)
+        return sum(
+            int(np.count_nonzero(~bars_.judge(b, o, t.dtype).ok))
+            for b, o, t in zip(r.right, ran.outputs, types, strict=True)
+        )

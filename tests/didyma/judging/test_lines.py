@@ -18,7 +18,7 @@ from tests.didyma.judging.kernels import KERNELS, added, n, r
 needs_ptx = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
 HEAD = (
     "struct M { float m; }; f(M a, M b, float* x, int i, float eps) "
-    "{ float p = 1, old = 2; int j = i;"
+    "{ float p = 1, old = 2; int j = i; if (i < 16) x[i] = 0;"
 )
 
 
@@ -35,10 +35,23 @@ HEAD = (
         ("  y = a.w * b.w;", "  y = a.w * b.z;"),
         ("  y = expf(-old);", "  y = expf(old);"),
         ("  y = rsqrtf(sum / i + eps);", "  y = rsqrtf(sum / i);"),
+        ("  int acc = 0;", "  short acc = 0;"),
+        ("  y = (old);", "  y = fmaxf(old, 0.f);"),
+        ("  y = s[i];", "  y = s[0];"),
+        ("  if (i < 4 && i < 16) y = 1;", "  if (i < 4) y = 1;"),
+        ("  for (k = 0; k < 16; ++k)", "  for (k = 0; k < T; ++k)"),
+        ("  y = s[j] * x[i];", "  y = s[i] * x[j];"),
+        ("  y = p * b.m * b.m / i;", "  y = p * b.m / i;"),
     ],
 )
 def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:
     assert right in [e.new for e in edits(f"{HEAD}\n{slip}\n}}", [2])]
+
+
+def test_edits_that_make_a_line_like_others_come_first() -> None:
+    text = "s += x[i * n + k];\nt += y[i * n + k];\nu += z[i * m + k];\nint n, m, i, k;"
+    found = [e.new for e in edits(text, [1, 2, 3])]
+    assert found.index("u += z[i * n + k];") < found.index("s += x[i * m + k];")
 
 
 def test_a_barrier_stands_before_a_line() -> None:
@@ -88,6 +101,21 @@ def test_the_store_that_wrote_a_wrong_element_is_named() -> None:
     found = located(judge(task), seconds=0)
     assert found.suspect is not None
     assert found.suspect.line == 3
+
+
+@needs_ptx
+def test_the_line_of_an_edit_that_makes_more_elements_right_is_named() -> None:
+    text = """__global__ void add(const float* x, const float* y, float* z, int n) {
+  int i = threadIdx.x;
+  float sum = i < 9 ? x[i] * 3.0f : x[i] + y[i];
+  sum = i == 7 ? -sum : sum;
+  if (i < n) z[i] = sum;
+}
+"""
+    launch, draw = Launch(block="32"), Draw({"n": (32,)}, rounds=1)
+    found = located(judge(make_task(Source(text, "k.cu"), added.module, launch, draw=draw)))
+    assert found.suspect is not None
+    assert (found.suspect.edit, found.suspect.line) == (None, 3)
 
 
 @dd.trace(dd.f32[r, n])

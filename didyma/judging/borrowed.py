@@ -1,0 +1,118 @@
+"""Edits that put what a text has elsewhere in the place of a part of a line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import TypeAlias
+
+from didyma.judging.expressions import split
+
+Rule: TypeAlias = Callable[[str], Iterator[str]]  # of a line, its edited forms
+
+_MOST = 8  # expressions of a kind: those that a text has most often
+_PLACE = re.compile(r"\[([^\[\]]+)\]")
+_SHARED = re.compile(r"\b__shared__\s[^;]*;")
+_TEST = r"[\w.+\-*/% \[\]]+?\s*(?:<=|>=|==|!=|<|>)\s*[\w.+\-*/% \[\]]+?"
+_ATOM = re.compile(rf"(?:(?<=[(&|] )|(?<=\())({_TEST})(?=\s*(?:\)|&&|\|\|))")
+_LIMIT = re.compile(r"(?:<=|>=|(?<![<>])[<>](?![<>]))\s*([\w.+\-*/ ]+?)\s*(?=[;)]|&&|\|\||\?)")
+_FIELD = re.compile(r"\b[A-Za-z_]\w*\.[A-Za-z_]\w*\b(?!\s*\()")
+_FACTOR = re.compile(r"(?<=[-+*/=(] )[A-Za-z_][\w.]*(?=\s*[-+*/;)])")
+_LOOP = re.compile(r"\bfor\s*\(")
+_CALL = re.compile(r"\b(?!if\b|for\b|while\b|switch\b|sizeof\b)([A-Za-z_]\w*)\s*\(")
+_TYPES = ("float", "int", "double", "long long", "unsigned")
+_TYPE = re.compile(
+    r"(?<![\w<])(?:(?:un)?signed (?:char|short|int)|long long|float|double|int|unsigned|short|char"
+    r"|half|u?int(?:8|16|32)_t|__half|__nv_bfloat16)\b(?=\s+\w+\s*(?:[=;,{]|\[))"
+)
+
+
+def rules(text: str) -> tuple[Rule, ...]:
+    """Return the rules that a text's own expressions make."""
+    places = _often(m[1].strip() for m in _PLACE.finditer(text))
+    extents = [x.strip() for m in _SHARED.finditer(text) for x in _PLACE.findall(m[0])]
+    limits = _often([*(m[1].strip() for m in _LIMIT.finditer(text)), *extents])
+    tests = _often(m[1] for m in _ATOM.finditer(text))
+    fields = _often(m[0] for m in _FIELD.finditer(text) if not m[0].endswith((".x", ".y", ".z")))
+    return (
+        _unwrapped, _swapped, _put(_PLACE, places), _put(_LIMIT, limits), _narrowed(tests),
+        _scaled(fields), _typed,
+    )  # fmt: skip
+
+
+def _often(found: Iterator[str] | Sequence[str]) -> list[str]:
+    return [x for x, _ in Counter(found).most_common(_MOST)]
+
+
+def _put(pattern: re.Pattern[str], others: Sequence[str]) -> Rule:
+    """Return the rule that puts others in the place of the first group of each match."""
+
+    def rule(row: str) -> Iterator[str]:
+        for m in pattern.finditer(row):
+            for new in others:
+                if new != m[1].strip():
+                    yield row[: m.start(1)] + new + row[m.end(1) :]
+
+    return rule
+
+
+def _swapped(row: str) -> Iterator[str]:
+    """Yield a line with two of its indices exchanged."""
+    for a, b in combinations([*_PLACE.finditer(row)], 2):
+        if a[1] != b[1]:
+            between = row[a.end(1) : b.start(1)]
+            yield row[: a.start(1)] + b[1] + between + a[1] + row[b.end(1) :]
+
+
+def _narrowed(tests: Sequence[str]) -> Rule:
+    """Return the rule that asks one of some comparisons beside each of a line, but for loops."""
+
+    def rule(row: str) -> Iterator[str]:
+        for m in () if _LOOP.search(row) else _ATOM.finditer(row):
+            for other in tests:
+                if other != m[1]:
+                    yield f"{row[: m.end()]} && {other}{row[m.end() :]}"
+
+    return rule
+
+
+def _scaled(fields: Sequence[str]) -> Rule:
+    """Return the rule that multiplies what a line assigns by a field of a structure."""
+
+    def rule(row: str) -> Iterator[str]:
+        start = row.find("=") + 1
+        for m in _FACTOR.finditer(row, start) if start else ():
+            for new in fields:
+                yield f"{row[: m.end()]} * {new}{row[m.end() :]}"
+
+    return rule
+
+
+def _unwrapped(row: str) -> Iterator[str]:
+    """Yield a line in which what a call is given takes the call's place."""
+    for m in _CALL.finditer(row):
+        end = _closing(row, m.end() - 1)
+        if end:
+            for given in split(row[m.end() : end]):
+                if given.strip():
+                    yield f"{row[: m.start()]}({given.strip()}){row[end + 1 :]}"
+
+
+def _closing(row: str, at: int) -> int:
+    """Return where a parenthesis is closed; 0 if it is not."""
+    depth = 0
+    for k in range(at, len(row)):
+        depth += {"(": 1, ")": -1}.get(row[k], 0)
+        if not depth:
+            return k
+    return 0
+
+
+def _typed(row: str) -> Iterator[str]:
+    """Yield a line with a variable of another type."""
+    for m in _TYPE.finditer(row):
+        for new in _TYPES:
+            if new != m[0]:
+                yield row[: m.start()] + new + row[m.end() :]
