@@ -195,10 +195,14 @@ class _Cutter:
             self.decls[name] = d
             self._lane(d)
 
+    def _names_digit(self, name: str) -> bool:
+        digits = self.kinds.digits
+        return digits is not None and name in digits.low.keys() | digits.high
+
     def _is_digit(self, d: c.Decl) -> bool:
         """Handle the declaration of a digit of the index, if it is one."""
         digits = self.kinds.digits
-        if digits is None or d.name not in digits.low.keys() | digits.high:
+        if digits is None or not self._names_digit(d.name):
             return False
         if not self.pristine or self.kinds.of.get(digits.base) != 1:
             self.kinds.digits = None
@@ -389,6 +393,8 @@ class _Cutter:
         for x in nodes(s):
             if isinstance(x, c.Decl):
                 self.decls[x.name] = x
+                if self._names_digit(x.name):
+                    self.kinds.digits = None  # each lane divides by itself
                 if type_name(x.type) == "i64" and not isinstance(x.type, c.ArrayDecl):
                     self.kinds.integers.add(x.name)
         if self.items and isinstance(self.items[-1], Group) and self.items[-1].statements:

@@ -127,6 +127,28 @@ def test_loops_of_one_thread_keep_their_order(shared: HostFast, tmp_path: Path) 
     assert dd.check(dd.load(file), engines=shared).agree
 
 
+def test_digits_of_an_index_may_be_of_each_lane_alone(shared: HostFast) -> None:
+    text = kernel(
+        """  for (i64 turn = 0; turn < 4; ++turn) {
+    const i64 i = threadIdx.x + turn * 32;
+    if (i < 108) {
+      const i64 i0 = i / 3 / 18;
+      const i64 i1 = i / 3 % 18;
+      const i64 i2 = i % 3;
+      const f32 v = x[(i0 * 18 + i1) * 3 + i2];
+      y[(i0 * 18 + i1) * 3 + i2] = i1 < 6 ? v : 0.0f - v;
+    }
+  }""",
+        threads=32,
+        size=108,
+    )
+    x = np.arange(1, 109, dtype=np.float32)
+    on, out = shared.upload(x), shared.allocate(x.nbytes)
+    shared.load(text).launch("k", [on, out], {})
+    want = np.where(np.arange(108) // 3 % 18 < 6, x, -x)
+    np.testing.assert_array_equal(shared.download(out, "f32", (108,)), want)
+
+
 def test_it_passes_the_suite_of_structure(shared: HostFast) -> None:
     cases = [c for c in structure.cases() if "f32" in c.name or "scan" in c.name]
     assert not [o for o in conform(cases, Runner(shared)) if o.wrong]
