@@ -124,8 +124,7 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + LOOKING + """\
         const i64 batch = begun + within % together;
         const i64 top = (i64)(down - 1 - within / together) * {{ height }};
 {% if ranged %}
-{{ find_range("claimed") }}
-        const i32 after = reach[4];
+{{ find_range() }}
 {% endif %}
 {{ find_turns() -}}
 {% else %}

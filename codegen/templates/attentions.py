@@ -119,7 +119,8 @@ def masked(p: Problem, never: float = -math.inf) -> dict[str, Subgraph]:
     """
     ends = [Var(x, INDEX) for x in CORNERS]
     mask = _mask(p, never)
-    known = [x for x in mask.conditions if x is not None and not x.reads]
+    ranges = _ranges(p, mask)
+    known = [x for x in mask.conditions if x is not None and not (ranges and x.is_end)]
     corners = tuple(ends)
     some, every = (
         Subgraph(corners, ix.all_of([_at(x, mask.at[1:], ends, most=most) for x in known]))
@@ -129,7 +130,7 @@ def masked(p: Problem, never: float = -math.inf) -> dict[str, Subgraph]:
         "seen": some,
         "whole": every,
         "open_score": replace(p.bodies["score"], value=mask.value),
-        **_ranges(p, mask),
+        **ranges,
     }
 
 
@@ -139,13 +140,14 @@ def is_ranged(p: Problem) -> bool:
 
 
 def _ranges(p: Problem, mask: _Mask) -> dict[str, Subgraph]:
-    """Return the first and the last key that memory lets a row of a batch see; none without it."""
-    known = [x for x in mask.conditions if x is not None and x.reads]
+    """Return the first and the last key that a row of a batch sees; nothing unless memory tells."""
+    known = [x for x in mask.conditions if x is not None and x.is_end]
     columns = p.operands["key"].extents[1]
     first, last = _between(p, mask, known)
     inputs, extents = mask.at[:2], p.output.extents[:2]
+    is_read = any(x.reads for x in known)
     ends = {"first_key": ix.minimum(first, columns), "last_key": ix.maximum(last, ix.index(-1))}
-    return {k: Subgraph(inputs, e, extents) for k, e in ends.items()} if known else {}
+    return {k: Subgraph(inputs, e, extents) for k, e in ends.items()} if is_read else {}
 
 
 def limited(p: Problem) -> Problem:
@@ -164,7 +166,7 @@ def limited(p: Problem) -> Problem:
     extents = p.output.extents[:2]
     bodies = {k: v for k, v in p.bodies.items() if k != "score"}
     bodies["last_seen"] = Subgraph(mask.at[:2], last, extents)
-    if first != ix.ZERO:
+    if first != ix.ZERO or is_ranged(p):
         bodies["first_seen"] = Subgraph(mask.at[:2], first, extents)
     return replace(p, bodies=bodies)
 
@@ -192,8 +194,8 @@ def _between(p: Problem, mask: _Mask, known: Sequence[_Linear]) -> tuple[Expr, E
 class _Mask:
     """What a score is where a row sees a key, and the conditions that it does.
 
-    ``at`` are batch, row and column.
-    None stands for a condition that is not linear; it is still part of ``value``.
+    ``at`` are batch, row and column.  None stands for a condition that is not linear; it is still
+    part of ``value``.
     """
 
     at: tuple[Var, Var, Var]
@@ -248,6 +250,11 @@ class _Linear:
     steps: tuple[int, int]
     least: int
     reads: bool = False
+
+    @property
+    def is_end(self) -> bool:
+        """Return whether it tells the first or the last key that a row sees."""
+        return abs(self.steps[1]) == 1
 
 
 def _linear(

@@ -9,6 +9,7 @@ which every row sees every key.
 from __future__ import annotations
 
 RANGES = """\
+{% set all_lanes = (16, 8, 4, 2, 1) %}
 {% macro ask(body, into, turn) %}
     {{ modification(body, into ~ ("_here" if ranged else ""), first_row="top",
                     last_row="top + %d" % (height - 1), first_column="(i64)%s * %d" % (turn, width),
@@ -24,35 +25,33 @@ RANGES = """\
 {% endif %}
 {% endif %}
 {% endmacro %}
-{% macro find_range(own="0") %}
-      i32 reach[5];
-      #pragma unroll
-      for (u32 i = 0; i < 4; ++i) {
-        reach[i] = -2147483647;
-      }
-      reach[4] = {{ own }};
+{% macro find_range() %}
+      i32 some_first = 2147483647;
+      i32 some_last = -1;
+      i32 all_first = 0;
+      i32 all_last = 2147483647;
       for (u32 n = lane; n < {{ height }}; n = n + 32) {
         const i64 row = top + n;
         {{ modification("first_key", "begins", the_batch="batch", the_row="row") }}
         {{ modification("last_key", "ends", the_batch="batch", the_row="row") }}
-        reach[0] = max_i32(reach[0], -(i32)begins);
-        reach[1] = max_i32(reach[1], (i32)ends);
-        reach[2] = max_i32(reach[2], (i32)begins);
-        reach[3] = max_i32(reach[3], -(i32)ends);
+        some_first = min_i32(some_first, (i32)begins);
+        some_last = max_i32(some_last, (i32)ends);
+        all_first = max_i32(all_first, (i32)begins);
+        all_last = min_i32(all_last, (i32)ends);
       }
-      #pragma unroll
-      for (u32 i = 0; i < 5; ++i) {
-{% for by in (16, 8, 4, 2, 1) %}
-        reach[i] = max_i32(reach[i], shuffle_xor_i32(reach[i], {{ by }}));
+{% for by in all_lanes %}
+      some_first = min_i32(some_first, shuffle_xor_i32(some_first, {{ by }}));
+      some_last = max_i32(some_last, shuffle_xor_i32(some_last, {{ by }}));
+      all_first = max_i32(all_first, shuffle_xor_i32(all_first, {{ by }}));
+      all_last = min_i32(all_last, shuffle_xor_i32(all_last, {{ by }}));
 {% endfor %}
-      }
-      const i32 some_first = -reach[0];
-      const i32 some_last = reach[1];
-      const i32 all_first = reach[2];
-      const i32 all_last = -reach[3];
 {% endmacro %}
 {% macro find_turns() %}
 {% if ranged %}
+        i32 after = claimed;
+{% for by in all_lanes %}
+        after = max_i32(after, shuffle_xor_i32(after, {{ by }}));
+{% endfor %}
         const i32 until = some_last / {{ width }} + 1;
         i32 turn = some_first / {{ width }};
         i32 last = until < turns ? until : turns;

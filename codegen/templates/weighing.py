@@ -80,6 +80,18 @@ WEIGHING = (
     f32 top_score[2];
     f32 total[2];
     f32 scale[2];
+{% if ranged and limits %}
+    i32 row_first[2];
+    i32 row_last[2];
+    #pragma unroll
+    for (u32 r = 0; r < 2; ++r) {
+      const i64 row = top + upper + lane / 4 + r * 8;
+      {{ modification("last_seen", "ends", the_batch="batch", the_row="row") }}
+      row_last[r] = (i32)max_i64(ends, -1);
+      {{ modification("first_seen", "begins", the_batch="batch", the_row="row") }}
+      row_first[r] = (i32)min_i64(begins, {{ columns }});
+    }
+{% endif %}
     #pragma unroll
     for (u32 i = 0; i < {{ features // 2 }}; ++i) {
       sums[i] = 0.0f;
@@ -137,6 +149,10 @@ WEIGHING = (
       const i64 start = (i64){{ turn }} * {{ width }} + lane % 4 * 2;
       #pragma unroll
       for (u32 r = 0; r < 2; ++r) {
+{% if ranged %}
+        high[r] = max_i32(min_i32(row_last[r] - (i32)start, {{ width }}), -1);
+        low[r] = max_i32(min_i32(row_first[r] - (i32)start, {{ width }}), 0);
+{% else %}
         const i64 row = top + upper + lane / 4 + r * 8;
         {{ modification("last_seen", "ends", the_batch="batch", the_row="row") }}
         high[r] = (i32)max_i64(min_i64(ends - start, {{ width }}), -1);
@@ -144,6 +160,7 @@ WEIGHING = (
 {% if limits == 2 %}
         {{ modification("first_seen", "begins", the_batch="batch", the_row="row") }}
         low[r] = (i32)max_i64(min_i64(begins - start, {{ width }}), 0);
+{% endif %}
 {% endif %}
       }
       #pragma unroll

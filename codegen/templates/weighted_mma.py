@@ -25,6 +25,7 @@ from didyma.codegen.templates.attention_mma import (
     POWERS_A_CYCLE,
     PROCESSORS,
     PRODUCTS_A_CYCLE,
+    SHARED_A_CYCLE,
     SIDES,
     is_copied,
 )
@@ -285,13 +286,13 @@ def cost(asked: Asked, values: Values) -> float:
     every = sum(terms) + features
     products = height * width * every / PRODUCTS_A_CYCLE
     fills = width * every * 2 / FILLED_A_CYCLE
+    reads = height // tall * (width * every + tall * sum(terms)) * 2 / SHARED_A_CYCLE
     powers = height * width / POWERS_A_CYCLE
-    alone = width * every * tall / ROWS / ALONE_A_CYCLE + BARRIER
-    step = max(together * (max(products, fills) + powers), alone)
+    step = together * (max(products, reads, fills) + powers) + BARRIER
     return -(-blocks // (processors * together)) * (-(-columns // width) + 1) * step
 
 
-HELD, ALONE_A_CYCLE = 256, 8  # threads of a multiprocessor; terms of a column, of one warp
+HELD = 256  # threads of a multiprocessor
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:

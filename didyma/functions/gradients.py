@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from didyma.composites import composite
@@ -67,7 +68,7 @@ def scaled_dot_product_attention_backward(
     if scale is None:
         if not isinstance(depth, int):
             raise wrong(NAME, f"a depth of {dims.text(depth)}", "a known depth, or a scale")
-        scale = depth**-0.5
+        scale = 1 / math.sqrt(depth)
     by = scale
     along = sum(astype(grad, f32) * astype(out, f32), axis=-1)
     rows, columns = arange(shape(q)[-2]), arange(shape(k)[-2])
@@ -86,10 +87,10 @@ def scaled_dot_product_attention_backward(
         return weight * (astype(matmul(left, matrix_transpose(right)), f32) - off) * by
 
     by_row = (_column(rows), columns)
-    weight = apply("exp", astype(composed(composite.scores, q, k, scale), f32) - _column(logsumexp))
+    weight = apply("exp", astype(composed(composite.scores, q, k, by), f32) - _column(logsumexp))
     of_q = matmul(seen(change(grad, v, weight, _column(along)), *by_row), k)
     by_column = (rows, _column(columns))
-    weight = apply("exp", astype(composed(composite.scores, k, q, scale), f32) - _row(logsumexp))
+    weight = apply("exp", astype(composed(composite.scores, k, q, by), f32) - _row(logsumexp))
     of_k = matmul(seen(change(v, grad, weight, _row(along)), *by_column), q)
     of_v = matmul(seen(weight, *by_column), grad)
     if enable_gqa:
