@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
@@ -214,7 +215,7 @@ def one_behind_the_other(torch: Any, timed: Timed, lengths: Sequence[int]) -> No
             continue
         own = tuple(x[a:b].transpose(0, 1)[None] for x in (q, k, v))
         got = result[a:b].transpose(0, 1)[None]
-        worst = max(worst, error(torch, got, own, lambda i, j: i >= j))
+        worst = max(worst, error(torch, got, own, operator.ge))
     shape = dd.bf16[len(lengths), 16, lengths[0], width]
 
     def batch(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:

@@ -1,28 +1,28 @@
-"""Draw attentions: dtypes, sizes, masks, score modifications, grouped heads, and what follows."""
+"""Draw attentions: dtypes, sizes, masks, score modifications, grouped heads, and what follows.
+
+And gradients of attentions, of halves, of which a program returns one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 
 import didyma as dd
-from didyma.tracer.tracing import Program
 from didyma.tracer.types import Element
+from tests.codegen.templates.draw import HALVES, Drawn
 
 LENGTHS = (1, 2, 7, 16, 17, 33, 40, 65)
 WIDTHS = (1, 5, 8, 16, 33)
 DTYPES = (dd.f32, dd.f32, dd.f16, dd.bf16, dd.f64)
+LONG = (1, 5, 17, 64, 65, 130, 257)
+FAMILIES = {  # of a template: the target, widths and lengths, and whether it is for halves alone
+    "tiled_attention": ("portable", WIDTHS, LENGTHS, False),
+    "mma_attention": ("sm_80", (16, 32, 64), LENGTHS, True),
+    "wgmma_attention": ("sm_90a", (64, 128), LONG, True),
+    "tma_attention": ("sm_90a", (64, 128), LONG, True),
+}
 MASKS = ("", "causal", "window", "added", "bool", "alibi", "capped", "block")
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A program with one attention, and which of the points of a template: a share of them."""
-
-    program: Program
-    share: float
-    about: str
 
 
 def drawn(
@@ -63,6 +63,31 @@ def drawn(
 
     about = f"{element} {batch} {n} {m} {terms} {features} {mask} {groups} {after} {turned}"
     return Drawn(dd.trace(*types)(f), share, about)
+
+
+def drawn_gradient(seed: int) -> Drawn:
+    """Return what a seed draws: one of the gradients of an attention."""
+    r = Random(seed)
+    element, which = r.choice(HALVES), r.randrange(3)
+    n, m, d, e = (r.choice(x) for x in (LENGTHS, LENGTHS, (16, 32, 64), (16, 32, 64)))
+    heads, shared = r.choice((1, 2)), r.choice((1, 2))
+    causal, window = r.random() < 0.5, r.choice((None, None, 3, 20))
+    rows = dd.dim("n", 1, n + 2) if r.random() < 0.4 else n
+    outer, inner = (2, heads * shared), (2, heads)
+
+    @dd.trace(
+        element[(*outer, rows, e)], element[(*outer, rows, d)], element[(*inner, m, d)],
+        element[(*inner, m, e)], element[(*outer, rows, e)], dd.f32[(*outer, rows)],
+    )  # fmt: skip
+    def f(
+        g: dd.Tensor, q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, o: dd.Tensor, logs: dd.Tensor
+    ) -> dd.Tensor:
+        return dd.scaled_dot_product_attention_backward(
+            g, q, k, v, o, logs, causal, enable_gqa=shared > 1, window=window
+        )[which]
+
+    about = f"{element} {outer} {inner} {rows} {m} {d} {e} {'qkv'[which]} {causal} {window}"
+    return Drawn(f, r.random(), about)
 
 
 def _window(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
