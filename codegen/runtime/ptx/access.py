@@ -219,50 +219,64 @@ def _store(ops: Operands) -> Action:
 
 
 def _atomic(ops: Operands) -> Action:
+    """An update of memory; of a vector, each element by itself, as PTX has it."""
     ins = ops.ins
     mods = ins.mods
-    kind = mods[-1]
+    count, kind = width(ops)
     how = next((x for x in mods if x in UPDATES), "")
     halved = kind in PACKED or kind in ("f16", "bf16")
-    if (
-        not how
-        or not (kind in TYPE_NUMBERS or (halved and how == "add"))
-        or {"v2", "v4", "v8"} & {*mods}
-    ):
+    if not how or not (kind in TYPE_NUMBERS or (halved and how == "add")):
+        raise unknown(ins)
+    if count > 1 and how not in ("add", "min", "max"):
         raise unknown(ins)
     returns = ins.op == "atom"
     shift = 0 if returns else -1
     f = ops.address(1 + shift)
-    gets = [ops.source(k, kind) for k in range(2 + shift, len(ops))]
-    put = ops.target(0, kind) if returns else None
+    given = [[ops.read(p, kind) for p in ops.parts(k)] if count > 1 else [ops.source(k, kind)]
+             for k in range(2 + shift, len(ops))]  # fmt: skip
+    puts = (
+        [ops.write(p, kind) for p in (ops.parts(0) if count > 1 else (ops.at(0),))]
+        if returns
+        else []
+    )
     space = space_of(mods)
     where = ANYWHERE if space is None else SPACES[space]
     order, wide, _ = _order(mods)
     d, strength = TYPES[kind], 2 if wide else 1
     op = (-1, 0) if halved else (UPDATES[how], TYPE_NUMBERS[kind])
 
-    def atomic(m: Machine) -> None:
+    def element(m: Machine, addresses: Array, values: list[Array]) -> Array:
         turned = m.schedule & 1
         ids = m.ids[::-1].copy() if turned else m.ids
-        given = [m.active(np.asarray(g(m), d)) for g in gets]
-        addresses = m.active(f(m)).astype(np.int64, copy=False)
         if turned:
-            given = [np.ascontiguousarray(v[::-1]) for v in given]
+            values = [np.ascontiguousarray(v[::-1]) for v in values]
             addresses = np.ascontiguousarray(addresses[::-1])
         old, places = np.zeros(ids.size, d), np.empty(ids.size, np.int64)
-        m.meets(addresses)
-        second = given[1] if len(given) > 1 else None
+        second = values[1] if len(values) > 1 else None
         m.tell(m.memory.atomic(
-            ids, addresses, d.itemsize, where, strength, op, given[0], second, old, places, m.at
+            ids, addresses, d.itemsize, where, strength, op, values[0], second, old, places, m.at
         ))  # fmt: skip
         if halved:
-            add_halves(m, places, given[0], old, kind)
+            add_halves(m, places, values[0], old, kind)
         if m.kernel.synchronises:
             m.knowledge.strong(
                 _name(places), ids, (True, True), wide, order or "atomic", how == "cas"
             )
-        if put is not None:
-            put(m, m.widened(old[::-1] if turned else old))
+        return old[::-1] if turned else old
+
+    def atomic(m: Machine) -> None:
+        addresses = m.active(f(m)).astype(np.int64, copy=False)
+        m.meets(addresses)
+        odd = addresses % (count * d.itemsize) != 0
+        if count > 1 and odd.any():
+            text = f"{m.place(int(addresses[odd][0]), mods)}, access of {count * d.itemsize} bytes"
+            m.report("misaligned", text, m.ids[odd])
+        values = [[m.active(np.asarray(g(m), d)) for g in parts] for parts in given]
+        olds = [
+            element(m, addresses + k * d.itemsize, [v[k] for v in values]) for k in range(count)
+        ]
+        for put, old in zip(puts, olds, strict=False):
+            put(m, m.widened(old))
 
     return atomic
 

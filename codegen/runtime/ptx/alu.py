@@ -159,6 +159,8 @@ def _bitwise(ins: Instr, t: str) -> tuple[Fn, Sequence[str], str] | None:
             return integers.mask, ["u32", "u32"], t
         case "prmt" if len(mods) == 1:
             return integers.permute, ["u32"] * 3, "u32"
+        case "prmt":
+            return integers.permuted(mods[1]), ["u32"] * 3, "u32"
         case "lop3" if isinstance(ins.args[-1], Imm):
             table = int(ins.args[-1].text.rstrip("U"), 0)
             return integers.by_table(table), ["u32"] * 3, "u32"
@@ -173,8 +175,8 @@ def _bitwise(ins: Instr, t: str) -> tuple[Fn, Sequence[str], str] | None:
             return integers.sign_extended("clamp" in mods), [t, "u32"], t
         case "fns":
             return integers.nth_set, ["u32", "u32", "s32"], "u32"
-        case "mul24" | "mad24" if "lo" in mods:
-            f = integers.SAME[op[:3]]
+        case "mul24" | "mad24" if "sat" not in mods:
+            f = integers.of_24_bits(op, "hi" in mods)
             return f, [t] * (2 if op == "mul24" else 3), t
         case _:
             return None

@@ -201,6 +201,43 @@ def permute(a: Any, b: Any, selector: Any) -> Any:
     return out
 
 
+# Which byte of eight goes to each of four, for the two lower bits of the selector.
+_PERMUTED: Mapping[str, tuple[int, ...]] = {
+    "f4e": (0x3210, 0x4321, 0x5432, 0x6543), "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
+    "rc8": (0x0000, 0x1111, 0x2222, 0x3333), "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ecr": (0x0000, 0x1110, 0x2210, 0x3210), "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
+}  # fmt: skip
+
+
+def permuted(mode: str) -> Fn:
+    """Return a function that chooses bytes in one of the ways that have a name; KeyError if none.
+
+    >>> hex(permuted("f4e")(np.uint32(0x44332211), np.uint32(0x88776655), np.uint32(1)))
+    '0x55443322'
+    """
+    selectors = np.array(_PERMUTED[mode], np.uint32)
+    return lambda a, b, c: permute(a, b, selectors[np.asarray(c & np.uint32(3))])
+
+
+def of_24_bits(op: str, upper: bool) -> Fn:
+    """Return a product of the lower 24 bits of two registers, plus a third for ``mad24``.
+
+    The product has 48 bits, of which the 32 lower or the 32 upper ones count.
+    """
+
+    def cut(v: Any) -> Any:
+        wide = np.asarray(v).astype(np.int64)
+        low = wide & 0xFFFFFF
+        return low - ((low >> 23) << 24) if np.asarray(v).dtype.kind == "i" else low
+
+    def run(a: Any, b: Any, *more: Any) -> Any:
+        product = cut(a) * cut(b) >> (16 if upper else 0)
+        out = product.astype(np.uint32).view(np.asarray(a).dtype)
+        return np.add(out, more[0]) if op == "mad24" else out
+
+    return run
+
+
 def by_table(table: int) -> Fn:
     """Return what combines three registers bit by bit: bit 4a + 2b + c of the table."""
 

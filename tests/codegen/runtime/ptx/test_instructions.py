@@ -379,3 +379,36 @@ def test_packed_integers(op: str, sign: str) -> None:
             want = sum((p % (1 << bits)) << (bits * k) for k, p in enumerate(parts))
             assert word == want, (name, hex(a), hex(b))
             assert not more or total == (sum(parts) + 5) % (1 << 32), (name, hex(a), hex(b))
+
+
+NAMED = {  # by the ISA's table: the bytes of a result from the upper to the lower, by selector
+    "f4e": "3210 4321 5432 6543", "b4e": "5670 6701 7012 0123", "rc8": "0000 1111 2222 3333",
+    "ecl": "3210 3211 3222 3333", "ecr": "0000 1110 2210 3210", "rc16": "1010 3232 1010 3232",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", NAMED)
+def test_bytes_are_permuted_in_ways_that_have_a_name(mode: str) -> None:
+    selectors = np.arange(8, dtype=np.uint32)
+    a, b = (np.full(8, v, np.uint32) for v in (0x13121110, 0x17161514))
+    got = run(f"prmt.b32.{mode}", "u32 u32 u32 u32", a, b, selectors)
+    for s, v in zip(selectors.tolist(), got.tolist(), strict=True):
+        chosen = NAMED[mode].split()[s & 3]
+        assert f"{v:08x}" == "".join("1" + digit for digit in chosen)
+
+
+@pytest.mark.parametrize("sign", ["s32", "u32"])
+def test_products_of_24_bits(sign: str) -> None:
+    values = (0, 1, 0x7FFFFF, 0x800000, 0xFFFFFF, 0x1000003, 0xFFFFFFFF, 0x12345678)
+    a, b = (x.reshape(-1) for x in np.meshgrid(*[np.array(values, np.uint32)] * 2))
+    low = [[v & 0xFFFFFF for v in x.tolist()] for x in (a, b)]
+    if sign == "s32":
+        low = [[v - (1 << 24) if v >> 23 else v for v in x] for x in low]
+    for how, shift in (("lo", 0), ("hi", 16)):
+        want = [(u * v >> shift) & 0xFFFFFFFF for u, v in zip(*low, strict=True)]
+        kinds = f"{sign} {sign} {sign}"
+        given = [x.view(dtype(sign)) for x in (a, b)]
+        assert run(f"mul24.{how}.{sign}", kinds, *given).view(np.uint32).tolist() == want
+        more = [(w + u) & 0xFFFFFFFF for w, u in zip(want, a.tolist(), strict=True)]
+        got = run(f"mad24.{how}.{sign}", f"{kinds} {sign}", *given, given[0])
+        assert got.view(np.uint32).tolist() == more
