@@ -73,7 +73,9 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + """\
   __shared__ __align__(16) f32 part[{{ 128 * 40 }}];
   __shared__ __align__(8) u64 full[{{ stages }}];
   __shared__ __align__(8) u64 empty[{{ stages }}];
+{% if alternate %}
   __shared__ __align__(8) u64 order[2];
+{% endif %}
 {{ tile_counts(rows, columns, height, width) -}}
   const i64 tiles = {{ batches }} * down * across;
   const i32 turns = ({{ terms }} + 63) / 64;
@@ -87,8 +89,10 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + """\
       mbarrier_init(&full[i], 2);
       mbarrier_init(&empty[i], {{ 4 + 4 * shared }});
     }
+{% if alternate %}
     mbarrier_init(&order[0], 1);
     mbarrier_init(&order[1], 1);
+{% endif %}
   }
   __syncthreads();
   if (threadIdx.x < 128) {

@@ -12,7 +12,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
+
+import numpy as np
 
 from didyma.candidates import Bars
 from didyma.codegen.options import Options
@@ -21,6 +24,7 @@ from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select.choice import Candidate, Choice, build
 from didyma.codegen.templates.products import product
+from didyma.refimpl.ir.types import Array
 from didyma.tracer.tracing import Program
 from tests.codegen.templates import (
     test_attention,
@@ -40,35 +44,50 @@ _ORDERS = re.compile(
     r"mbarrier_(?:arrive|expect|wait|init)|named_barrier|cluster_barrier)\(.*\);$"
 )
 _BARRIER = "__syncthreads();"
-_MARKS = "it orders marks of values that are not finite, of which the inputs have none"
 # Why the loss of a line is not found: by the case, the line's text, and which of those it is.
 REASONS = {
-    ("tma_gemm", "mbarrier_init(&order[0], 1);", 1): "groups that work together take no turns",
-    ("tma_gemm", "mbarrier_init(&order[1], 1);", 1): "groups that work together take no turns",
-    ("tma_attention", "mbarrier_init(&others[1], 1);", 1): "no warp marks values: all are seen",
+    ("tma_attention", "named_barrier(15, 64);", 1): "all have passed a barrier since they read it",
+    ("tma_attention", "named_barrier(15, 64);", 4): "all have passed a barrier since they read it",
     ("tma_attention", "mbarrier_wait(&turn_of[mine], waits);", 1): "turns are for speed alone",
     ("tma_attention", "wgmma_fence();", 3): "the product before has a fence, and sets no register",
-    ("mma_attention", _BARRIER, 2): _MARKS,
-    ("wgmma_attention", _BARRIER, 1): "another barrier follows before anything is marked",
-    ("wgmma_attention", _BARRIER, 5): _MARKS,
+    ("wgmma_attention", _BARRIER, 5): "a block that sees keys has had a barrier since its marks",
 }
 
 
 @dataclass(frozen=True)
+class NotFinite(Bars):
+    """A judge on an input, by name, that has infinities in its last row and NaN in its sixth."""
+
+    spoiled: str = ""
+
+    @cached_property
+    def _raw(self) -> list[Array]:
+        raw, at = [*super()._raw], self.loop.inputs.index(self.spoiled)
+        raw[at] = raw[at].copy()
+        raw[at][..., -1, 3], raw[at][..., 5, 9] = np.inf, np.nan
+        return raw
+
+
+@dataclass(frozen=True)
 class Case:
-    """A program, and the point of a template that writes its kernel."""
+    """A program, and the point of a template that writes its kernel.
+
+    It is judged on finite inputs, and on others if it ``marks`` what an input of that name spoils.
+    """
 
     program: Program
     point: str
     options: Options
     suits: Suits = product
+    marks: str = ""
 
-    def judge(self) -> tuple[Candidate, Bars]:
-        """Return the kernel as it is, and its judge."""
+    def judges(self) -> tuple[Candidate, list[Bars]]:
+        """Return the kernel as it is, and its judges."""
         r = request(self.program, self.options, self.suits)
         fused = compile(self.program.module, r.options, until="lower").fused
         made = build(r.loop, r.options, Choice.parse(self.point), r.source)
-        return made, Bars(fused, r.name, r.loop, r.env, seed=3)
+        given = fused, r.name, r.loop, r.env, 3
+        return made, [Bars(*given), *([NotFinite(*given, self.marks)] if self.marks else [])]
 
 
 CASES = {
@@ -89,15 +108,15 @@ CASES = {
     ),
     "mma_attention": Case(
         test_attention_mma.windowed, test_attention_mma.POINT, test_attention_mma.OPTIONS,
-        test_attention_mma.SUITS,
+        test_attention_mma.SUITS, marks="reshape_2",
     ),
     "tma_attention": Case(
-        test_attention_tma.plain, test_attention_tma.POINT.format(128, 64),
-        test_attention_tma.OPTIONS, test_attention_tma.SUITS,
+        test_attention_tma.near, test_attention_tma.POINT.format(128, 64),
+        test_attention_tma.FEW, test_attention_tma.SUITS, marks="v",
     ),
     "wgmma_attention": Case(
         test_attention_wgmma.windowed, test_attention_wgmma.POINT.format(64, 64),
-        test_attention_wgmma.OPTIONS, test_attention_wgmma.SUITS,
+        test_attention_wgmma.OPTIONS, test_attention_wgmma.SUITS, marks="reshape_2",
     ),
 }  # fmt: skip
 
@@ -124,13 +143,13 @@ class Deleted(NamedTuple):
 
 def deleted(case: Case, engines: Sequence[Engine]) -> Iterator[Deleted]:
     """Yield what comes of the loss of each line."""
-    made, judge = case.judge()
-    assert judge(made, engines[0]) == ""
+    made, judges = case.judges()
+    assert all(judge(made, engines[0]) == "" for judge in judges)
     text, seen = made.text.source.splitlines(), Counter[str]()
     for k in lines(made.text.source):
         line = text[k].strip()
         seen[line] += 1
-        found = any(judge(without(made, k), e) for e in engines)
+        found = any(judge(without(made, k), e) for judge in judges for e in engines)
         yield Deleted(k + 1, line, seen[line], found)
 
 

@@ -216,7 +216,11 @@ def permuted(mode: str) -> Fn:
     '0x55443322'
     """
     selectors = np.array(_PERMUTED[mode], np.uint32)
-    return lambda a, b, c: permute(a, b, selectors[np.asarray(c & np.uint32(3))])
+
+    def run(a: Any, b: Any, c: Any) -> Any:
+        return permute(a, b, selectors[np.asarray(c & np.uint32(3))])
+
+    return run
 
 
 def of_24_bits(op: str, upper: bool) -> Fn:

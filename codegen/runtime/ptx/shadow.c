@@ -130,34 +130,46 @@ static int alike(int other, int what) {
    reads, or one as strong as can be among such.  It takes the place of an earlier one of its warp,
    or of one that a barrier has settled. */
 static int again(State *s, Node *head, int me, int block, int what) {
-  Node *n = head, *mate = 0, *old = 0, *before = 0, *last = 0;
-  int lane = me + (int)s->first, slot, count = 0, many = 0;
+  Node *n, *to = head, *pool = s->pool;
+  int first = (int)s->first, lane = me + first, bar = s->bar[block], count = 0, many = 0, w, slot;
   if (s->mates || s->rows[me] || !alike(head->what, what) || head->next && !(head->what & ALIKE))
     return 0;
-  for (;; n = &s->pool[n->next]) {
-    if (n->lane >> 5 == lane >> 5) {
-      if (!((n->what ^ what) & WRITES)) { mate = n; before = last; break; }
-    } else if (!old && !(n->what & WRITES & ~what) && settled(s, me, block, n->lane, n->time, n->what)) {
-      old = n; before = last;
-    }
-    if (!n->next) break;
+  while ((to->lane ^ lane) & ~31 || (to->what ^ what) & WRITES) {
+    if (!to->next) { to = 0; break; }
     if (++count == FEW) return 0;
-    last = n;
+    to = &pool[to->next];
   }
-  if (mate)
-    many = mate->time > s->bar[block] && mate->time > s->warp[me] &&
-           (mate->lane != lane || mate->what & MANY);
-  else mate = old;
-  if (mate != head) {
-    if (mate) {
-      slot = before->next;
-      before->next = mate->next;
-    } else slot = fresh_node(s);
-    s->pool[slot] = *head;
-    head->next = slot;
+  if (to) many = to->time > bar && to->time > s->warp[me] && (to->lane != lane || to->what & MANY);
+  for (n = head; !to; n = &pool[n->next]) {
+    w = n->lane - first;
+    if (n->time <= bar && !(n->what & WRITES & ~what) && w >= 0 && w < s->lanes && s->block[w] == block)
+      to = n;
+    else if (!n->next) {
+      slot = fresh_node(s);
+      to = &pool[slot];
+      to->next = head->next;
+      head->next = slot;
+    }
+  }
+  if (to != head) {
+    to->lane = head->lane; to->time = head->time; to->pc = head->pc; to->what = head->what;
   }
   head->lane = lane; head->time = (int)s->now; head->pc = (int)s->pc;
   head->what = what | ALIKE | (many ? MANY : 0);
+  return 1;
+}
+
+/* Remember a plain read of a cell whose last plain write is known, if nothing in the list can
+   conflict with it. */
+static int looked(State *s, Node *head, int me, int block) {
+  int lane = me + (int)s->first;
+  if (head->time == s->now && head->lane >> 5 == lane >> 5) {
+    if (head->what == (MANY | ALIKE)) return 1;
+    if (head->what == ALIKE) { head->lane = lane; head->what = MANY | ALIKE; return 1; }
+  }
+  if (head->time) return again(s, head, me, block, 0);
+  head->lane = lane; head->time = (int)s->now; head->pc = (int)s->pc; head->what = ALIKE;
+  head->next = 0;
   return 1;
 }
 
@@ -329,48 +341,58 @@ static int usual_flags(u8 *f, int n, int stores) {
 /* Load, store, or mark what asynchronous copies do, for each of `n` lanes. */
 void access_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where, i64 how,
              i64 strength, u8 *values, i64 *places) {
-  i64 i, offset;
+  i64 i, offset, last = -1;
   Space *usual = &s->space[where < 2 ? where : 0];
   int wide = 1 << usual->shift, k, cells = (int)nbytes >> usual->shift;
   int plain = !strength && where < 2 && (how == READ || how == WRITE) && values && usual->cells && cells;
   int near = usual->copies == 1 && !s->ranks; /* only lanes of the block are there */
+  int warp = -1, block, known, reads = how == READ, *blocks = s->block, *bars = s->bar;
   u32 all = 0x01010101u * (VALID | INIT), written = how == WRITE ? 0x01010101u * INIT : 0;
-  for (i = 0; i < n; ++i) {
+  i64 base = usual->base, end = usual->size - nbytes, low = where ? base : (i64)1 << 63;
+  u8 *flags = usual->flags, *data = usual->data, *f, *to, *v = values;
+  Cell *c;
+  for (i = 0; i < n; ++i, v += nbytes) {
     int me = lanes[i], w = (int)where, what = (int)strength;
-    i64 at;
+    i64 at = addresses[i];
     if (plain) { /* the usual access to memory that is valid and, for a load, written */
-      i64 from = addresses[i] >= usual->base || !where ? addresses[i] - usual->base : addresses[i];
-      if (from >= 0 && from + nbytes <= usual->size && !(from & (nbytes - 1))) {
-        u8 *f, *to, *v = values + i * nbytes;
-        at = usual->copies ? from + usual->size * s->block[me] : from;
-        f = usual->flags + at;
+      if (at == last && me >> 5 == warp && nbytes == 4) { /* as the lane before, of its warp */
+        *(u32 *)v = ((u32 *)v)[-1];
+        if (places) places[i] = places[i - 1];
+        continue;
+      }
+      last = -1;
+      i64 from = at >= low ? at - base : at;
+      if (from >= 0 && from <= end && !(from & (nbytes - 1))) {
+        block = blocks[me];
+        at = usual->copies ? from + usual->size * block : from;
+        f = flags + at;
         if (nbytes == 4 ? (*(u32 *)f | written) == all : usual_flags(f, (int)nbytes, how == WRITE)) {
-          Cell *c = &usual->cells[at >> usual->shift];
-          int warp = (me + (int)s->first) >> 5, known = near ? s->bar[s->block[me]] : 0;
-          to = usual->data + at;
+          c = &usual->cells[at >> usual->shift];
+          known = near ? bars[block] : 0;
+          to = data + at;
           if (places) places[i] = at;
-          if (how == READ) {
+          if (reads) {
             if (nbytes == 4) *(u32 *)v = *(u32 *)to; else move(v, to, (int)nbytes);
             for (k = 0; k < cells; ++k, ++c)
-              if (c->first.time != s->now || (c->first.what & ~ALIKE) != MANY || c->time > known ||
-                  c->first.lane >> 5 != warp)
+              if (c->time > known || !looked(s, &c->first, me, block))
                 note(s, c, me, 0, 0, from + k * wide, w);
+              else if (cells == 1 && c->first.what == (MANY | ALIKE)) last = addresses[i], warp = me >> 5;
             continue;
           }
           if (nbytes == 4) *(u32 *)f = all;
-          for (k = 0; k < cells; ++k, ++c, to += wide, v += wide) {
-            int same = wide == 4 ? *(u32 *)to == *(u32 *)v : equal(to, v, wide);
+          for (k = 0; k < cells; ++k, ++c, to += wide) {
+            u8 *from_ = v + k * wide;
+            int same = wide == 4 ? *(u32 *)to == *(u32 *)from_ : equal(to, from_, wide);
             note(s, c, me, WRITES, same, from + k * wide, w);
             if (same) continue;
             s->changed = 1;
-            if (wide == 4) *(u32 *)to = *(u32 *)v; else move(to, v, wide);
+            if (wide == 4) *(u32 *)to = *(u32 *)from_; else move(to, from_, wide);
           }
           continue;
         }
       }
     }
     at = reach(s, me, addresses[i], (int)nbytes, (int)how, &w, &offset);
-    u8 *v = values + i * nbytes;
     Space *m = &s->space[w];
     if (places) places[i] = at;
     if (at < 0) {
