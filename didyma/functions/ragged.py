@@ -34,6 +34,7 @@ def varlen_attention(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
+    window: int | None = None,
     checked: bool = True,
 ) -> Tensor:
     """Attention of sequences that lie one behind the other: each sees the keys of its own alone.
@@ -42,8 +43,9 @@ def varlen_attention(
     the result [queries, heads, width].  Sequence *i* has the queries from ``cu_seqlens_q[i]`` on,
     up to ``cu_seqlens_q[i + 1]``, and its keys from ``cu_seqlens_k[i]``; if not given, these are
     the same.  Sequences may be empty.  With ``is_causal``, the last query of a sequence sees all
-    its keys, the one before it all but the last, and so on.  A query that sees no key gives 0.  A
-    value that is not finite spoils its feature for all queries of its head.
+    its keys, the one before it all but the last, and so on; with a ``window``, keys that are so
+    many or more before the last that it may so see are hidden.  A query that sees no key gives 0.
+    A value that is not finite spoils its feature for all queries of its head.
 
     Offsets are integers that begin with 0, never fall, and end with the number of queries or keys.
     Where they do not, a call is refused with ``dim-out-of-range``, for which it waits until a GPU
@@ -71,12 +73,13 @@ def varlen_attention(
         cu_seqlens_q, keys = cu_seqlens_q[1 - one :], keys[1 - one :]
     row, column = arange(rows), arange(columns)
     first = _first(cu_seqlens_q, keys, row)
-    last = row
-    if not (own and is_causal):
-        last = _end(cu_seqlens_q, keys, row) - 1
-    if is_causal and not own:
-        shift = last + 1 - _end(cu_seqlens_q, cu_seqlens_q, row)
-        last = apply("minimum", last, row + shift)
+    end = _end(cu_seqlens_q, keys, row)
+    near = row if own else row + (end - _end(cu_seqlens_q, cu_seqlens_q, row))
+    last = end - 1
+    if is_causal:
+        last = row if own else apply("minimum", last, near)
+    if window is not None:
+        first = apply("maximum", first, near - (window - 1))
 
     def seen(score: Tensor, *places: Tensor) -> Tensor:
         never = scalar(score, -math.inf)
