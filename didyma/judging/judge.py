@@ -23,7 +23,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Bar
 
-SEARCH = 6.0  # seconds of processor time for the line of what is wrong
+SEARCH = 5.0  # seconds of processor time for the line of what is wrong
 SCHEDULES = 3  # orders of warps that the first rounds run in
 THOROUGH = 3  # rounds that run in all of them
 

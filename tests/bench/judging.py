@@ -54,7 +54,7 @@ def known() -> tuple[list[str], list[float]]:
     wrong: list[str] = []
     times: list[float] = []
     for name, kernel in {**KERNELS, **MORE, **IDIOMS, **FOUND}.items():
-        for label, fault in [("right", None), *kernel.faults.items()]:
+        for label, fault in [("unedited", None), *kernel.faults.items()]:
             text, at = edited(kernel, fault) if fault else (kernel.text, 0)
             begun = process_time()
             found = judged(kernel, text)

@@ -32,7 +32,7 @@ def main() -> int:
     begun, kernels, rounds, wrong = monotonic(), 0, 0, 0
     for name, kernel in {**KERNELS, **MORE, **IDIOMS, **FOUND}.items():
         faults = [(label, kernel.text.replace(f.old, f.new)) for label, f in kernel.faults.items()]
-        for label, text in (("right", kernel.text), *faults):
+        for label, text in (("unedited", kernel.text), *faults):
             if monotonic() - begun > SECONDS:
                 break
             found = judged(kernel, text)
@@ -41,7 +41,7 @@ def main() -> int:
             if (
                 device.outside
                 or device.differ
-                or (label == "right" and found.outcome is not Outcome.CORRECT)
+                or (label == "unedited" and found.outcome is not Outcome.CORRECT)
             ):
                 wrong += 1
                 print(f"{name}, {label}: {found.outcome}: {device.outside} {device.differ[:1]}")

@@ -49,11 +49,11 @@ def fused(a: Any, b: Any, c: Any) -> Array:
     True
     """
     d = np.result_type(a, b, c)
-    shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
-    given = [np.ascontiguousarray(np.broadcast_to(np.asarray(x, d), shape)) for x in (a, b, c)]
-    out = np.empty(shape, d)
-    _native()[1][d](out.size, *(x.ctypes.data for x in given), out.ctypes.data)
-    return out
+    memory = np.empty((4, *np.broadcast(a, b, c).shape), d)
+    memory[0], memory[1], memory[2] = a, b, c
+    at, step = memory.ctypes.data, memory.nbytes // 4
+    _native()[1][d](memory.size // 4, at, at + step, at + 2 * step, at + 3 * step)
+    return memory[3, ...]
 
 
 def exact_sum(a: Any, b: Any) -> tuple[Any, Any]:
