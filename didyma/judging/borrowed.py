@@ -91,13 +91,24 @@ def _scaled(fields: Sequence[str]) -> Rule:
 
 
 def _unwrapped(row: str) -> Iterator[str]:
-    """Yield a line in which what a call is given takes the call's place."""
+    """Yield a line in which what a call is given, or a call in it, takes the call's place."""
     for m in _CALL.finditer(row):
-        end = _closing(row, m.end() - 1)
-        if end:
-            for given in split(row[m.end() : end]):
-                if given.strip():
-                    yield f"{row[: m.start()]}({given.strip()}){row[end + 1 :]}"
+        if end := _closing(row, m.end() - 1):
+            for given in _given(row[m.end() : end]):
+                yield f"{row[: m.start()]}({given}){row[end + 1 :]}"
+
+
+def _given(text: str) -> Iterator[str]:
+    """Yield the arguments of a call, and after each that is a call itself the arguments of that.
+
+    >>> [*_given("f(g(a), 1), b")]
+    ['f(g(a), 1)', 'g(a)', 'a', '1', 'b']
+    """
+    for one in filter(None, split(text)):
+        yield one
+        m = _CALL.match(one)
+        if m and _closing(one, m.end() - 1) == len(one) - 1:
+            yield from _given(one[m.end() : -1])
 
 
 def _closing(row: str, at: int) -> int:

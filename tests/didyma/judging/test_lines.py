@@ -37,6 +37,7 @@ HEAD = (
         ("  y = rsqrtf(sum / i + eps);", "  y = rsqrtf(sum / i);"),
         ("  int acc = 0;", "  short acc = 0;"),
         ("  y = (old);", "  y = fmaxf(old, 0.f);"),
+        ("  y = (old + p);", "  y = __bfloat162float(__float2bfloat16(old + p));"),
         ("  y = s[i];", "  y = s[0];"),
         ("  if (i < 4 && i < 16) y = 1;", "  if (i < 4) y = 1;"),
         ("  for (k = 0; k < 16; ++k)", "  for (k = 0; k < T; ++k)"),
