@@ -185,8 +185,9 @@ class GraphOptions(_Group):
         " 0: as many as a model finds fastest; 1: always one",
     )
     attention: bool = _flag(
-        "whether two products and the softmax between them are one function, for which there may be"
-        " one kernel"
+        "whether two products and the softmax between them, or a product and those that its weights"
+        " are computed of (on targets with `mma`), are one function, for which there may be one"
+        " kernel"
     )
 
 
