@@ -7,11 +7,13 @@ meeting.  Lanes that spin are set aside now and then, so that others can end wha
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from didyma.codegen.runtime.ptx.machine import AT_BARRIER, AT_WARP, DONE, RUN, Machine
+from didyma.codegen.runtime.ptx.shape import RANDOM, order
 from didyma.codegen.runtime.ptx.stillness import needed, timed
 from didyma.codegen.runtime.ptx.taint import unset
 from didyma.refimpl.ir.types import Array
@@ -19,6 +21,7 @@ from didyma.refimpl.ir.types import Array
 _ASIDE = np.int64(1) << 40  # in the key of a lane that spins
 _TURNS = 64  # jumps back until a lane is set aside
 _LONG = 1 << 14  # steps of all lanes together until jumps back count as spinning
+_LONGEST = 8  # two to this power are more steps than any from one random order to the next
 _LEAP, _FOREVER = 1 << 20, 1 << 59  # ticks of clocks that are skipped at first, and in the end
 
 
@@ -29,18 +32,21 @@ class Ended(Exception):
 def run(m: Machine) -> None:
     """Run all lanes to their end; ``Ended`` where they cannot go on."""
     unset(m, m.kernel.program.unset, np.flatnonzero(m.exists))
+    changes = _changes(m) if m.schedule >= RANDOM else None
     while True:
+        if changes is not None:
+            next(changes)
         ready = m.state == RUN
         if not ready.any():
             if (m.state == DONE).all():
                 return
             _stuck(m)
-        order = m.pc + m.key
-        lowest = order[ready].min()
+        rank = m.pc + m.key
+        lowest = rank[ready].min()
         if lowest >= _ASIDE:
             _round(m, ready)
             continue
-        group = np.flatnonzero(ready & (order == lowest)).astype(np.int32)
+        group = np.flatnonzero(ready & (rank == lowest)).astype(np.int32)
         alone = group.size == np.count_nonzero(ready)
         m.select(group)
         pc: int | None = int(m.pc[group[0]])
@@ -48,6 +54,16 @@ def run(m: Machine) -> None:
             pc = _stretch(m, pc, alone)
         if time.process_time() > m.deadline and not (m.state == DONE).all():
             _hang(m, "it still runs at the time limit")
+
+
+def _changes(m: Machine) -> Iterator[None]:
+    """Change at random times, of which each step is one, which warps go first."""
+    draw = np.random.default_rng(m.schedule)
+    while True:
+        for _ in range(1 << int(draw.integers(_LONGEST))):
+            yield
+        keys = order(RANDOM + int(draw.integers(1 << 30)), m.size, m.shape.padded)
+        m.key = m.key & _ASIDE | keys
 
 
 def _stretch(m: Machine, pc: int, alone: bool) -> int | None:

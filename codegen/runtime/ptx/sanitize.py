@@ -14,6 +14,7 @@ from didyma.codegen.runtime.ptx.code import Loc, Module
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, Value, launch
 from didyma.codegen.runtime.ptx.machine import Report, Shape
+from didyma.codegen.runtime.ptx.shape import RANDOM
 from didyma.codegen.runtime.ptx.text import parse
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import PORTABLE
@@ -244,7 +245,8 @@ def sanitize(
     """Run a launch in several orders of warps; return what the checks found.
 
     ``first`` is the number of the first order.  ``also`` are other translations of the kernel, such
-    as the unoptimised one, which run once each.
+    as the unoptimised one, which run once each, or in as many random orders if threads wait for
+    what others write.
     Errors: ``launch-failed`` for a launch that no device runs, ``input-count``, ``bad-option`` for
     an argument that does not fit the parameter.
     """
@@ -256,7 +258,8 @@ def sanitize(
     arrays = [a for given in args for a in given.arrays()]
     runs = [(kernel, k) for k in range(first, first + schedules)]
     hung = False
-    for translation, schedule in (*runs, *((k, first) for k in also if schedules)):
+    more = [(k, n) for k in also for n in _orders(k, first, schedules)]
+    for translation, schedule in (*runs, *more):
         if hung and translation is not kernel:
             break  # as it would again, more slowly
         regions = [Region(f"argument {a.name}", _bytes(a.value), _written(a)) for a in arrays]
@@ -285,6 +288,13 @@ def sanitize(
         tuple(ordered), schedules, steps, tuple(after), tuple(written), frozenset(met),
         tuple(writers),
     )  # fmt: skip
+
+
+def _orders(kernel: Kernel, first: int, schedules: int) -> range:
+    """Return in which orders another translation of a kernel runs."""
+    if kernel.synchronises:
+        return range(RANDOM + first, RANDOM + first + schedules)
+    return range(first, first + min(1, schedules))
 
 
 def _written(a: Argument) -> Array:

@@ -34,13 +34,16 @@ class Shape:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
+RANDOM = 6  # the first schedule of which the order is random
+
+
 def order(schedule: int, n: int, padded: int, ranks: Array | None = None) -> Array:
     """Return keys by which groups of ``n`` lanes go first, of blocks of ``padded`` lanes.
 
     In clusters it is the ``ranks`` of lanes by which blocks go, so that one can end before another.
     At first all go together.  Then blocks and the warps of each go by halves, the last ones first
     and the first ones first; then the first warp of a block waits for all others, they wait for it,
-    and for the last one; then the order is random.
+    and for the last one; from ``RANDOM`` on the order is random.
     """
     per, blocks = padded >> 5, n // padded
     warps = np.arange(n) >> 5

@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from didyma.codegen.runtime.ptx.sanitize import Argument, Sanitized, Source, compiled, sanitize
-from didyma.codegen.runtime.ptx.shape import Shape, order
+from didyma.codegen.runtime.ptx.sanitize import (
+    Argument,
+    Sanitized,
+    Source,
+    compiled,
+    sanitize,
+    unoptimised,
+)
+from didyma.codegen.runtime.ptx.shape import RANDOM, Shape, order
 from didyma.codegen.runtime.registry import probe
 
 LATE_LOCK = """
@@ -19,6 +26,29 @@ __global__ void k(int* lock, int* x) {
   x[blockIdx.x] += 1 + early;
   __threadfence();
   atomicExch(&lock[blockIdx.x], 0);
+}
+"""
+QUEUE = """
+__global__ void k(int* lock, int* x) {
+  __shared__ int slots[2], put, got;
+  if (threadIdx.x == 0) put = got = 0;
+  __syncthreads();
+  for (int i = 0; i < 12; ++i) {
+    if (threadIdx.x == 0) {
+      while (i - atomicAdd(&got, 0) MORE 2) { }
+      __threadfence_block();
+      slots[i % 2] = i;
+      __threadfence_block();
+      atomicExch(&put, i + 1);
+    } else if (threadIdx.x == 32) {
+      while (atomicAdd(&put, 0) <= i) { }
+      __threadfence_block();
+      int v = slots[i % 2];
+      __threadfence_block();
+      atomicExch(&got, i + 1);
+      if (v < 0) x[blockIdx.x] = v;
+    }
+  }
 }
 """
 SPINS = {
@@ -44,6 +74,19 @@ def test_a_read_before_a_lock_races_in_some_order(early: int) -> None:
     done = judged(LATE_LOCK.replace("EARLY", str(early)), 3, warps=8)
     assert {f.kind for f in done.faults} == {"race"}
     assert judged(LATE_LOCK.replace("EARLY", "-1"), 3, warps=8).findings == ()
+
+
+@pytest.mark.parametrize("more", [">", ">="])
+def test_a_queue_with_one_item_too_many_races_in_a_random_order(more: str) -> None:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    source = Source(QUEUE.replace("MORE", more), "k.cu")
+    zeros = [Argument(n, np.zeros(4, np.int32)) for n in ("lock", "x")]
+    kernel, also = compiled(source, "k"), unoptimised(source, "k")
+    done = sanitize(source, kernel, Shape((4, 1, 1), (64, 1, 1)), zeros, 0, 3, also=also)
+    assert {f.kind for f in done.faults} == ({"race"} if more == ">" else set())
+    assert all(f.schedule >= RANDOM for f in done.faults)
 
 
 def test_the_first_orders_have_each_pair_of_warps_both_ways() -> None:
