@@ -8,18 +8,20 @@ when the program starts gets an allocation of its own where it is first used.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from didyma.codegen.guards import guarded
 from didyma.codegen.memory.arena.problem import Problem, loads, lower_bound
 from didyma.codegen.memory.arena.registry import solve
 from didyma.codegen.memory.insert import Insertion
 from didyma.codegen.memory.oriented import layout
-from didyma.codegen.memory.peak import peak
+from didyma.codegen.memory.peak import peak, symbolic_peak
 from didyma.codegen.memory.planners import LiveBuffer, Planner, ReusePlan, Whole
 from didyma.codegen.memory.sizes import FitProver
 from didyma.codegen.memory.values import PlannedValues, called_peak, static_problem
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.program import Arena, Assert, Program
 from didyma.refimpl.ir.text import show_instruction
 
@@ -44,9 +46,10 @@ def allocated(values: PlannedValues, planner: Planner, capacity: int | None, sta
     else:
         _arenas(values, planner, capacity, stack, out)
     planned = out.run()
-    if capacity is not None:
-        _require_peak(planned, planner, capacity)
-    return planned
+    if capacity is None:
+        return planned
+    _require_peak(planned, planner, capacity)
+    return planned if planner.whole is None else _within(planned, capacity)
 
 
 def _wholes(values: PlannedValues, reuse: Whole, out: Insertion) -> None:
@@ -57,6 +60,19 @@ def _wholes(values: PlannedValues, reuse: Whole, out: Insertion) -> None:
         by_block.setdefault(values.lives.of[b.name].block, []).append(b)
     for buffers in by_block.values():
         out.whole([b.name for b in buffers], reuse(buffers, sizes))
+
+
+def _within(planned: Program, capacity: int) -> Program:
+    """Return the program with an assertion for each device that may need more than the capacity."""
+    ranges = {v.name: (v.lo, v.hi) for v in planned.dims}
+    needed = (symbolic_peak(planned, d) for d in sorted({t.device for _, t in planned.types}))
+    asserted = tuple(_asserted(n, capacity) for n in needed if dims.bounds(n, ranges)[1] > capacity)
+    return replace(planned, lines=(*asserted, *planned.lines)) if asserted else planned
+
+
+def _asserted(nbytes: Dim, capacity: int) -> Assert:
+    over = dims.maximum(nbytes, capacity)
+    return Assert(over, capacity, f"memory is within {capacity} bytes")
 
 
 def _arenas(
@@ -106,8 +122,7 @@ def _symbolic_arena(
     out.start += found.lines
     out.symbols += found.symbols
     if capacity is not None and found.most > capacity:
-        over = dims.maximum(found.nbytes, capacity)
-        out.start.append(Assert(over, capacity, f"memory is within {capacity} bytes"))
+        out.start.append(_asserted(found.nbytes, capacity))
     name = out.names.fresh("arena")
     device = buffers[0].type.device
     out.start.append(Arena(name, found.nbytes, device, stack=found.most <= stack))

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.dims import Dim, align, evaluate
+from didyma.refimpl.ir.dims import (
+    Dim,
+    add,
+    align,
+    evaluate,
+    free,
+    maximum,
+    sub,
+    substitute,
+    symbol,
+)
 from didyma.refimpl.ir.lines import blocks, walk
 from didyma.refimpl.ir.program import (
     ALIGNMENT,
@@ -25,6 +36,8 @@ from didyma.refimpl.ir.program import (
     Reuse,
 )
 from didyma.refimpl.verify.symbols import caller_symbols
+
+Sizes: TypeAlias = Mapping[str, Dim]
 
 
 def _bytes(p: Program, env: Mapping[str, int]) -> dict[str, int]:
@@ -52,27 +65,60 @@ def peak(p: Program, env: Mapping[str, int]) -> int:
 
     A loop is run once, and a value of data-dependent size counts for nothing.
     """
-    meter = _Meter(p, _bytes(p, env), dict(env))
+
+    def inside(f: Program, given: Sizes) -> Dim:
+        return peak(f, {s: n for s, n in given.items() if isinstance(n, int)})
+
+    meter = _Meter(p, _bytes(p, env), dict(env), _evaluated, inside)
+    meter.run(p.lines)
+    assert isinstance(meter.most, int)
+    return meter.most
+
+
+def symbolic_peak(p: Program, device: str) -> Dim:
+    """Return likewise the peak of a device, as a size of the symbols that the caller binds."""
+    known = {v.name: symbol(v.name) for v in caller_symbols(p)}
+    size: dict[str, Dim] = {}
+    for name, t in p.types:
+        here = t.device == device and known.keys() >= {*free(t.nbytes)}
+        size[name] = align(t.nbytes, ALIGNMENT) if here else 0
+    meter = _Meter(p, size, dict(known), substitute, lambda f, _: symbolic_peak(f, device))
     meter.run(p.lines)
     return meter.most
 
 
+def _evaluated(d: Dim, env: Sizes) -> Dim:
+    return evaluate(d, {s: n for s, n in env.items() if isinstance(n, int)})
+
+
 class _Meter:
-    def __init__(self, p: Program, size: Mapping[str, int], env: dict[str, int]) -> None:
+    """Counts bytes line by line; ``value`` evaluates a size, ``inside`` is the peak of a call."""
+
+    def __init__(
+        self,
+        p: Program,
+        size: Sizes,
+        env: dict[str, Dim],
+        value: Callable[[Dim, Sizes], Dim],
+        inside: Callable[[Program, Sizes], Dim],
+    ) -> None:
         self.functions = p.function
         self.size = size
         self.env = env
-        self.allocated: dict[str, int] = {}
-        self.called: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}
-        self.now = self.most = 0
+        self.value, self.inside = value, inside
+        self.allocated: dict[str, Dim] = {}
+        self.called: dict[tuple[str, tuple[tuple[str, Dim], ...]], Dim] = {}
+        self.now: Dim = 0
+        self.most: Dim = 0
 
-    def take(self, name: str, size: int) -> None:
+    def take(self, name: str, size: Dim) -> None:
         self.allocated[name] = size
-        self.now += size
-        self.most = max(self.most, self.now)
+        self.now = add(self.now, size)
+        self.most = maximum(self.most, self.now)
 
     def give(self, name: str) -> None:
-        self.now -= self.allocated.pop(name, 0)  # what an arena holds is not counted again
+        # What an arena holds is not counted again.
+        self.now = sub(self.now, self.allocated.pop(name, 0))
 
     def run(self, lines: Sequence[Line]) -> None:
         for line in lines:
@@ -83,7 +129,7 @@ class _Meter:
             case Allocate(value):
                 self.take(value, self.size[value])
             case Arena(name, nbytes):
-                self.take(name, -(-evaluate(nbytes, self.env) // ALIGNMENT) * ALIGNMENT)
+                self.take(name, align(self.value(nbytes, self.env), ALIGNMENT))
             case Reuse(value, over) | PlacementAllocate(value, over):
                 self.allocated[value] = self.allocated.pop(over)
             case Launch() | Dispatch():
@@ -114,15 +160,15 @@ class _Meter:
 
     def call(self, f: Program) -> None:
         """Count the peak of a called function on top of what is allocated now."""
-        env = handed(f, self.env)
+        env = {v.name: self.env[v.name] for v in caller_symbols(f) if v.name in self.env}
         key = (f.name, tuple(env.items()))
         if key not in self.called:
-            self.called[key] = peak(f, env)
-        self.most = max(self.most, self.now + self.called[key])
+            self.called[key] = self.inside(f, env)
+        self.most = maximum(self.most, add(self.now, self.called[key]))
 
-    def _size(self, d: Dim) -> int | None:
+    def _size(self, d: Dim) -> Dim | None:
         try:
-            return evaluate(d, self.env)
+            return self.value(d, self.env)
         except DidymaError:
             return None
 

@@ -412,6 +412,28 @@ def test_copies_are_uses() -> None:
     assert replay(plan(bare, planner("linear_scan")), {}) == 3
 
 
+@pytest.mark.parametrize(("name", "most"), [("size_class", 2048), ("linear_scan", 2048)])
+def test_open_sizes_keep_a_capacity_in_whole_allocations(name: str, most: int) -> None:
+    m = parse_module("""
+      module {
+        dims n in [1, 1000]
+        func @main(%x: f32[n]) -> (%c) {
+          %a = cumulative_sum(%x, axis=0, exclusive=false, reverse=false) : f32[n]
+          %b = cumulative_sum(%a, axis=0, exclusive=true, reverse=false) : f32[n]
+          %c = max(%b, axes=(0,), keepdims=false) : f32[]
+        }
+      }""")
+    p = compile(m, Options(), until="plan").program
+    assert not [x for x in p.lines if isinstance(x, Assert)]
+    options = Options().changed({"memory.capacity": most, "memory.planner": name})
+    p = compile(m, options, until="plan").program
+    (within,) = (x for x in p.lines if isinstance(x, Assert))
+    assert within.message == f"memory is within {most} bytes"
+    for n in (1, 64, 250, 251, 1000):
+        kept = evaluate(within.lhs, {"n": n}) == most
+        assert kept == (peak(p, {"n": n}) <= most)
+
+
 def test_open_sizes_keep_a_capacity_where_results_are_in_place() -> None:
     m = parse_module("""
       module {
