@@ -211,11 +211,12 @@ def _shared(p: Program, got: Sequence[Array], left: Mapping[str, Array | None]) 
     of = {a.number: a.of for a in aliases(p)}
     for name, array in left.items():
         shows = [i for i in range(len(got)) if of.get(i) == name]
-        if (array is None) == bool(shows):
-            yield f"keeps input {name}" if array is not None else f"copies input {name}"
-        elif array is not None and any(
-            _meet(r, array) != (i in shows) for i, r in enumerate(got) if r.size
-        ):
+        if array is None:
+            if any(got[i].size for i in shows):
+                yield f"copies input {name}"
+        elif not shows:
+            yield f"keeps input {name}"
+        elif any(_meet(r, array) != (i in shows) for i, r in enumerate(got) if r.size):
             yield f"returns other bytes of input {name} than it says"
     for i, k in combinations(range(len(got)), 2):
         whose = p.results[i], p.results[k]
