@@ -27,7 +27,6 @@ _STORES = frozenset(("st", "red", "atom"))
 _AROUND = 2  # lines
 _MOST = 3  # edits that are told
 _LONGER = 1.0  # seconds
-_UNSURE = 0.5  # wrong elements: fewer than one
 _HANG = 1.0  # seconds that an edited kernel may take
 _LEAN = (("--minimal",), ("--minimal", "--Ofast-compile=min"))  # options of NVRTC
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
@@ -57,9 +56,9 @@ def suspect(
     """Return the line to which what is wrong in some rounds is traced; None where none is known.
 
     Edits of single lines are tried for ``seconds`` of processor time.  Of those that make all
-    rounds right, the line of the most familiar one is the answer; else it is the line whose edit
-    made the most elements right, the one that wrote the first wrong element, or the last one that
-    stores to global memory.  ``races`` are lines that
+    rounds right, the line of the most familiar one is the answer; else it is the line of an
+    edit that makes all those right for which there is time, the one that wrote the first wrong
+    element, or the last one that stores to global memory.  ``races`` are lines that
     race: barriers around them are tried, too.
     """
     kernels = [s.kernel for s in task.steps]
@@ -68,12 +67,12 @@ def suspect(
         text = task.source.text
         near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
         tried = chain(with_barriers(text, near), edits(text, lines))
-        found, better = _mending(task, tried, (failed, passed), seconds)
+        found, likely = _mending(task, tried, (failed, passed), seconds)
         if found:
             best = found[0]
             return Suspect(best.line, best, tuple(e for e in found[1:_MOST] if e.line != best.line))
-        if better:
-            return Suspect(better)
+        if likely:
+            return Suspect(likely)
     line = _writer(task, min(failed, key=lambda c: sum(c.env.values()))) if failed else 0
     last = stores(kernels[-1], task.source)[-1:]
     return next((Suspect(n) for n in (line, *last) if n), _elsewhere(kernels[-1]))
@@ -84,9 +83,8 @@ def _mending(
 ) -> tuple[list[Edit], int]:
     """Return the edits that mend a kernel, of those that are found in time; the best comes first.
 
-    Beside them is the line whose edit left the fewest wrong elements in the first round, or 0 if
-    none left fewer than the kernel itself.  Once an edit mends it, the search goes on for half of
-    the time that it took.
+    Beside them is the line of an edit that mends all rounds for which there is time, or 0.  Once an
+    edit is found, the search goes on for half of the time that it took.
     """
     failed, passed = cases
     begun = processor_time()
@@ -96,19 +94,19 @@ def _mending(
     task, needed, takes = _lean(task, rounds[0])
     limit = max(0.05, _SLOWER * takes)
     found: list[Edit] = []
-    least, better = _wrong(task, rounds[0]), 0
+    likely = 0
     for e in tried:
         now = processor_time()
         if now > deadline:
             break
-        left = _left(task, e, needed, rounds, (min(limit, deadline - now), deadline))
-        if left == 0:
+        mended = _mends(task, e, needed, rounds, (min(limit, deadline - now), deadline))
+        if mended:
             if not found:
                 deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
             found.append(e)
-        elif left < least:
-            least, better = left, e.line
-    return sorted(found, key=lambda e: -familiar(e, task.source.text)), better
+        elif mended is None:
+            likely = likely or e.line
+    return sorted(found, key=lambda e: -familiar(e, task.source.text)), likely
 
 
 def _writer(task: Task, case: Case) -> int:
@@ -212,13 +210,11 @@ def _compiled(task: Task, source: Source, needed: int) -> Task:
     return replace(task, source=source, steps=tuple(steps))
 
 
-def _left(
+def _mends(
     task: Task, e: Edit, needed: int, rounds: Sequence[_Round], times: tuple[float, float]
-) -> float:
-    """Return how many elements are wrong in the first round that is not right with an edit.
+) -> bool | None:
+    """Return whether a kernel is right with an edit; None if time ends before the rounds do.
 
-    It is infinite where that is not the first of all rounds, and for faults of other kinds, and
-    ``_UNSURE`` where all are right for which there is time.
     ``times`` are the seconds after which the kernel hangs in the first round, and the time by which
     all rounds have begun.
     """
@@ -226,27 +222,26 @@ def _left(
     limit, deadline = times
     try:
         edited = _compiled(task, source, needed)
-        first, later = (replace(edited, seconds=s) for s in (limit, max(limit, _HANG)))
-        if wrong := _wrong(first, rounds[0]):
-            return wrong
+        if not _right(replace(edited, seconds=limit), rounds[0]):
+            return False
+        later = replace(edited, seconds=max(limit, _HANG))
         for r in rounds[1:]:
             if processor_time() > deadline + _LONGER:
-                return _UNSURE
-            if _wrong(later, r):
-                return np.inf
+                return None
+            if not _right(later, r):
+                return False
     except DidymaError:
-        return np.inf  # C++ that NVRTC refuses, or a launch that cannot be
-    return 0
+        return False  # C++ that NVRTC refuses, or a launch that cannot be
+    return True
 
 
-def _wrong(task: Task, r: _Round) -> float:
-    """Return how many elements are wrong in a round; infinity where checks find a fault."""
+def _right(task: Task, r: _Round) -> bool:
     ran = launching.run(task, r.case.env, r.arrays)
     if ran.faults:
-        return np.inf
+        return False
     types = task.spec.entry.result_types()
     with np.errstate(all="ignore"):
-        return sum(
-            int(np.count_nonzero(~bars_.judge(b, o, t.dtype).ok))
+        return all(
+            bars_.judge(b, o, t.dtype).ok.all()
             for b, o, t in zip(r.right, ran.outputs, types, strict=True)
         )

@@ -104,21 +104,6 @@ def test_the_store_that_wrote_a_wrong_element_is_named() -> None:
     assert found.suspect.line == 3
 
 
-@needs_ptx
-def test_the_line_of_an_edit_that_makes_more_elements_right_is_named() -> None:
-    text = """__global__ void add(const float* x, const float* y, float* z, int n) {
-  int i = threadIdx.x;
-  float sum = i < 9 ? x[i] * 3.0f : x[i] + y[i];
-  sum = i == 7 ? -sum : sum;
-  if (i < n) z[i] = sum;
-}
-"""
-    launch, draw = Launch(block="32"), Draw({"n": (32,)}, rounds=1)
-    found = located(judge(make_task(Source(text, "k.cu"), added.module, launch, draw=draw)))
-    assert found.suspect is not None
-    assert (found.suspect.edit, found.suspect.line) == (None, 3)
-
-
 @dd.trace(dd.f32[r, n])
 def variance(x: dd.Tensor) -> dd.Tensor:
     return dd.var(x, axis=1)
