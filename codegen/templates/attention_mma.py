@@ -78,7 +78,36 @@ FILLING = """\
         }
       }
 {% endmacro %}
-"""  # macros that fill tiles of keys and values: one is used, the next comes
+{% macro add_values(w) %}
+      #pragma unroll
+      for (u32 step = 0; step < {{ width // 16 }}; ++step) {
+{% for i in range(above) %}
+        {{ T }}x8 p{{ i }};
+{% for n in range(8) %}
+        p{{ i }}.s{{ n }} = cast_f32_{{ T }}({{ w }}[({{ i * beside }} + step * 2) * 4 + {{ n }}]);
+{% endfor %}
+{% endfor %}
+{% for e in range(across) %}
+        const {{ T }}x4 v{{ e }} = ldmatrix2_trans_{{ T }}(
+            &value_tile[turn % 2 * {{ width * features }} + {{ swizzled(
+                "step * 16 + lane % 16", "%d" % e, features) }}]);
+{% for i in range(above) %}
+        o{{ i }}_{{ e }} = mma_{{ product }}(p{{ i }}, v{{ e }}, o{{ i }}_{{ e }});
+{% endfor %}
+{% endfor %}
+      }
+{% endmacro %}
+{% macro list_sums() %}
+  f32 sums[{{ above * across * 4 }}];
+{% for i in range(above) %}
+{% for e in range(across) %}
+{% for part in "xyzw" %}
+  sums[{{ (i * across + e) * 4 + loop.index0 }}] = o{{ i }}_{{ e }}.{{ part }};
+{% endfor %}
+{% endfor %}
+{% endfor %}
+{% endmacro %}
+"""  # macros that fill tiles of keys and values, of which one comes while another is used, and sum
 TEXT = Text("mma_attention", RANGES + FILLING + """\
 {% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
 {% set threads, above = height // tall * 32, tall // 16 %}
@@ -228,37 +257,14 @@ TEXT = Text("mma_attention", RANGES + FILLING + """\
 {% endfor %}
 {% endfor %}
 {% endfor %}
-      #pragma unroll
-      for (u32 step = 0; step < {{ width // 16 }}; ++step) {
-{% for i in range(above) %}
-        {{ T }}x8 p{{ i }};
-{% for n in range(8) %}
-        p{{ i }}.s{{ n }} = cast_f32_{{ T }}(score[({{ i * beside }} + step * 2) * 4 + {{ n }}]);
-{% endfor %}
-{% endfor %}
-{% for e in range(across) %}
-        const {{ T }}x4 v{{ e }} = ldmatrix2_trans_{{ T }}(
-            &value_tile[turn % 2 * {{ width * features }} + {{ swizzled(
-                "step * 16 + lane % 16", "%d" % e, features) }}]);
-{% for i in range(above) %}
-        o{{ i }}_{{ e }} = mma_{{ product }}(p{{ i }}, v{{ e }}, o{{ i }}_{{ e }});
-{% endfor %}
-{% endfor %}
-      }
+{{ add_values("score") }}
     } else {
 {{ find_spoiled() }}
     }
     }
   }
   __syncthreads();
-  f32 sums[{{ above * across * 4 }}];
-{% for i in range(above) %}
-{% for e in range(across) %}
-{% for part in "xyzw" %}
-  sums[{{ (i * across + e) * 4 + loop.index0 }}] = o{{ i }}_{{ e }}.{{ part }};
-{% endfor %}
-{% endfor %}
-{% endfor %}
+{{ list_sums() }}
   #pragma unroll
   for (u32 r = 0; r < {{ 2 * above }}; ++r) {
     total[r] = total[r] + shuffle_xor_f32(total[r], 1);

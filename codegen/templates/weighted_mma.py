@@ -184,37 +184,14 @@ TEXT = Text("mma_weighted", RANGES + FILLING + """\
         weight[n] = found;
       }
       }
-      #pragma unroll
-      for (u32 step = 0; step < {{ width // 16 }}; ++step) {
-{% for i in range(above) %}
-        {{ T }}x8 p{{ i }};
-{% for n in range(8) %}
-        p{{ i }}.s{{ n }} = cast_f32_{{ T }}(weight[({{ i * beside }} + step * 2) * 4 + {{ n }}]);
-{% endfor %}
-{% endfor %}
-{% for e in range(across) %}
-        const {{ T }}x4 v{{ e }} = ldmatrix2_trans_{{ T }}(
-            &value_tile[turn % 2 * {{ width * features }} + {{ swizzled(
-                "step * 16 + lane % 16", "%d" % e, features) }}]);
-{% for i in range(above) %}
-        o{{ i }}_{{ e }} = mma_{{ product }}(p{{ i }}, v{{ e }}, o{{ i }}_{{ e }});
-{% endfor %}
-{% endfor %}
-      }
+{{ add_values("weight") }}
     } else {
 {{ find_spoiled() }}
     }
     }
   }
   __syncthreads();
-  f32 sums[{{ above * across * 4 }}];
-{% for i in range(above) %}
-{% for e in range(across) %}
-{% for part in "xyzw" %}
-  sums[{{ (i * across + e) * 4 + loop.index0 }}] = o{{ i }}_{{ e }}.{{ part }};
-{% endfor %}
-{% endfor %}
-{% endfor %}
+{{ list_sums() }}
   #pragma unroll
   for (u32 n = 0; n < {{ above * across * 4 }}; ++n) {
     const i64 row = top + upper + n / {{ across * 4 }} * 16 + lane / 4 + n % 4 / 2 * 8;
