@@ -4,7 +4,7 @@ A module imports NumPy and ``didyma_runtime``, a package that is copied beside i
 ``call(args)``, which runs the program and empties the list of its arguments, and ``load()``, which
 loads kernels and constants once.  Both stand on ``run(engine, inputs, kernels)``, whose lines are
 those of the program, and ``upload(engine)`` for the constants, by which Didyma runs the module on
-any engine.  ``python MODULE [--benchmark] [--finite] [dim=size …]`` calls it on random inputs.
+any engine.  ``python MODULE --help`` tells how it is called as a script, on random inputs.
 
 Kernels are in ``OBJECTS``, files of machine code beside the module.  Constants of at most
 ``embedded`` bytes in all stand in the module as base64.  Beyond that they are in a file beside the

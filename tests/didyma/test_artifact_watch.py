@@ -215,9 +215,42 @@ def test_results_of_launches_and_texts_of_levels_are_files(folder: Path, tmp_pat
 
 
 def test_the_benchmark_tells_of_each_kernel(folder: Path) -> None:
-    words = [sys.executable, "-B", str(folder / "module.py"), "--benchmark", "n=3"]
+    words = [sys.executable, "-B", str(folder / "module.py"), "--benchmark", "--json", "n=3"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     rows = json.loads(done.stdout)["kernels"]
     assert sorted((r["launches"], r["bytes"]) for r in rows) == [(1, 48), (2, 2 * 108)]
     for r in rows:
         assert r["gb_per_second"] == pytest.approx(r["bytes"] / r["seconds"] / 1e9)
+
+
+def script(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    called = [sys.executable, "-B", "module.py", *words]
+    return subprocess.run(called, capture_output=True, text=True, check=False, cwd=folder)
+
+
+def test_a_module_as_a_script_dumps_launches_and_prints_what_it_was_asked(folder: Path) -> None:
+    said = script(folder, "--dump", "dump", "--json", "--strict", "n=3")
+    found = json.loads(said.stdout)
+    assert found["sizes"] == {"n": 3}
+    assert found["inputs"][0] == {"name": "x", "dtype": "f32", "shape": [3, 3]}
+    assert len([*(folder / "dump").iterdir()]) == 3
+    rows = script(folder, "--benchmark").stdout.splitlines()
+    assert "calls, n = 2, microseconds: min" in rows[0]
+    assert rows[1].split() == ["launches", "bytes", "us", "GB/s", "kernel"]
+    assert [row.split()[0] for row in rows[2:]] in (["1", "2"], ["2", "1"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["n=0"], "dim-out-of-range at `n`"),
+        (["n=three"], "n=three: want one of n = a number"),
+        (["--slow"], "unrecognized arguments: --slow"),
+        (["--dump", "module.py/x"], "--dump module.py/x: want a folder that takes files"),
+        (["--dump", "d", "--benchmark"], "--dump: want no --benchmark"),
+    ],
+)
+def test_a_module_as_a_script_refuses(folder: Path, words: list[str], told: str) -> None:
+    said = script(folder, *words)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert told in said.stderr

@@ -306,7 +306,7 @@ def test_the_command_line(tmp_path: Path) -> None:
 
 
 def test_a_module_as_a_script(folder: Path) -> None:
-    words = [sys.executable, "-B", str(folder / "module.py"), "--benchmark", "n=3"]
+    words = [sys.executable, "-B", str(folder / "module.py"), "--benchmark", "--json", "n=3"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["sizes"] == {"n": 3}

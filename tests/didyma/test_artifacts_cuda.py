@@ -210,7 +210,7 @@ def test_what_it_refuses(product: tuple[Compiled, Path], tmp_path: Path, driver:
     assert "  x: f32, 2 axes\n" in usage
     assert "  n: 1 to 64\n" in usage
     nowhere = started(c, folder, tmp_path, ["module.py"])
-    assert (nowhere.returncode, nowhere.stderr[:24]) == (1, "engine-missing at `cuda`")
+    assert (nowhere.returncode, nowhere.stderr[:24]) == (4, "engine-missing at `cuda`")
     shutil.copytree(folder, tmp_path / "changed")
     (tmp_path / "changed" / "kernels.cubin").write_bytes(b"other code")
     assert "hash-mismatch" in started(c, tmp_path / "changed", driver, ["module.py"]).stderr

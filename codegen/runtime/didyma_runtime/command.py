@@ -6,10 +6,12 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,29 +19,37 @@ from .checks import Wanted
 from .dtypes import OWN, Array, dtype_of
 from .refused import Refused
 from .rows import Laid
-from .watch import Around, Launch, Watch
+from .watch import Around, Launch, Watch, dumped
 
 _FLAGS = {
-    "--benchmark": "times of calls and of each kernel, as JSON",
-    "--finite": "refuse NaN and infinity in inputs and in what kernels compute",
-    "--ranges": "each launch is a range of NVTX, by the package nvtx",
-    "--synchronous": "each launch has ended before the next line runs",
-    "--help": "print this and exit",
+    "benchmark": "print times of calls and of each kernel",
+    "json": "print JSON",
+    "finite": "refuse NaN and infinity in inputs and in what kernels compute",
+    "strict": "refuse inputs that would be copied before kernels read them",
+    "ranges": "make each launch a range of NVTX, by the package nvtx",
+    "synchronous": "wait for each launch before the next line runs",
 }
+_OF_CALLS = ("finite", "strict", "synchronous")  # what a call may be asked by name
 
 
-def usage(wanted: Sequence[Wanted], ranges: Mapping[str, tuple[int, int]]) -> str:
-    """Return how a module is called on the command line."""
-    dims = "".join(f" [{k}=SIZE]" for k in ranges)
-    rows = [
-        f"usage: python {sys.argv[0]} [FLAG ...]{dims}",
-        "",
-        "Call the program on random inputs.",
-    ]
-    rows += ["", "inputs:", *(f"  {name}: {dtype}, {rank} axes" for name, dtype, rank in wanted)]
+def parser(wanted: Sequence[Wanted], ranges: Mapping[str, tuple[int, int]]) -> ArgumentParser:
+    """Return what reads the command line of a module, and says how it is used."""
+    rows = ["inputs:", *(f"  {name}: {dtype}, {rank} axes" for name, dtype, rank in wanted)]
     rows += ["", "sizes:", *(f"  {k}: {lo} to {hi}" for k, (lo, hi) in ranges.items())]
-    rows += ["", "flags:", *(f"  {name:<14} {what}" for name, what in _FLAGS.items())]
-    return "\n".join(rows)
+    made = ArgumentParser(
+        prog=f"python {sys.argv[0]}",
+        usage=f"python {sys.argv[0]} [FLAG ...]{''.join(f' [{k}=SIZE]' for k in ranges)}",
+        description="Call the program on random inputs.",
+        epilog="\n".join(rows),
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    for name, what in _FLAGS.items():
+        made.add_argument(f"--{name}", action="store_true", help=what)
+    made.add_argument(
+        "--dump", type=Path, metavar="FOLDER", help="write the results of each launch as .npy files"
+    )
+    made.add_argument("sizes", nargs="*", metavar="dim=SIZE", help="a size; by default 2")
+    return made
 
 
 def random_inputs(
@@ -69,39 +79,77 @@ def main(
     shapes: Callable[..., Sequence[Sequence[int]]],
     ranges: Mapping[str, tuple[int, int]],
 ) -> None:
-    """Run a module on random inputs: ``python MODULE [--benchmark] [--finite] [dim=size …]``.
+    """Run a module on random inputs, as ``parser`` says.
 
-    With ``--ranges`` each launch is a range of NVTX, for profilers, by the package ``nvtx``; with
-    ``--synchronous`` it has ended before the next line runs.
+    The exit code is 4 where the engine is missing, and 2 for what else is refused.
     """
-    words = sys.argv[1:]
-    flags = {w for w in words if w.startswith("-")}
-    if flags & {"--help", "-h"}:
-        print(usage(wanted, ranges))
-        return
-    if strange := flags - {*_FLAGS}:
-        raise SystemExit(f"{min(strange)}: want {', '.join(_FLAGS)} or dim=size")
-    sizes = {k: min(max(lo, 2), hi) for k, (lo, hi) in ranges.items()}
-    for k, _, v in (w.partition("=") for w in words if w not in flags):
-        if k not in ranges or not v.isdecimal():
-            raise SystemExit(f"{k}={v}: want one of {', '.join(ranges) or 'no dims'} = a number")
-        sizes[k] = int(v)
+    asked = parser(wanted, ranges).parse_args()
+    sizes = _sizes(asked.sizes, ranges)
     inputs = random_inputs(wanted, shapes(*sizes.values()))  # names may have been mended
-    asked: dict[str, Any] = {k: True for k in ("finite", "synchronous") if f"--{k}" in flags}
-    run = partial(call, **asked, **({"around": _ranges()} if "--ranges" in flags else {}))
+    run = partial(call, **_named(asked))
     try:
         results = run(list(inputs))
-        if "--benchmark" in flags:
-            found = benchmark(lambda: run(list(inputs)))
-            rows = launches(lambda watch: run(list(inputs), watch=watch), min(found["calls"], 100))
-            print(json.dumps({"sizes": sizes, **found, "kernels": rows}, indent=2))
-            return
+        found: dict[str, Any] = {"sizes": sizes}
+        if asked.benchmark:
+            found |= benchmark(lambda: run(list(inputs)))
+            count = min(found["calls"], 100)
+            found["kernels"] = launches(lambda watch: run(list(inputs), watch=watch), count)
     except Refused as e:
-        raise SystemExit(str(e)) from None
-    for (name, dtype, _), a in zip(wanted, inputs, strict=True):
-        print(f"in   {name}: {dtype}{list(a.shape)}")
-    for i, r in enumerate(results):
-        print(f"out  {i}: {r.dtype}{list(r.shape)}")
+        _refuse(str(e), 4 if e.code == "engine-missing" else 2)
+    if not asked.benchmark:
+        rows = zip(wanted, inputs, strict=True)
+        found["inputs"] = [_shown(name, dtype, a) for (name, dtype, _), a in rows]
+        found["outputs"] = [_shown(str(i), str(a.dtype), a) for i, a in enumerate(results)]
+    print(json.dumps(found, indent=2) if asked.json else "\n".join(_lines(found)))
+
+
+def _refuse(message: str, code: int = 2) -> NoReturn:
+    print(message, file=sys.stderr)
+    raise SystemExit(code)
+
+
+def _sizes(words: Sequence[str], ranges: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    sizes = {k: min(max(lo, 2), hi) for k, (lo, hi) in ranges.items()}
+    for k, _, v in (w.partition("=") for w in words):
+        if k not in ranges or not v.isdecimal():
+            _refuse(f"{k}={v}: want one of {', '.join(ranges) or 'no dims'} = a number")
+        sizes[k] = int(v)
+    return sizes
+
+
+def _named(asked: Namespace) -> dict[str, Any]:
+    """Return what a call is asked by name."""
+    found: dict[str, Any] = {k: True for k in _OF_CALLS if getattr(asked, k)}
+    if asked.ranges:
+        found["around"] = _ranges()
+    if asked.dump is not None:
+        if asked.benchmark:
+            _refuse("--dump: want no --benchmark, which calls the program many times")
+        try:
+            asked.dump.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            _refuse(f"--dump {asked.dump}: want a folder that takes files: {e.strerror}")
+        found["watch"] = dumped(asked.dump)
+    return found
+
+
+def _shown(name: str, dtype: str, a: Array) -> dict[str, Any]:
+    return {"name": name, "dtype": dtype, "shape": list(a.shape)}
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was found as lines for people."""
+    for side in ("inputs", "outputs"):
+        for v in found.get(side, ()):
+            yield f"{side.removesuffix('puts'):<4} {v['name']}: {v['dtype']}{v['shape']}"
+    if "calls" in found:
+        sizes = "".join(f", {k} = {n}" for k, n in found["sizes"].items())
+        times = (f"{name} {1e6 * t:.2f}" for name, t in found["seconds"].items())
+        yield f"{found['calls']} calls{sizes}, microseconds: {', '.join(times)}"
+        yield f"{'launches':>8} {'bytes':>12} {'us':>10} {'GB/s':>8}  kernel"
+    for k in found.get("kernels", ()):
+        rate = f"{1e6 * k['seconds']:>10.2f} {k['gb_per_second']:>8.2f}"
+        yield f"{k['launches']:>8} {k['bytes']:>12} {rate}  {k['kernel']}"
 
 
 def benchmark(run: Callable[[], object], seconds: float = 1.0) -> dict[str, Any]:
@@ -154,6 +202,6 @@ def _ranges() -> Around:
     try:
         nvtx = import_module("nvtx")
     except ImportError:
-        raise SystemExit("--ranges: want the package nvtx: python3 -m pip install nvtx") from None
+        _refuse("--ranges: want the package nvtx: python3 -m pip install nvtx")
     found: Around = nvtx.annotate
     return found
