@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from didyma.fuzz import disk, worker
+from didyma.fuzz import disk, distilled, worker
+from didyma.fuzz.distilled import Member
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.executor import WatchedExecutor, WorkerDiedError, WorkerStartError
 from didyma.fuzz.files import Files
@@ -24,6 +26,9 @@ from didyma.fuzz.steering.meter import Meter, Wish
 from didyma.fuzz.worker import BATCH_CASES, Batch, Undrawn
 
 T = TypeVar("T")
+
+CHANGED = 3  # of so many cases, one is a kept one that was changed
+KEPT_CASES = 16  # of a domain that are judged before one of another domain may be
 
 Call: TypeAlias = Callable[[], Any]
 Work: TypeAlias = Generator[Call, Any, None]  # yields calls, and is sent what they return
@@ -41,6 +46,8 @@ class Plan:
     A domain that can be asked for particular pieces is asked for those that it covered least
     (``fuzz/steering/meter.py``); with several processes what these are depends on the order in
     which they report.  Unless it is ``metered``, each case is asked for ``wishes``, or for nothing.
+    With ``kept`` the distilled corpus is judged first (``fuzz/distilled.py``), and one in
+    ``CHANGED`` of the cases after it is a kept one that was changed.
 
     A case that takes ``hang_seconds`` is a finding; a finding is made smaller for
     ``shrink_seconds``.  With ``stop_after`` the campaign ends after so many groups of findings.
@@ -62,6 +69,7 @@ class Plan:
     lines: bool = False
     metered: bool = True
     wishes: tuple[Wish, ...] | None = None
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +123,10 @@ class _Campaign:
             for d in plan.domains
             if plan.metered and (wanted := d.wanted())
         }
+        self.kept = {
+            d.name: deque(distilled.members(d.name).values()) if plan.kept else deque[Member]()
+            for d in plan.domains
+        }
         self.findings = Findings()
         self.files = Files(plan.findings, plan.seed)
         self.began: float | None = None  # when the first process was ready
@@ -166,7 +178,8 @@ class _Campaign:
         self.began = self.began or time.monotonic()
         at = dict.fromkeys(self.domains, self.plan.first + slot)
         while open := [d for d in at if self.plan.count is None or at[d] < self.plan.count]:
-            name = self.shares.next(open)
+            ahead = [d for d in open if self.kept[d]]
+            name = min(ahead, key=self.cost) if ahead else self.shares.next(open)
             at[name] += self.plan.jobs * (yield from self.turn(name, at[name]))
 
     def turn(self, name: str, index: int) -> Generator[Call, Any, int]:
@@ -189,22 +202,43 @@ class _Campaign:
         self.result.deaths += 1
         return len(cases)
 
+    def cost(self, name: str) -> float:
+        """Return what the next kept case of a domain costs, in milliseconds for what it shows."""
+        return self.kept[name][0].cost
+
     def next_cases(self, name: str, first: int) -> Sequence[Origin]:
-        """Return the next cases of one process, by their indices and what a meter wishes for."""
-        meter, plan = self.meters.get(name), self.plan
-        wishes: Sequence[tuple[Wish, ...] | None] = (
-            [plan.wishes] * BATCH_CASES if meter is None else meter.take(BATCH_CASES)
-        )
-        indices = range(first, first + len(wishes) * plan.jobs, plan.jobs)
-        cases = [Origin(i, w) for i, w in zip(indices, wishes, strict=True)]
+        """Return the next cases of one process, by their indices and what is wished for."""
+        plan, cases = self.plan, list[Origin]()
+        for wish in self.kept_next(name) or self.wished(name, first):
+            cases.append(Origin(first + len(cases) * plan.jobs, wish))
         inside = [o for o in cases if plan.count is None or o.index < plan.count]
         self.give_back(name, cases[len(inside) :])
         return inside
 
+    def kept_next(self, name: str) -> Sequence[tuple[Wish, ...]]:
+        """Return wishes for the next kept cases of a domain that have not been judged."""
+        kept = self.kept[name]
+        some = [kept.popleft() for _ in range(min(len(kept), KEPT_CASES))]
+        return [((distilled.KEPT, m.key),) for m in some]
+
+    def wished(self, name: str, first: int) -> Iterator[tuple[Wish, ...] | None]:
+        """Yield what a meter wishes for, with changes of kept cases in between."""
+        plan, meter = self.plan, self.meters.get(name)
+        turn = first // plan.jobs
+        for wish in [plan.wishes] * BATCH_CASES if meter is None else meter.take(BATCH_CASES):
+            if distilled.members(name) and plan.kept and turn % CHANGED == 0:
+                yield ((distilled.NEAR,),)
+                turn += 1
+            yield wish
+            turn += 1
+
     def give_back(self, name: str, cases: Sequence[Origin]) -> None:
-        """Give the wishes of cases that were not drawn back to the meter that they come from."""
+        """Take back the wishes of cases that were not drawn."""
+        wishes = [o.wishes for o in cases if o.wishes is not None]
+        kept = [w[0][1] for w in wishes if w and w[0][0] == distilled.KEPT]
+        self.kept[name].extendleft(distilled.members(name)[key] for key in reversed(kept))
         if name in self.meters:
-            self.meters[name].give_back([o.wishes for o in cases if o.wishes is not None])
+            self.meters[name].give_back([w for w in wishes if not distilled.is_wish(w)])
 
     def judged(
         self, name: str, cases: Sequence[Origin], alone: bool = False
@@ -216,10 +250,9 @@ class _Campaign:
         """
         step = self.plan.jobs
         indices = range(cases[0].index, cases[0].index + len(cases) * step, step)
-        wishes = [o.wishes for o in cases if o.wishes is not None]
+        wishes = [o.wishes for o in cases]
         answer = yield partial(
-            worker.judge_some, self.packed[name], self.plan.seed, indices, self.plan.lines,
-            wishes or None,
+            worker.judge_some, self.packed[name], self.plan.seed, indices, self.plan.lines, wishes,
         )  # fmt: skip
         tally = self.result.tallies[name]
         if isinstance(answer, WorkerDiedError):

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
+from didyma.fuzz import distilled
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.fuzz.lines import Reached, watcher
 from didyma.fuzz.steering.meter import Wish
@@ -98,9 +99,11 @@ class Opened:
 
 
 def drawn(domain: Domain[Any], seed: int, index: int, wishes: Sequence[Wish] | None) -> Any:
-    """Draw a case with what is wished for; None means that nobody was asked."""
+    """Draw a case with what is wished for, or a kept one; None means that nobody was asked."""
     if wishes is None:
         return domain.draw(seed, index)
+    if distilled.is_wish(wishes):
+        return distilled.drawn(domain, seed, index, wishes[0])
     return domain.draw_wished(seed, index, wishes)
 
 
@@ -109,12 +112,12 @@ def judge_some(
     seed: int,
     indices: range,
     lines: bool = False,
-    wishes: Sequence[Sequence[Wish]] | None = None,
+    wishes: Sequence[Sequence[Wish] | None] | None = None,
 ) -> Batch:
     """Draw and judge cases of a domain, until one shows a finding or ``BATCH_SECONDS`` are over.
 
     With ``lines`` the lines of the compiler that run are watched.  ``wishes`` are those of each
-    case, if the domain has a meter.
+    case, if it has any.
     """
     opened = _opened(packed)
     batch = Batch()

@@ -17,7 +17,7 @@ from didyma.codegen.cores import cores
 from didyma.codegen.options import Options
 from didyma.commands import common
 from didyma.files import must_have_folder
-from didyma.fuzz import campaign, disk, shares
+from didyma.fuzz import campaign, disk, distilled, shares
 from didyma.fuzz.domains import registry
 from didyma.fuzz.domains.domain import Domain
 from didyma.fuzz.lines import must_be_possible
@@ -100,6 +100,7 @@ def fuzz(asked: Request, json: bool) -> int:
         lines=asked.lines,
         metered=asked.case is None,
         wishes=wishes,
+        kept=asked.case is None,
     )
     result = run(plan)
     each = asked.coverage or asked.lines or asked.html is not None
@@ -131,6 +132,8 @@ def _shares(given: Sequence[str], names: Sequence[str]) -> Mapping[str, float]:
 def _wishes(words: str, domain: Domain[Any]) -> tuple[meter.Wish, ...]:
     """Read wishes of a domain; DidymaError ``bad-option``."""
     wishes = meter.parse(words)
+    if distilled.known(wishes, domain.name):
+        return wishes
     for wish in wishes:
         if wish not in domain.wanted():
             raise DidymaError(

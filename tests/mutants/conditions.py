@@ -2,10 +2,11 @@
 
 A slip that leaves out one term of a condition shows only in a case in which that term alone
 decides: every other term would let the condition have its other value.  So the terms of each
-``and`` and ``or`` of the compiler are counted where they decide alone, and a test of one term, such
-as that of a guard before ``return None``, where it holds and where it does not.  This is modified
-condition and decision coverage (RTCA DO-178C), for which terms that Python would not come to any
-more are evaluated as well; one that raises an error then lets a case show that.
+``and`` and ``or`` of the compiler are counted where they decide alone, a test of one term, such as
+that of a guard before ``return None``, where it holds and where it does not, and the boundary of a
+comparison where both sides are equal.  This is modified condition and decision coverage (RTCA
+DO-178C), for which terms that Python would not come to any more are evaluated as well; one that
+raises an error then lets a case show that.
 
     python -m tests.mutants.conditions --seconds 60 --domain passes
 """
@@ -15,11 +16,13 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+import operator
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Annotated, Any
 from unittest import mock
 
@@ -29,10 +32,8 @@ from tests.mutants.forking import Say, forked
 from tests.mutants.mutant import ROOT
 from tests.mutants.planting import Planter, import_all
 
-FOLDERS = ("passes", "lower", "schedule", "emit")
-OFTEN = 3  # times that a term decided, after which it is counted no more
+FOLDERS = ("passes", "lower", "schedule", "order", "memory", "emit")
 _NAME = "__term__"
-_EARLY = (ast.Return, ast.Continue, ast.Break)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +52,46 @@ class Term:
 
 @dataclass(slots=True)
 class Counts:
-    """Counts how often each term decides alone; conditions call it with the number of a term."""
+    """Notes which terms decide alone; conditions call it with the number of a term.
+
+    ``alone`` are those of the case at hand, and ``met`` counts the cases before it.  One term may
+    be ``dropped``: then conditions are as if they did not have it, and nothing is noted.
+    """
 
     terms: list[Term] = field(default_factory=list[Term])
     met: Counter[int] = field(default_factory=Counter[int])
+    alone: set[int] = field(default_factory=set[int])
+    dropped: int = -1
     quiet: bool = False  # while terms are evaluated for the count alone
 
     def __call__(self, number: int, value: Any, rest: Callable[[], Any] | None = None) -> Any:
-        """Return the value of a term, and count it; ``rest`` are the terms after it, if any are."""
+        """Return the value of a term, and note it; ``rest`` are the terms after it, if any are."""
+        if self.dropped >= 0:
+            is_dropped = number <= self.dropped <= number + (rest is None)
+            return not self.terms[self.dropped].decides if is_dropped else value
         if self.quiet:
             return value
         decides = bool(value) is self.terms[number].decides
         if rest is None:  # the second of two terms is for the other value
-            self.met[number + (not decides)] += 1
-        elif decides and self.met[number] < OFTEN and self._lets(number, rest):
-            self.met[number] += 1
+            self.alone.add(number + (not decides))
+        elif decides and number not in self.alone and self._lets(number, rest):
+            self.alone.add(number)
         return value
+
+    def compared(self, number: int, a: Any, op: str, b: Any) -> Any:
+        """Return what a comparison says; where both are equal its boundary decides alone."""
+        if self.dropped == number:
+            return _COMPARE[_BOUNDARY[op]](a, b)
+        if self.dropped < 0 and not self.quiet and number not in self.alone and (a == b) is True:
+            self.alone.add(number)
+        return _COMPARE[op](a, b)
+
+    def next_case(self) -> frozenset[int]:
+        """Count the terms of the case at hand and return them; the next case has none yet."""
+        found = frozenset(self.alone)
+        self.met.update(found)
+        self.alone.clear()
+        return found
 
     def _lets(self, number: int, rest: Callable[[], Any]) -> bool:
         """Return whether the other terms would let the condition have its other value."""
@@ -77,6 +102,12 @@ class Counts:
             return True
         finally:
             self.quiet = False
+
+
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {"Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge}
+)
+_BOUNDARY = MappingProxyType({"Lt": "LtE", "LtE": "Lt", "Gt": "GtE", "GtE": "Gt"})
 
 
 class Counted(ast.NodeTransformer):
@@ -108,19 +139,54 @@ class Counted(ast.NodeTransformer):
         return ast.copy_location(ast.BoolOp(node.op, terms), node)
 
     def visit_If(self, node: ast.If) -> ast.AST:
+        """Count both values of a test of one term."""
+        node.test = self._test(node.test)
+        node.body = [self.visit(s) for s in node.body]
+        node.orelse = [self.visit(s) for s in node.orelse]
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """Count both values of a choice of one term."""
+        choice = self._test(node.test), self.visit(node.body), self.visit(node.orelse)
+        return ast.copy_location(ast.IfExp(*choice), node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        """Count both values of each test of a comprehension."""
+        node.iter = self.visit(node.iter)
+        node.ifs = [self._test(test) for test in node.ifs]
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
         """Count both values of a guard of one term."""
-        guard = self._inside and isinstance(node.body[-1], _EARLY)
-        if guard and not isinstance(node.test, ast.BoolOp):
-            node.test = self._call(node.test, (True, False))
-            node.body = [self.visit(s) for s in node.body]
-            node.orelse = [self.visit(s) for s in node.orelse]
+        node.guard = node.guard and self._test(node.guard)
+        node.body = [self.visit(s) for s in node.body]
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """Count where the two sides of a comparison are equal."""
+        name = type(node.ops[0]).__name__
+        if not self._inside or len(node.ops) > 1 or name not in _COMPARE:
+            self.generic_visit(node)
             return node
-        return self.generic_visit(node)
+        number = self._number(node, True, f"boundary of {ast.unparse(node)}")
+        sides = [self.visit(node.left), ast.Constant(name), self.visit(node.comparators[0])]
+        counted = ast.Attribute(ast.Name(_NAME, ast.Load()), "compared", ast.Load())
+        return ast.copy_location(ast.Call(counted, [ast.Constant(number), *sides], []), node)
+
+    def _test(self, test: ast.expr) -> ast.expr:
+        """Count both values of a test, unless its own terms are counted."""
+        if not self._inside or isinstance(test, ast.BoolOp):
+            found: ast.expr = self.visit(test)
+            return found
+        return self._call(test, (True, False))
+
+    def _number(self, term: ast.expr, decides: bool, text: str) -> int:
+        self._counts.terms.append(Term(self._file, term.lineno, text, decides))
+        return len(self._counts.terms) - 1
 
     def _call(self, term: ast.expr, decide: tuple[bool, ...], *rest: ast.expr) -> ast.expr:
-        number = len(self._counts.terms)
         text = ast.unparse(term)
-        self._counts.terms += (Term(self._file, term.lineno, text, value) for value in decide)
+        number, *_ = [self._number(term, value, text) for value in decide]
         inner = self.visit(term)
         call = ast.Call(ast.Name(_NAME, ast.Load()), [ast.Constant(number), inner, *rest], [])
         return ast.copy_location(call, term)
@@ -150,7 +216,7 @@ class _EnoughError(Exception):
     """The campaign has had its time."""
 
 
-def campaign(seed: int, seconds: float, names: tuple[str, ...]) -> tuple[int, str]:
+def campaign(counts: Counts, seed: int, seconds: float, names: tuple[str, ...]) -> tuple[int, str]:
     """Run a campaign in this process; return how many cases it had, and a finding, if any."""
     registry: Any = importlib.import_module("didyma.fuzz.domains.registry")
     module: Any = importlib.import_module("didyma.fuzz.campaign")
@@ -165,6 +231,7 @@ def campaign(seed: int, seconds: float, names: tuple[str, ...]) -> tuple[int, st
         if time.process_time() > end:
             raise _EnoughError
         case, outcome = drawn(opened, *given)
+        counts.next_case()
         cases += 1
         if outcome.findings and not wrong:
             wrong = f"{opened.domain.name} {given[1]}: {outcome.findings[0]}"
@@ -173,7 +240,7 @@ def campaign(seed: int, seconds: float, names: tuple[str, ...]) -> tuple[int, st
     domains = registry.make(registry.Setup(("host", "simt")), names)
     with mock.patch.object(worker.Opened, "drawn", counted):
         try:
-            plan = module.Plan(domains, seed=seed, shrink_seconds=0.0)
+            plan = module.Plan(domains, seed=seed, shrink_seconds=0.0, kept=True)
             module.run(plan, executor=executor.InlineExecutor())
         except _EnoughError:
             pass
@@ -208,7 +275,7 @@ def main(
     def work(_: int, say: Say) -> None:
         counts = Counts()
         count(counts, planter, tuple(folder or FOLDERS))
-        cases, wrong = campaign(seed, seconds, tuple(domain or ()))
+        cases, wrong = campaign(counts, seed, seconds, tuple(domain or ()))
         lines = [*report(counts), f"{cases} cases"]
         say([*lines, f"wrong: {wrong}"] if wrong else lines)
 

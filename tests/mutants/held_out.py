@@ -142,7 +142,7 @@ def record(many: Sequence[tuple[Mutant, str]], planter: Planter, hunt: Hunt, say
             raise _EnoughError
 
     with mock.patch.object(worker.Opened, "drawn", noted):
-        plan = campaign.Plan(hunt.domains(), seed=hunt.seed, shrink_seconds=0.0)
+        plan = campaign.Plan(hunt.domains(), seed=hunt.seed, shrink_seconds=0.0, kept=True)
         try:
             campaign.run(plan, over, InlineExecutor())
         except _EnoughError:

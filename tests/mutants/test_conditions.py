@@ -17,16 +17,23 @@ def either(a, b):
 """
 
 
-def counted(*calls: tuple[str, tuple[Any, ...]]) -> list[str]:
-    """Return what is reported after some calls of the functions of the source."""
+def instrumented() -> tuple[Counts, dict[str, Any]]:
+    """Return the functions of the source, and what their conditions call."""
     counts = Counts()
     tree = Counted("passes/x.py", counts).visit(ast.parse(_SOURCE))
     names: dict[str, Any] = {"__term__": counts}
     exec(compile(ast.fix_missing_locations(tree), "x", "exec"), names)
+    return counts, names
+
+
+def counted(*calls: tuple[str, tuple[Any, ...]]) -> list[str]:
+    """Return what is reported after some calls of the functions of the source."""
+    counts, names = instrumented()
     plain: dict[str, Any] = {}
     exec(_SOURCE, plain)
     for name, args in calls:
         assert names[name](*args) == plain[name](*args)
+    counts.next_case()
     return [line for line in report(counts) if line.startswith("never")]
 
 
@@ -51,3 +58,27 @@ def test_a_term_of_a_disjunction_decides_by_its_truth() -> None:
         "never: passes/x.py:7: True: b",
     ]
     assert not [x for x in counted(("either", (1, 0)), ("either", (0, 1))) if "x.py:7" in x]
+
+
+def test_a_boundary_decides_where_both_sides_are_equal() -> None:
+    boundary = "never: passes/x.py:5: True: boundary of c[0] > b"
+    assert boundary in counted(("fits", (1, 1, [2])))
+    assert boundary not in counted(("fits", (1, 2, [2])))
+
+
+def test_a_term_that_is_dropped_decides_nothing() -> None:
+    counts, names = instrumented()
+    fits, either = names["fits"], names["either"]
+    texts = [f"{t.decides} {t.text}" for t in counts.terms]
+    for dropped, call, want in (
+        ("True not a", lambda: fits(0, 1, [2]), "all"),
+        ("False not a", lambda: fits(1, 1, [2]), "none"),
+        ("False b", lambda: fits(1, 0, [2]), "all"),
+        ("False c[0] > b", lambda: fits(1, 1, [0]), "all"),
+        ("True boundary of c[0] > b", lambda: fits(1, 2, [2]), "all"),
+        ("True a", lambda: either(1, 0), 0),
+    ):
+        counts.dropped = -1
+        assert call() != want
+        counts.dropped = texts.index(dropped)
+        assert call() == want, dropped

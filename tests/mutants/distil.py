@@ -1,0 +1,286 @@
+"""Distil the corpus of campaigns: reach many conditions in long runs, and keep few programs.
+
+    python -m tests.mutants.distil reach build/reached.1 --seconds 3600 --seed 1 --domain passes
+    python -m tests.mutants.distil keep build/reached.1 build/reached.2
+
+``reach`` judges drawn cases of some domains, and changes of those that it has kept
+(``fuzz/distilled.py``).  Of each case it notes the terms of conditions that alone decide there
+(``tests/mutants/conditions.py``), and in a child it judges the case by a compiler without each of
+these terms that few cases have killed so far.  It keeps a case that kills a term or has one alone
+which no case before it had, and changes it further, as fuzzers do that are guided by coverage (M.
+Zalewski, "american fuzzy lop", 2014).  Programs are appended to ``FOLDER/DOMAIN.txt`` as they are
+found, so a run that is stopped keeps what it has, and goes on from there.
+
+``keep`` writes the corpus anew: of the programs of folders those that together show all that they
+show, the ones first that show most in the time that they take.  To reach more than the corpus does,
+let a run start from it: ``--start fuzz/corpus/distilled``.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import heapq
+import itertools
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import typer
+
+from didyma.fuzz import distilled, worker
+from didyma.fuzz.chooser import Dice
+from didyma.fuzz.distilled import Member
+from didyma.fuzz.domains import registry
+from didyma.fuzz.domains.domain import Domain
+from tests.mutants.conditions import FOLDERS, Counts, count
+from tests.mutants.forking import Say, forked, limit_cpu
+from tests.mutants.planting import Planter, import_all
+
+TWICE = 2  # members that kill each term, of different programs
+TRIES = 8  # of a term that a domain does not kill, after which it is tried ever more seldom
+HANG = 20.0  # times the processor time that a case takes, and half a second, is a hang
+SHOWN = 4  # terms that the corpus names for each member
+ALONE = " decides"  # after a term that decides alone in a member which does not kill it
+
+app = typer.Typer(add_completion=False)
+
+
+@dataclass(slots=True)
+class Reach:
+    """A run that looks for cases until a time of the clock, and what it has seen."""
+
+    counts: Counts
+    folder: Path
+    end: float
+    kills: Counter[int] = field(default_factory=Counter[int])
+    decided: set[int] = field(default_factory=set[int])
+    seen: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
+    parents: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
+    wrong: int = 0
+
+    def due(self, domain: str, number: int) -> bool:
+        """Return whether a term that decides alone in a case of a domain is to be dropped there."""
+        if self.kills[number] >= TWICE:
+            return False
+        self.seen[domain, number] += 1
+        times = self.seen[domain, number]
+        return times <= TRIES or times & (times - 1) == 0
+
+    def begin(self, opened: Iterable[worker.Opened], folders: Sequence[Path]) -> None:
+        """Take over what files of folders hold; cases of another compiler are judged anew."""
+        names = {str(t): n for n, t in enumerate(self.counts.terms)}
+        for o, folder in itertools.product(opened, folders):
+            for m in read(o.domain, folder):
+                case, terms = m.case(o.domain), {t.removesuffix(ALONE) for t in m.shows}
+                if terms <= names.keys():
+                    self.parents.setdefault(o.domain.name, []).append(case)
+                    self.kills.update(names[t] for t in m.shows if t in names)
+                    self.decided.update(names[t] for t in terms)
+                elif time.monotonic() < self.end:
+                    self.counts.next_case()
+                    self.take(o, case, m.facts.get("seed", 0), m.facts.get("index", 0))
+
+    def take(self, opened: worker.Opened, case: Any, seed: int, index: int) -> None:
+        """Judge a case; keep it if it shows something new."""
+        domain = opened.domain
+        start = time.process_time()
+        outcome = opened.judged(case)
+        ms = max(0.1, round(1000 * (time.process_time() - start), 1))
+        alone = self.counts.next_case()
+        if outcome.findings:
+            self.wrong += 1
+            print(f"wrong: {domain.name} {seed} {index}: {outcome.findings[0]}"[:300], flush=True)
+            return
+        due = [n for n in alone if self.due(domain.name, n)]
+        killed = self.killed(opened, case, due, 0.5 + HANG * ms / 1000)
+        new = alone - self.decided
+        if not killed and not new:
+            return
+        self.decided |= alone
+        self.kills.update(killed)
+        terms = self.counts.terms
+        shows = [str(terms[n]) for n in killed] + [str(terms[n]) + ALONE for n in new - killed]
+        kept = distilled.member(domain, case, seed, index)
+        kept = replace(kept, shows=tuple(shows), many=len(shows), ms=ms)
+        self.parents.setdefault(domain.name, []).append(case)
+        with (self.folder / f"{domain.name}.txt").open("a", encoding="utf-8") as f:
+            f.write(kept.text())
+
+    def killed(
+        self, opened: worker.Opened, case: Any, due: Sequence[int], seconds: float
+    ) -> frozenset[int]:
+        """Return the terms without which a finding, a crash or a hang of a case shows.
+
+        A hang takes more than so many seconds of processor time.
+        """
+        rest, found = list(due), set[int]()
+        remembers = opened.domain.name == "graphs"  # which does not compile a module twice
+
+        def work(some: Sequence[int], say: Say) -> None:
+            for number in itertools.takewhile(lambda _: time.monotonic() < self.end, some):
+                self.counts.dropped = number
+                forget_results()
+                limit_cpu(seconds)
+                again = worker.Opened(opened.domain) if remembers else opened
+                say((number, bool(again.judged(case).findings)))
+
+        while rest and time.monotonic() < self.end:
+            (ended,) = forked([tuple(rest)], work, 1, patience=120.0)
+            found.update(number for number, is_found in ended.said if is_found)
+            rest = rest[len(ended.said) :]
+            if ended.how:
+                found.add(rest.pop(0))
+        return frozenset(found)
+
+
+@functools.cache
+def _caches() -> Sequence[Any]:
+    """Return the caches of functions that may hold what the compiler made."""
+    every: list[Any] = [f for f in gc.get_objects() if type(f).__name__ == "_lru_cache_wrapper"]
+    return [f for f in every if f.__module__.startswith(("didyma.codegen", "didyma.fuzz.domains"))]
+
+
+def forget_results() -> None:
+    """Empty the caches of functions, which hold what the compiler made with all of its terms."""
+    for cache in _caches():
+        cache.cache_clear()
+
+
+def _cases(r: Reach, domain: Domain[Any], seed: int) -> Iterator[tuple[Any, int]]:
+    """Yield cases without end: half of them drawn, half of them changed."""
+    chance = Random(f"{seed} {domain.name}")
+    for index in itertools.count():
+        parents = r.parents.get(domain.name, ())
+        if not parents or chance.random() < 0.5:
+            yield domain.draw(seed, index), index
+        else:
+            recent = parents[-64:] if chance.random() < 0.5 else parents
+            c = Dice(chance.getrandbits(64))
+            yield distilled.changed(chance.choice(recent), domain, c, (seed, index)), index
+
+
+@app.command()
+def reach(
+    folder: Path,
+    seconds: Annotated[float, typer.Option(help="Seconds of the run.")] = 60.0,
+    seed: int = 1,
+    domain: Annotated[
+        list[str] | None, typer.Option(help="A domain; all if none is given.")
+    ] = None,
+    start: Annotated[
+        list[Path] | None, typer.Option(help="A folder of what was reached before.")
+    ] = None,
+) -> None:
+    """Look for cases that show something new, and append them to the files of a folder."""
+    sys.setrecursionlimit(20_000)
+    end = time.monotonic() + seconds
+    folder.mkdir(parents=True, exist_ok=True)
+    import_all()
+    counts = Counts()
+    count(counts, Planter(), FOLDERS)
+    r = Reach(counts, folder, end)
+    domains = registry.make(registry.Setup(("host", "simt")), domain or ())
+    opened = {d.name: worker.Opened(d) for d in domains}
+    gc.collect()
+    gc.freeze()
+    r.begin(opened.values(), [*(start or ()), folder])
+    drawn = {d.name: _cases(r, d, seed) for d in domains}
+    spent, cases = dict.fromkeys(opened, 0.0), Counter[str]()
+    while time.monotonic() < end:
+        name = min(spent, key=lambda n: spent[n])
+        began = time.monotonic()
+        try:
+            case, index = next(drawn[name])
+        except Exception as e:
+            print(f"not drawn: {name} {seed}: {type(e).__name__}: {e}"[:300], flush=True)
+            drawn[name] = _cases(r, opened[name].domain, seed + 1000)
+            continue
+        counts.alone.clear()
+        r.take(opened[name], case, seed, index)
+        cases[name] += 1
+        spent[name] += time.monotonic() - began
+    killed = sum(n > 0 for n in r.kills.values())
+    kept = sum(map(len, r.parents.values()))
+    print(
+        f"{len(counts.terms)} terms, {len(r.decided)} decided, {killed} killed, {kept} kept, "
+        f"{r.wrong} wrong, cases {dict(cases)}"
+    )
+
+
+@app.command()
+def keep(
+    folders: list[Path],
+    seconds: Annotated[float, typer.Option(help="Seconds that the corpus may take.")] = 40.0,
+    most: Annotated[int, typer.Option(help="Members of the corpus.")] = 1500,
+) -> None:
+    """Write the corpus anew, of what was reached and of what it holds."""
+    found: dict[tuple[str, str], Member] = {}
+    domains = registry.make(registry.Setup(("host", "simt")))
+    for d, folder in itertools.product(domains, folders):
+        for m in read(d, folder):
+            there = found.get((d.name, m.key), m)
+            shows = tuple(dict.fromkeys((*there.shows, *m.shows)))
+            found[d.name, m.key] = replace(there, shows=shows)
+    chosen = cover(found, 1000 * seconds, most)
+    for d in domains:
+        opened = worker.Opened(d)
+        kept = [m for m in (timed(opened, chosen[k]) for k in chosen if k[0] == d.name) if m]
+        distilled.FILES.mkdir(exist_ok=True)
+        path = distilled.FILES / f"{d.name}.txt"
+        path.write_text("".join(m.text() for m in kept), encoding="utf-8")
+        print(f"{d.name}: {len(kept)} of {sum(m.ms for m in kept) / 1000:.1f} s")
+
+
+def cover(
+    found: Mapping[tuple[str, str], Member], most_ms: float, most: int
+) -> dict[tuple[str, str], Member]:
+    """Return the members that together show most in their time, each with what it adds."""
+    shown, chosen, ms = Counter[str](), dict[tuple[str, str], Member](), 0.0
+    heap = [(-sum(map(_worth, m.shows)) / m.ms, key) for key, m in found.items()]
+    heapq.heapify(heap)
+    while heap and ms < most_ms and len(chosen) < most:
+        _, key = heapq.heappop(heap)
+        m = found[key]
+        new = tuple(t for t in m.shows if shown[t] < (1 if t.endswith(ALONE) else TWICE))
+        rate = sum(_worth(t, shown[t]) for t in new) / m.ms
+        if heap and rate < -heap[0][0]:
+            if rate:
+                heapq.heappush(heap, (-rate, key))
+        elif rate:
+            shown.update(new)
+            ms += m.ms
+            chosen[key] = replace(m, shows=new, many=len(new))
+    print(f"{len(shown)} shown of {len({t for m in found.values() for t in m.shows})}")
+    return chosen
+
+
+def _worth(term: str, times: int = 0) -> float:
+    return 0.2 if term.endswith(ALONE) else 1.0 if not times else 0.3
+
+
+def timed(opened: worker.Opened, m: Member) -> Member | None:
+    """Return a member with the time that it takes, without lines of terms; None if it is wrong."""
+    case = m.case(opened.domain)
+    start = time.process_time()
+    if opened.judged(case).findings:
+        return None
+    ms = max(0.1, round(1000 * (time.process_time() - start), 1))
+    shows = tuple(re.sub(r"(\.py):\d+", r"\1", t) for t in m.shows[:SHOWN])
+    return replace(m, ms=ms, shows=shows)
+
+
+def read(domain: Domain[Any], folder: Path) -> Sequence[Member]:
+    """Return the members for a domain that a folder holds."""
+    path = folder / f"{domain.name}.txt"
+    return distilled.parse(path.read_text(encoding="utf-8")) if path.exists() else ()
+
+
+if __name__ == "__main__":
+    app()
