@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.mutants.conditions import Counted, Counts, report
@@ -68,16 +69,18 @@ def test_a_boundary_decides_where_both_sides_are_equal() -> None:
 
 def test_a_term_that_is_dropped_decides_nothing() -> None:
     counts, names = instrumented()
-    fits, either = names["fits"], names["either"]
+    fits: Callable[..., object] = names["fits"]
+    either: Callable[..., object] = names["either"]
     texts = [f"{t.decides} {t.text}" for t in counts.terms]
-    for dropped, call, want in (
+    calls: Sequence[tuple[str, Callable[[], object], object]] = (
         ("True not a", lambda: fits(0, 1, [2]), "all"),
         ("False not a", lambda: fits(1, 1, [2]), "none"),
         ("False b", lambda: fits(1, 0, [2]), "all"),
         ("False c[0] > b", lambda: fits(1, 1, [0]), "all"),
         ("True boundary of c[0] > b", lambda: fits(1, 2, [2]), "all"),
         ("True a", lambda: either(1, 0), 0),
-    ):
+    )
+    for dropped, call, want in calls:
         counts.dropped = -1
         assert call() != want
         counts.dropped = texts.index(dropped)
