@@ -190,7 +190,7 @@ def record(
     """
     recorder = _Recorder(inputs)
     results: list[Result] = run(recorder, list(inputs), kernels=_Loaded(recorder, text))
-    return _apart(Recording(len(inputs), recorder.scratch, tuple(recorder.steps), tuple(results)))
+    return apart(Recording(len(inputs), recorder.scratch, tuple(recorder.steps), tuple(results)))
 
 
 class TooLong(Exception):
@@ -303,8 +303,11 @@ def part_of(buffer: Any) -> Part:
     return buffer if isinstance(buffer, Part) else Part(FIXED, buffer.address, buffer.nbytes)
 
 
-def _apart(r: Recording) -> Recording:
-    """Give each result memory of its own, if need be by a copy at the end."""
+def apart(r: Recording) -> Recording:
+    """Give each result memory of its own, if need be by a copy at the end.
+
+    The results of ``r`` are where the wrapper leaves them; those of what is returned are blocks.
+    """
     scratch, own = r.inputs, list[Result]()
     for number in range(len(r.results)):
         part = r.results[number].part

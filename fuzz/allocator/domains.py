@@ -5,6 +5,9 @@
 - ``mixed``: programs with branches, loops, views of parts, routines that allocate; often several,
   and of each eighth seed with functions;
 - ``wrappers``: such programs on one device, always run, and run by their wrappers as well;
+- ``replays``: programs that take no decisions, whose calls are recorded and repeated;
+- ``recordings``: recorded steps whose results get memory of their own;
+- ``orders``: the search for orders of a few buffers, against all orders;
 - ``arena``: problems of one arena through the planners that take no search;
 - ``search``: small problems through those that search;
 - ``fixed``: problems with fixed offsets and capacities;
@@ -27,7 +30,7 @@ from didyma.codegen.memory.arena.outward import outward
 from didyma.codegen.memory.arena.problem import FREE, lower_bound
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.memory.symbolic import SymbolicBuffer, plan
-from didyma.fuzz.allocator import judge, traces
+from didyma.fuzz.allocator import judge, orders, recordings, replays, traces
 from didyma.fuzz.allocator import programs as shapes
 from didyma.fuzz.allocator.functions import dispatched, outlined
 from didyma.fuzz.allocator.judge import Verdict
@@ -44,6 +47,7 @@ PLANNERS_OF_PROGRAMS = ("linear_scan", "greedy_by_size", "size_class", "linear_s
                         "storage_id", "linear_scan", "none", "greedy_by_breadth")  # fmt: skip
 QUICK = ("greedy_by_size", "linear_scan", "storage_id", "size_class", "greedy_by_breadth", "none",
          "best_fit")  # fmt: skip
+SEVERAL = 20  # small cases that a seed of some kinds has
 SEARCH = ("didyma", "canonical", "hill_climb")
 SHAPES: Mapping[str, Shape] = {
     "programs": Shape(),
@@ -72,6 +76,19 @@ def programs(domain: str, seed: int, *, run: bool = False) -> JudgedCase:
         bare = dispatched(bare, seed)
     name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
     return JudgedCase(domain, seed, name, judged(bare, name, seed, run=run, wrapped=wrapped))
+
+
+def repeated(domain: str, seed: int) -> JudgedCase:
+    """Plan a random program, and judge calls of it that are repeated."""
+    bare = shapes.program(seed, shapes.repeated(seed))
+    bare = outlined(bare, seed) if seed % 4 == 3 else bare
+    name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
+    try:
+        envs = judge.bindings(bare.dims, Random(seed))[-2:]
+        wrong = next(replays.judged(bare, planned(bare, name), envs, seed), "")
+    except Exception as e:  # whatever it is, the call has failed
+        wrong = f"{type(e).__name__}: {e}"
+    return JudgedCase(domain, seed, name, (Verdict("replay of calls", wrong),) if wrong else ())
 
 
 def judged(
@@ -194,6 +211,23 @@ def _permuted(
     return []
 
 
+# ---- parts by their definition
+
+
+def several(domain: str, seed: int) -> JudgedCase:
+    """Judge some small cases of one part."""
+    what = recordings.judged if domain == "recordings" else orders.judged
+    check: judge.Check = "replay of calls" if domain == "recordings" else "order"
+    for r in map(Random, range(seed * SEVERAL, (seed + 1) * SEVERAL)):
+        try:
+            wrong = next(what(r), "")
+        except Exception as e:  # whatever it is, what is judged has failed
+            wrong = f"{type(e).__name__}: {e}"
+        if wrong:
+            return JudgedCase(domain, seed, domain, (Verdict(check, wrong),))
+    return JudgedCase(domain, seed, domain, ())
+
+
 # ---- symbolic sizes
 
 
@@ -278,8 +312,8 @@ def read(t: traces.Text) -> list[Verdict]:
 
 
 DOMAINS: Mapping[str, int] = {  # how many of a hundred cases
-    "programs": 16, "symbolic": 6, "mixed": 20, "wrappers": 20, "arena": 14, "search": 3,
-    "fixed": 7, "orientations": 8, "texts": 6,
+    "programs": 14, "symbolic": 6, "mixed": 18, "wrappers": 18, "replays": 8, "recordings": 5,
+    "orders": 4, "arena": 10, "search": 3, "fixed": 5, "orientations": 5, "texts": 4,
 }  # fmt: skip
 
 
@@ -300,6 +334,10 @@ def judge_case(
             return orientations(chosen, seed)
         case "arena" | "search" | "fixed":
             return arena(chosen, seed)
+        case "recordings" | "orders":
+            return several(chosen, seed)
+        case "replays":
+            return repeated(chosen, seed)
         case _:
             run = run_every > 0 and seed % run_every == 0
             return programs(chosen, seed, run=run)

@@ -27,7 +27,7 @@ from didyma.refimpl.verify.program import verify
 
 Check: TypeAlias = Literal[
     "planner", "laws", "replay", "lines", "peak", "run", "equal", "placement", "order", "proof",
-    "reader", "in place", "wrapper", "crash", "hang",
+    "reader", "in place", "wrapper", "replay of calls", "crash", "hang",
 ]  # fmt: skip
 
 

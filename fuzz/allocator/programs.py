@@ -36,6 +36,11 @@ class Shape:
     devices: bool = True  # values on a second device
     solved: bool = False  # inputs whose sizes are expressions, from which symbols are solved
     large: bool = False  # values that no stack holds
+    routines: bool = True  # calls of external functions
+    copies: bool = True  # copies of values
+    rounds: bool = False  # loops whose numbers of rounds are known
+    fewest: int = 4  # lines
+    results: tuple[int, ...] = (1, 1, 2, 3)  # how many there may be
 
 
 def mixed(seed: int) -> Shape:
@@ -70,6 +75,27 @@ def wrapped(seed: int) -> Shape:
         devices=False,
         solved=True,
         large=r.random() < 0.2,
+    )
+
+
+def repeated(seed: int) -> Shape:
+    """Draw what may occur in a program whose calls are repeated: few take decisions."""
+    r = Random(~seed)
+    if r.random() < 0.15:
+        return wrapped(seed)
+    return Shape(
+        symbolic=r.random() < 0.5,
+        parts=r.random() < 0.7,
+        routines=False,
+        copies=r.random() < 0.3,
+        rounds=r.random() < 0.2,
+        streams=r.random() < 0.5,
+        sharing=r.random() < 0.3,
+        moves=r.random() < 0.2,
+        devices=False,
+        solved=True,
+        results=(1, 2, 3, 4),
+        fewest=8,
     )
 
 
@@ -282,6 +308,11 @@ def _loop(s: _Source) -> None:
         s.m.begin_repeat(s.r.randrange(4))
 
 
+def _rounds(s: _Source) -> None:
+    if len(s.m.blocks) < 3:
+        s.m.begin_repeat(s.r.randrange(4))
+
+
 def _stream(s: _Source) -> None:
     s.m.switch(s.r.randrange(3))
 
@@ -344,7 +375,8 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
         _binding(s)
     if r.random() < 0.3:
         s.m.constant(TensorType(s.dtypes[0], (r.choice(NUMELS),)))
-    kinds = list(STRAIGHT)
+    out = (*(() if shape.routines else (_extern,)), *(() if shape.copies else (_copy, _kept)))
+    kinds = [k for k in STRAIGHT if k[0] not in out]
     if shape.parts:
         kinds.append((_part, 4))
     if shape.sharing:
@@ -356,10 +388,14 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
     if shape.loops:
         kinds.append((_loop, 4))
     if shape.streams:
-        kinds.append((_stream, 8))
+        kinds.append((_stream, 8 if shape.copies else 16))
+    if shape.rounds:
+        kinds.append((_rounds, 2))
     if shape.late:
         kinds.append((_late, 3))
-    rules = r.choices([k for k, _ in kinds], [w for _, w in kinds], k=r.randint(4, shape.lines))
+    rules = r.choices(
+        [k for k, _ in kinds], [w for _, w in kinds], k=r.randint(shape.fewest, shape.lines)
+    )
     for rule in rules:
         if r.random() < 0.3:
             _next(s)
@@ -367,7 +403,7 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
     while len(s.m.blocks) > 1:
         s.m.end()
     known = s.m.known()
-    results = [s.one(known) for _ in range(r.choice((1, 1, 2, 3)))]
+    results = [s.one(known) for _ in range(r.choice(shape.results))]
     views = [n for n in s.m.owned() if n in s.m.root]
     if views and r.random() < 0.6:
         results.append(r.choice(views))

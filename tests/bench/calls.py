@@ -24,6 +24,7 @@ import didyma as dd
 from didyma.codegen.runtime import driver
 from didyma.codegen.runtime.cuda import Cuda
 from didyma.codegen.runtime.tinycc import TinyCC
+from didyma.fuzz.gpu import Library as NoDriver
 from tests.codegen.runtime import fake_cuda, fake_torch
 
 CALLS, TURNS = 200, 40
@@ -39,7 +40,7 @@ _NAMES = (
 )  # fmt: skip
 
 
-class Library(fake_cuda.Library):
+class Library(NoDriver):
     """The driver, some of whose functions do nothing."""
 
     def __init__(self, gpu: fake_cuda.Gpu) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from didyma.codegen.emit import wrapper
 from didyma.codegen.memory.arena import fit
 from didyma.codegen.memory.arena.problem import I64
+from didyma.codegen.memory.symbolic.search import OrderSearch
+from didyma.codegen.memory.symbolic.stack import Order
 from didyma.codegen.runtime.engine import KernelText
 from didyma.fuzz.allocator.domains import every, judge_case
 from didyma.fuzz.allocator.functions import dispatched, outlined
@@ -155,3 +158,43 @@ def test_placements_are_compared_by_every_way_to_compute_them(
     monkeypatch.setattr(fit, "_gap", gap)
     found = [judge_case(4 * k + 1, ("arena",)).verdicts for k in range(40)]
     assert sum(bool(v) and v[0].check == "order" for v in found) > 20
+
+
+@pytest.mark.parametrize("domain", ["replays", "recordings", "orders"])
+def test_parts_by_their_definition_are_sound(domain: str) -> None:
+    assert not any(judge_case(seed, (domain,)).verdicts for seed in range(12))
+
+
+def found_by(domain: str, cases: int) -> str:
+    return next((str(v) for k in range(cases) for v in judge_case(k, (domain,)).verdicts), "")
+
+
+def nothing(*_: object) -> None:
+    """Do nothing in place of what is planted over."""
+
+
+def test_calls_that_keep_an_earlier_address_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("didyma.codegen.runtime.prepared._Table.move", nothing)
+    assert "nobody's" in found_by("replays", 4)
+
+
+def test_streams_that_do_not_wait_in_a_graph_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in ("wait", "join"):
+        monkeypatch.setattr(f"didyma.codegen.runtime.record._Recorder.{line}", nothing)
+    assert "other bytes" in found_by("replays", 40)
+
+
+def test_results_that_share_bytes_with_the_living_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("didyma.codegen.runtime.record._crosses", nothing)
+    assert "results" in found_by("recordings", 4)
+
+
+def test_a_search_that_never_climbs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stay(_: OrderSearch, order: Order, chain: Sequence[int]) -> Order:
+        del chain
+        return order
+
+    monkeypatch.setattr(OrderSearch, "_move", stay)
+    assert "the best of all orders" in found_by("orders", 4)
