@@ -27,6 +27,13 @@ def build(
         ),
     ] = None,
     dim: Dim = None,
+    bucket: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SHARE|N,N,…",
+            help="Sizes that inputs are padded to, or the largest share that may be padding.",
+        ),
+    ] = None,
     planner: Planner = "didyma",
     option: Option = None,
     seed: Annotated[int, typer.Option(help="Seed of the inputs it is judged on.")] = 1,
@@ -44,7 +51,18 @@ def build(
     chosen = options(planner, option)
     raise typer.Exit(
         command.build(
-            file, out, target, engine, dim or [], chosen, seed, tries, timeout, dump, json
+            file,
+            out,
+            target,
+            engine,
+            dim or [],
+            bucket or [],
+            chosen,
+            seed,
+            tries,
+            timeout,
+            dump,
+            json,
         )
     )
 

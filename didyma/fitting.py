@@ -176,3 +176,16 @@ def _runs(
     except DidymaError as e:
         return e.code != "dim-out-of-range"
     return True
+
+
+def products(m: Module, env: Mapping[str, int]) -> int:
+    """Multiplications in the matrix products and convolutions of the entry, as of ``elements``."""
+    known = {v.name: v.lo for v in m.dims} | dict(env)
+    types = m.entry.types()
+    found = 0
+    for n in m.entry.nodes:
+        if n.op in ("matmul", "conv"):
+            lhs, rhs = (types[a].shape for a in n.args)
+            terms = lhs[-1] if n.op == "matmul" else dims.mul(*rhs[1:])
+            found += dims.evaluate(dims.mul(n.types[0].numel, terms), known)
+    return found

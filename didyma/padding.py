@@ -16,6 +16,7 @@ from didyma.codegen.runtime.externs import Implementation
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import Dim, DimVar
+from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import Array
 from didyma.running import Executable, compile, ordered, require
 from didyma.tracer.arrays import AnyArray, arguments
@@ -146,14 +147,7 @@ def bucketed(
     True
     """
     m = require(program, "dd.bucketed").module
-    inputs = control.input_symbols(m)
-    known = {v.name: v for v in m.dims if v.name in inputs}
-    for name in buckets:
-        if name not in known:
-            raise DidymaError(
-                "bad-bucket", "buckets", got=repr(name), want=f"one of {', '.join(known) or 'none'}"
-            )
-    sizes = {name: _sizes(known[name], wish) for name, wish in buckets.items()}
+    sizes = chosen(m, buckets)
 
     def make(p: Program) -> Executable:
         return compile(p, engine=engine, options=options, externs=externs, choose=choose)
@@ -161,6 +155,18 @@ def bucketed(
     found = Bucketed(program, sizes, make)
     padded(m, {name: row[0] for name, row in sizes.items()})  # refused here rather than by a call
     return found
+
+
+def chosen(m: Module, buckets: Mapping[str, Buckets]) -> dict[str, tuple[int, ...]]:
+    """Return the buckets of each dim, increasing; ``bad-bucket``."""
+    inputs = control.input_symbols(m)
+    known = {v.name: v for v in m.dims if v.name in inputs}
+    for name in buckets:
+        if name not in known:
+            raise DidymaError(
+                "bad-bucket", "buckets", got=repr(name), want=f"one of {', '.join(known) or 'none'}"
+            )
+    return {name: _sizes(known[name], wish) for name, wish in buckets.items()}
 
 
 def _sizes(v: DimVar, wish: Buckets) -> tuple[int, ...]:

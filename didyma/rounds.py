@@ -39,6 +39,7 @@ WORK = 1 << 15  # elements in all the rounds of a program, when nobody says how 
 NODE = 64  # elements that cost as much as judging one node at all levels
 LARGE = 1 << 17  # elements of a program of which the slowest engines judge one round
 SLOW = frozenset(("simt",))  # it runs every thread in NumPy
+HEAVY = 1 << 30  # multiplications of a program that is judged in the ring in one round
 # The values that peers are judged on.
 ORDINARY = frozenset((Distribution.NORMAL, Distribution.SMALL, Distribution.UNIT))
 
@@ -246,7 +247,8 @@ def judged(
     rounds of ordinary numbers, results are also compared with float64 and ``peers`` are judged:
     ONNX does not define the results of other numbers, and an error relative to the largest value
     means nothing where that overflows.  ``model`` is the ONNX model that the module was imported
-    from, which peers may run.  With ``ring`` each round is judged in the ring as well.
+    from, which peers may run.  With ``ring`` each round is judged in the ring as well; of a program
+    of more than ``HEAVY`` multiplications, the first one, whose numbers are random.
 
     Raises the DidymaError of a compilation that failed because of the program itself.
     """
@@ -260,14 +262,16 @@ def judged(
     backends = [levels.EngineBackend(e, made, externs=given) for e in chosen]
     subject, contract = levels.subject(made, given), levels.contract_of(made)
     large = work(source.module, source.env) > LARGE
+    heavy = fitting.products(source.module, source.env) > HEAVY
     reports: list[Report] = []
     for r in rounds:
         now = [b for b in backends if r.number == 0 or not (large and b.name in SLOW)]
         arrays = source.values(r)
+        now_in_ring = ring and (r.number == 0 or not heavy)
         of = f", round {r.number + 1} of {len(rounds)}" if len(rounds) > 1 else ""
         plain = r.kind in ORDINARY or len(rounds) == 1
         say = _with_suffix(progress, of)
-        report = judge(subject, arrays, now, contract, say, details=plain, in_ring=ring)
+        report = judge(subject, arrays, now, contract, say, details=plain, in_ring=now_in_ring)
         for peer in peers if plain else ():
             progress(peer.name + of)
             end_to_end = peer_judge.end_to_end(peer, made.source, arrays, source.env, model)

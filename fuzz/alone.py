@@ -2,7 +2,8 @@
 
 Its calls give the bits of the program's wrapper, whose lines an engine runs one by one, though the
 module repeats an earlier call of the same shapes at once, and wherever its inputs lie; and so does
-what walks the program's JSON.  Calls keep no input, and results show
+what walks the program's JSON.  One that pads its inputs to buckets gives the first elements of what
+its lines give.  Calls keep no input, and results show
 the bytes of inputs and of one another where the program says so, and nowhere else.  A file that is
 not the one that the module was written for is refused.
 """
@@ -22,6 +23,7 @@ from typing import TypeAlias
 import numpy as np
 
 from didyma.codegen.emit import wrapper
+from didyma.codegen.emit.buckets import Buckets
 from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.runtime import modules
@@ -31,6 +33,7 @@ from didyma.codegen.runtime.didyma_runtime.refused import Refused
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.externs import bound, routines
 from didyma.codegen.runtime.objects import shared_object
+from didyma.fuzz import alone_padded
 from didyma.fuzz.layouts import laid
 from didyma.fuzz.levels import runner
 from didyma.oracle.compare import bitwise
@@ -60,6 +63,8 @@ def judged(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine) -> Lev
 def _judge(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level: Recorder) -> None:
     by_lines = runner(c, engine)
     externs = routines(bound(c.fused))
+    if not externs:
+        _in_buckets(c, calls, engine, level)
     source, text, files = _built(c)
     with TemporaryDirectory() as folder:
         made, at = modules.module(source, f"{folder}/module.py"), Path(folder)
@@ -92,6 +97,37 @@ def _judge(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level:
             for wrong in found:
                 level.find(NAME, "error", f"call {number + 1} {wrong}")
                 return
+
+
+def _in_buckets(
+    c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level: Recorder
+) -> None:
+    """Judge what pads its inputs, as a module and as JSON."""
+    found = alone_padded.chosen(c.source, calls, Random(len(calls[0])))
+    if found is None:
+        return
+    made, buckets = found
+    by_lines = runner(made, engine)
+    source, text, files = _built(made, buckets)
+    with TemporaryDirectory() as folder:
+        at = Path(folder)
+        for name, data in {**files, _JSON: text.encode()}.items():
+            (at / name).write_bytes(data)
+        runs = modules.module(source, f"{folder}/module.py")["call"], walk.program(at / _JSON)
+        for inputs in calls:
+            want = _outcome(
+                lambda given: alone_padded.by_definition(
+                    c.source, buckets, partial(by_lines, engine), given
+                ),
+                list(inputs),
+            )
+            for run in runs:
+                code, got = _outcome(run, _given(c, inputs))
+                if code != want[0]:
+                    wrong = f"in buckets raises {code or 'nothing'}, and its lines {want[0]}"
+                    level.find(NAME, "error", wrong)
+                elif not code:
+                    level.compare("buckets", map(bitwise, c.source.entry.results, want[1], got))
 
 
 def _repeated(c: Compiled, inputs: Sequence[Array]) -> Iterator[Sequence[Array]]:
@@ -158,7 +194,7 @@ def _laid(t: TensorType, a: Array, rng: Random) -> tuple[Array, Array]:
     return root, view
 
 
-def _built(c: Compiled) -> tuple[str, str, Mapping[str, bytes]]:
+def _built(c: Compiled, buckets: Buckets | None = None) -> tuple[str, str, Mapping[str, bytes]]:
     """Return the source of the module, the JSON, and files beside both: kernels and constants."""
     files: dict[str, bytes] = {}
     objects: dict[str, tuple[str, str]] = {}
@@ -168,8 +204,9 @@ def _built(c: Compiled) -> tuple[str, str, Mapping[str, bytes]]:
     if any(t.data for _, t in c.program.constants):
         files[wrapper.weights_file(c.program)] = wrapper.weights(c.program)
     weights = wrapper.weights_table(c.program) if len(files) > len(objects) else None
-    text = program_json(c.program, c.text, objects, weights)
-    return wrapper.emit(c.program, c.text, embedded=0, objects=objects), text, files
+    text = program_json(c.program, c.text, objects, weights, buckets=buckets)
+    source = wrapper.emit(c.program, c.text, embedded=0, objects=objects, buckets=buckets)
+    return source, text, files
 
 
 def _one(

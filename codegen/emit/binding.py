@@ -18,16 +18,19 @@ from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.verify.symbols import binders
 
 
-def bind(p: Program, python: Mapping[str, str], sizes: Mapping[str, str]) -> Iterator[str]:
+def bind(
+    p: Program, python: Mapping[str, str], sizes: Mapping[str, str], own: Sequence[str]
+) -> Iterator[str]:
     """Yield the functions ``shapes`` and ``bind``; ``python`` names values and ``sizes`` symbols.
 
+    ``shapes`` tells of the inputs that are the caller's ``own``; ``bind`` takes the others, too.
     DidymaError ``unbound-dim`` if a size cannot be read from any input.
     """
     types = p.type
     yield f"def shapes({', '.join(sizes[d.name] for d in given_dims(p))}):"
     yield '    """Return the shapes of the inputs."""'
     yield "    return ["
-    for v in p.inputs:
+    for v in own:
         yield f"        {_laid(types[v], sizes)},"
     yield "    ]"
     yield ""
@@ -36,7 +39,8 @@ def bind(p: Program, python: Mapping[str, str], sizes: Mapping[str, str]) -> Ite
     lie = [(i, v) for i, v in enumerate(p.inputs) if types[v].strides is not None]
     what = "as kernels read them" if lie else "in row-major order"
     yield f'    """Return the inputs {what} and the sizes, all checked."""'
-    yield "    arrays = rt.arrays(inputs, INPUTS)"
+    wanted = "INPUTS" if len(own) == len(p.inputs) else "INPUTS + TOLD"
+    yield f"    arrays = rt.arrays(inputs, {wanted})"
     for v in p.inputs:
         if types[v].rank:
             yield f"    {python[v]} = arrays[{p.inputs.index(v)}].shape"

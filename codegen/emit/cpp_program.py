@@ -7,16 +7,18 @@ order.  It stands on ``didyma_cuda.h``, which needs no CUDA toolkit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 
 import sympy
 
 from didyma.codegen.emit.binding import given_dims
+from didyma.codegen.emit.buckets import Buckets, own_inputs
 from didyma.codegen.emit.cpp_lines import Body, within
 from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.emit.names import c_names, sanitise
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.expr import of_dim
 from didyma.refimpl.ir.kernel import KernelText, Signature
@@ -54,7 +56,7 @@ class Cpp:
     """Writes a program for an architecture such as ``sm_90a``.
 
     ``code`` is the SHA-256 of ``kernels.cubin``, and ``digest`` that of the file ``weights``, in
-    which ``offsets`` are where each constant begins.
+    which ``offsets`` are where each constant begins.  The loader pads inputs to ``buckets``.
     """
 
     program: Program
@@ -64,6 +66,7 @@ class Cpp:
     weights: str = ""
     digest: str = ""
     offsets: Mapping[str, int] = field(default_factory=dict[str, int])
+    buckets: Buckets | None = None
 
     # ---- the header
 
@@ -195,6 +198,40 @@ class Cpp:
         table = {f.name: names.fresh(f"call_{f.name}") for f in self.program.functions}
         return table[name]
 
+    def _bucket(self) -> Iterator[str]:
+        """Yield what keeps the sizes that are given, and takes their buckets."""
+        yield "    const didyma_sizes given_sizes = sizes, *const own = &given_sizes;"
+        yield "    (void)own;"
+        for name, row in self.buckets.sizes.items() if self.buckets else ():
+            at, values = self.symbol(name), ", ".join(map(str, row))
+            yield f'    {at} = didyma::bucket("{name}", {at}, {{{values}}});'
+
+    def _told(self) -> Iterator[str]:
+        """Yield what uploads the sizes that are given, for programs that pad their inputs."""
+        for size in self.buckets.given if self.buckets else ():
+            yield "    {"
+            yield f"        const int64_t told = {self._own(size)};"
+            yield "        const auto *bytes = reinterpret_cast<const char *>(&told);"
+            yield "        inputs.push_back(d.upload(bytes, sizeof told));"
+            yield "    }"
+
+    def _own(self, d: Dim) -> str:
+        """Return a size as C, of the sizes that are given."""
+        return self.size(d).replace("s->", "own->")
+
+    def _cut(self, shape: Sequence[Dim | None], v: str) -> str:
+        """Return the sizes of a value as given and in its buckets, and the bytes of an element."""
+        t = self.program.type[v]
+        if t.dtype.is_packed:
+            raise DidymaError(
+                "target-lacks", f"%{v}", got=f"{t.dtype}, of less than a byte",
+                want="elements of whole bytes in a loader in C++ that pads them",
+            )  # fmt: skip
+        wide = [self.size(d) for d in t.shape]
+        pairs = zip(shape, wide, strict=True)
+        own = [w if d is None else self._own(d) for d, w in pairs]
+        return f"{{{', '.join(own)}}}, {{{', '.join(wide)}}}, {t.dtype.bits // 8}"
+
     def _main(self) -> Iterator[str]:
         p, sizes = self.program, self._sizes()
         yield "// Usage: program FOLDER [SIZE=N ...] [INPUT=FILE ...]; results become N-NAME.bin."
@@ -216,30 +253,37 @@ class Cpp:
             yield f"        throw didyma::Refused({told});"
             value = f'std::stoll(given["{d.name}"])'
             yield f"    s->{sizes[d.name]} = {within(d.name, value, d.lo, d.hi)};"
+        yield from self._bucket()
         yield "    didyma::Driver driver;"
         yield "    driver.require(DIDYMA_MAJOR, DIDYMA_MINOR, DIDYMA_EXACT);"
         found = f'didyma::checked(folder + "kernels.cubin", "{self.code}")'
         code = found if self.text.kernels else "std::vector<char>()"
         yield f"    didyma::Kernels d(driver, {code});"
         yield "    std::vector<Buffer> inputs;"
-        for i, v in enumerate(p.inputs):
+        for i, v in enumerate(own_inputs(p, self.buckets)):
             name = sanitise(v)
             yield "    {"
-            yield f"        const int64_t want = didyma_input_bytes({i}, s);"
+            yield f"        const int64_t want = didyma_input_bytes({i}, own);"
             yield "        std::vector<char> data(static_cast<size_t>(want));"
             yield f'        if (given.count("{name}")) data = didyma::bytes_of(given["{name}"]);'
             yield "        if (int64_t(data.size()) != want)"
             yield f'            throw didyma::Refused("dim-mismatch", "{name}",'
             yield '                                  std::to_string(data.size()) + " bytes",'
             yield "                                  std::to_string(want));"
-            yield "        inputs.push_back(d.upload(data.data(), want));"
+            if self.buckets:
+                yield f"        data = didyma::filled(data, {self._cut(p.type[v].shape, v)});"
+            yield "        inputs.push_back(d.upload(data.data(), int64_t(data.size())));"
             yield "    }"
+        yield from self._told()
         yield "    const auto results = run(d, s, std::move(inputs), folder);"
         yield "    (void)results;"
         for i, v in enumerate(p.results):
             yield "    {"
             yield f"        std::vector<char> data(size_t(didyma_output_bytes({i}, s)));"
             yield f"        driver.download(data.data(), results[{i}].at, data.size());"
+            if self.buckets:
+                shape = self.buckets.known({d.name for d in given_dims(p)})[i]
+                yield f"        data = didyma::cut(data, {self._cut(shape, v)});"
             yield f'        std::ofstream("{i}-{sanitise(v)}.bin", std::ios::binary)'
             yield "            .write(data.data(), std::streamsize(data.size()));"
             yield "    }"

@@ -16,6 +16,7 @@ import sympy
 
 from didyma.codegen.devices import named
 from didyma.codegen.emit.binding import given_dims, told, told_by_strides
+from didyma.codegen.emit.buckets import Buckets
 from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.emit.externs import Entry
 from didyma.codegen.emit.names import sanitise
@@ -41,7 +42,7 @@ from didyma.refimpl.ir.program import (
 )
 from didyma.refimpl.ir.types import TensorType
 
-FORMAT, VERSION = "didyma-program", 4
+FORMAT, VERSION = "didyma-program", 5
 Weights = tuple[str, str, Mapping[str, int]]  # file, SHA-256, and where each constant begins
 
 
@@ -51,11 +52,13 @@ def program_json(
     objects: Mapping[str, tuple[str, str]],
     weights: Weights | None = None,
     externs: Mapping[str, Entry] | None = None,
+    buckets: Buckets | None = None,
 ) -> str:
     """Return a program as JSON; ``objects`` are file and SHA-256 of machine code by its kind.
 
     Constants stand in ``weights``, if they are given, and else in the text as base64.  ``externs``
-    are the external functions that are beside it.
+    are the external functions that are beside it, and ``buckets`` the sizes that inputs are padded
+    to.
     """
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
     shared = placed(text.source)[1] if any(name.startswith("sm_") for name in objects) else {}
@@ -94,10 +97,21 @@ def program_json(
         ],
         "kernels": kernels,
         **({"externs": _externs(externs)} if externs else {}),
+        **({"buckets": _buckets(p, buckets)} if buckets else {}),
         "functions": {f.name: _body(f, called) for f in p.functions},
         "main": _body(p, called),
     }
     return json.dumps(found, separators=(",", ":")) + "\n"
+
+
+def _buckets(p: Program, b: Buckets) -> dict[str, Any]:
+    """Return the buckets of each dim, the sizes that are told, and the shapes of results."""
+    rows = b.known({d.name for d in given_dims(p)})
+    return {
+        "sizes": {name: list(row) for name, row in b.sizes.items()},
+        "told": [size(d) for d in b.given],
+        "results": [[None if d is None else size(d) for d in row] for row in rows],
+    }
 
 
 def size(d: Dim | Expr) -> Any:

@@ -24,6 +24,8 @@ from typing import Any
 from didyma.codegen.devices import named
 from didyma.codegen.emit import line_map
 from didyma.codegen.emit.binding import bind, given_dims
+from didyma.codegen.emit.buckets import Buckets, own_inputs
+from didyma.codegen.emit.buckets import table as bucket_table
 from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.emit.externs import Entry, table
 from didyma.codegen.emit.holders import shared
@@ -46,7 +48,7 @@ RUNTIME = "didyma_runtime"  # the package beside a module
 _OWN = (
     "rt partial cache bind call constants load loaded run shapes upload engine inputs arrays"
     " strides kernels weights externs sizes results buffer finite args traced tapes min max by_line"
-    " DIMS EXTERNS INPUTS KERNELS LINES OBJECTS SOURCE"
+    " whole BUCKETS DIMS EXTERNS INPUTS KERNELS LINES OBJECTS SOURCE TOLD"
 )
 _CALL = '''\
 traced = rt.traced(run, LINES)
@@ -59,7 +61,7 @@ def load():
     return rt.load(partial(rt.beside, __file__), OBJECTS, KERNELS, {constants}, SOURCE{more})
 
 
-def call(args, **asked):
+def {name}(args, **asked):
     """Return the results of the program for a list of arrays, which is emptied.
 
     No input is kept after its last use.  A call whose inputs have shapes that an earlier one had
@@ -97,7 +99,7 @@ def by_line(
     except Exception as e:
         rt.locate(e, run, LINES)
         raise
-{flat}
+{flat}{bucketed}
 
 if __name__ == "__main__":
     rt.main(call, INPUTS, shapes, DIMS)
@@ -110,6 +112,15 @@ def call_with_numel(args, numel, **asked):
     Elements are taken in row-major order, and results have one axis.
     """
     return call(rt.flat(args, INPUTS, numel), **asked)
+'''
+_BUCKETED = '''
+
+def call(args, **asked):
+    """Return the results of the program for a list of arrays, which is emptied.
+
+    They are padded to `BUCKETS`, and results are cut.  What may be `asked` is as of `by_line`.
+    """
+    return BUCKETS.call(whole, args, len(INPUTS), lambda inputs: bind(inputs)[1], **asked)
 '''
 _SAFETENSORS = {
     DType.F64: "F64", DType.F32: "F32", DType.F16: "F16", DType.BF16: "BF16", DType.BOOL: "BOOL",
@@ -125,11 +136,12 @@ def emit(
     embedded: int = EMBEDDED,
     objects: Mapping[str, tuple[str, str]] | None = None,
     externs: Mapping[str, Entry] | None = None,
+    buckets: Buckets | None = None,
 ) -> str:
     """Return the source of a module that runs a program, whose kernels are ``text``.
 
     ``objects`` are file and SHA-256 of the kernels' machine code, by the kind of machine, and
-    ``externs`` the external functions beside it.
+    ``externs`` the external functions beside it.  With ``buckets`` the module pads its inputs.
     Error: ``unbound-dim`` if no input tells a size.
     """
     called = {k.name: s.name for k, s in zip(p.kernels, text.kernels, strict=True)}
@@ -155,10 +167,11 @@ def emit(
     imports = f"from functools import cache, partial\n\nimport {RUNTIME} as rt"
     sections: list[list[str]] = [
         [f'"""{_title(p)}"""\n\n{imports}\n\nSOURCE = r"""{text.source}"""'],
-        list(_tables(p, text, objects or {})),
+        list(_tables(p, text, objects or {}, own_inputs(p, buckets))),
         list(table(externs or {})),
         list(_constants(p, embedded)),
-        list(bind(p, entry.python, entry.sizes)),
+        list(bind(p, entry.python, entry.sizes, own_inputs(p, buckets))),
+        list(bucket_table(buckets, [d.name for d in given_dims(p)]) if buckets else ()),
         *(list(writer(f).function()) for f in p.function.values()),
         list(entry.call()),
     ]
@@ -167,16 +180,21 @@ def emit(
     lie = tuple(i for i, v in enumerate(p.inputs) if p.type[v].strides is not None)
     strict = "bind(args)[0]" if lie else "args"  # what is read, as it lies
     laid = f", laid={lie!r}" if lie else ""
-    flat = _FLAT if is_flat(p) else ""
-    call = _CALL.format(constants=made, more=more, flat=flat, strict=strict, laid=laid)
+    called_by = {
+        "name": "whole" if buckets else "call",
+        "flat": _FLAT if is_flat(p, buckets) else "",
+        "bucketed": _BUCKETED if buckets else "",
+    }
+    call = _CALL.format(constants=made, more=more, strict=strict, laid=laid, **called_by)
     last = [*line_map.table(starts), "", "", call]
     return _BETWEEN.join("\n".join(rows) for rows in (*(rows for _, rows in starts), last))
 
 
-def is_flat(p: Program) -> bool:
+def is_flat(p: Program, buckets: Buckets | None = None) -> bool:
     """Return whether all inputs are of one size that a call tells, or single elements."""
-    found = {p.type[v].shape for v in p.inputs} - {()}
-    lie = any(p.type[v].strides is not None for v in p.inputs)
+    own = own_inputs(p, buckets)
+    found = {p.type[v].shape for v in own} - {()}
+    lie = any(p.type[v].strides is not None for v in own)
     return not lie and len(found) == 1 and found == {(dims.symbol(d.name),) for d in given_dims(p)}
 
 
@@ -230,7 +248,9 @@ def _title(p: Program) -> str:
     return "\n".join([*lines, ""])
 
 
-def _tables(p: Program, text: KernelText, objects: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+def _tables(
+    p: Program, text: KernelText, objects: Mapping[str, tuple[str, str]], own: Sequence[str]
+) -> Iterator[str]:
     types = p.type
     asked = placed(text.source)[1] if any(name.startswith("sm_") for name in objects) else {}
     yield "KERNELS = {"
@@ -241,10 +261,12 @@ def _tables(p: Program, text: KernelText, objects: Mapping[str, tuple[str, str]]
     for machine, (file, digest) in objects.items():
         yield f"    {quoted(machine)}: ({quoted(file)}, {quoted(digest)}),"
     yield "}"
-    yield "INPUTS = ("
-    for v in p.inputs:
-        yield f"    ({quoted(sanitise(v))}, {quoted(types[v].dtype)}, {types[v].rank}),"
-    yield ")"
+    for name, values in (("INPUTS", own), ("TOLD", p.inputs[len(own) :])):
+        if values or name == "INPUTS":
+            yield f"{name} = ("
+            for v in values:
+                yield f"    ({quoted(sanitise(v))}, {quoted(types[v].dtype)}, {types[v].rank}),"
+            yield ")"
     yield f"DIMS = {{{', '.join(f'{quoted(d.name)}: ({d.lo}, {d.hi})' for d in given_dims(p))}}}"
 
 

@@ -1,4 +1,4 @@
-"""Fix symbolic sizes, so that programs of smaller sizes run on operands that are padded to them.
+"""Let programs run on operands that are padded to larger sizes, fixed ones or symbols.
 
 Results begin with those that the program has at the smaller sizes: what is padded is kept out of
 folds.  The smaller sizes are then inputs, where a fold needs them.
@@ -28,17 +28,18 @@ SIZE = TensorType(DType.I64, ())
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """A module of fixed sizes; its last inputs are the values of ``given`` at the smaller sizes."""
+    """A module of larger sizes; its last inputs are the values of ``given`` at the smaller ones."""
 
     module: Module
     given: tuple[Dim, ...]
 
 
-def padded(m: Module, sizes: Mapping[str, int]) -> Padded:
-    """Return a module in which symbols have fixed sizes, for inputs padded to them.
+def padded(m: Module, sizes: Mapping[str, Dim]) -> Padded:
+    """Return a module in which symbols have other sizes, for inputs padded to them.
 
-    Inputs may be padded with anything.  DidymaError ``not-padded`` for an op whose first elements
-    would be others than before.
+    A symbol has a fixed size, or stays and is then the padded size.  Inputs may be padded with
+    anything.  DidymaError ``not-padded`` for an op whose first elements would be others than
+    before.
     """
     m = inline(m)
     grown = frozenset(sizes)
@@ -52,7 +53,7 @@ def padded(m: Module, sizes: Mapping[str, int]) -> Padded:
             raise _refused(m.entry, f"%{name}: {t}", "no size that data and the padded size tell")
     p = _Padding(m.entry, sizes)
     entry = p.function()
-    kept = tuple(v for v in m.dims if v.name not in grown)
+    kept = tuple(v for v in m.dims if not isinstance(sizes.get(v.name), int))
     return Padded(replace(m, functions=(*m.functions[:-1], entry), dims=kept), tuple(p.given))
 
 
@@ -61,7 +62,7 @@ class _Padding:
     """A function under rewriting, in its old sizes until each node is added."""
 
     f: Function
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, Dim]
     types: dict[str, TensorType] = field(init=False)
     names: Names = field(init=False)
     nodes: list[Node] = field(default_factory=list[Node])
@@ -72,7 +73,7 @@ class _Padding:
         self.names = Names((*self.types, *self.sizes))
 
     def function(self) -> Function:
-        """Return the function at its fixed sizes."""
+        """Return the function at its larger sizes."""
         for n in self.f.nodes:
             self._node(n)
         params = [replace(p, type=self._type(p.type)) for p in self.f.params]

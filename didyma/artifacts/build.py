@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from didyma.artifacts.runtime import MODULE, runtime
 from didyma.codegen.devices import named
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.binding import given_dims
+from didyma.codegen.emit.buckets import Buckets, own_inputs
 from didyma.codegen.emit.names import sanitise
 from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.options import EMBEDDED
@@ -24,6 +25,7 @@ from didyma.codegen.pipeline import Compiled
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.aliases import Alias, aliases
+from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.version import VERSION
 from didyma.texts import with_files
@@ -35,13 +37,15 @@ PROGRAM = "program.json"
 class Target:
     """A program compiled for a target, with what its judge found and which schedules were picked.
 
-    Both are JSON.  ``code`` are its kernels compiled; TinyCC does it where it is None.
+    Both are JSON.  ``code`` are its kernels compiled; TinyCC does it where it is None.  Inputs are
+    padded to ``buckets``, for which the program was compiled, if there are any.
     """
 
     compiled: Compiled
     verdict: bytes = b""
     choices: bytes = b""
     code: Code | None = None
+    buckets: Buckets | None = None
 
 
 def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
@@ -55,7 +59,8 @@ def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
     """
     found: dict[str, tuple[str, bytes]] = {}
     about: dict[str, Any] = {}
-    first = next(iter(targets.values())).compiled
+    target = next(iter(targets.values()))
+    first = target.compiled
     constants: dict[str, bytes] = {}
     found["graph.dym"] = "text", with_files(show(first.source), constants).encode()
     found |= {name: ("text", data) for name, data in constants.items()}
@@ -63,19 +68,19 @@ def contents(targets: Mapping[str, Target]) -> dict[str, bytes]:
         prefix = "" if name == HOST else f"{name}/"
         machine_code = t.code or compile_kernels(t.compiled, name)
         files_of = _host if name == HOST else partial(gpu.contents, architecture=name)
-        made, about[name] = files_of(t.compiled, machine_code)
+        made, about[name] = files_of(t.compiled, machine_code, buckets=t.buckets)
         found |= {f"{prefix}{k}": entry for k, entry in made.items()}
         found[f"{prefix}verdict.json"] = "verdict", t.verdict
         found[f"{prefix}choices.json"] = "text", t.choices
     machines = about.get(HOST, {}).get("machines", [])
-    known = {**_described(first), "machines": machines, "targets": about}
+    known = {**_described(first, target.buckets), "machines": machines, "targets": about}
     return {name: data for name, (_, data) in found.items()} | {
         manifest.NAME: manifest.sealed(known, found)
     }
 
 
 def _host(
-    c: Compiled, machine_code: Code | None
+    c: Compiled, machine_code: Code | None, buckets: Buckets | None
 ) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     """Return the files for the kind of machine that this is, and what is known of them."""
     p = c.program
@@ -89,12 +94,14 @@ def _host(
     if machine_code:
         objects = machine_code.objects
         found[machine_code.file] = "kernels", machine_code.data
-    found[MODULE] = "module", wrapper.emit(p, c.text, objects=objects, externs=carried).encode()
+    module = wrapper.emit(p, c.text, objects=objects, externs=carried, buckets=buckets)
+    found[MODULE] = "module", module.encode()
     weights = None
     if sum(len(t.data) for _, t in p.constants) > EMBEDDED:
         weights = wrapper.weights_table(p)
         found[wrapper.weights_file(p)] = "constants", wrapper.weights(p)
-    found[PROGRAM] = "program", program_json(p, c.text, objects, weights, carried).encode()
+    text = program_json(p, c.text, objects, weights, carried, buckets)
+    found[PROGRAM] = "program", text.encode()
     for name, data in runtime().items():
         found[name] = "runtime", data
     constants: dict[str, bytes] = {}
@@ -135,26 +142,29 @@ def _inside(folder: Path) -> list[Any]:
     return list(folder.iterdir()) if folder.is_dir() else [folder]
 
 
-def _described(c: Compiled) -> dict[str, Any]:
+def _described(c: Compiled, buckets: Buckets | None) -> dict[str, Any]:
     p = c.program
     types, found = p.type, {a.number: a for a in aliases(p)}
 
-    def values(names: tuple[str, ...]) -> list[dict[str, Any]]:
-        shapes = ([dims.text(d) for d in types[v].shape] for v in names)
+    def values(names: Sequence[str], shapes: Sequence[Sequence[Dim]]) -> list[dict[str, Any]]:
         return [
-            {"name": sanitise(v), "dtype": str(types[v].dtype), "shape": shape}
+            {"name": sanitise(v), "dtype": str(types[v].dtype), "shape": [*map(dims.text, shape)]}
             for v, shape in zip(names, shapes, strict=True)
         ]
+
+    own = own_inputs(p, buckets)
+    shapes = buckets.results if buckets else [types[v].shape for v in p.results]
 
     return {
         "didyma": VERSION,
         "program": p.name,
-        "inputs": values(p.inputs),
+        "inputs": values(own, [types[v].shape for v in own]),
         "outputs": [
             {**about, "alias": _alias(found[i])} if i in found else about
-            for i, about in enumerate(values(p.results))
+            for i, about in enumerate(values(p.results, shapes))
         ],
         "sizes": {d.name: [str(d.lo), str(d.hi)] for d in given_dims(p)},
+        **({"buckets": dict(buckets.sizes)} if buckets else {}),
     }
 
 

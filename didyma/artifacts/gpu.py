@@ -10,6 +10,7 @@ from didyma.artifacts.manifest import sha256
 from didyma.artifacts.runtime import MODULE, runtime
 from didyma.codegen.devices import named
 from didyma.codegen.emit import wrapper
+from didyma.codegen.emit.buckets import Buckets
 from didyma.codegen.emit.cpp_program import HEADER, LAYER, LOADER, Cpp, layer
 from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.pipeline import Compiled
@@ -25,7 +26,7 @@ DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580"}
 
 
 def contents(
-    c: Compiled, machine_code: Code | None, architecture: str
+    c: Compiled, machine_code: Code | None, architecture: str, buckets: Buckets | None = None
 ) -> tuple[dict[str, tuple[str, bytes]], dict[str, Any]]:
     """Return the files for an architecture, as role and bytes by name, and what is known of it.
 
@@ -58,12 +59,15 @@ def contents(
         found[name] = "constants", wrapper.weights(p)
     code = objects.get(architecture, ("", ""))[1]
     if not devices:
-        cpp = Cpp(p, c.text, architecture, code, name, digest, offsets)
+        cpp = Cpp(p, c.text, architecture, code, name, digest, offsets, buckets)
         found[HEADER] = "text", cpp.header().encode()
         found[LOADER] = "text", cpp.loader().encode()
         found[LAYER] = "text", layer().encode()
-    found["program.json"] = "program", program_json(p, c.text, objects, weights).encode()
-    module = wrapper.emit(p, c.text, embedded=0, objects=objects)
+    found["program.json"] = (
+        "program",
+        (program_json(p, c.text, objects, weights, buckets=buckets).encode()),
+    )
+    module = wrapper.emit(p, c.text, embedded=0, objects=objects, buckets=buckets)
     found[MODULE] = "module", module.encode()
     found |= {name: ("runtime", data) for name, data in runtime().items()}
     constants: dict[str, bytes] = {}

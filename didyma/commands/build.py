@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from didyma import logs, tuning
 from didyma.artifacts import build as artifacts
+from didyma.artifacts import padded
 from didyma.artifacts.build import HOST, Target
 from didyma.artifacts.code import compile_kernels
 from didyma.codegen.options import Options
@@ -40,6 +41,7 @@ def build(
     target: str,
     engine: str | None,
     given: Sequence[str],
+    buckets: Sequence[str],
     options: Options,
     seed: int,
     tries: int | None,
@@ -52,6 +54,8 @@ def build(
     ``target`` are names with commas between: ``host`` and architectures of GPUs, which engine
     ``simt`` judges and NVRTC compiles.  What runs on the CPU is judged by ``engine`` and compiled
     by its compiler: ``host`` or ``host-fast``, or None for the faster that this machine has.
+    With ``buckets``, such as ``n=0.25`` or ``n=16,64``, the program is compiled for inputs that are
+    padded to them, and what it computes of padded inputs is judged, too.
     Nothing is written for a program that does not agree with the reference for a target, and the
     exit code says so.  The folder ``dump`` gets the texts of all levels for the first target, as
     of `explain`, in any case.  Errors: ``unknown-target``, ``bad-option``, ``artifact-extern``,
@@ -62,11 +66,18 @@ def build(
     if dump is not None:
         must_have_folder(dump)
     common.require([_engine(name, on) for name in names])
-    chosen = {name: _options(name, on, options) for name in names}
     m = read_module(file)
-    made = {
-        name: _compiled(name, compile(m, of, listen=logs.listener()), on)
+    padding = padded.of(m, padded.parsed(buckets)) if buckets else None
+    if padding is not None:
+        options = options.changed({"memory.views": False})  # results are cut, and views of nothing
+    chosen = {name: _options(name, on, options) for name in names}
+    compiled = {
+        name: compile(padding.module if padding else m, of, listen=logs.listener())
         for name, of in chosen.items()
+    }
+    made = {
+        name: replace(_compiled(name, c, on), buckets=padding.buckets if padding else None)
+        for name, c in compiled.items()
     }
     artifacts.contents(made)  # errors come before the judge
     if dump is not None:
@@ -76,7 +87,9 @@ def build(
         task = check.prepared(
             file, (_engine(name, on),), given, seed, chosen[name], (), tries=tries
         )
-        verdict = guarded(task, timeout)
+        verdict = guarded(task if padding is None else padding.task(task), timeout)
+        if padding is not None:
+            verdict = replace(verdict, report=padding.report(verdict.report, task))
         records[name] = show.record(verdict.report, verdict.memory)
         code = max(code, exit_code(verdict.report))
         picked = tuning.picked(t.compiled, chosen[name])

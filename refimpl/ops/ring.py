@@ -377,5 +377,6 @@ def matmul(p: Payload, q: Payload) -> Payload:
     a, b, c = (x.astype(np.float64) for x in parts(p))
     x, y, z = (x.astype(np.float64) for x in parts(q))
     high, middle = (np.matmul(*f).astype(_U) for f in ((a, x), (b, y)))
-    low = np.matmul(b, z).astype(_U) + np.matmul(c, y).astype(_U)
-    return _pack(high % _P, middle % _Q, low % _Q)
+    found = _pack(high % _P, middle % _Q, _U(0))
+    low = [np.matmul(*f).astype(_U) for f in ((b, z), (c, y)) if all(x.any() for x in f)]
+    return found | (sum(low, _U(0)) % _Q) if low else found

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from didyma.artifacts import gpu
+from didyma.artifacts import gpu, padded
 from didyma.artifacts.code import compile_kernels
 from didyma.codegen.devices import named
+from didyma.codegen.emit.buckets import Buckets
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.devices import across
@@ -63,6 +64,13 @@ LAID = """module {
     %y = add(%x, %x) : f32[n, 4]
   }
 }"""
+MEAN = """module {
+  dims n in [1, 64]
+  func @main(%x: f32[n, 3], %w: f32[3, 2]) -> (%y, %z) {
+    %y = matmul(%x, %w) : f32[n, 2]
+    %z = mean(%y, axes=(0,), keepdims=false) : f32[2]
+  }
+}"""
 # What runs where there is no Didyma: both executors, from files, with what is asked of the module.
 ALONE = """
 import sys
@@ -102,9 +110,10 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made.parent
 
 
-def written(c: Compiled, folder: Path) -> Path:
+def written(c: Compiled, folder: Path, buckets: Buckets | None = None) -> Path:
     """Write what an artifact has for a GPU, and the kernels for a CPU that the driver runs."""
-    for name, (_, data) in gpu.contents(c, compile_kernels(c, "sm_90a"), "sm_90a")[0].items():
+    found, _ = gpu.contents(c, compile_kernels(c, "sm_90a"), "sm_90a", buckets)
+    for name, (_, data) in found.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(data)
     (folder / "fake.so").write_bytes(shared_object(c.text))
@@ -125,7 +134,7 @@ def started(
         "LD_LIBRARY_PATH": str(driver), "FAKE_CAPABILITY": has,
         "FAKE_KERNELS": str(folder / "fake.so"), "FAKE_COUNTS": " ".join(counts),
     }  # fmt: skip
-    run = [sys.executable, *words]
+    run = words if Path(words[0]).is_absolute() else [sys.executable, *words]
     return subprocess.run(run, capture_output=True, text=True, env=env, cwd=folder)
 
 
@@ -164,6 +173,29 @@ def test_inputs_with_strides_are_captured_too(tmp_path: Path, driver: Path) -> N
     given = [np.arange(12, dtype=np.float32).reshape(3, 4)]
     _, got = run_alone(c, written(c, tmp_path), driver, given)
     assert got == [a.tobytes() for a in graph.run(c.source, given)]
+
+
+def test_inputs_are_padded_to_buckets(tmp_path: Path, driver: Path) -> None:
+    m = parse_module(MEAN)
+    padding = padded.of(m, {"n": (4, 64)})
+    c = compile(padding.module, Options().changed({"target": "sm_90a", "memory.views": False}))
+    folder = written(c, tmp_path, padding.buckets)
+    made = folder / "program"
+    flags = ("-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror")
+    words = [str(CPP), *flags, str(folder / "program.cpp"), "-o", str(made), "-ldl"]
+    subprocess.run(words, check=True)
+    rng = np.random.default_rng(2)
+    for n in (1, 4, 5):
+        given = [rng.integers(-9, 9, shape).astype(np.float32) for shape in ((n, 3), (3, 2))]
+        want = [a.tobytes() for a in graph.run(m, given)]
+        assert run_alone(c, folder, driver, given)[1] == want
+        for name, a in zip("xw", given, strict=True):
+            (folder / f"{name}.bin").write_bytes(a.tobytes())
+        done = started(c, folder, driver, [str(made), ".", f"n={n}", "x=x.bin", "w=w.bin"])
+        assert done.returncode == 0, done.stderr
+        assert [(folder / f"{i}-{v}.bin").read_bytes() for i, v in enumerate("yz")] == want
+    done = started(c, folder, driver, [str(made), ".", "n=65"])
+    assert (done.returncode, "dim-out-of-range" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["branch", "grows"])

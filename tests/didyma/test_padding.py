@@ -11,6 +11,7 @@ import pytest
 
 import didyma as dd
 from didyma.artifacts import build
+from didyma.artifacts.load import load
 from didyma.codegen.passes.padded import Padded, padded
 from didyma.codegen.runtime import modules
 from didyma.fuzz import padding
@@ -19,6 +20,7 @@ from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module, Node
+from tests.didyma.cli import didyma
 from tests.didyma.tracing import One, traced
 
 N = dd.dim("n", 1, 100)
@@ -102,6 +104,33 @@ def test_two_dims_have_buckets_of_their_own() -> None:
 
 def summed(s: dd.Tensor, row: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
     return s + row, s
+
+
+def test_a_built_program_pads_its_inputs(tmp_path: Path) -> None:
+    def net(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+        return dd.softmax(x, axis=0), dd.permute_dims(x, (1, 0))
+
+    m = dd.dim("m", 1, 9)
+    program = traced(net, dd.f32[N, m])
+    (tmp_path / "net.dym").write_text(str(program))
+    words = ("build", str(tmp_path / "net.dym"), "-o", str(tmp_path / "net"), "--tries", "1")
+    said = didyma(*words, "--bucket", "n=0.5", "--bucket", "m=4,9", "--json")
+    assert said.code == 0, said.err
+    assert next(x["name"] for x in said.json["verdict"]["levels"]) == "padded"
+    built = load(tmp_path / "net")
+    assert built.artifact.manifest["buckets"] == {"n": [2, 6, 14, 30, 62, 100], "m": [4, 9]}
+    assert [v["name"] for v in built.artifact.manifest["inputs"]] == ["x"]
+    for shape in ((3, 2), (4, 4), (6, 4)):
+        x = RNG.normal(size=shape).astype(np.float32)
+        for got in (built([x]), built.walk([x]), built([x])):
+            assert dd.interpret(program, x).contains(tuple(got))
+    assert not np.shares_memory(built([x])[1], x)
+    replays = built.module["tapes"].replay
+    assert replays([np.ones((6, 4), np.float32), np.array(6)]) is not None
+    with pytest.raises(DidymaError, match="got:  2"):
+        built([x, x])
+    for bucket in ("n", "n=x", "n=0.5,3", "k=0.5"):
+        assert didyma(*words, "--bucket", bucket).code == 2
 
 
 SEEN: list[One] = [

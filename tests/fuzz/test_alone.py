@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from didyma.codegen.emit import prelude
 from didyma.codegen.runtime import didyma_runtime, objects
-from didyma.codegen.runtime.didyma_runtime import host
+from didyma.codegen.runtime.didyma_runtime import buckets, host
 from didyma.fuzz import alone
 from didyma.fuzz.domains.graphs import ALONE, Graphs
 from didyma.oracle.report import Finding
@@ -50,6 +51,38 @@ def test_a_slip_in_what_repeats_calls_is_found(
     monkeypatch.setattr(objects, "_OWN", ("driver.c", str(changed), "blocks.c"))
     found = next(findings())
     assert (found.level, said in found.message) == (alone.NAME, True)
+
+
+def last(a: Array, shape: Sequence[int | None]) -> Array:
+    return a[
+        tuple(
+            slice(None if n is None else size - n, None)
+            for n, size in zip(shape, a.shape, strict=True)
+        )
+    ]
+
+
+def lost(a: Array, shape: Sequence[int]) -> Array:
+    return np.zeros(tuple(shape), a.dtype)
+
+
+def smallest(self: buckets.Buckets, sizes: Mapping[str, int]) -> dict[str, int]:
+    return {**sizes, **dict.fromkeys(self.sizes, 0)}
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "slip"),
+    [
+        (buckets, "cut", last),
+        (buckets, "filled", lost),
+        (buckets.Buckets, "bucket", smallest),
+    ],
+)
+def test_slips_in_how_inputs_are_padded_are_found(
+    of: object, name: str, slip: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of, name, slip)
+    assert next(findings()).level == alone.NAME
 
 
 def test_inputs_read_in_the_order_of_memory_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

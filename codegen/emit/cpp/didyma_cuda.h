@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -43,6 +44,49 @@ inline std::vector<char> bytes_of(const std::string &path) {
     std::ifstream file(path, std::ios::binary);
     if (!file) throw Refused("unreadable-file", path, "no file that can be read", "a file");
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// The least bucket that holds a size.
+inline int64_t bucket(const std::string &name, int64_t size, const std::vector<int64_t> &row) {
+    for (const int64_t wide : row)
+        if (wide >= size) return wide;
+    throw Refused("dim-out-of-range", name, std::to_string(size),
+                  "at most " + std::to_string(row.back()) + ", the last bucket");
+}
+
+// Copy an array of one shape between bytes of that shape and bytes of a larger one.
+inline void rows(const char *from, char *to, const std::vector<int64_t> &shape,
+                 const std::vector<int64_t> &source, const std::vector<int64_t> &target,
+                 int64_t bytes, size_t axis = 0) {
+    if (axis == shape.size()) {
+        std::memcpy(to, from, size_t(bytes));
+        return;
+    }
+    int64_t in = bytes, out = bytes;
+    for (size_t i = axis + 1; i < shape.size(); ++i) in *= source[i], out *= target[i];
+    for (int64_t i = 0; i < shape[axis]; ++i)
+        rows(from + i * in, to + i * out, shape, source, target, bytes, axis + 1);
+}
+
+inline size_t volume(const std::vector<int64_t> &shape, int64_t bytes) {
+    for (const int64_t n : shape) bytes *= n;
+    return size_t(bytes);
+}
+
+// An array with zeros behind its elements; `bytes` are those of an element.
+inline std::vector<char> filled(const std::vector<char> &data, const std::vector<int64_t> &shape,
+                                const std::vector<int64_t> &wide, int64_t bytes) {
+    std::vector<char> out(volume(wide, bytes));
+    if (volume(shape, bytes)) rows(data.data(), out.data(), shape, shape, wide, bytes);
+    return out;
+}
+
+// The first elements of each axis of an array.
+inline std::vector<char> cut(const std::vector<char> &data, const std::vector<int64_t> &shape,
+                             const std::vector<int64_t> &wide, int64_t bytes) {
+    std::vector<char> out(volume(shape, bytes));
+    if (!out.empty()) rows(data.data(), out.data(), shape, wide, shape, bytes);
+    return out;
 }
 
 // The SHA-256 of bytes in hexadecimal digits, as FIPS 180-4 defines it.

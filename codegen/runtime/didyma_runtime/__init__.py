@@ -3,6 +3,7 @@
 A copy of this package stands beside each module, and Didyma runs its own modules with the same.
 """
 
+from .buckets import Buckets
 from .checks import (
     arrays,
     equal,
@@ -35,6 +36,7 @@ from .rows import Laid, pitch, row, stride, strides
 from .watch import Launch, dumped, lines, locate, traced, watched
 
 __all__ = [
+    "Buckets",
     "Devices",
     "Extern",
     "Kernel",

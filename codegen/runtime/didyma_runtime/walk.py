@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from . import rows
+from .buckets import Buckets, Sizes
 from .checks import (
+    Wanted,
     arrays,
     equal,
     floordiv,
@@ -32,7 +34,7 @@ from .kernels import Kernel
 from .loading import Loaded, load
 from .refused import Refused
 
-FORMAT, VERSION = "didyma-program", 4
+FORMAT, VERSION = "didyma-program", 5
 Json = Mapping[str, Any]
 T = TypeVar("T")
 _OPS: dict[str, Callable[[int, int], int]] = {
@@ -67,7 +69,8 @@ def read(
     places = [p["main"]["values"][name]["device"] for name in p["constants"]]
     given = objects, table, _constants(p, others), "", externs
     loaded = load(others, *given, devices, places)
-    return partial(_call, p, loaded)
+    run = partial(_call, p, loaded)
+    return partial(_padded, p, run) if "buckets" in p else run
 
 
 def value(size: Any, sizes: Mapping[str, int]) -> int:
@@ -137,6 +140,30 @@ def _constant(c: Json, weights: bytes) -> Array:
     return part(raw, c["dtype"], tuple(c["shape"]), 0)
 
 
+def _padded(p: Json, run: Callable[[list[Any]], list[Array]], args: list[Any]) -> list[Array]:
+    """Run a program on inputs that are padded to its buckets."""
+    told, results = p["buckets"]["told"], p["buckets"]["results"]
+    main = p["main"]
+    types = [main["values"][v] for v in main["inputs"]]
+    count = len(types) - len(told)
+
+    def bind(given: list[Any]) -> dict[str, int]:
+        return _bound(p, types, arrays(given, _wanted(types)))
+
+    def shapes(s: Sizes) -> list[tuple[int, ...]]:
+        return [_values(t["shape"], s) for t in types[:count]]
+
+    def cuts(s: Sizes) -> list[list[int | None]]:
+        return [[None if d is None else value(d, s) for d in row] for row in results]
+
+    made = Buckets(p["buckets"]["sizes"], len(told), shapes, partial(_values, told), cuts)
+    return made.call(run, args, count, bind)
+
+
+def _wanted(types: Sequence[Json]) -> list[Wanted]:
+    return [(t["name"], t["dtype"], len(t["shape"])) for t in types]
+
+
 def _call(p: Json, loaded: Loaded, args: list[Any]) -> list[Array]:
     with loaded.engine.current():
         return _results(p, loaded, args)
@@ -145,7 +172,7 @@ def _call(p: Json, loaded: Loaded, args: list[Any]) -> list[Array]:
 def _results(p: Json, loaded: Loaded, args: list[Any]) -> list[Array]:
     main = p["main"]
     types = [main["values"][v] for v in main["inputs"]]
-    given = arrays(taken(args), [(t["name"], t["dtype"], len(t["shape"])) for t in types])
+    given = arrays(taken(args), _wanted(types))
     sizes = _bound(p, types, given)
     values = {
         v: _on(loaded.engine, t["device"], partial(loaded.engine.upload, a))
