@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from didyma.artifacts import padded
 from didyma.artifacts.build import Target, contents, write
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
@@ -63,6 +64,14 @@ _STREAMS = """module {
     %z = exp(%x) : f32[8]
   }
 }"""
+_COLUMNS = """module {
+  dims n in [1, 4096]
+  func @main(%x: f32[n, 96], %w: f32[96, 32]) -> (%t, %m) {
+    %t = matmul(%x, %w) : f32[n, 32]
+    %m = mean(%t, axes=(0,), keepdims=false) : f32[32]
+  }
+}"""
+PADDED = "padded"  # the program that pads its inputs to buckets
 PROGRAMS: Mapping[str, tuple[Callable[[], Module], Mapping[str, object]]] = {
     "affine": (lambda: parse_module(_AFFINE), {}),
     "product": (lambda: parse_module(_PRODUCT), {}),
@@ -70,6 +79,7 @@ PROGRAMS: Mapping[str, tuple[Callable[[], Module], Mapping[str, object]]] = {
     "streams": (lambda: parse_module(_STREAMS), {"kernels.streams": 2}),
     "branch": (lambda: module("branch"), {}),
     "grows": (lambda: module("grows"), {}),
+    PADDED: (lambda: parse_module(_COLUMNS), {}),
 }
 
 
@@ -92,9 +102,15 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(__file__).with_name("alone.py"), out)
     for name, (make, options) in PROGRAMS.items():
-        m = make()
-        c = compile(m, Options().changed({"target": ARCHITECTURE, **options}))
-        write(out / name, contents({ARCHITECTURE: Target(c)}))
+        m, asked = make(), Options().changed({"target": ARCHITECTURE, **options})
+        if name == PADDED:
+            padding = padded.of(m, {"n": 0.25})
+            c = compile(padding.module, asked.changed({"memory.views": False}))
+            target = Target(c, buckets=padding.buckets)
+        else:
+            c = compile(m, asked)
+            target = Target(c)
+        write(out / name, contents({ARCHITECTURE: target}))
         given = drawn(m, 37)
         exactly = [exact(a, p.type.dtype) for a, p in zip(given, m.entry.params, strict=True)]
         found = graph.bars(m.entry, m, exactly, stored=True)
