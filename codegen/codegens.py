@@ -189,11 +189,13 @@ def own() -> Mapping[str, Template]:
         mma,
         tma,
         weighted_mma,
+        weighted_tma,
         wgmma,
     )
 
-    attentions = (attention, attention_tma, attention_wgmma, attention_mma, weighted_mma)
-    every = (gemm, tma, wgmma, mma, fma, depthwise, *attentions)
+    attentions = (attention, attention_tma, attention_wgmma, attention_mma)
+    weighted = (weighted_tma, weighted_mma)
+    every = (gemm, tma, wgmma, mma, fma, depthwise, *attentions, *weighted)
     return {t.TEMPLATE.name: t.TEMPLATE for t in every}
 
 

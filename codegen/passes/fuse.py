@@ -95,8 +95,10 @@ def _fused(
     if not options.graph.attention:
         return swept
     attended = attention.join(swept, wanted, types, heard)
-    suits = "mma" in options.device.families  # without it, sums would compute weights in vain
-    return weighted.join(attended, wanted, types, heard) if suits else attended
+    families = {*options.device.families}
+    if "mma" not in families:  # sums would compute weights in vain
+        return attended
+    return weighted.join(attended, wanted, types, heard, pairs=families >= {"tma", "wgmma"})
 
 
 def separate(m: Module) -> Module:

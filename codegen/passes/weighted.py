@@ -3,12 +3,14 @@
 ``weights @ value``, where the weights are made of one or two other products by elementwise ops, is
 two or three kernels that store a number for each pair of a row and a column.  As one function it is
 the same kernels, or one that stores none of these.  Several such products may have weights in
-common: each function then computes its own.
+common: each function then computes its own, or two are one function, of which one sum has weights
+that are made of the first product of the other's alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.decisions import Heard
@@ -16,10 +18,12 @@ from didyma.codegen.passes.attention import counted, dependent, joined, moved, p
 from didyma.codegen.passes.groups import FusionGroup
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.graph import Node
-from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops.spec import Kind
 
 WEIGHTED = "join a product with those of which its weights are computed"
+PAIRED = "compute two weighted sums together, whose weights have a product in common"
+HALVES, WIDTHS = {DType.F16, DType.BF16}, {64, 128}  # of operands of which four warps hold two sums
 MOST = 2  # products of which weights are computed
 
 
@@ -65,19 +69,24 @@ def join(
     results: frozenset[str],
     types: Mapping[str, TensorType],
     heard: Heard,
+    *,
+    pairs: bool = False,
 ) -> list[FusionGroup]:
     """Join the groups that compute weighted sums; ``results`` are values that are stored anyhow.
 
-    What they store on the way must be read by such groups alone.
+    What they store on the way must be read by such groups alone.  With ``pairs``, two sums that
+    have a product in common are computed together, where four warps hold both in registers.
     """
     defs = {r: n for g in groups for n in g.nodes for r in n.results}
     readers: dict[str, set[int]] = {}
     plans: dict[int, set[int]] = {}
+    found: dict[int, Weighted] = {}
     for i, g in enumerate(groups):
         for a in g.reads:
             readers.setdefault(a, set()).add(i)
         sums = (weighted(defs, types, n) for n in g.nodes if not (g.call or g.view or g.stages))
         for w in filter(None, sums):
+            found[i] = w
             between = between_products(defs, w)
             plans[i] = {j for j, h in enumerate(groups) if not between.isdisjoint(h.writes)} - {i}
     while bad := {
@@ -89,14 +98,65 @@ def join(
     every = {*plans, *set[int]().union(*plans.values())}
     absorbed = counted(groups, every, readers, results)
     of_indices, made = {*absorbed}, [*groups]
-    for i, inner in plans.items():
+    taken = dict(_pairs(groups, {i: found[i] for i in plans}, types)) if pairs else {}
+    for i in plans.keys() - {*taken.values()}:
         heard(WEIGHTED, groups[i].writes[0])
+        both = [i, *(taken[k] for k in taken if k == i)]
+        inner = set[int]().union(*(plans[k] for k in both))
         order = sorted(inner, key=lambda j: groups[j].at[-1])
-        moves = {j for j in of_indices if readers[groups[j].writes[0]] & {*inner, i}}
-        moves |= moved(groups, {*inner, i}, readers, results)
-        made[i] = joined([groups[j] for j in order], groups[i], [groups[j] for j in moves])
-        absorbed |= inner | moves
+        moves = {j for j in of_indices if readers[groups[j].writes[0]] & {*inner, *both}}
+        moves |= moved(groups, {*inner, *both}, readers, results)
+        last = groups[i]
+        for k in both[1:]:
+            heard(PAIRED, groups[k].writes[0])
+            last = _both(last, groups[k])
+        made[i] = joined([groups[j] for j in order], last, [groups[j] for j in moves])
+        absorbed |= inner | moves | {*both[1:]}
     return [g for i, g in enumerate(made) if i not in absorbed]
+
+
+def _pairs(
+    groups: Sequence[FusionGroup], sums: Mapping[int, Weighted], types: Mapping[str, TensorType]
+) -> Iterator[tuple[int, int]]:
+    """Yield groups with two sums, of which the second has the first product of the first alone.
+
+    Their results have one shape, and neither is computed of the other.
+    """
+    left = {*sums}
+    writer = {w: i for i, g in enumerate(groups) for w in g.writes}
+    for i, j in itertools.permutations(sums, 2):
+        one, other = sums[i], sums[j]
+        read = [types[a] for n in (*one.products, one.output, other.output) for a in n.args]
+        narrow = all(t.dtype in HALVES for t in read)
+        shapes = {types[w].shape for k in (i, j) for w in groups[k].writes}
+        widths = {types[n.args[0]].shape[-1] for n in one.products} | {s[-1] for s in shapes}
+        alike = len(shapes) == 1 and all(len(groups[k].writes) == 1 for k in (i, j))
+        shared = len(one.products) == MOST and other.products == one.products[:1]
+        apart = {i, j} <= left and not any(_needs(groups, writer, *x) for x in ((i, j), (j, i)))
+        if narrow and alike and shared and apart and widths <= WIDTHS:
+            left -= {i, j}
+            yield i, j
+
+
+def _needs(groups: Sequence[FusionGroup], writer: Mapping[str, int], i: int, j: int) -> bool:
+    """Return whether a group is computed of what another stores."""
+    todo, seen = [i], set[int]()
+    while todo:
+        new = {writer[a] for a in groups[todo.pop()].reads if a in writer} - seen
+        seen |= new
+        todo += new
+    return j in seen
+
+
+def _both(one: FusionGroup, other: FusionGroup) -> FusionGroup:
+    """Return the group that stores what two do."""
+    nodes = {i: n for g in (one, other) for i, n in zip(g.at, g.nodes, strict=True)}
+    at = tuple(sorted(nodes))
+    reads = tuple(dict.fromkeys((*one.reads, *other.reads)))
+    return FusionGroup(
+        at, tuple(nodes[i] for i in at), reads, (*one.writes, *other.writes),
+        after=one.after | other.after,
+    )  # fmt: skip
 
 
 def _serves(

@@ -20,7 +20,7 @@ from didyma.codegen.templates import attention_wgmma
 from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attention_mma import is_copied
 from didyma.codegen.templates.attentions import is_ranged
-from didyma.codegen.templates.boxes import BOXES
+from didyma.codegen.templates.boxes import BOXES, WORDS
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.looking import LOOKING
@@ -206,6 +206,7 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + LOOKING + """\
       i64 batch = 0;
       u32 came = 0;
       const u32 checker = threadIdx.x - 64;
+      const u32 piece = checker % {{ features // 8 }};
 {{ take_tile() }}
       #pragma unroll 1
       while (batch >= 0) {
@@ -213,7 +214,8 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + LOOKING + """\
         const i32 end = next_tile[3];
         mbarrier_arrive(&others[1]);
 {{ find_batch("value") }}
-{{ look() }}
+{{ search("value", 16, "1", "odd") }}
+{{ tell([("odd", "spoiled")]) }}
 {{ take_tile() }}
       }
 {% endif %}
@@ -361,7 +363,7 @@ NEEDED = {"cp_async", "wgmma", "tma", "mbarrier"}  # families
 CHECKERS = GROUP // 2  # threads that look at values
 REGISTERS, OTHERS = 1 << 16, 32  # of a multiprocessor, and of a thread beside what it sums
 FEWER = (48, 40, 32, 24)  # of a thread that fetches: the first that fits
-PART, BARRIERS, WORDS = 40 * 4, 192, 48  # bytes of a row, of barriers; words of the descriptions
+PART, BARRIERS, MAPS = 40 * 4, 192, 3 * WORDS  # bytes of a row, of barriers; words of descriptions
 NEAR = 1 << 24  # elements of keys and values that the cache of all multiprocessors holds
 
 
@@ -450,15 +452,15 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     fewer, more = _registers(values)
     names: dict[str, Given] = {
         "terms": terms, "features": features, "checkers": _checkers(p), "fewer": fewer,
-        "more": more, "near": NEAR, "groups": values["height"] // ROWS,
+        "more": more, "near": NEAR, "words": MAPS, "groups": values["height"] // ROWS,
         "held": int(_room(p, values) >= terms // 4),
         "wide": int(p.stored(WIDE) is not None), **power,
-        **{f"{x}_step": _step(p, x) for x in p.operands},
+        **{f"{x}_step": step_of(p, x) for x in p.operands},
     }  # fmt: skip
     processors = asked.target.processors or PROCESSORS
     tiles = ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))
     taken = Names(b.name for b in p.loop.params)
-    workspace = {"maps": Buffer(taken.fresh("maps"), DType.U64, (WORDS * processors,))}
+    workspace = {"maps": Buffer(taken.fresh("maps"), DType.U64, (MAPS * processors,))}
     if _checkers(p):
         count = p.dim(ix.add(ix.mul(ix.index(3), batch), ix.index(1)))
         workspace["known"] = Buffer(taken.fresh("known"), DType.I32, (count,))
@@ -472,7 +474,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     return text.render(replace(p, bodies=bodies), values, launch)
 
 
-def _step(p: Problem, name: str) -> int | str:
+def step_of(p: Problem, name: str) -> int | str:
     """Return the elements from a row of an operand to the next."""
     run = p.run(name, ACCESS)
     assert run is not None, f"{name} does not lie in runs"

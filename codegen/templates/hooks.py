@@ -200,8 +200,8 @@ class Hooks:
         self._once("store_output")
         out = self.problem.output
         _, given = self._indexed(out, tuple(index))
-        store = self.problem.stored(lanes)
-        if store is None:
+        stores = self.problem.stored(lanes)
+        if stores is None:
             want = f"results of which {lanes} lie together"
             raise self.fail(self.line(), "store_outputs", want)
         *rest, last = given
@@ -212,7 +212,8 @@ class Hooks:
         self._given += [*each[-1], str(mask)]
 
         def fill() -> Sequence[str]:
-            return self._wrote(self._writer.stores_wide(out, store, each, str(mask)))
+            written = (self._writer.stores_wide(x, store, each, str(mask)) for x, store in stores)
+            return self._wrote([line for lines in written for line in lines])
 
         return self._partial.hole("store_outputs", self.line(), fill)
 

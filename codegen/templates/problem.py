@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from didyma.codegen.emit.names import c_names
@@ -141,20 +141,26 @@ class Problem:
             return None
         return Run(load.buffer, axis, tuple(affine.expr(q or {}) for q in steps), begin[0])
 
-    def stored(self, lanes: int) -> Store | None:
-        """Return the one store of the output, if neighbours along its last axis are so in memory.
+    def stored(self, lanes: int) -> tuple[tuple[Output, Store], ...] | None:
+        """Return the stores of the output, if neighbours along its last axis are so in memory.
 
-        So many of them lie together, from each index that is a multiple of ``lanes``.
+        Each comes with an output that is it alone.  So many neighbours lie together, from each
+        index that is a multiple of ``lanes``.
         """
-        body = self.output.body
-        while isinstance(body, Let | Block):
-            if isinstance(body, Block) and len(body.body) != 1:
-                return None
-            body = body.body if isinstance(body, Let) else body.body[0]
+        parts = [(replace(self.output, body=s), self._stored(s, lanes))
+                 for s in _apart(self.output.body)]  # fmt: skip
+        found = tuple((out, store) for out, store in parts if store is not None)
+        return found if len(found) == len(parts) else None
+
+    def _stored(self, whole: Stmt, lanes: int) -> Store | None:
+        """Return the store that a statement is, if neighbours lie together as ``stored`` has it."""
+        body = whole
+        while isinstance(body, Let):
+            body = body.body
         if not isinstance(body, Store):
             return None
         axes = self.output.inputs[: len(self.output.extents)]
-        lets = [(s.var, s.value) for s in stmts(self.output.body) if isinstance(s, Let)]
+        lets = [(s.var, s.value) for s in stmts(whole) if isinstance(s, Let)]
         value: Expr = body.value
         for var, e in reversed(lets):
             value = LetExpr(var, e, value)
@@ -199,6 +205,18 @@ class Problem:
             for c in (coefficient(p, sub.inputs[axis].name),)
         }
         return steps.pop() if len(steps) == 1 else None
+
+
+def _apart(s: Stmt) -> Iterator[Stmt]:
+    """Yield the statements of which a block is made, each with the variables bound around it."""
+    match s:
+        case Let(body=body):
+            yield from (replace(s, body=part) for part in _apart(body))
+        case Block(body=body):
+            for part in body:
+                yield from _apart(part)
+        case _:
+            yield s
 
 
 def has_plain_symbols(loop: PrimFunc) -> bool:

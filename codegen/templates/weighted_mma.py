@@ -33,7 +33,7 @@ from didyma.codegen.templates.attentions import is_ranged, masked
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Launch, Text
 from didyma.codegen.templates.mma import narrow
-from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.problem import Problem, Subgraph
 from didyma.codegen.templates.ranges import RANGES
 from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.weights import PAIRS, found
@@ -210,21 +210,40 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
 
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
     """Return the values of the parameters, or None for a function that is no such sum."""
-    suits = {"cp_async", "mma"} <= {*asked.target.families} and _narrowed(asked) is not None
-    return SPACE if suits else None
+    return None if _single(asked) is None else SPACE
 
 
-def _narrowed(asked: Asked) -> tuple[Problem, Product] | None:
+def narrowed(asked: Asked) -> tuple[Problem, Product] | None:
     """Return a weighted sum whose operands are as a tensor core reads them, and what multiplies."""
     p = found(asked)
     operands = None if p is None else narrow(p)
     if p is None or operands is None or not all(n in SIDES for n in lengths(p)):
         return None
+    bodies = _bodies(p)
+    if bodies is None:
+        return None
     kinds = {sub.value.dtype for sub in operands.values()}
     for m in PRODUCTS.values():
         if kinds == {m.operands} and m.sums is DType.F32 and m.k == ROWS and not m.narrow:
-            return replace(p, operands=operands, bodies={**p.bodies, **masked(p, 0.0)}), m
+            return replace(p, operands=operands, bodies=bodies), m
     return None
+
+
+def _bodies(p: Problem) -> Mapping[str, Subgraph] | None:
+    """Return the bodies of weights and masks; None if two weights have different masks."""
+    bodies = {**p.bodies, **masked(p, 0.0)}
+    if "also" not in p.operands:
+        return bodies
+    other = masked(replace(p, bodies={"score": p.bodies["also_score"]}), 0.0)
+    one = {k: body for k, body in bodies.items() if k in other and k != "open_score"}
+    rest = {k: body for k, body in other.items() if k != "open_score"}
+    return {**bodies, "open_also": other["open_score"]} if one == rest else None
+
+
+def _single(asked: Asked) -> tuple[Problem, Product] | None:
+    """Return one weighted sum, for a target that has what this template needs."""
+    found = narrowed(asked) if {"cp_async", "mma"} <= {*asked.target.families} else None
+    return None if found is None or "also" in found[0].operands else found
 
 
 def lengths(p: Problem) -> tuple[int, ...]:
@@ -290,12 +309,12 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     return text.render(p, values, launch)
 
 
-_problem = suited(_narrowed)
+_problem = suited(_single)
 
 
 def best(asked: Asked) -> bool:
     """Return whether there are columns for a matrix."""
-    p = _narrowed(asked) if {"cp_async", "mma"} <= {*asked.target.families} else None
+    p = _single(asked)
     return p is not None and p[0].expected(p[0].operands["value"].extents[1]) >= ROWS
 
 

@@ -165,7 +165,8 @@ class Writer:
         params += [f"{c_type(b.dtype)} *__restrict__ {word}" for word, b in workspace.items()]
         params += [f"i64 {s}" for s in self.symbols]
         rest = [f"{INDENT * 2}{p}," for p in params]
-        bounds = f"__launch_bounds__({threads})"
+        one = ", 1" if "setmaxnreg_" in text else ""  # else the assembler may keep registers fixed
+        bounds = f"__launch_bounds__({threads}{one})"
         return [f'extern "C" __global__ void {bounds} {name}(', *rest[:-1], f"{rest[-1][:-1]})"]
 
     def _statements(self) -> Statements:

@@ -18,7 +18,7 @@
 | G-callee | a call, and a node that runs functions, names functions above |
 | G-call-types | a call's operands and results have the callee's types |
 | G-strides | a parameter of the entry or a Primitive function may have strides, inside its memory |
-| G-primitive | a stage of a Primitive function folds once, or rows along and across; none calls |
+| G-primitive | a Primitive stage folds once, rows along and across, or alike products; none calls |
 | G-device | values of a Primitive function are on one device |
 | G-reshape-only | a reshape_only function is Primitive, of one operand, and only reshapes |
 
@@ -251,8 +251,9 @@ class _GraphVerifier:
             raise broken_law(
                 "G-primitive",
                 "; ".join(show_node(n) for n in wrong) or f"{ir.PRIMITIVE}={f.attr[ir.PRIMITIVE]}",
-                f"{ir.PRIMITIVE}=1, no call, at most one node that is opaque or several that "
-                "reduce one shape over the same axes, or some over these and some over all others",
+                f"{ir.PRIMITIVE}=1, no call, at most one node that is opaque, several products of "
+                "matrices of the same shapes, or several that reduce one shape over the same axes, "
+                "or some over these and some over all others",
                 where=f"@{f.name}",
             )
 
@@ -340,11 +341,13 @@ def _are_stages(given: ir.Attr, count: int) -> bool:
 def _same_rows(f: ir.Function, folds: Sequence[ir.Node]) -> bool:
     """Return whether nodes that fold are one, or reductions of one shape over the same axes.
 
-    Others of these may be over all other axes.
+    Others of these may be over all other axes.  Products of matrices of the same shapes will do.
     """
     if len(folds) < 2:
         return True
     types = f.types()
+    if {n.op for n in folds} == {"matmul"}:
+        return len({tuple(types[a].shape for a in n.args) for n in folds}) == 1
     (shape, axes), *others = {(types[n.args[0]].shape, _axes(n)) for n in folds}
     rest = (shape, tuple(a for a in range(len(shape)) if a not in axes))
     return others in ([], [rest]) and all(OPS[n.op].kind is Kind.REDUCTION for n in folds)

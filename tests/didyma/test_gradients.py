@@ -80,7 +80,7 @@ CASES: dict[str, tuple[tuple[int, ...], bool, int | None]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("target", ["portable", "sm_80"])
+@pytest.mark.parametrize("target", ["portable", "sm_80", "sm_90a"])
 def test_gradients_are_those_of_the_definition(target: str, case: str) -> None:
     sizes, causal, window = CASES[case]
     t, of, most = (dd.f32, np.float32, 2e-5) if target == "portable" else (
@@ -88,7 +88,11 @@ def test_gradients_are_those_of_the_definition(target: str, case: str) -> None:
     )  # fmt: skip
     p = program(t, sizes, causal=causal, window=window)
     made = dd.compile(p, options=dd.Options(target=target), engine="host")
-    assert (str(made.choices).count("mma_weighted") == 3) is (target == "sm_80")
+    rows = made.choices["choices"].values()
+    taken = [x for row in rows if (x := row["choice"].split("(")[0]).endswith("_weighted")]
+    pair = ["tma_weighted"] if sizes[-2:] == (64, 64) else ["mma_weighted"] * 2
+    wanted = {"portable": [], "sm_80": ["mma_weighted"] * 3, "sm_90a": ["mma_weighted", *pair]}
+    assert taken == wanted[target]
     assert max(errors(made, of, sizes, causal=causal, window=window)) < most
 
 

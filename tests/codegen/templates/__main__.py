@@ -39,8 +39,9 @@ def draws(name: str) -> tuple[str, Callable[[int], draw.Drawn], Suits]:
         target, dtypes, sizes = draw.FAMILIES[name]
         return target, lambda seed: draw.drawn(seed, dtypes, sizes), product
     suits = own()[name].space
-    if name == "mma_weighted":
-        return "sm_80", draw_attention.drawn_gradient, suits
+    if name in draw_attention.GRADIENTS:
+        target, lengths, widths = draw_attention.GRADIENTS[name]
+        return target, lambda seed: draw_attention.drawn_gradient(seed, lengths, widths), suits
     target, widths, lengths, half = draw_attention.FAMILIES[name]
 
     def attention(seed: int) -> draw.Drawn:

@@ -22,6 +22,10 @@ FAMILIES = {  # of a template: the target, widths and lengths, and whether it is
     "wgmma_attention": ("sm_90a", (64, 128), LONG, True),
     "tma_attention": ("sm_90a", (64, 128), LONG, True),
 }
+GRADIENTS = {  # of a template: the target, lengths and widths
+    "mma_weighted": ("sm_80", LENGTHS, (16, 32, 64)),
+    "tma_weighted": ("sm_90a", LONG, (64, 128)),
+}
 MASKS = ("", "causal", "window", "added", "bool", "alibi", "capped", "block")
 
 
@@ -65,11 +69,13 @@ def drawn(
     return Drawn(dd.trace(*types)(f), share, about)
 
 
-def drawn_gradient(seed: int) -> Drawn:
-    """Return what a seed draws: one of the gradients of an attention."""
+def drawn_gradient(
+    seed: int, lengths: tuple[int, ...] = LENGTHS, widths: tuple[int, ...] = (16, 32, 64)
+) -> Drawn:
+    """Return what a seed draws: a gradient of an attention, or those of keys and values."""
     r = Random(seed)
-    element, which = r.choice(HALVES), r.randrange(3)
-    n, m, d, e = (r.choice(x) for x in (LENGTHS, LENGTHS, (16, 32, 64), (16, 32, 64)))
+    element, which = r.choice(HALVES), r.choice(("q", "k", "v", "kv"))
+    n, m, d, e = (r.choice(x) for x in (lengths, lengths, widths, widths))
     heads, shared = r.choice((1, 2)), r.choice((1, 2))
     causal, window = r.random() < 0.5, r.choice((None, None, 3, 20))
     rows = dd.dim("n", 1, n + 2) if r.random() < 0.4 else n
@@ -81,12 +87,13 @@ def drawn_gradient(seed: int) -> Drawn:
     )  # fmt: skip
     def f(
         g: dd.Tensor, q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, o: dd.Tensor, logs: dd.Tensor
-    ) -> dd.Tensor:
-        return dd.scaled_dot_product_attention_backward(
+    ) -> tuple[dd.Tensor, ...]:
+        made = dd.scaled_dot_product_attention_backward(
             g, q, k, v, o, logs, causal, enable_gqa=shared > 1, window=window
-        )[which]
+        )
+        return tuple(getattr(made, x) for x in which)
 
-    about = f"{element} {outer} {inner} {rows} {m} {d} {e} {'qkv'[which]} {causal} {window}"
+    about = f"{element} {outer} {inner} {rows} {m} {d} {e} {which} {causal} {window}"
     return Drawn(f, r.random(), about)
 
 

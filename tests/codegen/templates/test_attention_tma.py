@@ -134,13 +134,13 @@ FAULTS = {
     "unseen values": ("if (told[0] != 0) {", "if (told[0] > turns) {"),
     "values before those seen": ("turn < begin || turn >= end", "turn >= end"),
     "values after those seen": ("turn < begin || turn >= end", "turn < begin"),
-    "tiles that are claimed": ("while (claimed < turns)", "while (claimed + 1 < turns)"),
+    "tiles that are claimed": ("claimed_{{ name }} < turns", "claimed_{{ name }} + 1 < turns"),
     "wait for what is looked at": ("          mbarrier_wait(&others[4], came);\n", ""),
     "lines that are looked at": ("line % 64 * 64 +", "0 +"),
-    "what is counted": ("told[1] != 0 ? 3 + batch", "told[1] == 0 ? 3 + batch"),
+    "what is counted": ("told[1] != 0 ? 2 : 1", "told[1] == 0 ? 2 : 1"),
     "what spoils": ("spoiled[feature + k] != 0", "spoiled[feature] != 0"),
     "spoiled are read": ("        mbarrier_wait(&others[3], taken);\n", ""),
-    "spoiled stay": ("          spoiled[n] = 0;\n", "          spoiled[n] = spoiled[n];\n"),
+    "spoiled stay": ("{{ spoiled }}[n] = 0;\n", "{{ spoiled }}[n] = {{ spoiled }}[n];\n"),
 }  # fmt: skip
 
 

@@ -1,0 +1,319 @@
+"""The text of ``tma_weighted``: a thread fetches, others look, groups of warps multiply."""
+
+from __future__ import annotations
+
+from didyma.codegen.templates.boxes import BOXES
+from didyma.codegen.templates.language import Text
+from didyma.codegen.templates.looking import LOOKING
+from didyma.codegen.templates.ranges import RANGES
+from didyma.codegen.templates.tiles import EXCHANGE
+from didyma.codegen.templates.weighted_tiles import TILES
+
+TEXT = Text("tma_weighted", RANGES + EXCHANGE + BOXES + LOOKING + TILES + """\
+{% if two %}
+{{ def_kernel("query", "key", "left", "right", "value", "also") }} {
+{% elif pairs == 2 %}
+{{ def_kernel("query", "key", "left", "right", "value") }} {
+{% else %}
+{{ def_kernel("query", "key", "value") }} {
+{% endif %}
+{% for row, length, at, step in lines %}
+  __shared__ __align__(1024) {{ T }} {{ row }}_tile[{{ height * length }}];
+{% endfor %}
+{% for column, length, at, step in streams %}
+  __shared__ __align__(1024) {{ T }} {{ column }}_tile[{{ stages * width * length }}];
+{% endfor %}
+{% for name, at, step in fetched %}
+  __shared__ __align__(1024) {{ T }} {{ name }}_tile[{{ stages * width * features }}];
+{% endfor %}
+  __shared__ __align__(16) f32 part[{{ height * 40 }}];
+{% if of_columns %}
+  __shared__ f32 by_column[{{ groups * 2 * width * of_columns }}];
+{% endif %}
+  __shared__ __align__(8) u64 full[{{ stages }}];
+  __shared__ __align__(8) u64 empty[{{ stages }}];
+  __shared__ __align__(8) u64 others[5];
+  __shared__ i64 next_tile[4];
+{% if checkers %}
+{% for into, weights, dots, tile, at, spoils in sums %}
+  __shared__ i32 {{ spoils }}[{{ features + 1 }}];
+{% endfor %}
+  __shared__ __align__(1024) {{ T }} looked_at[{{ width * features }}];
+  __shared__ i32 told[2];
+{% endif %}
+  const i32 down = ({{ rows }} + {{ height - 1 }}) / {{ height }};
+  const i32 tiles = {{ batches }} * down;
+  const i32 turns = ({{ columns }} + {{ width - 1 }}) / {{ width }};
+  const u32 lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+{% for name, length, at, step in lines %}
+{{ describe(name, at, rows, step, length, height) }}
+{% endfor %}
+{% for name, length, at, step in streams %}
+{{ describe(name, at, columns, step, length, width) }}
+{% endfor %}
+{{ describe("value", 64, columns, value_step, features, 64) }}
+{% if two %}
+{{ describe("also", 80, columns, also_step, features, 64) }}
+{% endif %}
+  } else if (threadIdx.x == 32) {
+    for (u32 i = 0; i < {{ stages }}; ++i) {
+      mbarrier_init(&full[i], 1);
+      mbarrier_init(&empty[i], {{ height // 16 }});
+    }
+    mbarrier_init(&others[0], 1);
+    mbarrier_init(&others[1], {{ height * 2 + checkers }});
+    mbarrier_init(&others[2], {{ [1, checkers] | max }});
+    mbarrier_init(&others[3], {{ height * 2 }});
+    mbarrier_init(&others[4], 1);
+  }
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    setmaxnreg_dec({{ fewer }});
+    if (threadIdx.x == 0) {
+      u32 stage = 0;
+      u32 phase = 1;
+      u32 room = 1;
+      i32 number = blockIdx.x;
+{% if checkers %}
+      const i32 fit = {{ near }} / (((i64){{ columns }} + 1) * {{ terms + others + features }}) + 1;
+      const i32 section = fit < {{ batches }} ? fit : {{ batches }};
+{% endif %}
+      #pragma unroll 1
+      while (number < tiles) {
+{% if checkers %}
+        const i32 after = gridDim.x + atomic_fetch_add_i32(&known[0], 1);
+        const i32 begun = number / (section * down) * section;
+        const i32 together = section < {{ batches }} - begun ? section : {{ batches }} - begun;
+        const i32 within = number - begun * down;
+        const i64 batch = begun + within % together;
+        const i64 top = (i64)({{ "down - 1 - " if falling }}within / together) * {{ height }};
+{{ find_turns() }}
+{% else %}
+        const i32 after = number + gridDim.x;
+        const i64 batch = number / down;
+        const i64 top = (i64)(number % down) * {{ height }};
+        i32 turn = 0;
+        const i32 last = turns;
+{% endif %}
+        mbarrier_wait(&others[1], room);
+        room = room ^ 1;
+        next_tile[0] = batch;
+        next_tile[1] = top;
+        next_tile[2] = turn;
+        next_tile[3] = last;
+        mbarrier_expect(&others[0], {{ height * (terms + others) * 2 }});
+{% for name, length, at, step in lines %}
+{{ find_batch(name) }}
+{{ fetch(name, name ~ "_tile", at, height, length, ("top", "0"), "&others[0]") }}
+{% endfor %}
+{% for name, length, at, step in streams %}
+{{ find_batch(name) }}
+{% endfor %}
+{% for name, at, step in fetched %}
+{{ find_batch(name) }}
+{% endfor %}
+        #pragma unroll 1
+        while (turn < last) {
+          mbarrier_wait(&empty[stage], phase);
+          mbarrier_expect(&full[stage], {{ width * every * 2 }});
+{% for name, length, at, step in streams %}
+{{ fetch(name, name ~ "_tile", at, width, length,
+         ("(i64)turn * %d" % width, "stage * %d" % (width * length)), "&full[stage]") }}
+{% endfor %}
+{% for name, at, step in fetched %}
+{% for chunk in range(width // 64) %}
+{{ fetch(name, name ~ "_tile", at, 64, features,
+         ("(i64)turn * %d + %d" % (width, chunk * 64),
+          "stage * %d + %d" % (width * features, chunk * 64 * features)), "&full[stage]") }}
+{% endfor %}
+{% endfor %}
+{{ next_stage() }}
+          turn = turn + 1;
+        }
+        number = after;
+      }
+      mbarrier_wait(&others[1], room);
+      next_tile[0] = -1;
+      mbarrier_arrive(&others[0]);
+{% if checkers %}
+    } else if (threadIdx.x >= 64) {
+      u32 taken = 0;
+      i64 batch = 0;
+      u32 came = 0;
+      const u32 checker = threadIdx.x - 64;
+      const u32 piece = checker % {{ features // 8 }};
+{{ take_tile() }}
+      #pragma unroll 1
+      while (batch >= 0) {
+        const i32 begin = next_tile[2];
+        const i32 end = next_tile[3];
+        mbarrier_arrive(&others[1]);
+{{ find_batch("value") }}
+{{ search("value", 64, "1", "odd") }}
+{% if two %}
+{{ find_batch("also") }}
+        named_barrier(15, {{ checkers }});
+{{ search("also", 80, "(1 + 3 * %s)" % batches, "also_odd") }}
+{% endif %}
+{{ tell([("odd", "spoiled"), ("also_odd", "also_spoiled")][:sums | length]) }}
+{{ take_tile() }}
+      }
+{% endif %}
+    }
+  } else {
+    setmaxnreg_inc({{ more }});
+    const u32 mine = threadIdx.x / 128 - 1;
+    const u32 warp = threadIdx.x / 32 % 4;
+    const u32 upper = mine * 64 + warp * 16;
+    u32 stage = 0;
+    u32 phase = 0;
+    u32 taken = 0;
+    i64 batch = 0;
+{% if of_columns %}
+    u32 parity = 0;
+{% endif %}
+{{ take_tile() }}
+    #pragma unroll 1
+    while (batch >= 0) {
+      const i64 top = next_tile[1];
+      i32 turn = next_tile[2];
+      const i32 last = next_tile[3];
+{% for row, column, length, into in products %}
+      f32 {{ into }}[{{ width // 2 }}];
+{% endfor %}
+{% for into, weights, dots, tile, at, spoils in sums %}
+      __align__(16) {{ T }} {{ weights }}[{{ width // 2 }}];
+      f32 {{ into }}[{{ features // 2 }}];
+      #pragma unroll
+      for (u32 i = 0; i < {{ features // 2 }}; ++i) {
+        {{ into }}[i] = 0.0f;
+      }
+{% endfor %}
+{{ read_rows() }}
+{% if held %}
+{% for row, length, at, step in lines %}
+      __align__(16) {{ T }} {{ row }}_held[{{ length // 2 }}];
+      #pragma unroll
+      for (u32 i = 0; i < {{ length // 16 }}; ++i) {
+        const u32 line = upper + lane % 16;
+        const u32 piece = i % 4 * 2 + lane / 16;
+        store8_{{ T }}(&{{ row }}_held[i * 8], ldmatrix4_{{ T }}(
+            &{{ row }}_tile[i / 4 * {{ height * 64 }} + line * 64 + (piece ^ line % 8) * 8]));
+      }
+{% endfor %}
+      mbarrier_arrive(&others[1]);
+{% endif %}
+      if (turn < last) {
+        mbarrier_wait(&full[stage], phase);
+{{ multiply() }}
+{{ read_columns() }}
+        wgmma_wait(0);
+{{ weigh() }}
+{{ round() }}
+        turn = turn + 1;
+        #pragma unroll 1
+        while (turn < last) {
+          const u32 before = stage;
+{{ next_stage() }}
+{% if ahead %}
+          mbarrier_wait(&full[stage], phase);
+{{ multiply() }}
+{{ sum_of("before") }}
+{{ read_columns() }}
+          wgmma_wait(1);
+{{ weigh() }}
+          wgmma_wait(0);
+{{ arrive("&empty[before]") }}
+{% else %}
+          wgmma_fence();
+{{ sum_of("before") }}
+          mbarrier_wait(&full[stage], phase);
+          wgmma_wait(0);
+{{ arrive("&empty[before]") }}
+{{ multiply() }}
+{{ read_columns() }}
+          wgmma_wait(0);
+{{ weigh() }}
+{% endif %}
+{{ round() }}
+          turn = turn + 1;
+        }
+{% if not held %}
+        mbarrier_arrive(&others[1]);
+{% endif %}
+        wgmma_fence();
+{{ sum_of("stage") }}
+        wgmma_wait(0);
+{{ arrive("&empty[stage]") }}
+{{ next_stage() }}
+{% if not held %}
+      } else {
+        mbarrier_arrive(&others[1]);
+{% endif %}
+      }
+{% if checkers %}
+      mbarrier_wait(&others[2], taken ^ 1);
+      const u32 spoils = spoiled[{{ features }}] != 0{{
+          " || also_spoiled[%d] != 0" % features if two }};
+{% endif %}
+{% if wide %}
+      #pragma unroll
+      for (u32 i = 0; i < {{ features // 32 }}; ++i) {
+{% for into, weights, dots, tile, at, spoils in sums %}
+{{ exchange("%s[i * 16 + j * 2%%s]" % into) }}
+        f32 whole_{{ into }}[16];
+        #pragma unroll
+        for (u32 n = 0; n < 2; ++n) {
+          const u32 line = upper + n * 8 + lane / 4;
+{{ eight("eight_" ~ into) }}
+          #pragma unroll
+          for (u32 k = 0; k < 8; ++k) {
+            whole_{{ into }}[n * 8 + k] = eight_{{ into }}[k];
+          }
+        }
+{% endfor %}
+        #pragma unroll
+        for (u32 n = 0; n < 2; ++n) {
+          const i64 row = top + upper + n * 8 + lane / 4;
+          const i64 feature = i * 32 + lane % 4 * 8;
+{% for into, weights, dots, tile, at, spoils in sums %}
+          f32 of_{{ into }}[8];
+          #pragma unroll
+          for (u32 k = 0; k < 8; ++k) {
+            of_{{ into }}[k] = whole_{{ into }}[n * 8 + k];
+          }
+{% endfor %}
+{% if checkers %}
+          if (spoils) {
+            #pragma unroll
+            for (u32 k = 0; k < 8; ++k) {
+{% for into, weights, dots, tile, at, spoils in sums %}
+              of_{{ into }}[k] = {{ spoils }}[feature + k] != 0 ? nan_f32() : of_{{ into }}[k];
+{% endfor %}
+            }
+          }
+{% endif %}
+          {{ stores("of_sums", "of_also_sums") }}
+        }
+      }
+{% else %}
+      #pragma unroll
+      for (u32 n = 0; n < {{ features // 2 }}; ++n) {
+        const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
+        const i64 feature = n / 4 * 8 + lane % 4 * 2 + n % 2;
+{% for into, weights, dots, tile, at, spoils in sums %}
+{% set nan = "spoils && %s[feature] != 0 ? nan_f32() : " % spoils if checkers else "" %}
+        const f32 of_{{ into }} = {{ nan }}{{ into }}[n];
+{% endfor %}
+        {{ stores("of_sums", "of_also_sums") }}
+      }
+{% endif %}
+{% if checkers %}
+      mbarrier_arrive(&others[3]);
+{% endif %}
+{{ take_tile() }}
+    }
+  }
+}
+""")  # fmt: skip

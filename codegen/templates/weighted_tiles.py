@@ -1,0 +1,194 @@
+"""Tiles of weighted sums that four warps work on together: macros that a text begins with.
+
+Four warps have 64 rows.  They start the ``products`` of a tile, compute weights where those are, in
+registers, and make them an operand of the ``sums``.  What weights read of a row stays in registers
+while the rows do; what they read of columns four warps bring to shared memory, for each tile anew.
+"""
+
+from __future__ import annotations
+
+TILES = """\
+{% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
+{% set batches, groups = size("query", 0), height // 64 %}
+{% set streams = [("key", terms, 16, key_step), ("right", others, 48, right_step)][:pairs] %}
+{% set lines = [("query", terms, 0, query_step), ("left", others, 32, left_step)][:pairs] %}
+{% set products = [("query", "key", terms, "dot"), ("left", "right", others, "other")][:pairs] %}
+{% set sums = [("sums", "weight", "other" if two else "dot", shared or "value", 64, "spoiled"),
+               ("also_sums", "also_weight", "dot", also_shared or "also", 80, "also_spoiled")]
+              [:2 if two else 1] %}
+{% set fetched = [("value", 64, value_step)][:0 if shared else 1] +
+                 ([("also", 80, also_step)] if two and not also_shared else []) %}
+{% set every = terms + others + features * fetched | length %}
+{% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
+{% macro next_stage() %}
+        stage = stage + 1;
+        if (stage == {{ stages }}) {
+          stage = 0;
+          phase = phase ^ 1;
+        }
+{% endmacro %}
+{% macro arrive(barrier) %}
+        if (lane == 0) {
+          mbarrier_arrive({{ barrier }});
+        }
+{% endmacro %}
+{% macro take_tile() %}
+      mbarrier_wait(&others[0], taken);
+      taken = taken ^ 1;
+      batch = next_tile[0];
+{% endmacro %}
+{% macro multiply() %}
+{% for row, column, length, into in products %}
+        #pragma unroll
+        for (u32 n = 0; n < {{ width // 2 }}; ++n) {
+          {{ into }}[n] = 0.0f;
+        }
+{% endfor %}
+        wgmma_fence();
+{% for row, column, length, into in products %}
+{% for step in range(length // 16) %}
+{% if held %}
+        wgmma_m64n{{ width }}k16_{{ T }}_rk({{ into }}, &{{ row }}_held[{{ step * 8 }}],
+{% else %}
+        wgmma_m64n{{ width }}k16_{{ T }}_kk({{ into }},
+            &{{ row }}_tile[mine * 4096 + {{ step // 4 * height * 64 + step % 4 * 16 }}],
+{% endif %}
+            &{{ column }}_tile[stage * {{ width * length }} +
+                               {{ step // 4 * width * 64 + step % 4 * 16 }}]);
+{% endfor %}
+{% endfor %}
+        wgmma_commit();
+{% endmacro %}
+{% macro sum_of(stage) %}
+{% for into, weights, dots, tile, at, spoils in sums %}
+{% for step in range(width // 16) %}
+        wgmma_m64n{{ features }}k16_{{ T }}_rn({{ into }}, &{{ weights }}[{{ step * 8 }}],
+            &{{ tile }}_tile[{{ stage }} * {{ width * features }} +
+                {{ step // 4 * 64 * features + step % 4 * 1024 }}]);
+{% endfor %}
+{% endfor %}
+        wgmma_commit();
+{% endmacro %}
+{% set read = {"the_batch": "batch", "the_row": "row", "the_column": "column",
+                "the_dot": "dot[n]"} %}
+{% for n in range(of_rows) %}
+{% set _ = read.update({"by_row_%d" % n: "of_row[%d + n / 2 %% 2]" % (2 * n)}) %}
+{% endfor %}
+{% for n in range(of_columns) %}
+{% set _ = read.update({"by_column_%d" % n: "of_column_%d" % n}) %}
+{% endfor %}
+{% macro weight_of(body, value) %}
+{% set more = {"the_other": "other[n]"} if pairs == 2 else {} %}
+          {{ modification(body, value, **dict(read, **more)) }}
+{% endmacro %}
+{% macro also_of(body, value) %}
+          {{ modification(body, value, **read) }}
+{% endmacro %}
+{% macro numbers(k) %}
+{{- "(mine * 2 + parity) * %d" % (width * of_columns) ~ (" + %d" % (k * width) if k) -}}
+{% endmacro %}
+{% macro each() %}
+        #pragma unroll
+        for (u32 n = 0; n < {{ width // 2 }}; ++n) {
+          const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
+          const i64 column = (i64)turn * {{ width }} + (n / 4 * 8 + lane % 4 * 2 + n % 2);
+{% for n in range(of_columns) %}
+          const f32 of_column_{{ n }} =
+              by_column[{{ numbers(n) }} + n / 4 * 8 + lane % 4 * 2 + n % 2];
+{% endfor %}
+{% endmacro %}
+{% macro read_rows() %}
+{% if of_rows %}
+      f32 of_row[{{ 2 * of_rows }}];
+      #pragma unroll
+      for (u32 n = 0; n < 2; ++n) {
+        const i64 row = top + upper + lane / 4 + n * 8;
+{% for k in range(of_rows) %}
+        of_row[{{ 2 * k }} + n] = 0.0f;
+{% endfor %}
+        if (row < {{ rows }}) {
+{% for k in range(of_rows) %}
+          {{ modification("by_row_%d" % k, "number_%d" % k, the_batch="batch", the_row="row") }}
+          of_row[{{ 2 * k }} + n] = number_{{ k }};
+{% endfor %}
+        }
+      }
+{% endif %}
+{% endmacro %}
+{% macro read_columns() %}
+{% if of_columns %}
+        parity = parity ^ 1;
+        for (u32 n = threadIdx.x % 128; n < {{ width }}; n = n + 128) {
+          const i64 column = (i64)turn * {{ width }} + n;
+{% for k in range(of_columns) %}
+          f32 held_{{ k }} = 0.0f;
+{% endfor %}
+          if (column < {{ columns }}) {
+{% for k in range(of_columns) %}
+            {{ modification("by_column_%d" % k, "number_%d" % k, the_batch="batch",
+                            the_column="column") }}
+            held_{{ k }} = number_{{ k }};
+{% endfor %}
+          }
+{% for k in range(of_columns) %}
+          by_column[{{ numbers(k) }} + n] = held_{{ k }};
+{% endfor %}
+        }
+        named_barrier(mine + 1, 128);
+{% endif %}
+{% endmacro %}
+{% macro weigh() %}
+{{ ask("whole", "seen_by_all", "turn") }}
+      if (seen_by_all && top + {{ height }} <= {{ rows }} &&
+          ((i64)turn + 1) * {{ width }} <= {{ columns }}) {
+{{ each() }}
+{{ weight_of("open_score", "opened") }}
+{% if two %}
+{{ also_of("open_also", "also_opened") }}
+          dot[n] = also_opened;
+{% endif %}
+          {{ sums[0][2] }}[n] = opened;
+        }
+      } else {
+{{ each() }}
+          f32 found = 0.0f;
+{% if two %}
+          f32 also_found = 0.0f;
+{% endif %}
+          if (row < {{ rows }} && column < {{ columns }}) {
+{{ weight_of("score", "weighed") }}
+            found = weighed;
+{% if two %}
+{{ also_of("also_score", "also_weighed") }}
+            also_found = also_weighed;
+{% endif %}
+          }
+{% if two %}
+          dot[n] = also_found;
+{% endif %}
+          {{ sums[0][2] }}[n] = found;
+        }
+      }
+{% endmacro %}
+{% macro stores(one, other) %}
+{% set at, inside = ("batch", "row", "feature"), below("row", rows, height) %}
+{% if wide and two %}
+{{- store_outputs(at, one, other, mask=inside) -}}
+{% elif wide %}
+{{- store_outputs(at, one, mask=inside) -}}
+{% elif two %}
+{{- store_output(at, one, other, mask=inside) -}}
+{% else %}
+{{- store_output(at, one, mask=inside) -}}
+{% endif %}
+{% endmacro %}
+{% macro round() %}
+{% for into, weights, dots, tile, at, spoils in sums %}
+        #pragma unroll
+        for (u32 i = 0; i < {{ width // 4 }}; ++i) {
+          store2_{{ T }}(&{{ weights }}[i * 2],
+                        narrow2_{{ T }}({{ dots }}[i * 2], {{ dots }}[i * 2 + 1]));
+        }
+{% endfor %}
+{% endmacro %}
+"""

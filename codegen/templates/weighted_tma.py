@@ -1,0 +1,239 @@
+"""Sums weighted by what products are, by groups of four warps: gradients of attention.
+
+A block has ``height`` rows of one batch, of which each group has 64.  One thread fetches tiles of
+``width`` columns, by the copies of TMA, into a ring of ``stages``; groups multiply what has come,
+each at its own pace, so that one computes weights while another multiplies, and the weighted sum of
+one tile runs beside the weights of the next.  A value that is an operand of the products, too, is
+fetched once.  Rows stay in shared memory, or ``held`` in registers.  (J. Shah et al.,
+*FlashAttention-3*, 2024.)  Values of a tile of which no row sees a column count all the same, since
+nothing times an infinity is no number: where there are such tiles, further warps look for what is
+not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from didyma.codegen.codegens import Asked, Template, Values
+from didyma.codegen.templates import weighted_mma
+from didyma.codegen.templates.attention_mma import is_copied
+from didyma.codegen.templates.attention_tma import (
+    BARRIERS,
+    CHECKERS,
+    FETCHED_A_CYCLE,
+    FEWER,
+    NEAR,
+    OTHERS,
+    PART,
+    POWERS_A_CYCLE,
+    PROCESSORS,
+    PRODUCTS_A_CYCLE,
+    REGISTERS,
+    START,
+    TURN,
+    step_of,
+)
+from didyma.codegen.templates.attentions import is_ranged
+from didyma.codegen.templates.boxes import WORDS
+from didyma.codegen.templates.hooks import ACCESS, WIDE
+from didyma.codegen.templates.language import Given, Launch, Text
+from didyma.codegen.templates.lines import lined
+from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.suiting import suited
+from didyma.codegen.templates.weighted_mma import lengths
+from didyma.codegen.templates.weighted_text import TEXT
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.group_products import COLUMNS, GROUP, LINE, ROWS
+from didyma.refimpl.ir.kernel import TextKernel
+from didyma.refimpl.ir.loop import Buffer, Const, Var
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ir.walk import subexprs
+
+SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
+    "height": (128,),
+    "width": (64, 128),
+    "stages": (2, 3),
+    "held": (0, 1),
+})  # fmt: skip
+NEEDED = {"cp_async", "mma", "wgmma", "tma", "mbarrier"}  # families
+TERMS = (64, 128, 256)  # whole lines, as the products read them
+
+
+def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
+    """Return the values of the parameters, or None for a function that is no such sum."""
+    return None if _found(asked) is None else SPACE
+
+
+def _found(asked: Asked) -> Problem | None:
+    """Return a weighted sum whose operands all lie in runs along their last axes."""
+    known = weighted_mma.narrowed(asked) if {*asked.target.families} >= NEEDED else None
+    if known is None or is_ranged(known[0]):
+        return None
+    p = known[0]
+    features, *terms = lengths(p)
+    suits = features in COLUMNS and all(n in TERMS for n in terms)
+    return p if suits and all(is_copied(p, x) for x in p.operands) else None
+
+
+def _checkers(p: Problem) -> int:
+    """Return how many threads look for values that are not finite: none if rows see all."""
+    return 0 if isinstance(p.bodies["seen"].value, Const) else CHECKERS
+
+
+def _shared(p: Problem, values: Values, name: str = "value") -> str:
+    """Return the operand of a product of which values are the same tiles; "" for none."""
+    if name not in p.operands:
+        return ""
+    _, *terms = lengths(p)
+    of_values = p.run(name, ACCESS), p.operands[name].extents
+    for other, length in zip(("key", "right"), terms, strict=False):
+        same = (p.run(other, ACCESS), p.operands[other].extents) == of_values
+        if same and (values["width"] == LINE or length == LINE):
+            return other
+    return ""
+
+
+def _fetched(p: Problem, values: Values) -> int:
+    """Return the elements of all operands that are fetched for a column."""
+    features, *terms = lengths(p)
+    own = (x for x in VALUES if x in p.operands and not _shared(p, values, x))
+    return sum(terms) + features * len([*own])
+
+
+def _threads(values: Values) -> int:
+    """Return the threads of a block: beside those that multiply, four warps fetch and look."""
+    return GROUP * (values["height"] // ROWS + 1)
+
+
+def _registers(values: Values) -> tuple[int, int]:
+    """Return the registers of a thread that fetches, and of one that multiplies."""
+    threads, groups = _threads(values), values["height"] // ROWS
+    whole = REGISTERS // threads // 8 * 8 * (groups + 1)
+    fewer = next(n for n in FEWER if (whole - n) % (8 * groups) == 0)
+    return fewer, (whole - fewer) // groups
+
+
+def _count(p: Problem) -> int:
+    """Return how many sums there are."""
+    return sum(x in p.operands for x in VALUES)
+
+
+def _room(p: Problem, values: Values) -> int:
+    """Return the registers that a thread has left beside its sums, products and rows."""
+    features, *terms = lengths(p)
+    used = _count(p) * features // 2 + len(terms) * values["width"] // 2
+    used += sum(terms) // 4 if values["held"] else 0
+    return _registers(values)[1] - OTHERS - used
+
+
+def _ahead(p: Problem, values: Values) -> bool:
+    """Return whether weights of one tile have room beside the products of the next."""
+    return _room(p, values) >= _count(p) * values["width"] // 4
+
+
+def block(asked: Asked, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes of its tiles."""
+    p, _, of_columns = _lined(asked)
+    features, *terms = lengths(p)
+    height, width, every = values["height"], values["width"], sum(terms)
+    streamed = values["stages"] * width * _fetched(p, values)
+    tiles = 2 * (height * every + streamed) + height * PART
+    looked = 2 * width * features + 4 * (_count(p) * (features + 1) + 2) if _checkers(p) else 0
+    columns = 4 * height // ROWS * 2 * width * of_columns
+    fits = _room(p, values) >= 0
+    return _threads(values) if fits else 0, tiles + BARRIERS + looked + columns
+
+
+def cost(asked: Asked, values: Values) -> float:
+    """Estimate the time of a kernel, in cycles of a multiprocessor."""
+    p = _problem(asked)
+    features, *terms = lengths(p)
+    if not block(asked, values)[0]:
+        return float("inf")
+    height, width, every = values["height"], values["width"], sum(terms)
+    batch, rows, _ = map(p.expected, p.output.extents)
+    columns = p.expected(p.operands["value"].extents[1])
+    sums = features * _count(p)
+    read = every * (width if values["held"] else width + ROWS) + sums * width
+    products = height * width * (every + sums) / PRODUCTS_A_CYCLE
+    reads = height // ROWS * read * 2 / SHARED_A_CYCLE
+    powers = height * width / POWERS_A_CYCLE
+    fetched = 2 * width * _fetched(p, values) / FETCHED_A_CYCLE
+    step = max(products, reads, powers, fetched) + TURN / values["stages"]
+    waves = -(-batch * -(-rows // height) // (asked.target.processors or PROCESSORS))
+    return waves * (-(-columns // width) * step + START)
+
+
+VALUES = ("value", "also")  # operands that are summed, weighted
+SHARED_A_CYCLE = 128  # bytes of shared memory that products read
+
+
+def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
+    """Write the kernel."""
+    p, of_rows, of_columns = _lined(asked)
+    features, terms, *others = lengths(p)
+    batch, rows, _ = p.output.extents
+    fewer, more = _registers(values)
+    names: dict[str, Given] = {
+        "terms": terms, "features": features, "others": sum(others), "pairs": 1 + len(others),
+        "checkers": _checkers(p), "fewer": fewer, "more": more, "near": NEAR, "ranged": 0,
+        "shared": _shared(p, values), "two": int("also" in p.operands),
+        "of_rows": of_rows, "of_columns": of_columns, "ahead": int(_ahead(p, values)),
+        "also_shared": _shared(p, values, "also"), "words": MAPS,
+        "wide": int(p.stored(WIDE) is not None),
+        "falling": int("first_row" not in _corners(p)),
+        **{f"{x}_step": step_of(p, x) for x in p.operands},
+    }  # fmt: skip
+    processors = asked.target.processors or PROCESSORS
+    tiles = ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))
+    taken = Names(b.name for b in p.loop.params)
+    workspace = {"maps": Buffer(taken.fresh("maps"), DType.U64, (MAPS * processors,))}
+    if _checkers(p):
+        each = ix.index(3 * _count(p))
+        count = p.dim(ix.add(ix.mul(each, batch), ix.index(1)))
+        workspace["known"] = Buffer(taken.fresh("known"), DType.I32, (count,))
+    longest = ix.maximum(p.operands["value"].extents[1], ix.index(max(terms, *others, 0)))
+    launch = Launch(
+        (p.dim(ix.minimum(tiles, ix.index(processors))), 1, 1), (_threads(values), 1, 1),
+        p.dim(longest), names, workspace, tuple(word for word in workspace if word == "known"),
+    )  # fmt: skip
+    unused = set[str]() if _checkers(p) else {"seen"}
+    bodies = {name: body for name, body in p.bodies.items() if name not in unused}
+    return text.render(replace(p, bodies=bodies), values, launch)
+
+
+MAPS = 6 * WORDS  # words of the descriptions of all operands
+
+
+def _corners(p: Problem) -> set[str]:
+    """Return at which corners of a tile it is asked whether some row sees some column."""
+    return {e.name for e in subexprs(p.bodies["seen"].value) if isinstance(e, Var)}
+
+
+_problem = suited(_found)
+
+
+def _lined(asked: Asked) -> tuple[Problem, int, int]:
+    """Return a weighted sum of which rows and columns are read once for a tile, and how many."""
+    p = _problem(asked)
+    weights = ("score", "open_score", "also_score", "open_also")
+    found = lined(p, [x for x in weights if x in p.bodies])
+    return found.problem, found.of_rows, found.of_columns
+
+
+def best(asked: Asked) -> bool:
+    """Return whether there are rows for two groups, and columns for a tile; or there are two sums.
+
+    No other template writes these.
+    """
+    p = _found(asked)
+    if p is None or "also" in p.operands:
+        return p is not None
+    _, rows, _ = map(p.expected, p.output.extents)
+    return rows > ROWS and p.expected(p.operands["value"].extents[1]) >= LINE
+
+
+TEMPLATE = Template("tma_weighted", space, cost, render, block, best)
