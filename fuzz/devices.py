@@ -9,6 +9,7 @@ from didyma.fuzz.chooser import Chooser
 from didyma.refimpl.ir.graph import COMPILER, PRIMITIVE, TO, Function, Module, Node, attrs
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ops import OPS
+from didyma.refimpl.ops.create import CONSTANT
 
 DEVICES = ("", "host:1")
 DRAWN = {name: op for name, op in OPS.items() if name != TO}  # all others are drawn elsewhere
@@ -50,4 +51,7 @@ def _spread(f: Function, c: Chooser, entry: bool, devices: Sequence[str]) -> Fun
         nodes.append(replace(n, args=args, types=now))
         there.update(zip(n.results, now, strict=True))
     results = f.results if entry else tuple(on(r, types[r].device) for r in f.results)
+    if entry and (known := [n.results[0] for n in f.nodes if n.op == CONSTANT.name]) and c.below(2):
+        one = c.pick(known)  # which is then returned from every device
+        results = (*results, *dict.fromkeys(on(one, device) for device in devices))
     return replace(f, params=params, nodes=tuple(nodes), results=results)

@@ -4,7 +4,7 @@
 - ``symbolic``: programs whose sizes are symbols, judged at the ends of their ranges and between;
 - ``mixed``: programs with branches, loops, views of parts, routines that allocate; often several,
   and of each eighth seed with functions;
-- ``wrappers``: such programs on one device, always run, and run by their wrappers as well;
+- ``wrappers``: such programs, always run, and run by their wrappers as well;
 - ``replays``: programs that take no decisions, whose calls are recorded and repeated;
 - ``recordings``: recorded steps whose results get memory of their own;
 - ``orders``: the search for orders of a few buffers, against all orders;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from didyma.fuzz.allocator.kernels import DTYPES, At
@@ -72,7 +72,6 @@ def wrapped(seed: int) -> Shape:
         late=r.random() < 0.4,
         sharing=r.random() < 0.5,
         moves=r.random() < 0.4,
-        devices=False,
         solved=True,
         large=r.random() < 0.2,
     )
@@ -82,7 +81,7 @@ def repeated(seed: int) -> Shape:
     """Draw what may occur in a program whose calls are repeated: few take decisions."""
     r = Random(~seed)
     if r.random() < 0.15:
-        return wrapped(seed)
+        return replace(wrapped(seed), devices=False)
     return Shape(
         symbolic=r.random() < 0.5,
         parts=r.random() < 0.7,
@@ -215,7 +214,7 @@ def _view(s: _Source) -> None:
 
 
 def _part(s: _Source) -> None:
-    wide = [n for n in s.m.known() if isinstance(b := s.m.types[n].nbytes, int) and b > 256]
+    wide = [n for n in s.m.known() if isinstance(d := s.m.types[n].numel, int) and d > 1]
     if not wide:
         return
     of = s.one(wide)
@@ -223,7 +222,8 @@ def _part(s: _Source) -> None:
     assert isinstance(t.nbytes, int)
     start = 256 * s.r.randrange(-(-t.nbytes // 256))
     room = (t.nbytes - start) // t.dtype.nbytes
-    s.m.view(of, TensorType(t.dtype, (s.r.choice((room, max(1, room // 2))),), t.device), start)
+    size = max(1, s.r.choice((room, room // 2, room - 1)))
+    s.m.view(of, TensorType(t.dtype, (size,), t.device), start)
 
 
 def _again(s: _Source) -> None:
@@ -267,8 +267,9 @@ def _extern(s: _Source) -> None:
 
 def _copy(s: _Source) -> None:
     known = s.m.known()
+    views = [n for n in known if n in s.m.root]
     if known:
-        s.m.copy(s.one(known))
+        s.m.copy(s.one(views if views and s.r.random() < 0.5 else known))
 
 
 def _kept(s: _Source) -> None:

@@ -7,16 +7,17 @@ streams (``oracle.watched_engine``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from didyma.codegen.devices import named
 from didyma.codegen.emit import wrapper
 from didyma.codegen.runtime import modules
 from didyma.codegen.runtime.didyma_runtime import numbered
+from didyma.codegen.runtime.didyma_runtime.devices import OWN, Devices
 from didyma.codegen.runtime.engine import KernelText, Routine, Signature
 from didyma.fuzz.allocator.kernels import ROUTINES
 from didyma.oracle import in_place
@@ -50,11 +51,6 @@ class LoopEngine:
     stack = allocate
     unstack = free
 
-    def on(self, device: str) -> AbstractContextManager[None]:
-        """Return a guard, which `WatchedEngine` judges."""
-        del device
-        return nullcontext()
-
     def view(self, buffer: Array, offset: int, nbytes: int) -> Array:
         """Return a part of bytes."""
         return buffer[offset : offset + nbytes]
@@ -76,6 +72,18 @@ class LoopEngine:
 
     def join(self) -> None:
         """Return at once."""
+
+
+class OtherLoopEngine(LoopEngine):
+    """An engine of another kind of device, to which bytes come through the host."""
+
+
+def engine_for(p: Program) -> LoopEngine | Devices:
+    """Return an engine for a program, with memory of its own for each device that values name."""
+    engines: dict[str, LoopEngine] = {
+        name: OtherLoopEngine() if name.startswith("cuda") else LoopEngine() for name in named(p)
+    }
+    return Devices({OWN: LoopEngine(), **engines}) if engines else LoopEngine()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +124,18 @@ def text_of(p: Program) -> KernelText:
 
 
 def _routine(p: Program) -> Routine:
-    """Return the routine ``mix`` on bytes; what it is given tells the line, and so the dtypes."""
+    """Return the routine ``mix`` on bytes; what it is given tells the line, and so the dtypes.
+
+    On several devices its buffers are those of their engines.
+    """
     lines = {dict(x.attrs)["salt"]: x for x in walk(p.lines) if isinstance(x, Extern)}
     types = p.type
 
     def mix(
-        engine: Any, outputs: Sequence[Array], inputs: Sequence[Array], attrs: Mapping[str, Any]
+        engine: Any, outputs: Sequence[Any], inputs: Sequence[Any], attrs: Mapping[str, Any]
     ) -> None:
-        del engine
+        if isinstance(engine, Devices):
+            outputs, inputs = ([b.buffer for b in bs] for bs in (outputs, inputs))
         line = lines[attrs["salt"]]
         outs, ins = (
             [raw.view(types[v].dtype.numpy) for raw, v in zip(given, values, strict=True)]
@@ -149,9 +161,13 @@ def run(
     source = wrapper.emit(p, text_of(p))
     made: dict[str, Any] = dict(modules.module(source))
     streams = any(several(f.lines) for f in (p, *p.functions))
-    watched = WatchedEngine(LoopEngine(), use, source, streams=streams)
+    engine = engine_for(p)
+    watched = WatchedEngine(engine, use, source, streams=streams)
     names = {k.name: (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels}
-    kernels = watched.loaded(InterpretedKernels({k.name: loops(k) for k in p.kernels}), names)
+    text: Any = InterpretedKernels({k.name: loops(k) for k in p.kernels})
+    if isinstance(engine, Devices):
+        text = engine.kernels([text] * len(engine.engines))
+    kernels = watched.loaded(text, names)
     routines = {"mix": _routine(p)} if externs is None else externs
     watching = {name: watched.routine(x) for name, x in routines.items()}
     means = [partial(numbered, variant)] if most_variants(p) > 1 else []

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from didyma.codegen.options import Options
+from didyma.codegen.passes.place import place
 from didyma.codegen.pipeline import Planned, compile
 from didyma.codegen.runtime.externs import bound, routines
 from didyma.fuzz import control, control_bytes, control_sizes, traits
@@ -44,7 +46,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as reference
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import strides
-from didyma.refimpl.ir.graph import CALL, IF, Function, Node
+from didyma.refimpl.ir.graph import CALL, IF, TO, Function, Node
 from didyma.refimpl.ir.lines import blocks, most_variants
 from didyma.refimpl.ir.names import fresh
 from didyma.refimpl.ir.program import Line
@@ -64,7 +66,8 @@ REPERTOIRE = Repertoire(
 EMPTY = 4  # one in so many has sizes of 0, if it may
 RANGES = ((0, 3), (0, 5), (1, 8), (2, 13), (3, 24), (2, 3), (6, 6))  # of its sizes
 AWKWARD = 12  # one graph in so many has awkward names
-SPREAD = 8  # one graph in so many is on two devices
+SPREAD = 4  # one graph in so many is on two devices
+OTHERS = ("host:1", "cuda:1")  # of which one is of another kind than the program's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Programs(Domain[Case]):
                 return Outcome(size=size)
             finding = Finding(stages[-1], "while compiling", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), traits.of_error(e), size)
-        findings = tuple(_findings(made, case, self.options))
+        findings = tuple(chain(_placed(case), _findings(made, case, self.options)))[:1]
         covered = tuple(dict.fromkeys(_keys(made, case)))
         return Outcome(findings, frozenset(), size, covered=covered)
 
@@ -162,7 +165,9 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
     case = replace(case, changes=tuple(found.items()), given=tuple(s.given.items()))
     case = _emptied(case) if c.chance(EMPTY) else case
     case = renamed(case, c) if c.chance(AWKWARD) else case
-    return replace(case, module=spread(case.module, c)) if c.chance(SPREAD) else case
+    if not c.chance(SPREAD):
+        return case
+    return replace(case, module=spread(case.module, c, ("", c.pick(OTHERS))))
 
 
 def _emptied(case: Case) -> Case:
@@ -198,6 +203,27 @@ def _kept(case: Case, c: Chooser) -> Case:
     return replace(
         case, module=replace(case.module, functions=(*case.module.functions[:-1], entry))
     )
+
+
+def _placed(case: Case) -> Iterator[Finding]:
+    """Yield what is wrong with the copies between devices that are left, if anything is."""
+    if (less := place(case.module)) is case.module:
+        return
+    inputs, env = case.inputs(), dict(case.env)
+    names = case.module.entry.results
+    try:
+        want, got = (reference.run(m, inputs, env) for m in (case.module, less))
+    except DidymaError:
+        return  # of values, which the program refuses as well
+    for c in (bitwise(*row) for row in zip(names, want, got, strict=True)):
+        if not c.agree:
+            yield Finding("passes", "place", "value", c.message)
+            return
+    copies = [(n.args, n.types[0].device) for n in less.entry.nodes if n.op == TO]
+    if len({*copies}) < len(copies):
+        yield Finding(
+            "passes", "place", "copies", f"a value is brought to a device twice: {copies}"
+        )
 
 
 def _findings(made: Planned, case: Case, options: Options) -> Iterator[Finding]:

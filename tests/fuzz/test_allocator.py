@@ -77,7 +77,7 @@ def test_calls_keep_the_order_of_work_on_streams(seed: int) -> None:
 
 def test_launches_share_kernels_and_move_bytes() -> None:
     launches = kernels = calls = functions = moving = shown = streams = 0
-    for seed in range(60):
+    for seed in range(80):
         bare = outlined(program(seed, mixed(seed)), seed)
         plan = planned(bare, "linear_scan")
         assert every(bare, plan, seed, run=seed % 4 == 0) == []

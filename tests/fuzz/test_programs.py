@@ -11,6 +11,7 @@ import pytest
 from didyma.codegen.emit.binding import Told, told
 from didyma.codegen.memory.inplace import InPlaceSearch
 from didyma.codegen.order.streams import _Spread  # pyright: ignore[reportPrivateUsage] - to slip in
+from didyma.codegen.passes import place
 from didyma.codegen.passes.merge import GroupGraph
 from didyma.fuzz import control
 from didyma.fuzz.builder import GraphBuilder
@@ -19,6 +20,7 @@ from didyma.fuzz.domains.programs import REPERTOIRE, Programs
 from didyma.fuzz.graphs import Case, finished
 from didyma.fuzz.steering.draw import symbols
 from didyma.fuzz.steering.sketch import Sketch
+from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.program import Carry, Line, Program, Wait
 
 DOMAIN = Programs()
@@ -165,3 +167,15 @@ def test_parts_are_cut_from_behind_beyond_the_end() -> None:
         assert isinstance(starts, tuple)
         beyond += any(int(str(a)) >= int(str(d)) for a, d in zip(starts, shape, strict=True))
     assert 5 < beyond < len(cuts) - 5
+
+
+def test_a_copy_taken_for_one_of_another_value_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    brought = place._Placement._to  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
+
+    def first(self: Any, n: Node) -> str:
+        like = (v for v in self.there.values() if self.types[v] == n.types[0])
+        return next(like, "") or brought(self, n)
+
+    monkeypatch.setattr(place._Placement, "_to", first)  # pyright: ignore[reportPrivateUsage]  # the fault is planted in it
+    found = (DOMAIN.outcome(DOMAIN.draw(11, k)).findings for k in range(40))
+    assert next(f[0].where for f in found if f) == "place"
