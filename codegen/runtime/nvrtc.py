@@ -30,7 +30,7 @@ MEND = "python3 -m pip install nvidia-cuda-nvrtc"
 SOUND = (13, 5)  # the first version seen without the faults of ``docs/measurements.md``
 ATTEMPTS = 12
 # What nvcc includes of itself in every file.
-_AS_NVCC = (
+AS_NVCC = (
     "-default-device",
     *(f"-D__builtin_{f}={f}" for f in ("memcpy", "memset")),
     *(f"--pre-include={h}.h" for h in ("stdint", "limits", "math", "float")),
@@ -129,7 +129,7 @@ class NvrtcCompiler:
     def compile(self, text: KernelText) -> Cubin:
         """Compile; DidymaError ``kernel-text`` with the line at fault."""
         source = self.source(text)
-        built = self._build(Job(source, "prelude", {}, self.options(text), "", ("CUBIN", "PTX")))
+        built = self._build(Job(source, "prelude", {}, self.options(text), (), ("CUBIN", "PTX")))
         if built.failed:
             raise _error(source, built.log)
         code, ptx = built.parts["CUBIN"], _text(built.parts["PTX"])
@@ -140,7 +140,7 @@ class NvrtcCompiler:
         """Compile to PTX with line numbers; DidymaError ``kernel-text`` with the line at fault."""
         source = self.source(text)
         usual = (o for o in self.options(text) if "ptxas" not in o)
-        built = self._build(Job(source, "prelude", {}, ("-lineinfo", *usual), "", ("PTX",)))
+        built = self._build(Job(source, "prelude", {}, ("-lineinfo", *usual), (), ("PTX",)))
         if built.failed:
             raise _error(source, built.log)
         return _text(built.parts["PTX"])
@@ -160,13 +160,9 @@ class NvrtcCompiler:
         have nothing but a few types.  DidymaError ``kernel-text`` with NVRTC's first message and
         its line.
         """
-        folders = [f"-I{f}" for f in device_code.include_folders()]
-        given = [f"--gpu-architecture={self._architecture}", "--device-int128", *flags, *folders]
-        if not {"-G", "--device-debug"} & {*flags}:
-            given.append("-lineinfo")
-        found, log = self._attempt(source, name, given, kernel, device_code.PLAIN)
+        found, log = self._attempt(source, name, flags, kernel, device_code.PLAIN)
         if found is None:
-            found = self._device_part(source, name, given, kernel, log, attempts)
+            found = self._device_part(source, name, flags, kernel, log, attempts)
         if found is None:
             raise _message(source, name, log)
         return found
@@ -178,7 +174,7 @@ class NvrtcCompiler:
         text, headers = device_code.device_part(source), {**device_code.PLAIN}
         for attempt in range(attempts):
             headers |= dict.fromkeys(device_code.lost_headers(log), "")
-            found, log = self._attempt(text, name, [*flags, *_AS_NVCC], kernel, headers)
+            found, log = self._attempt(text, name, [*flags, *AS_NVCC], kernel, headers)
             if found is not None:
                 return replace(found, attempts=attempt + 1)
             less = device_code.without(text, device_code.error_lines(log, name))
@@ -193,15 +189,40 @@ class NvrtcCompiler:
         self, source: str, name: str, flags: Sequence[str], kernel: str, headers: Mapping[str, str]
     ) -> tuple[Translated | None, str]:
         """Compile; return the translation, or nothing, and what NVRTC says."""
-        expression = kernel if "<" in kernel else ""
-        parts = ("PTX", "CUBIN") if self._architecture.startswith("sm_") else ("PTX",)
-        built = self._build(Job(source, name, {**headers}, tuple(flags), expression, parts))
+        expressions = (kernel,) if "<" in kernel else ()
+        built = self.translate(source, name, flags, expressions, headers)
         if built.failed:
             return None, built.log
-        unset = tuple((int(n), v) for file, n, v in _UNSET.findall(built.log) if file == name)
-        text = _text(built.parts["PTX"])
         code = built.parts.get("CUBIN", b"")
-        return Translated(text, built.lowered or kernel, unset, code), built.log
+        lowered = built.lowered[0] if expressions else kernel
+        return Translated(self.text(built), lowered, self.unset(built, name), code), built.log
+
+    def translate(
+        self,
+        source: str,
+        name: str,
+        flags: Sequence[str],
+        expressions: Sequence[str],
+        headers: Mapping[str, str],
+    ) -> Built:
+        """Compile CUDA C++ to PTX with lines, and to machine code where one has it."""
+        folders = [f"-I{f}" for f in device_code.include_folders()]
+        given = [f"--gpu-architecture={self._architecture}", "--device-int128", *flags, *folders]
+        if not {"-G", "--device-debug"} & {*flags}:
+            given.append("-lineinfo")
+        parts = ("PTX", "CUBIN") if self._architecture.startswith("sm_") else ("PTX",)
+        return self._build(Job(source, name, {**headers}, (*given,), (*expressions,), parts))
+
+    @staticmethod
+    def text(built: Built) -> str:
+        """Return the PTX of what was built."""
+        return _text(built.parts["PTX"])
+
+    @staticmethod
+    def unset(built: Built, name: str) -> tuple[tuple[int, str], ...]:
+        """Return the lines of a file at which a variable is read that no path has set."""
+        found = _UNSET.findall(built.log)
+        return tuple((int(n), v) for file, n, v in found if file == name)
 
 
 class Nvrtc:

@@ -22,27 +22,27 @@ _LENGTH = struct.Struct("<Q")
 class Job(NamedTuple):
     """A text to compile, with its name, headers by name, and options.
 
-    ``expression`` is the name in C++ of an instance of a template, or empty; ``parts`` are what is
-    wanted of ``PTX`` and ``CUBIN``.
+    ``expressions`` are the names in C++ of instances of templates; ``parts`` are what is wanted of
+    ``PTX`` and ``CUBIN``.
     """
 
     source: str
     name: str
     headers: dict[str, str]
     options: tuple[str, ...]
-    expression: str
+    expressions: tuple[str, ...]
     parts: tuple[str, ...]
 
 
 class Built(NamedTuple):
-    """What NVRTC makes of a job: its log, the lowered name of the expression, and the parts.
+    """What NVRTC makes of a job: its log, the lowered names of the expressions, and the parts.
 
     ``seconds`` of processor time were spent on it.
     """
 
     failed: bool
     log: str
-    lowered: str
+    lowered: tuple[str, ...]
     parts: dict[str, bytes]
     seconds: float
 
@@ -77,25 +77,28 @@ def version(lib: ctypes.CDLL) -> tuple[int, int]:
 def build(lib: ctypes.CDLL, job: Job) -> Built:
     """Compile a job in this process."""
     begun, program, count = process_time(), ctypes.c_void_p(), len(job.headers)
-    texts, names = _strings([*job.headers.values()]), _strings([*job.headers])
+    texts, files = _strings([*job.headers.values()]), _strings([*job.headers])
     _check(lib, lib.nvrtcCreateProgram(
-        ctypes.byref(program), job.source.encode(), job.name.encode(), count, texts, names
+        ctypes.byref(program), job.source.encode(), job.name.encode(), count, texts, files
     ))  # fmt: skip
     try:
-        expression, lowered = job.expression.encode(), ctypes.c_char_p(job.expression.encode())
-        if expression:
-            _check(lib, lib.nvrtcAddNameExpression(program, expression))
+        for e in job.expressions:
+            _check(lib, lib.nvrtcAddNameExpression(program, e.encode()))
         failed = lib.nvrtcCompileProgram(program, len(job.options), _strings(job.options))
         log = _bytes(lib, program, "ProgramLog").decode(errors="replace").rstrip("\0")
         if failed:
-            return Built(True, log, "", {}, process_time() - begun)
-        if expression:
-            _check(lib, lib.nvrtcGetLoweredName(program, expression, ctypes.byref(lowered)))
+            return Built(True, log, (), {}, process_time() - begun)
+        names = tuple(_lowered(lib, program, e) for e in job.expressions)
         parts = {p: _bytes(lib, program, p) for p in job.parts}
-        name = (lowered.value or b"").decode()
-        return Built(False, log, name, parts, process_time() - begun)
+        return Built(False, log, names, parts, process_time() - begun)
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _lowered(lib: ctypes.CDLL, program: ctypes.c_void_p, expression: str) -> str:
+    name = ctypes.c_char_p()
+    _check(lib, lib.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(name)))
+    return (name.value or b"").decode()
 
 
 def _strings(row: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:

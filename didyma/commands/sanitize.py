@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from didyma.codegen.runtime.ptx import sanitize as engine
+from didyma.codegen.runtime.ptx import sources
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.text import split
 from didyma.commands import exits, guess, host_code
@@ -72,7 +73,7 @@ def sanitize(asked: Request, json: bool) -> int:
     given = (extents(asked.grid, "--grid") if asked.grid else None,
              extents(asked.block, "--block") if asked.block else None)  # fmt: skip
     args = arguments(asked.args, asked.seed)
-    source = engine.Source.read(asked.file)
+    source = sources.Source.read(asked.file)
     names = (asked.kernel,) if asked.kernel else _names(asked, source)
     if len(names) == 1:
         records = [_record(asked, source, names[0], given, args)]
@@ -95,9 +96,9 @@ _CODES = {
 _WORST = (exits.AGREE, exits.NOTHING_RAN, exits.BAD_INPUT, exits.DISAGREE)
 
 
-def _names(asked: Request, source: engine.Source) -> tuple[str, ...]:
+def _names(asked: Request, source: sources.Source) -> tuple[str, ...]:
     """Return the kernels of a file, and the instances of templates that its host code launches."""
-    found = engine.names(source, asked.flags)
+    found = sources.names(source, asked.flags)
     if source.file.endswith(".ptx"):
         return found or ("",)
     launched = dict.fromkeys(c.kernel for c in host_code.calls(host_code.bare(source.text)))
@@ -121,14 +122,14 @@ def _tried(asked: Request, *given: Any) -> dict[str, Any]:
 
 def _record(
     asked: Request,
-    source: engine.Source,
+    source: sources.Source,
     name: str,
     given: tuple[Extents | None, Extents | None],
     args: Sequence[engine.Argument],
 ) -> dict[str, Any]:
     """Run a kernel and return what was found."""
-    kernel = engine.compiled(source, name, asked.flags)
-    also = engine.unoptimised(source, name, asked.flags)
+    kernel = sources.compiled(source, name, asked.flags)
+    also = sources.unoptimised(source, name, asked.flags)
     macros = (f"#define {d.replace('=', ' ', 1)}\n" for d in asked.defines)
     text = "".join((*macros, source.text))
     spoken = "" if name == kernel.name else name  # as the text has it

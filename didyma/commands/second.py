@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from didyma.codegen.emit.plain import plain
 from didyma.codegen.emit.plain_expressions import Outside
 from didyma.codegen.runtime.engine import KernelFault
-from didyma.codegen.runtime.ptx.sanitize import Argument, Sanitized, Source
+from didyma.codegen.runtime.ptx.sanitize import Argument, Sanitized
 from didyma.codegen.runtime.ptx.shape import Shape
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.simt import Simt
 from didyma.judging.beside import launched
 from didyma.refimpl.errors import DidymaError

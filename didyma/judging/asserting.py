@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypeAlias
 
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging.contracts import Declared
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task, read_source

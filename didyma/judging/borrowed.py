@@ -17,6 +17,7 @@ _PLACE = re.compile(r"\[([^\[\]]+)\]")
 _SHARED = re.compile(r"\b__shared__\s[^;]*;")
 _TEST = r"[\w.+\-*/% \[\]]+?\s*(?:<=|>=|==|!=|<|>)\s*[\w.+\-*/% \[\]]+?"
 _ATOM = re.compile(rf"(?:(?<=[(&|] )|(?<=\())({_TEST})(?=\s*(?:\)|&&|\|\|))")
+_LOOPING = re.compile(rf"(?<=; )({_TEST})(?=;)")
 _LIMIT = re.compile(r"(?:<=|>=|(?<![<>])[<>](?![<>]))\s*([\w.+\-*/ ]+?)\s*(?=[;)]|&&|\|\||\?)")
 _FIELD = re.compile(r"\b[A-Za-z_]\w*\.[A-Za-z_]\w*\b(?!\s*\()")
 _FACTOR = re.compile(r"(?<=[-+*/=(] )[A-Za-z_][\w.]*(?=\s*[-+*/;)])")
@@ -67,10 +68,10 @@ def _swapped(row: str) -> Iterator[str]:
 
 
 def _narrowed(tests: Sequence[str]) -> Rule:
-    """Return the rule that asks one of some comparisons beside each of a line, but for loops."""
+    """Return the rule that asks one of some comparisons beside each of a line."""
 
     def rule(row: str) -> Iterator[str]:
-        for m in () if _LOOP.search(row) else _ATOM.finditer(row):
+        for m in (_LOOPING if _LOOP.search(row) else _ATOM).finditer(row):
             for other in tests:
                 if other != m[1]:
                     yield f"{row[: m.end()]} && {other}{row[m.end() :]}"

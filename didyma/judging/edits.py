@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product, zip_longest
 
-from didyma.judging import borrowed
+from didyma.judging import borrowed, forgotten
 from didyma.judging.borrowed import Rule
 from didyma.judging.natural import Naturalness
 
@@ -21,9 +21,10 @@ _FLOAT = re.compile(r"(?<![\w.])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+\.?(?=f))(f?)(?![
 _OPERAND = r"[A-Za-z_][\w.]*(?:\[[^\[\]]*\]|\([^()]*\))?|\d+"
 _TERM = re.compile(rf"\s([-+*/])\s(?:{_OPERAND})(?=[\s;),\]])")
 _DIFFERENCE = re.compile(rf"({_OPERAND})\s*-\s*({_OPERAND})")
-_BOUND = re.compile(r"([<>]=?\s*)(\w+)(?=\s*[;)&|?])")
+_BOUND = re.compile(r"([<>=]=|[<>])(\s*)(\w+)(?=\s*[;)&|?])")
 _INDEX = re.compile(r"\b(\w+)\[(\w+) \* (\w+) \+ (\w+)\]")
-_INT = re.compile(r"\b(?:int|unsigned|size_t|long|uint32_t|int64_t)\s+(\w+)(?=\s*[=,;)])")
+_INT = re.compile(r"\b(?:int|unsigned|size_t|long|uint32_t|int64_t)\s+(\w+)(?=\s*[=,;)>])")
+_CONSTANT = re.compile(r"^\s*#\s*define\s+(\w+)\s+\(?-?\d+\)?\s*$", re.M)
 _ARRAY = re.compile(r"(?:\*\s*(?:__restrict__\s+)?(\w+)\s*[,)]|\b(\w+)\[)")
 _VALUE = r"(?:\s*=[^,;(){}]*(?:\([^()]*\)[^,;(){}]*)*)?"
 _DECLARED = re.compile(
@@ -36,12 +37,14 @@ _CAST = re.compile(
     r"\((?:float|double|int|unsigned|long long|char|half|__half|u?int\d+_t)\)\s*(?=[\w(])"
 )
 _PLACE = re.compile(r"\[(\w+)\]")
+_ANY_PLACE = re.compile(r"\[([^\[\]]+)\]")
 _PLACES = re.compile(r"\b(\w+)\[([^\[\]]+)\]\[([^\[\]]+)\]")
 _FACTOR = re.compile(rf"(?<=[-+*=(\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|[-+]=))")
 _WORD = re.compile(r"\b(?:\w+\.)*\w+\b")
 _USUAL = 3  # how often a word counts for an edit that has no new one
 _OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/]) (?=[\w(])")
 _ASSIGNED = re.compile(r"(?<![=<>!])=(?!=)|\breturn\b")
+_ENDS = re.compile(r"[);]| [?:] ")
 _LOOP = re.compile(r"\s*for\s*\((?:[^()]|\([^()]*\))*\)")
 _NAMED = re.compile(r"(?<=[a-z_])(add|sub|mul|div|min|max|Add|Sub|Min|Max)(?=\d|_|\()")
 _INSTEAD = {"add": ("mul", "sub"), "sub": ("add",), "mul": ("add", "div"), "div": ("mul",),
@@ -80,30 +83,32 @@ class Edit:
 def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
     """Yield edits of some lines of a text; rules take turns, the most natural edits of each first.
 
-    Numbers and arrays that a text declares and never uses come first: they were likely forgotten.
+    What a text declares and never uses comes first: it was likely forgotten.
     """
     rows = text.split("\n")
-    ints = sorted(set(_INT.findall(text)))
+    ints = sorted({*_INT.findall(text), *_CONSTANT.findall(text)})
     arrays = sorted({a or b for a, b in _ARRAY.findall(text)})
-    others = _declared(text)
-    chosen = [n for n in lines if 0 < n <= len(rows)]
-    floats = sorted({*others.get("float", ()), *others.get("double", ())} - {*arrays})
-    of_types = [
-        _exchanged(sorted(names)) for t, names in others.items()
-        if t not in _INTEGERS and not names <= {*arrays} and len(names) > 1
-    ]  # fmt: skip
-    unused = [a for a in (*floats, *arrays) if _count(a, text) == 1]
-    places = [[f"{a}[{i}]" for i in ints] if a in arrays else [a] for a in unused]
-    forgotten = _joined([*chain(*places)])
+    kinds = {
+        t: sorted(names) for t, names in _declared(text).items()
+        if t not in _INTEGERS and not names <= {*arrays}
+    }  # fmt: skip
+    kinds = {"int": ints, "array": arrays, **kinds}
+    floats = sorted({*kinds.get("float", ()), *kinds.get("double", ())} - {*arrays})
+    unused = forgotten.names(text, kinds)
+    numbers, whole = ([n for n, _ in unused if n in row] for row in (floats, arrays))
+    joined = _joined(numbers, whole, ints)
     rules = (
-        *_RULES, *borrowed.rules(text), _moved(ints), _exchanged(ints), _exchanged(arrays),
-        *of_types, _multiplied(floats),
+        *_RULES, *borrowed.rules(text), forgotten.extended(text), forgotten.divided(ints),
+        forgotten.repeated(kinds, text), forgotten.updated(kinds, text), _moved(ints),
+        *map(_exchanged, kinds.values()), _multiplied(floats),
     )  # fmt: skip
     known = Naturalness.of(rows)
-    streams = [_of_rule(r, rows, chosen, known) for r in rules]
-    of_rules = [s for r, s in zip(rules, streams, strict=True) for _ in range(_TURNS.get(r, 1))]
+    chosen = [n for n in lines if 0 < n <= len(rows)]
+    first, *streams = (_of_rule(r, rows, chosen, known) for r in (forgotten.taken(unused), *rules))
+    turns = [s for r, s in zip(rules, streams, strict=True) for _ in range(_TURNS.get(r, 1))]
+    turns += [_of_rule(joined, rows, chosen, known)] * _OF_JOINED
     seen: set[tuple[int, str]] = set()
-    for wave in chain(zip(_of_rule(forgotten, rows, chosen, known)), zip_longest(*of_rules)):
+    for wave in chain(zip(first), zip_longest(*turns)):
         for e in wave:
             if e is not None and e.new != e.old and (e.line, e.new) not in seen:
                 seen.add((e.line, e.new))
@@ -128,10 +133,6 @@ def familiar(e: Edit, text: str) -> int:
     known = Counter(_WORD.findall(text))
     new = Counter(_WORD.findall(e.new)) - Counter(_WORD.findall(e.old))
     return min((known[w] for w in new), default=_USUAL)
-
-
-def _count(name: str, text: str) -> int:
-    return len(re.findall(rf"\b{name}\b", text))
 
 
 def _declared(text: str) -> dict[str, set[str]]:
@@ -191,7 +192,8 @@ def _named(m: re.Match[str]) -> list[str]:
 
 def _real(m: re.Match[str]) -> list[str]:
     x, f = float(m[1]), m[2]
-    values = (0.0, 1.0, -x, 2 * x, x / 2) if x else (1.0,)
+    near = (x + 1, x - 1) if x.is_integer() else ()
+    values = (0.0, 1.0, -x, 2 * x, x / 2, *near) if x else (1.0,)
     texts = [f"{v!r}{f}" for v in dict.fromkeys(values) if v != x]
     return [*texts, "-INFINITY"] if x == 0 else texts
 
@@ -223,13 +225,18 @@ def _exchanged(names: Sequence[str]) -> Rule:
     return rule
 
 
-def _joined(names: Sequence[str]) -> Rule:
-    """Return the rule that puts names, with a sign, at an end of what is assigned or given."""
+def _joined(numbers: Sequence[str], arrays: Sequence[str], indices: Sequence[str]) -> Rule:
+    """Return the rule that puts names, with a sign, at an end of what is assigned or given.
+
+    An array has the index of another one on the line, or one of some indices if there is none.
+    """
 
     def rule(row: str) -> Iterator[str]:
         body = m.end() if (m := _LOOP.match(row)) else 0
         start = m.end() if (m := _ASSIGNED.search(row, body)) else len(row)
-        ends = [k for k in range(start, len(row)) if row[k] in ");"] if names else []
+        ends = [m.start() for m in _ENDS.finditer(row, start)]
+        places = dict.fromkeys(_ANY_PLACE.findall(row)) or indices
+        names = [*numbers, *(f"{a}[{i}]" for a in arrays for i in places)]
         for sign, name in product("+*-/", names):
             for k in ends:
                 yield f"{row[:k]} {sign} {name}{row[k:]}"
@@ -241,7 +248,7 @@ def _moved(names: Sequence[str]) -> Rule:
     """Return the rule that adds to an index another of some names, if the line has it."""
 
     def rule(row: str) -> Iterator[str]:
-        here = [n for n in names if _count(n, row)]
+        here = [n for n in names if forgotten.count(n, row)]
         for m in _PLACE.finditer(row):
             for name in here:
                 if name != m[1]:
@@ -265,6 +272,7 @@ def _multiplied(names: Sequence[str]) -> Rule:
 
 _NUMBERS = _each(_NUMBER, _whole)
 _TURNS = {_NUMBERS: 4}  # of a rule that makes many edits, in each round of turns
+_OF_JOINED = 30  # turns of the rule that brings what a text forgets
 _RULES: tuple[Rule, ...] = (
     _each(re.compile(r"(?<=[\w\])])\s*(?<![<>])(<=|>=|<|>)(?![<>])\s*(?=[\w(])"), _comparison),
     _each(re.compile(r"\s*[-+]\s*1\b(?![.\w])"), lambda m: [""]),
@@ -278,7 +286,7 @@ _RULES: tuple[Rule, ...] = (
     _each(_DIFFERENCE, lambda m: [f"{m[2]} - {m[1]}"]),
     _each(_CAST, lambda m: [""]),
     _each(_PLACES, lambda m: [f"{m[1]}[{m[3]}][{m[2]}]"]),
-    _each(_PLACE, lambda m: [f"[{m[1]} - 1]", f"[{m[1]} + 1]"]),
+    _each(_ANY_PLACE, lambda m: [f"[{m[1]} - 1]", f"[{m[1]} + 1]"]),
     _each(_INDEX, lambda m: [f"{m[1]}[{m[4]} * {m[3]} + {m[2]}]"]),
     _each(_OPERATOR, lambda m: [" * ", " + "]),
     _each(_TERM, lambda m: [""]),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 
 import numpy as np
 
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.code import Instr
 from didyma.codegen.runtime.ptx.kernel import Kernel
-from didyma.codegen.runtime.ptx.sanitize import Source, attempts, compiled
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging import inputs, launching
+from didyma.judging.edited import TOGETHER, Way, fastest
 from didyma.judging.edits import Edit, edits, familiar, with_barriers
 from didyma.judging.inputs import Case
 from didyma.judging.task import Task
@@ -26,9 +27,8 @@ from didyma.refimpl.ops.bars import Bar
 _STORES = frozenset(("st", "red", "atom"))
 _AROUND = 2  # lines
 _MOST = 3  # edits that are told
-_LONGER = 1.0  # seconds
-_HANG = 1.0  # seconds that an edited kernel may take
-_LEAN = (("--minimal",), ("--minimal", "--Ofast-compile=min"))  # options of NVRTC
+_LONGER = 1.0  # seconds: for the rounds after the first, and for more edits than one
+_APART = 8  # lines between two that have instructions; loops that were unrolled have none
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 
 
@@ -83,30 +83,43 @@ def _mending(
 ) -> tuple[list[Edit], int]:
     """Return the edits that mend a kernel, of those that are found in time; the best comes first.
 
-    Beside them is the line of an edit that mends all rounds for which there is time, or 0.  Once an
-    edit is found, the search goes on for half of the time that it took.
+    Beside them is the line of the best edit that mends all rounds for which it has time, or 0.
+    Once an edit is found, the search goes on for half of the time that it took.
     """
     failed, passed = cases
     begun = processor_time()
     deadline = begun + seconds
     ordered = sorted(failed, key=lambda c: sum(c.env.values()))
     rounds = [_Round.of(task, c) for c in (*ordered, *passed)]
-    task, needed, takes = _lean(task, rounds[0])
-    limit = max(0.05, _SLOWER * takes)
+    way = fastest(task, lambda t: launching.run(t, rounds[0].case.env, rounds[0].arrays))
+    limit = max(0.05, _SLOWER * way.seconds)
     found: list[Edit] = []
-    likely = 0
-    for e in tried:
+    likely: list[Edit] = []
+    for e, edited in _compiled(way, tried):
         now = processor_time()
         if now > deadline:
             break
-        mended = _mends(task, e, needed, rounds, (min(limit, deadline - now), deadline))
+        mended = _mends(edited, min(limit, deadline - now), rounds)
         if mended:
             if not found:
                 deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
             found.append(e)
         elif mended is None:
-            likely = likely or e.line
-    return sorted(found, key=lambda e: -familiar(e, task.source.text)), likely
+            likely.append(e)
+    found, likely = (
+        sorted(row, key=lambda e: -familiar(e, task.source.text)) for row in (found, likely)
+    )
+    return found, likely[0].line if likely else 0
+
+
+def _compiled(way: Way, tried: Iterable[Edit]) -> Iterator[tuple[Edit, Task]]:
+    """Yield edits with the kernels that they make, but for those that NVRTC refuses."""
+    left = iter(tried)
+    text = way.task.source.text
+    while some := [*islice(left, TOGETHER)]:
+        for e, edited in zip(some, way.compiled([e.of(text) for e in some]), strict=True):
+            if edited is not None:
+                yield e, edited
 
 
 def _writer(task: Task, case: Case) -> int:
@@ -143,7 +156,7 @@ def _elsewhere(kernel: Kernel) -> Suspect | None:
 def executed(kernel: Kernel, source: Source) -> list[int]:
     """Return the lines of a kernel's file that have instructions, and those between them."""
     found = sorted({_line(i, source) for i in kernel.program.instrs} - {0})
-    between = {n for a, b in pairwise(found) if b - a <= 3 for n in range(a, b)}
+    between = {n for a, b in pairwise(found) if b - a <= _APART for n in range(a, b)}
     return sorted(between | {*found})
 
 
@@ -177,62 +190,23 @@ def truth(task: Task, case: Case, arrays: Sequence[Array]) -> list[Bar]:
     return [task.contract.widened(b, t.dtype) for b, t in zip(found, types, strict=True)]
 
 
-def _lean(task: Task, r: _Round) -> tuple[Task, int, float]:
-    """Return a task of which NVRTC compiles edits, and runs them in a round, in the least time.
+def _mends(edited: Task, seconds: float, rounds: Sequence[_Round]) -> bool | None:
+    """Return whether an edited kernel is right; None if its time ends before the rounds do.
 
-    Edited kernels need no headers that NVRTC includes of itself.  What compiles fast may run
-    slowly.  Beside the task are the number of attempts in which it compiles, and the seconds of
-    processor time that the round takes.
+    It hangs if the first round takes more than so many ``seconds``.
     """
-    name = task.steps[0].name
-    needed = attempts(task.source, name, task.flags)
-    known = [_timed(task, r, needed)]
-    for flags in _LEAN if not needed else ():
-        # Some kernels need those headers, and an NVRTC may be older than the option.
-        with suppress(DidymaError):
-            known.append(_timed(replace(task, flags=(*task.flags, *flags)), r, 0))
-    _, takes, best = min(known, key=lambda k: k[0])
-    return best, needed, takes
-
-
-def _timed(task: Task, r: _Round, needed: int) -> tuple[float, float, Task]:
-    """Compile a task anew and run a round; return the seconds of both, and of the run."""
-    begun = processor_time()
-    made = _compiled(task, task.source, needed)
-    between = processor_time()
-    launching.run(made, r.case.env, r.arrays)
-    ended = processor_time()
-    return ended - begun, ended - between, made
-
-
-def _compiled(task: Task, source: Source, needed: int) -> Task:
-    steps = (replace(s, kernel=compiled(source, s.name, task.flags, needed)) for s in task.steps)
-    return replace(task, source=source, steps=tuple(steps))
-
-
-def _mends(
-    task: Task, e: Edit, needed: int, rounds: Sequence[_Round], times: tuple[float, float]
-) -> bool | None:
-    """Return whether a kernel is right with an edit; None if time ends before the rounds do.
-
-    ``times`` are the seconds after which the kernel hangs in the first round, and the time by which
-    all rounds have begun.
-    """
-    source = Source(e.of(task.source.text), task.source.file)
-    limit, deadline = times
-    try:
-        edited = _compiled(task, source, needed)
-        if not _right(replace(edited, seconds=limit), rounds[0]):
+    with suppress(DidymaError):  # a launch that cannot be
+        if not _right(replace(edited, seconds=seconds), rounds[0]):
             return False
-        later = replace(edited, seconds=max(limit, _HANG))
+        end = processor_time() + _LONGER
         for r in rounds[1:]:
-            if processor_time() > deadline + _LONGER:
+            left = end - processor_time()
+            if left <= 0:
                 return None
-            if not _right(later, r):
-                return False
-    except DidymaError:
-        return False  # C++ that NVRTC refuses, or a launch that cannot be
-    return True
+            if not _right(replace(edited, seconds=left), r):
+                return False if processor_time() < end else None
+        return True
+    return False
 
 
 def _right(task: Task, r: _Round) -> bool:

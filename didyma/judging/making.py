@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from didyma.codegen.runtime.ptx.sanitize import Source, compiled
+from didyma.codegen.runtime.ptx.sources import Source, compiled
 from didyma.judging.binding import bind, kept_of
 from didyma.judging.contracts import Declared
 from didyma.judging.expressions import split

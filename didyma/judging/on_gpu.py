@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from didyma.codegen.runtime import driver
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
-from didyma.codegen.runtime.ptx.sanitize import Argument, Source
+from didyma.codegen.runtime.ptx.sanitize import Argument
 from didyma.codegen.runtime.ptx.shape import Shape
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging import launching
 from didyma.judging.task import Kept, Result, Task
 from didyma.refimpl.ir.types import Array, DType

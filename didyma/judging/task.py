@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from didyma.codegen.runtime.ptx.kernel import Kernel
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging.contracts import Declared
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.types import DType

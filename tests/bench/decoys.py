@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging import inputs
 from didyma.judging.contracts import Declared
 from didyma.judging.decoys import Decoys

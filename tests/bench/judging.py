@@ -13,7 +13,7 @@ from dataclasses import replace
 from random import Random
 from time import process_time
 
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import make_task
 from tests.bench.found import FOUND

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from didyma.codegen.runtime.ptx.sanitize import Finding, Sanitized, Source
+from didyma.codegen.runtime.ptx.sanitize import Finding, Sanitized
 from didyma.codegen.runtime.ptx.shape import Shape
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
 from didyma.commands import hints
 from didyma.commands.host_code import Buffer

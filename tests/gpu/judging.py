@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from time import monotonic
 
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging.judge import Judgement, Outcome, judge
 from didyma.judging.making import make_task
 from tests.bench.found import FOUND

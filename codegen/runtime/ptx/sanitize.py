@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
-from didyma.codegen.runtime.nvrtc import ATTEMPTS, NvrtcCompiler
-from didyma.codegen.runtime.ptx.code import Loc, Module
+from didyma.codegen.runtime.ptx.code import Loc
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, Value, launch
 from didyma.codegen.runtime.ptx.machine import Report, Shape
 from didyma.codegen.runtime.ptx.shape import RANDOM
-from didyma.codegen.runtime.ptx.text import parse
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array
 
-ARCHITECTURE = "compute_90a"
 NOTES = frozenset(("same-value",))  # kinds that are worth a note, and no fault
-_MANGLED = re.compile(r"_Z(N?)L?(\d.*)$")
 _SHARED = 227 << 10  # bytes of shared memory that a block may have
 
 
@@ -125,109 +120,6 @@ class Sanitized:
     def faults(self) -> tuple[Finding, ...]:
         """The findings that are no notes."""
         return tuple(f for f in self.findings if not f.is_note)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A text of CUDA C++ or of PTX, and the name of its file."""
-
-    text: str
-    file: str
-
-    @classmethod
-    def read(cls, path: Path) -> Source:
-        """Read a file; DidymaError ``unreadable-file``."""
-        try:
-            return cls(path.read_text(encoding="utf-8", errors="replace"), path.name)
-        except OSError as e:
-            raise DidymaError(
-                "unreadable-file", str(path), got=e.strerror or str(e), want="a .cu or .ptx file"
-            ) from e
-
-    def line(self, file: str, line: int) -> str:
-        """Return the text of a line of this file; empty for another file."""
-        lines = self.text.splitlines()
-        return lines[line - 1].strip() if file == self.file and 0 < line <= len(lines) else ""
-
-
-def compiled(
-    source: Source, kernel: str, flags: Sequence[str] = (), attempts: int = ATTEMPTS
-) -> Kernel:
-    """Compile a kernel of a source; what is for the host is left out in so many attempts.
-
-    ``kernel`` may be the name in C++ of a function that is no template, or an instance of one.
-    Empty, it is the only kernel.  EngineMissing without NVRTC; DidymaError ``kernel-text``,
-    ``bad-ptx``, ``unknown-instruction``, ``unknown-kernel``.
-    """
-    if source.file.endswith(".ptx"):
-        return _chosen(parse(source.text), kernel)
-    found = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel, attempts)
-    return _chosen(replace(parse(found.ptx), unset=found.unset), found.name)
-
-
-def attempts(source: Source, kernel: str, flags: Sequence[str] = ()) -> int:
-    """Return in how many attempts what is for the host is left out of a source of CUDA C++.
-
-    Errors as of ``compiled``.
-    """
-    return NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel).attempts
-
-
-def names(source: Source, flags: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the kernels of a source by their names in PTX; a template's instances are not known.
-
-    Errors as of ``compiled``.
-    """
-    text = source.text
-    if not source.file.endswith(".ptx"):
-        text = NvrtcCompiler(ARCHITECTURE).ptx(text, source.file, flags).ptx
-    return tuple(parse(text).kernels)
-
-
-def unoptimised(source: Source, kernel: str, flags: Sequence[str] = ()) -> tuple[Kernel, ...]:
-    """Compile a kernel of CUDA C++ without optimisation, which removes faults.
-
-    Nothing for PTX, nor where NVRTC has no unoptimised translation, as for some inline PTX.
-    """
-    if source.file.endswith(".ptx"):
-        return ()
-    try:
-        return (compiled(source, kernel, (*flags, "-G")),)
-    except DidymaError:
-        return ()
-
-
-def _chosen(module: Module, kernel: str) -> Kernel:
-    names = module.kernels
-    if kernel not in names:
-        plain = {n: _plain(n) for n in names}
-        near = [n for n, p in plain.items() if f"::{p}".endswith(f"::{kernel}") or not kernel]
-        if len(near) == 1:
-            return Kernel(module, near[0])
-        if kernel:
-            raise DidymaError(
-                "unknown-kernel", kernel, got="a text without kernels" if not names else kernel,
-                want=f"one of {', '.join(near or names)}" if names else "a kernel",
-                help="of a template, name an instance: --kernel 'f<float, 128>'",
-            )  # fmt: skip
-    return Kernel(module, kernel)
-
-
-def _plain(name: str) -> str:
-    """Return the name in C++ of a function, without its parameters; unnamed scopes have none.
-
-    >>> _plain("_ZN1a1b4scanEPi"), _plain("_Z4scanPi"), _plain("scan")
-    ('a::b::scan', 'scan', 'scan')
-    """
-    m = _MANGLED.match(name)
-    if m is None:
-        return name
-    parts, rest = list[str](), m[2]
-    while count := re.match(r"\d+", rest):
-        end = count.end() + int(count[0])
-        parts.append(rest[count.end() : end])
-        rest = rest[end:] if m[1] else ""
-    return "::".join(p for p in parts if not p.startswith("_GLOBAL__N_"))
 
 
 def sanitize(

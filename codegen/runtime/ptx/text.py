@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import PurePath
 from typing import NoReturn, TypeAlias
 
@@ -100,6 +101,20 @@ def split(text: str) -> list[str]:
     return [*parts, last] if last else parts
 
 
+@lru_cache(maxsize=1 << 14)  # forms of a kernel that are compiled one after the other differ little
+def _parts(text: str) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+    """Return the guard, the name, the modifiers and the operands of an instruction.
+
+    The name is empty where there is none.
+    """
+    test = ""
+    if text[0] == "@":
+        test, _, text = text[1:].partition(" ")
+    op, _, rest = text.partition(" ")
+    head, *mods = op.split(".") if _NAME.match(op) else ("",)
+    return test, head, tuple(mods), tuple(split(rest))
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
@@ -116,13 +131,13 @@ class _Parser:
         raise DidymaError("bad-ptx", f"line {line} of the PTX", got=shown, want="PTX")
 
     def more(self) -> bool:
-        m = _SPACE.match(self.text, self.at)
-        self.at = m.end() if m else self.at
+        if m := _SPACE.match(self.text, self.at):
+            self.at = m.end()
         return self.at < len(self.text)
 
     def upto(self, stops: str) -> str:
         """Return the text up to one of some characters, and go past it."""
-        ends = [e for e in (self.text.find(s, self.at) for s in stops) if e >= 0]
+        ends = [e for s in stops if (e := self.text.find(s, self.at)) >= 0]
         if not ends:
             self.refuse(self.text[self.at : self.at + 80])
         start, self.at = self.at, min(ends) + 1
@@ -258,22 +273,22 @@ class _Parser:
 
     def instruction(self, text: str, scopes: _Scopes, at: int) -> Instr:
         guard = None
-        whole = text
-        if text[0] == "@":
-            test, _, text = text[1:].partition(" ")
+        test, head, mods, operands = _parts(text)
+        if test:
             found = self.operand(test.lstrip("!"), scopes, at)
             if not isinstance(found, Reg):
-                self.refuse(whole, at)
+                self.refuse(text, at)
             guard = found, test[0] == "!"
-        op, _, rest = text.partition(" ")
-        if not _NAME.match(op):
-            self.refuse(whole, at)
-        head, *mods = op.split(".")
-        args = tuple(self.operand(a, scopes, at) for a in split(rest))
+        if not head:
+            self.refuse(text, at)
+        args = tuple([self.operand(a, scopes, at) for a in operands])
         line = bisect_right(self.starts, at)
-        return Instr(head, tuple(mods), args, guard, self.loc, line)
+        return Instr(head, mods, args, guard, self.loc, line)
 
     def operand(self, t: str, scopes: _Scopes, at: int) -> Operand:
+        for scope in reversed(scopes):
+            if t in scope:
+                return scope[t]
         if not t:
             self.refuse("an operand that is missing", at)
         if t == "_":
@@ -293,9 +308,6 @@ class _Parser:
         if "|" in t:
             a, b = (self.operand(p.strip(), scopes, at) for p in t.split("|", 1))
             return Pair(a, b)
-        for scope in reversed(scopes):
-            if t in scope:
-                return scope[t]
         if _NUMBER.match(t):
             return Imm(t)
         if _SPECIAL.match(t):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging.expressions import split
 from didyma.judging.heads import names
 from didyma.judging.making import Launch

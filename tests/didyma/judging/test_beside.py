@@ -7,7 +7,7 @@ import pytest
 
 from didyma.codegen.emit.plain import plain
 from didyma.codegen.emit.plain_expressions import Outside
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
 from didyma.codegen.runtime.simt import Simt
 from didyma.judging import beside

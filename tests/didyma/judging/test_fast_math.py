@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import didyma as dd
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
 from didyma.judging.contracts import Declared
 from didyma.judging.judge import Outcome, judge

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import didyma as dd
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
 from didyma.commands import judge_kernel
 from didyma.judging.contracts import Declared

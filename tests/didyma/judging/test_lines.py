@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import didyma as dd
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
 from didyma.judging.contracts import Declared
 from didyma.judging.edits import Edit, edits, familiar, with_barriers
@@ -43,6 +43,15 @@ HEAD = (
         ("  for (k = 0; k < 16; ++k)", "  for (k = 0; k < T; ++k)"),
         ("  y = s[j] * x[i];", "  y = s[i] * x[j];"),
         ("  y = p * b.m * b.m / i;", "  y = p * b.m / i;"),
+        ("  y = x[j + i - 1];", "  y = x[j + i];"),
+        ("  if (i == T - 1) y = 1;", "  if (i == T) y = 1;"),
+        ("  y = 4.0f * p;", "  y = 3.0f * p;"),
+        ("  y = p > 0 ? p * eps : 0.f;", "  y = p > 0 ? p : 0.f;"),
+        ("  y = eps;", "  y = p;"),
+        ("  y = p / i;", "  y = p;"),
+        ("  for (k = 0; k < 9 && i < 16; ++k)", "  for (k = 0; k < 9; ++k)"),
+        ("  y = 1; p = old;", "  y = 1;"),
+        ("  s[old] = i; s[p] = i;", "  s[old] = i;"),
     ],
 )
 def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import didyma as dd
-from didyma.codegen.runtime.ptx.sanitize import Source
+from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
 from didyma.judging.contracts import Declared
 from didyma.judging.judge import Outcome, judge

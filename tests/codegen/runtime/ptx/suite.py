@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from didyma.codegen.runtime.ptx import sanitize
+from didyma.codegen.runtime.ptx import sanitize, sources
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.commands.sanitize import arguments, extents
 
@@ -41,15 +41,15 @@ class Variant:
         return bool(_HEADER.search(self.path.read_text(encoding="utf-8")))
 
     def judged(self, schedules: int = 3) -> sanitize.Sanitized:
-        source = sanitize.Source.read(self.path)
+        source = sources.Source.read(self.path)
         run = _RUN.search(source.text)
         assert run
         words = shlex.split(run[1])
         pairs = list(zip(words[::2], words[1::2], strict=True))
         options = {"--grid": "1", "--block": "32", "--shared": "0", "--kernel": "", **dict(pairs)}
         flags = [f"-DFAULT={self.fault}"]
-        kernel = sanitize.compiled(source, options["--kernel"], flags)
-        also = sanitize.unoptimised(source, options["--kernel"], flags)
+        kernel = sources.compiled(source, options["--kernel"], flags)
+        also = sources.unoptimised(source, options["--kernel"], flags)
         shape = Shape(extents(options["--grid"], "grid"), extents(options["--block"], "block"))
         args = arguments([v for k, v in pairs if k == "--arg"], 1)
         return sanitize.sanitize(

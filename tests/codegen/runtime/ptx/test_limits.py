@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from didyma.codegen.runtime.ptx.machine import Shape
-from didyma.codegen.runtime.ptx.sanitize import Argument, Source, compiled, sanitize
+from didyma.codegen.runtime.ptx.sanitize import Argument, sanitize
+from didyma.codegen.runtime.ptx.sources import Source, compiled
 from didyma.codegen.runtime.registry import probe
 
 LOOP = """

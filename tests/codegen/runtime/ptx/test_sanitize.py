@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from didyma.codegen.runtime.ptx.sanitize import Sanitized, Source, compiled, sanitize
+from didyma.codegen.runtime.ptx.sanitize import Sanitized, sanitize
+from didyma.codegen.runtime.ptx.sources import Source, compiled
 from didyma.codegen.runtime.registry import probe
 from didyma.refimpl.errors import DidymaError
 from tests.codegen.runtime.ptx.kernels import CASES, PLANTED, Case

@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from didyma.codegen.runtime.ptx.sanitize import (
-    Argument,
-    Sanitized,
-    Source,
-    compiled,
-    sanitize,
-    unoptimised,
-)
+from didyma.codegen.runtime.ptx.sanitize import Argument, Sanitized, sanitize
 from didyma.codegen.runtime.ptx.shape import RANDOM, Shape, order
+from didyma.codegen.runtime.ptx.sources import Source, compiled, unoptimised
 from didyma.codegen.runtime.registry import probe
 
 LATE_LOCK = """

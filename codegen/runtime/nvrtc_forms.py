@@ -1,0 +1,111 @@
+"""Several forms of one file of CUDA C++, compiled together: most of NVRTC's time is its start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from didyma.codegen.runtime import device_code
+from didyma.codegen.runtime.nvrtc import AS_NVCC, NvrtcCompiler
+from didyma.refimpl.errors import DidymaError
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.M)
+_OF_C = re.compile(r'\bextern\s*"C"(?=\s+\w)')  # which only one function of a name may be
+_REFUSED = re.compile(r"^form(\d+)\(\d+\): (?:catastrophic )?error", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """PTX of some forms of a file.
+
+    ``names`` has, by the number of a form, the names of its kernels as ``Module`` may have them;
+    ``unset`` has the lines at which a form reads a variable that no path has set.
+    """
+
+    ptx: str
+    names: Mapping[int, tuple[str, ...]]
+    unset: Mapping[int, tuple[tuple[int, str], ...]]
+
+
+def translated(
+    compiler: NvrtcCompiler,
+    texts: Mapping[int, str],
+    kernels: Sequence[str],
+    flags: Sequence[str],
+    *,
+    for_host: bool,
+) -> Iterator[Forms]:
+    """Yield the PTX of some forms by their numbers; those that NVRTC refuses are left out.
+
+    ``kernels`` are names in C++, or instances of templates.  ``for_host`` says that what of the
+    texts is for the host must be left out.
+    """
+    headers = {**device_code.PLAIN}
+    left = dict(texts)
+    while left:
+        joined = _joined(left)
+        source = device_code.device_part(joined) if for_host else joined
+        own = {k: tuple(f"{scope(k)}::{n}" for n in kernels) for k in left}
+        try:
+            given = (*flags, *(AS_NVCC if for_host else ()))
+            built = compiler.translate(source, "forms", given, _instances(own), headers)
+        except DidymaError:  # a crash of NVRTC
+            yield from _halves(compiler, left, kernels, flags, for_host=for_host)
+            return
+        if not built.failed:
+            lowered = dict(zip(_instances(own), built.lowered, strict=True))
+            names = {k: tuple(lowered.get(n, n) for n in row) for k, row in own.items()}
+            unset = {k: compiler.unset(built, scope(k)) for k in left}
+            yield Forms(compiler.text(built), names, unset)
+            return
+        lost = device_code.lost_headers(built.log) if for_host else ()
+        refused = {int(n) for n in _REFUSED.findall(built.log)}
+        if not refused and not {*lost} - {*headers}:
+            yield from _halves(compiler, left, kernels, flags, for_host=for_host)
+            return
+        headers |= dict.fromkeys(lost, "")
+        left = {k: t for k, t in left.items() if k not in refused}
+
+
+def _halves(
+    compiler: NvrtcCompiler,
+    texts: Mapping[int, str],
+    kernels: Sequence[str],
+    flags: Sequence[str],
+    *,
+    for_host: bool,
+) -> Iterator[Forms]:
+    """Yield what compiles of each half, where no message says which form is refused."""
+    rows = [*texts.items()]
+    middle = len(rows) // 2
+    for half in (rows[:middle], rows[middle:]) if middle else ():
+        yield from translated(compiler, dict(half), kernels, flags, for_host=for_host)
+
+
+def scope(number: int) -> str:
+    """Return the namespace of a form, which is part of all its names in PTX."""
+    return f"form{number:04}"
+
+
+def _instances(names: Mapping[int, Sequence[str]]) -> tuple[str, ...]:
+    return tuple(n for row in names.values() for n in row if "<" in n)
+
+
+def _joined(texts: Mapping[int, str]) -> str:
+    """Return one text of several, each in a namespace, after what they include.
+
+    >>> print(_joined({3: "#include <a>\\nint f();"}))
+    #include <a>
+    namespace form0003 {
+    #line 1 "form0003"
+    <BLANKLINE>
+    int f();
+    }
+    """
+    included = dict.fromkeys(i for t in texts.values() for i in _INCLUDE.findall(t))
+    parts = (
+        f'namespace {scope(k)} {{\n#line 1 "{scope(k)}"\n{_OF_C.sub("", _INCLUDE.sub("", t))}\n}}'
+        for k, t in texts.items()
+    )
+    return "\n".join((*included, *parts))

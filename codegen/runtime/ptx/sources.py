@@ -1,0 +1,156 @@
+"""CUDA C++ of a user, and PTX, to kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from didyma.codegen.runtime import nvrtc_forms
+from didyma.codegen.runtime.nvrtc import ATTEMPTS, NvrtcCompiler
+from didyma.codegen.runtime.ptx.code import Module
+from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.text import parse
+from didyma.refimpl.errors import DidymaError
+
+ARCHITECTURE = "compute_90a"
+_MANGLED = re.compile(r"_Z(N?)L?(\d.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text of CUDA C++ or of PTX, and the name of its file."""
+
+    text: str
+    file: str
+
+    @classmethod
+    def read(cls, path: Path) -> Source:
+        """Read a file; DidymaError ``unreadable-file``."""
+        try:
+            return cls(path.read_text(encoding="utf-8", errors="replace"), path.name)
+        except OSError as e:
+            raise DidymaError(
+                "unreadable-file", str(path), got=e.strerror or str(e), want="a .cu or .ptx file"
+            ) from e
+
+    def line(self, file: str, line: int) -> str:
+        """Return the text of a line of this file; empty for another file."""
+        lines = self.text.splitlines()
+        return lines[line - 1].strip() if file == self.file and 0 < line <= len(lines) else ""
+
+
+def compiled(
+    source: Source, kernel: str, flags: Sequence[str] = (), attempts: int = ATTEMPTS
+) -> Kernel:
+    """Compile a kernel of a source; what is for the host is left out in so many attempts.
+
+    ``kernel`` may be the name in C++ of a function that is no template, or an instance of one.
+    Empty, it is the only kernel.  EngineMissing without NVRTC; DidymaError ``kernel-text``,
+    ``bad-ptx``, ``unknown-instruction``, ``unknown-kernel``.
+    """
+    if source.file.endswith(".ptx"):
+        return _chosen(parse(source.text), kernel)
+    found = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel, attempts)
+    return _chosen(replace(parse(found.ptx), unset=found.unset), found.name)
+
+
+def forms(
+    texts: Sequence[str], kernels: Sequence[str], flags: Sequence[str], *, for_host: bool
+) -> list[tuple[Kernel, ...] | None]:
+    """Compile the kernels of several forms of a text together; None for what cannot be compiled.
+
+    ``for_host`` says that what of them is for the host must be left out.
+    """
+    compiler = NvrtcCompiler(ARCHITECTURE)
+    found: list[tuple[Kernel, ...] | None] = [None] * len(texts)
+    for made in nvrtc_forms.translated(
+        compiler, dict(enumerate(texts)), kernels, flags, for_host=for_host
+    ):
+        module = parse(made.ptx)
+        for k, names in made.names.items():
+            own = replace(_without(module, {*made.names} - {k}), unset=made.unset[k])
+            with suppress(DidymaError):
+                found[k] = tuple(_chosen(own, n) for n in names)
+    return found
+
+
+def _without(module: Module, others: Collection[int]) -> Module:
+    """Return a module without what is of some forms."""
+    marks = [nvrtc_forms.scope(k) for k in others]
+
+    def own(name: str) -> bool:
+        return not any(m in name for m in marks)
+
+    return replace(
+        module,
+        functions={n: f for n, f in module.functions.items() if own(n)},
+        variables={n: v for n, v in module.variables.items() if own(n)},
+    )
+
+
+def attempts(source: Source, kernel: str, flags: Sequence[str] = ()) -> int:
+    """Return in how many attempts what is for the host is left out of a source of CUDA C++.
+
+    Errors as of ``compiled``.
+    """
+    return NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel).attempts
+
+
+def names(source: Source, flags: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the kernels of a source by their names in PTX; a template's instances are not known.
+
+    Errors as of ``compiled``.
+    """
+    text = source.text
+    if not source.file.endswith(".ptx"):
+        text = NvrtcCompiler(ARCHITECTURE).ptx(text, source.file, flags).ptx
+    return tuple(parse(text).kernels)
+
+
+def unoptimised(source: Source, kernel: str, flags: Sequence[str] = ()) -> tuple[Kernel, ...]:
+    """Compile a kernel of CUDA C++ without optimisation, which removes faults.
+
+    Nothing for PTX, nor where NVRTC has no unoptimised translation, as for some inline PTX.
+    """
+    if source.file.endswith(".ptx"):
+        return ()
+    try:
+        return (compiled(source, kernel, (*flags, "-G")),)
+    except DidymaError:
+        return ()
+
+
+def _chosen(module: Module, kernel: str) -> Kernel:
+    names = module.kernels
+    if kernel not in names:
+        plain = {n: _plain(n) for n in names}
+        near = [n for n, p in plain.items() if f"::{p}".endswith(f"::{kernel}") or not kernel]
+        if len(near) == 1:
+            return Kernel(module, near[0])
+        if kernel:
+            raise DidymaError(
+                "unknown-kernel", kernel, got="a text without kernels" if not names else kernel,
+                want=f"one of {', '.join(near or names)}" if names else "a kernel",
+                help="of a template, name an instance: --kernel 'f<float, 128>'",
+            )  # fmt: skip
+    return Kernel(module, kernel)
+
+
+def _plain(name: str) -> str:
+    """Return the name in C++ of a function, without its parameters; unnamed scopes have none.
+
+    >>> _plain("_ZN1a1b4scanEPi"), _plain("_Z4scanPi"), _plain("scan")
+    ('a::b::scan', 'scan', 'scan')
+    """
+    m = _MANGLED.match(name)
+    if m is None:
+        return name
+    parts, rest = list[str](), m[2]
+    while count := re.match(r"\d+", rest):
+        end = count.end() + int(count[0])
+        parts.append(rest[count.end() : end])
+        rest = rest[end:] if m[1] else ""
+    return "::".join(p for p in parts if not p.startswith("_GLOBAL__N_"))

@@ -1,0 +1,37 @@
+"""Several forms of one text, compiled together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from didyma.codegen.runtime.ptx.machine import Shape
+from didyma.codegen.runtime.ptx.sanitize import Argument, sanitize
+from didyma.codegen.runtime.ptx.sources import Source, forms
+from didyma.codegen.runtime.registry import probe
+
+pytestmark = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
+BODY = "{ __shared__ float s[4]; s[threadIdx.x] = V; x[threadIdx.x] = s[threadIdx.x]; }"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "for_host"),
+    [
+        (f'extern "C" __global__ void k(float* x) {BODY}', "k", False),
+        (f"#include <cmath>\n__global__ void k(float* x) {BODY} int main() {{ }}", "k", True),
+        (f"template <int N> __global__ void k(float* x) {BODY}", "k<2>", False),
+    ],
+)
+def test_forms_of_a_text_are_compiled_together(text: str, name: str, for_host: bool) -> None:
+    values = ("1.0f", "nothing", "2.0f")
+    made = forms([text.replace("V", v) for v in values], (name,), (), for_host=for_host)
+    assert made[1] is None  # C++ that NVRTC refuses
+    for kernels, want in ((made[0], 1.0), (made[2], 2.0)):
+        assert kernels is not None
+        (kernel,) = kernels
+        assert [a.size for a in kernel.shared] == [16]  # none of the other forms' memory
+        given = Argument("x", np.zeros(4, np.float32), output=True)
+        shape = Shape((1, 1, 1), (4, 1, 1))
+        done = sanitize(Source(text, "k.cu"), kernel, shape, [given], 0, 1)
+        assert not done.findings
+        assert (done.outputs[0] == want).all()
