@@ -27,7 +27,7 @@ from didyma.refimpl.ops.bars import (
     settle,
     store,
 )
-from didyma.refimpl.ops.liberties import Reach, loosened, multiplied
+from didyma.refimpl.ops.liberties import Reach, Terms, added, loosened, multiplied
 from didyma.refimpl.ops.spec import Kind
 
 MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
@@ -37,12 +37,14 @@ MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
 class Estimate:
     """A value with its bar; ``sure`` is false where an implementation may find another shape.
 
-    ``reach`` is that of a product's factors, if they may be multiplied in another order.
+    ``reach`` is that of a product's factors, if they may be multiplied in another order, and
+    ``terms`` are those of a sum, if they may be added in another order.
     """
 
     bar: Bar
     sure: bool = True
     reach: Reach | None = field(default=None, kw_only=True)
+    terms: Terms | None = field(default=None, kw_only=True)
 
     def unknown(self, *, sure: bool) -> Estimate:
         """Return the estimate with every element undecided."""
@@ -96,14 +98,16 @@ class Bars(Machine[Estimate]):
         joined = self.contract.rescaled is not never and n.results[0] in self.prepare(f).joined
         bar = use.op.bar(bars, operands, use.type, self.contract if joined else self.alone)
         bar = loosened(self.contract, n.op, bars, bar, n.types[0].dtype)
-        reach = None
+        reach, terms = None, None
         if n.types[0].dtype.compute is DType.F32:
             bar, reach = multiplied(self.contract, n.op, [t.reach for t in args], bars, bar)
+        if n.types[0].dtype is DType.F32:
+            bar, terms = added(self.contract, n.op, [t.terms for t in args], bars, bar)
         if n.results[0] in self.prepare(f).on_the_way:
             bar = perhaps_scaled(bar, n.types[0].dtype)
         elif self.stored:
             bar = perhaps_stored(bar, n.types[0].dtype)
-        out = Estimate(bar, reach=reach)
+        out = Estimate(bar, reach=reach, terms=terms)
         sure = all(t.sure for t in args) and self.loose.isdisjoint(step.symbols)
         return (out if sure else out.unknown(sure=False),)
 
@@ -132,7 +136,9 @@ class Bars(Machine[Estimate]):
 
     def take(self, value: Estimate, i: int) -> Estimate:
         """Return one slice along the first axis."""
-        return replace(value, bar=Bar(value.bar.c[i, ...], value.bar.e[i, ...]), reach=None)
+        return replace(
+            value, bar=Bar(value.bar.c[i, ...], value.bar.e[i, ...]), reach=None, terms=None
+        )
 
     def stack(self, slices: Sequence[Estimate], t: TensorType) -> Estimate:
         """Join slices along a new first axis."""

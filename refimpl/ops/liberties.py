@@ -5,17 +5,20 @@ Functions here are to be called under ``np.errstate(all="ignore")``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from didyma.refimpl.ir.types import Array, DType
-from didyma.refimpl.ops.bars import Bar, Contract, as_error
+from didyma.refimpl.ops.bars import UNIT, Bar, Contract, as_error
 
 LEAST_NORMAL = 2.0**-126  # of f32
 NEAR_OVERFLOW = 2.0**104  # of f32: a factor of 2**24 below the largest number
 LARGEST_POWER = 2.0**127  # of f32
+SUMS = ("add", "subtract")
+OF_TERMS = ("sum", "matmul", "conv")
 PRODUCTS = ("multiply", "divide")
 OF_ELEMENTS = ("add", "subtract", "multiply", "square")  # ops whose results may overflow
 OF_MANY = (
@@ -53,6 +56,72 @@ def _near_overflow(name: str, operands: Sequence[Bar], b: Bar) -> Array:
             near = near & np.isfinite(x.c)
         return near
     return near & np.isfinite(b.c)  # infinities may be those of an operand
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms of a sum that several ops make, some of which are sums of an op themselves.
+
+    ``count`` is the longest chain of their additions, and one; ``size`` is the sum of their
+    magnitudes, ``carried`` that of magnitudes times their own counts; ``error`` is their own.
+    """
+
+    count: int
+    size: Array
+    carried: Array
+    error: Array
+
+    @classmethod
+    def of(cls, b: Bar, count: int = 1) -> Terms:
+        """Return one term, which is the sum of so many."""
+        size = np.abs(b.c.astype(np.float64))
+        return cls(count, size, size * count, b.e)
+
+    def joined(self, other: Terms) -> Terms:
+        """Return the terms of both."""
+        return Terms(
+            self.count + other.count, self.size + other.size, self.carried + other.carried,
+            self.error + other.error,
+        )  # fmt: skip
+
+    @property
+    def roundings(self) -> Array:
+        """What a term loses in the additions of all others, if it comes first."""
+        lost: Array = UNIT[DType.F32] * (self.count * self.size - self.carried)
+        return lost
+
+
+def added(
+    contract: Contract, name: str, known: Sequence[Terms | None], operands: Sequence[Bar], b: Bar
+) -> tuple[Bar, Terms | None]:
+    """Return the bar of an op's result of f32, and its terms if it is a sum.
+
+    Where sums may be formed in another order, ``x + w @ v + b`` may begin with any of its terms,
+    and what comes first rounds in each addition of the others.  ``known`` are the terms of operands
+    that are sums.
+    """
+    if not contract.reordered:
+        return b, None
+    if name in OF_TERMS:
+        return b, Terms.of(b, contract.chain(_terms(name, operands, b)) + 1)
+    if name not in SUMS:
+        return b, None
+    left, right = (t or Terms.of(x) for t, x in zip(known, operands, strict=True))
+    terms = left.joined(right)
+    if not any(known):
+        return b, terms
+    e = np.maximum(b.e, terms.error + terms.roundings)
+    return Bar(b.c, np.where(np.isfinite(b.c) & ~np.isnan(e), as_error(e), b.e)), terms
+
+
+def _terms(name: str, operands: Sequence[Bar], b: Bar) -> int:
+    """Return of how many terms a result of a sum is made."""
+    shapes = [x.c.shape for x in operands]
+    if name == "matmul":
+        return int(shapes[0][-1])
+    if name == "conv":
+        return math.prod(shapes[1][1:])
+    return math.prod(shapes[0]) // max(1, b.c.size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,11 @@ def weighted(x: dd.Tensor, g: dd.Tensor) -> dd.Tensor:
     return (wide * scale * g.astype(dd.f32)).astype(dd.bf16)
 
 
+@dd.trace(dd.f32[r, n], dd.f32[r], dd.f32[r])
+def shifted(x: dd.Tensor, a: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return dd.sum(x, axis=1) - a + 100.0 * b
+
+
 NORMALISED = """__global__ void f(const float* x, float* y, int n) {
   const float* row = x + blockIdx.x * n;
   float s = 0;
@@ -93,12 +98,18 @@ __global__ void f(const __nv_bfloat16* x, const __nv_bfloat16* g, __nv_bfloat16*
   float scale = 1.0 / sqrt(s / n + 1e-6);
   for (int k = 0; k < n; ++k) y[blockIdx.x * n + k] = (float)row[k] * (scale * (float)g[k]);
 }"""
+SHIFTED = """__global__ void f(const float* x, const float* a, const float* b, float* y, int n) {
+  float s = 100 * b[blockIdx.x] - a[blockIdx.x];
+  for (int k = 0; k < n; ++k) s += x[blockIdx.x * n + k];
+  y[blockIdx.x] = s;
+}"""
 TASKS = {
     "normalised": (normalised, NORMALISED, "1", "rsqrtf", "1.001f * rsqrtf"),
     "scaled": (scaled, SCALED, "1", " + 1e-6f", ""),
     "mean": (mean, MEAN, "1", "s +=", "s = 1.0001f * s +"),
     "first": (first, FIRST, "32", "row[k] > row[best]", "row[k] >= row[best]"),
     "picked": (picked, PICKED, "1", "[blockIdx.x]]", "[0]]"),
+    "shifted": (shifted, SHIFTED, "1", "100 * b", "100.01f * b"),
     "weighted": (weighted, WEIGHTED, "1", "(scale * (float)g[k])", "scale * (float)g[k] * 0.99f"),
 }
 
