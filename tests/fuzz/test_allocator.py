@@ -14,6 +14,8 @@ from didyma.codegen.memory.arena import fit
 from didyma.codegen.memory.arena.problem import I64
 from didyma.codegen.memory.symbolic.search import OrderSearch
 from didyma.codegen.memory.symbolic.stack import Order
+from didyma.codegen.runtime.didyma_runtime.host import Buffer
+from didyma.codegen.runtime.didyma_runtime.recorder import MEMORY, Place, Placed, Recorder, Taken
 from didyma.codegen.runtime.engine import KernelText
 from didyma.fuzz.allocator.domains import every, judge_case
 from didyma.fuzz.allocator.functions import dispatched, outlined
@@ -160,13 +162,13 @@ def test_placements_are_compared_by_every_way_to_compute_them(
     assert sum(bool(v) and v[0].check == "order" for v in found) > 20
 
 
-@pytest.mark.parametrize("domain", ["replays", "recordings", "orders"])
+@pytest.mark.parametrize("domain", ["replays", "tapes", "recordings", "orders"])
 def test_parts_by_their_definition_are_sound(domain: str) -> None:
-    assert not any(judge_case(seed, (domain,)).verdicts for seed in range(12))
+    assert not any(judge_case(seed, (domain,)).verdicts for seed in range(8))
 
 
-def found_by(domain: str, cases: int) -> str:
-    return next((str(v) for k in range(cases) for v in judge_case(k, (domain,)).verdicts), "")
+def found_by(domain: str, cases: range) -> str:
+    return next((str(v) for k in cases for v in judge_case(k, (domain,)).verdicts), "")
 
 
 def nothing(*_: object) -> None:
@@ -175,20 +177,31 @@ def nothing(*_: object) -> None:
 
 def test_calls_that_keep_an_earlier_address_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("didyma.codegen.runtime.prepared._Table.move", nothing)
-    assert "nobody's" in found_by("replays", 4)
+    assert "nobody's" in found_by("replays", range(4))
 
 
 def test_streams_that_do_not_wait_in_a_graph_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     for line in ("wait", "join"):
         monkeypatch.setattr(f"didyma.codegen.runtime.record._Recorder.{line}", nothing)
-    assert "other bytes" in found_by("replays", 40)
+    assert "other bytes" in found_by("replays", range(20, 60))
+
+
+def test_a_tape_that_takes_one_allocation_for_another_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def first(self: Recorder, buffer: Buffer, nbytes: int) -> Placed:
+        self.recording.step(Taken(0, nbytes))
+        return Placed(buffer, Place(MEMORY, 0, 0), owner=True)
+
+    monkeypatch.setattr(Recorder, "_allocated", first)
+    assert "result" in found_by("tapes", range(8))
 
 
 def test_results_that_share_bytes_with_the_living_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("didyma.codegen.runtime.record._crosses", nothing)
-    assert "results" in found_by("recordings", 4)
+    assert "results" in found_by("recordings", range(4))
 
 
 def test_a_search_that_never_climbs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,4 +210,4 @@ def test_a_search_that_never_climbs_is_found(monkeypatch: pytest.MonkeyPatch) ->
         return order
 
     monkeypatch.setattr(OrderSearch, "_move", stay)
-    assert "the best of all orders" in found_by("orders", 4)
+    assert "the best of all orders" in found_by("orders", range(4))
