@@ -158,7 +158,7 @@ class _Child:
     """A process that makes one call after another."""
 
     def __init__(self, initializer: Callable[..., object], initargs: tuple[Any, ...]) -> None:
-        self.pipe, there = mp.get_context("spawn").Pipe()
+        self.pipe, there = mp.Pipe()
         self.process = spawn(_answer_calls, (there, initializer, initargs))
         there.close()
         self.ready = False
