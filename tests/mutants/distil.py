@@ -30,6 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -45,7 +46,17 @@ from tests.mutants.planting import Planter, import_all
 
 TWICE = 2  # members that kill each term, of different programs
 TRIES = 8  # of a term that a domain does not kill, after which it is tried ever more seldom
-HANG = 20.0  # times the processor time that a case takes, and half a second, is a hang
+HANG = 8.0  # times the processor time that a case takes, and some, is a hang
+LONGEST = 2.0  # seconds that are always one
+# Folders of the compiler that the judge of a domain looks at; where none are named, all.
+JUDGED: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "passes": ("passes",), "lowering": ("lower", "schedule"), "emission": ("emit",),
+        "indices": ("lower", "schedule"), "schedules": ("schedule", "emit"),
+        "forms": ("schedule", "emit"), "programs": ("order", "memory", "emit"),
+        "planners": ("memory",),
+    }
+)  # fmt: skip
 SHOWN = 4  # terms that the corpus names for each member
 ALONE = " decides"  # after a term that decides alone in a member which does not kill it
 
@@ -59,6 +70,7 @@ class Reach:
     counts: Counts
     folder: Path
     end: float
+    part: tuple[int, int] = (0, 1)  # of the terms: those that this run drops
     kills: Counter[int] = field(default_factory=Counter[int])
     decided: set[int] = field(default_factory=set[int])
     seen: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
@@ -67,14 +79,14 @@ class Reach:
 
     def due(self, domain: str, number: int) -> bool:
         """Return whether a term that decides alone in a case of a domain is to be dropped there."""
-        if self.kills[number] >= TWICE:
+        if self.kills[number] >= TWICE or number % self.part[1] != self.part[0]:
             return False
         self.seen[domain, number] += 1
         times = self.seen[domain, number]
         return times <= TRIES or times & (times - 1) == 0
 
     def begin(self, opened: Iterable[worker.Opened], folders: Sequence[Path]) -> None:
-        """Take over what files of folders hold; cases of another compiler are judged anew."""
+        """Take over what files of folders hold; cases of another compiler are judged again."""
         names = {str(t): n for n, t in enumerate(self.counts.terms)}
         for o, folder in itertools.product(opened, folders):
             for m in read(o.domain, folder):
@@ -93,19 +105,19 @@ class Reach:
         start = time.process_time()
         outcome = opened.judged(case)
         ms = max(0.1, round(1000 * (time.process_time() - start), 1))
-        alone = self.counts.next_case()
+        terms, judged = self.counts.terms, JUDGED.get(domain.name, FOLDERS)
+        alone = {n for n in self.counts.next_case() if terms[n].file.split("/")[0] in judged}
         if outcome.findings:
             self.wrong += 1
             print(f"wrong: {domain.name} {seed} {index}: {outcome.findings[0]}"[:300], flush=True)
             return
         due = [n for n in alone if self.due(domain.name, n)]
-        killed = self.killed(opened, case, due, 0.5 + HANG * ms / 1000)
+        killed = self.killed(opened, case, due, min(LONGEST, 0.4 + HANG * ms / 1000))
         new = alone - self.decided
         if not killed and not new:
             return
         self.decided |= alone
         self.kills.update(killed)
-        terms = self.counts.terms
         shows = [str(terms[n]) for n in killed] + [str(terms[n]) + ALONE for n in new - killed]
         kept = distilled.member(domain, case, seed, index)
         kept = replace(kept, shows=tuple(shows), many=len(shows), ms=ms)
@@ -174,6 +186,7 @@ def reach(
     domain: Annotated[
         list[str] | None, typer.Option(help="A domain; all if none is given.")
     ] = None,
+    part: Annotated[str, typer.Option(help="Drop one term in so many: 2/5 is the third.")] = "0/1",
     start: Annotated[
         list[Path] | None, typer.Option(help="A folder of what was reached before.")
     ] = None,
@@ -185,7 +198,8 @@ def reach(
     import_all()
     counts = Counts()
     count(counts, Planter(), FOLDERS)
-    r = Reach(counts, folder, end)
+    first, of = map(int, part.split("/"))
+    r = Reach(counts, folder, end, (first, of))
     domains = registry.make(registry.Setup(("host", "simt")), domain or ())
     opened = {d.name: worker.Opened(d) for d in domains}
     gc.collect()
@@ -228,11 +242,12 @@ def keep(
             there = found.get((d.name, m.key), m)
             shows = tuple(dict.fromkeys((*there.shows, *m.shows)))
             found[d.name, m.key] = replace(there, shows=shows)
-    chosen = cover(found, 1000 * seconds, most)
+    opened = {d.name: worker.Opened(d) for d in domains}
+    agree = {k: again for k, m in found.items() if (again := timed(opened[k[0]], m))}
+    chosen = cover(agree, 1000 * seconds, most)
+    distilled.FILES.mkdir(exist_ok=True)
     for d in domains:
-        opened = worker.Opened(d)
-        kept = [m for m in (timed(opened, chosen[k]) for k in chosen if k[0] == d.name) if m]
-        distilled.FILES.mkdir(exist_ok=True)
+        kept = [brief(m) for k, m in chosen.items() if k[0] == d.name]
         path = distilled.FILES / f"{d.name}.txt"
         path.write_text("".join(m.text() for m in kept), encoding="utf-8")
         print(f"{d.name}: {len(kept)} of {sum(m.ms for m in kept) / 1000:.1f} s")
@@ -266,14 +281,17 @@ def _worth(term: str, times: int = 0) -> float:
 
 
 def timed(opened: worker.Opened, m: Member) -> Member | None:
-    """Return a member with the time that it takes, without lines of terms; None if it is wrong."""
+    """Return a member with the time that it takes as the compiler is; None if it is wrong."""
     case = m.case(opened.domain)
     start = time.process_time()
     if opened.judged(case).findings:
         return None
-    ms = max(0.1, round(1000 * (time.process_time() - start), 1))
-    shows = tuple(re.sub(r"(\.py):\d+", r"\1", t) for t in m.shows[:SHOWN])
-    return replace(m, ms=ms, shows=shows)
+    return replace(m, ms=max(0.1, round(1000 * (time.process_time() - start), 1)))
+
+
+def brief(m: Member) -> Member:
+    """Return a member that names few of the terms that it shows, without their lines."""
+    return replace(m, shows=tuple(re.sub(r"(\.py):\d+", r"\1", t) for t in m.shows[:SHOWN]))
 
 
 def read(domain: Domain[Any], folder: Path) -> Sequence[Member]:
