@@ -28,6 +28,7 @@ from didyma.fuzz.worker import BATCH_CASES, Batch, Undrawn
 T = TypeVar("T")
 
 CHANGED = 3  # of so many cases, one is a kept one that was changed
+EARLY = 0.3  # of a campaign's time, in which kept cases come before those of all domains
 KEPT_CASES = 16  # of a domain that are judged before one of another domain may be
 
 Call: TypeAlias = Callable[[], Any]
@@ -46,8 +47,8 @@ class Plan:
     A domain that can be asked for particular pieces is asked for those that it covered least
     (``fuzz/steering/meter.py``); with several processes what these are depends on the order in
     which they report.  Unless it is ``metered``, each case is asked for ``wishes``, or for nothing.
-    With ``kept`` the distilled corpus is judged first (``fuzz/distilled.py``), and one in
-    ``CHANGED`` of the cases after it is a kept one that was changed.
+    With ``kept`` the distilled corpus is judged first (``fuzz/distilled.py``), at most for 30 % of
+    the time, and one in ``CHANGED`` of a domain's cases after it is a kept one that was changed.
 
     A case that takes ``hang_seconds`` is a finding; a finding is made smaller for
     ``shrink_seconds``.  With ``stop_after`` the campaign ends after so many groups of findings.
@@ -178,7 +179,7 @@ class _Campaign:
         self.began = self.began or time.monotonic()
         at = dict.fromkeys(self.domains, self.plan.first + slot)
         while open := [d for d in at if self.plan.count is None or at[d] < self.plan.count]:
-            ahead = [d for d in open if self.kept[d]]
+            ahead = [d for d in open if self.kept[d]] if self.early() else []
             name = min(ahead, key=self.cost) if ahead else self.shares.next(open)
             at[name] += self.plan.jobs * (yield from self.turn(name, at[name]))
 
@@ -201,6 +202,11 @@ class _Campaign:
                 return count
         self.result.deaths += 1
         return len(cases)
+
+    def early(self) -> bool:
+        """Return whether kept cases are judged before any other domain has its share."""
+        seconds, began = self.plan.seconds, self.began
+        return seconds is None or began is None or time.monotonic() - began < EARLY * seconds
 
     def cost(self, name: str) -> float:
         """Return what the next kept case of a domain costs, in milliseconds for what it shows."""

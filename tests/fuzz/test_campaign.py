@@ -21,6 +21,7 @@ import pytest
 from didyma.codegen.runtime.engine import Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.campaign import Plan, run
+from didyma.fuzz.distilled import members
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.plans import Plans
 from didyma.fuzz.domains.registry import DOMAINS
@@ -176,7 +177,7 @@ def test_one_seed_gives_one_sequence_of_graphs() -> None:
 
 def test_it_ends_in_time_and_says_what_it_saw(tmp_path: Path) -> None:
     start = time.monotonic()
-    code, said = didyma(ROOT, "fuzz", "--seconds", "5", "--jobs", "2", "--findings", tmp_path)
+    code, said = didyma(ROOT, "fuzz", "--seconds", "8", "--jobs", "2", "--findings", tmp_path)
     took = time.monotonic() - start
     assert code == 0
     assert set(said) == {
@@ -184,8 +185,8 @@ def test_it_ends_in_time_and_says_what_it_saw(tmp_path: Path) -> None:
         "checked_share", "findings", "groups", "domains", "median_nodes", "coverage", "engines",
         "unexplained_deaths", "lost_processes",
     }  # fmt: skip
-    assert 5 <= said["seconds"] < 5 + 30
-    assert took < 5 + 90, "starting and ending included, on a busy machine"
+    assert 8 <= said["seconds"] < 8 + 30
+    assert took < 8 + 90, "starting and ending included, on a busy machine"
     assert said["findings"] == said["groups"] == []
     assert said["checked_share"] > 0.9
     assert set(said["engines"]) == {"simt", "host"}
@@ -194,7 +195,9 @@ def test_it_ends_in_time_and_says_what_it_saw(tmp_path: Path) -> None:
     assert sum(d["cases"] for d in domains.values()) == said["programs"] > 0
     assert all(d["cases"] for d in domains.values()), "each gets its share"
     assert said["engines"]["host"]["programs"] == domains["graphs"]["cases"]
-    assert 0 < said["engines"]["simt"]["programs"] < domains["graphs"]["cases"], "it is slow"
+    graphs, on_simt = domains["graphs"]["cases"], said["engines"]["simt"]["programs"]
+    assert 0 < on_simt <= graphs
+    assert on_simt < graphs or graphs <= len(members("graphs")), "it is slow for those drawn"
     assert said["programs_per_minute"] == pytest.approx(
         60 * said["programs"] / said["seconds"], rel=0.01
     )
