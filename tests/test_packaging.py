@@ -123,7 +123,7 @@ def test_only_didyma_is_installed(site: Path) -> None:
 
 
 def test_the_installed_package_has_every_module_and_every_text(site: Path) -> None:
-    named = sources(*PARTS, suffixes={".py", ".c", ".h", ".dym"})
+    named = sources(*PARTS, suffixes={".py", ".c", ".h", ".dym", ".txt"})
     want = {Path("didyma") / p.relative_to(ROOT) for p in named}
     texts = ((ROOT / "didyma").rglob(f"*.{suffix}") for suffix in ("py", "json"))
     face = (p for some in texts for p in some if "__pycache__" not in p.parts)
