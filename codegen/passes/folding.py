@@ -24,6 +24,7 @@ FOLD = tuple(
     for operand in range(min(2, op.arity[0]))
     if op.kind is not Kind.OPAQUE
 )
+JOINED = (Match("concat", 0, "slice"),)
 REPEATED = tuple(m for m in FOLD if OPS[m.op].kind is Kind.ELEMENTWISE)
 
 
@@ -56,6 +57,32 @@ def fold(n: Node, values: Values, operand: int, result: int) -> Node | None:
     if any(attr_symbols(value) for _, value in n.attrs):
         return None
     value = op.apply(n.attr).eval([c.array() for c in known], t)
+    return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(value)}))
+
+
+def fold_joined(n: Node, values: Values) -> Node | None:
+    """Return a constant for a ``concat`` of slices of constants, of any size.
+
+    None where it has more elements than those constants, whose place it mostly takes.
+    """
+    t = n.types[0]
+    if n.op != "concat" or t.device or not isinstance(t.numel, int):
+        return None
+    found, parts = dict[str, int](), list[Array]()
+    for a in n.args:
+        cut = values.source(a, "slice")
+        of = a if cut is None else cut.args[0]
+        constant = values.constant(of)
+        if constant is None or (cut and any(attr_symbols(value) for _, value in cut.attrs)):
+            return None
+        found[of] = math.prod(constant.shape)
+        whole = constant.array()
+        parts.append(
+            whole if cut is None else OPS["slice"].apply(cut.attr).eval([whole], cut.types[0])
+        )
+    if t.numel > sum(found.values()):
+        return None
+    value = OPS["concat"].apply(n.attr).eval(parts, t)
     return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(value)}))
 
 

@@ -18,6 +18,7 @@ IDENTITY = tuple(Match(op, kept=True) for op in _STILL)
 AS_RESHAPE = (Match("permute_dims"), Match("broadcast_to"))
 COMPOSE = tuple(Match(op, source=op) for op in _COMPOSED)
 REPEATED = tuple(Match(op, source="broadcast_to") for op in _ALONG)
+ROW = (Match("gather", 1, "constant"),)
 CAST_ONCE = (Match("cast", source="cast"),)
 
 
@@ -97,6 +98,29 @@ def repeat(n: Node, values: Values) -> Node | None:
         return None
     shape = attrs({"shape": n.types[0].shape})
     return replace(n, op="broadcast_to", args=inner.args, attrs=shape)
+
+
+def row(n: Node, values: Values) -> tuple[Node, Node] | None:
+    """Return a slice and a reshape for a ``gather`` at one constant index: views show these."""
+    index = values.constant(n.args[1]) if n.op == "gather" else None
+    if index is None or index.shape:
+        return None
+    source, axis = values.types[n.args[0]], typed("int", n.attr["axis"])
+    size = source.shape[axis]
+    if not isinstance(size, int) or size == 0:
+        return None
+    i = int(index.array())
+    at = min(max(i + size if i < 0 else i, 0), size - 1)
+    shape = n.types[0].shape
+    ends = {
+        "starts": (*(0,) * axis, at, *(0,) * (source.rank - axis - 1)),
+        "stops": (*source.shape[:axis], at + 1, *source.shape[axis + 1 :]),
+        "steps": (1,) * source.rank,
+    }
+    name = values.names.fresh(n.results[0])
+    one = n.types[0].with_shape(*shape[:axis], 1, *shape[axis:])
+    part = Node((name,), "slice", (n.args[0],), (one,), attrs(ends))
+    return part, _reshape(n, name, shape)
 
 
 def cast_once(n: Node, values: Values) -> Node | None:

@@ -45,12 +45,14 @@ def rules(options: Options) -> tuple[Rule, ...]:
         Rule("reshape instead of moving nothing", movement.as_reshape, movement.AS_RESHAPE),
         Rule("compose movement", movement.compose, movement.COMPOSE),
         Rule("repeat instead of moving", movement.repeat, movement.REPEATED),
+        Rule("slice instead of gathering one row", movement.row, movement.ROW),
         Rule("cast once", movement.cast_once, movement.CAST_ONCE),
         Rule("neutral operand", algebra.neutral, algebra.NEUTRAL),
         Rule("involution or idempotence", algebra.unary, algebra.UNARY),
         Rule("equal operands", algebra.same, algebra.SAME),
         Rule("constant condition", algebra.condition, algebra.CONDITION),
         Rule("fold constants", fold, folding.FOLD),
+        Rule("fold joined slices of constants", folding.fold_joined, folding.JOINED),
         Rule("fold repeated constants", folding.fold_repeated, folding.REPEATED),
     )
 

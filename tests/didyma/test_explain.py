@@ -134,6 +134,32 @@ def test_inputs_that_built_programs_copy_are_told(tmp_path: Path) -> None:
     assert ", x are read where they are in row-major order" in read
 
 
+MOVERS = """module {
+  dims n in [1, 9]
+  func @main(%x: f32[n, 4, 6], %y: f32[n, 6]) -> (%p, %b, %s) {
+    %c = constant(value=f32[] 0.0) : f32[]
+    %p = pad(%y, %c, high=(0, 1), low=(0, 1), mode="reflect") : f32[n, 8]
+    %t = exp(%x) : f32[n, 4, 6]
+    %a = permute_dims(%t, axes=(0, 2, 1)) : f32[n, 6, 4]
+    %b = reshape(%a, shape=(n, 24)) : f32[n, 24]
+    %s = sum(%b, axes=(1,), keepdims=false) : f32[n]
+  }
+}
+"""
+
+
+def test_kernels_that_only_move_have_reasons(tmp_path: Path) -> None:
+    (tmp_path / "moves.dym").write_text(MOVERS)
+    said = didyma("explain", tmp_path / "moves.dym", "--out", tmp_path / "out", "--json")
+    assert said.code == 0, said.err
+    (pad,) = said.json["moves"]
+    assert pad.endswith("only moves elements: no strides tell what pad reads")
+    words = ("explain", tmp_path / "moves.dym", "--out", tmp_path / "apart", "--json")
+    said = didyma(*words, "--option", "graph.fuse=false")
+    assert said.code == 0, said.err
+    assert "it is reshaped behind that, which no strides tell" in said.json["moves"][1]
+
+
 DEGENERATE = {
     "one reshape": "(%x: f32[2, 3]) -> (%y) {\n%y = reshape(%x, shape=(6,)) : f32[6]\n}",
     "no node": "(%x: f32[2, 3]) -> (%x, %x) {\n}",

@@ -232,6 +232,44 @@ def test_what_is_repeated_does_not_move() -> None:
     assert [(n.op, n.args) for n in s.entry.nodes] == [("broadcast_to", ("x",))]
 
 
+@pytest.mark.parametrize("index", [0, 1, -1, -9, 7])
+def test_one_row_that_is_gathered_is_a_slice(index: int) -> None:
+    g, n = Graph(), symbol("n")
+    x = g.param("x", n, 3, 2)
+    m = g.module(g("gather", x, g.constant(index, DType.I64), axis=1), dims=(DimVar("n", 0, 9),))
+    s = simplify(m)
+    assert ops(s) == ["slice", "reshape"]
+    for rows in (0, 4):
+        given = [np.arange(6 * rows, dtype=np.float32).reshape(rows, 3, 2)]
+        assert np.array_equal(run(m, given)[0], run(s, given)[0])
+
+
+def test_other_gathers_stay() -> None:
+    g, n = Graph(), symbol("n")
+    x, i = g.param("x", n, 3), g.param("i", dtype=DType.I64)
+    open_size = g("gather", x, g.constant(1, DType.I64), axis=0)
+    several = g("gather", x, g.constant([1, 2], DType.I64), axis=1)
+    m = g.module(open_size, several, g("gather", x, i, axis=1), dims=(DimVar("n", 0, 9),))
+    assert ops(simplify(m)).count("gather") == 3
+
+
+def test_slices_of_a_large_constant_that_are_joined_are_a_constant() -> None:
+    g = Graph()
+    w = g.constant(np.arange(20_000, dtype=np.float32).reshape(100, 200))
+
+    def rows(first: int, last: int) -> str:
+        return g("slice", w, starts=(first, 0), stops=(last, 200), steps=(1, 1))
+
+    x = g.param("x", 100, 200)
+    joined = g("concat", rows(50, 100), rows(0, 50), axis=0)
+    longer = g("concat", rows(50, 100), w, axis=0)
+    m = g.module(g("add", joined, x), longer)
+    s = simplify(m)
+    assert sorted(ops(s)) == ["add", "concat", "constant", "constant", "slice"]
+    zeros = [np.zeros((100, 200), np.float32)]
+    assert np.array_equal(run(m, zeros)[0], run(s, zeros)[0])
+
+
 def test_dead_code_goes_and_parameters_stay() -> None:
     g = Graph()
     x, y = g.param("x", 3), g.param("y", 3)
