@@ -132,7 +132,9 @@ def check(
     ] = None,
     planner: Planner = "didyma",
     option: Option = None,
-    timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds without a launch until a level counts as hung.")
+    ] = 600.0,
     peer: Annotated[
         list[str] | None,
         typer.Option(
@@ -208,7 +210,9 @@ def replay(
         typer.Argument(help="Findings written by `didyma fuzz`, folders of them, or - for stdin."),
     ],
     engine: Engine = None,
-    timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds without a launch until a level counts as hung.")
+    ] = 600.0,
     json: Json = False,
 ) -> None:
     """Judge findings again, each with its own inputs, engines and options."""

@@ -40,7 +40,9 @@ def build(
     tries: Annotated[
         int | None, typer.Option(help="Rounds of inputs that it is judged on, 1 or more.")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds until a level counts as hung.")] = 600.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds without a launch until a level counts as hung.")
+    ] = 600.0,
     dump: Annotated[Path | None, typer.Option(help="Folder for the texts of all levels.")] = None,
     json: Json = False,
 ) -> None:

@@ -240,6 +240,7 @@ def judged(
     model: bytes | None = None,
     *,
     ring: bool = False,
+    alive: Callable[[], None] = lambda: None,
 ) -> Judged:
     """Judge a compiled module on one round after another until one disagrees.
 
@@ -248,7 +249,8 @@ def judged(
     ONNX does not define the results of other numbers, and an error relative to the largest value
     means nothing where that overflows.  ``model`` is the ONNX model that the module was imported
     from, which peers may run.  With ``ring`` each round is judged in the ring as well; of a program
-    of more than ``HEAVY`` multiplications, the first one, whose numbers are random.
+    of more than ``HEAVY`` multiplications, the first one, whose numbers are random.  ``progress``
+    and ``alive`` are as of ``judge``.
 
     Raises the DidymaError of a compilation that failed because of the program itself.
     """
@@ -271,7 +273,9 @@ def judged(
         of = f", round {r.number + 1} of {len(rounds)}" if len(rounds) > 1 else ""
         plain = r.kind in ORDINARY or len(rounds) == 1
         say = _with_suffix(progress, of)
-        report = judge(subject, arrays, now, contract, say, details=plain, in_ring=now_in_ring)
+        report = judge(
+            subject, arrays, now, contract, say, details=plain, in_ring=now_in_ring, alive=alive
+        )
         for peer in peers if plain else ():
             progress(peer.name + of)
             end_to_end = peer_judge.end_to_end(peer, made.source, arrays, source.env, model)

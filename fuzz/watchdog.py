@@ -136,7 +136,8 @@ def guarded(
 ) -> T | Died | Raised:
     """Call ``f(*args, progress)`` in a child for at most so many seconds between its words.
 
-    ``f`` is a module-level function; what it passes to ``progress`` (strings) arrives here.
+    ``f`` is a module-level function; what it passes to ``progress`` (strings) arrives here.  An
+    empty one says that it is still at what it said before.
     """
     here, there = mp.Pipe(duplex=False)
     process = spawn(_child, (there, f, args))
@@ -149,8 +150,10 @@ def guarded(
                 return cast("T", message.value)
             if isinstance(message, Raised):
                 return message
-            last, end = str(message), time.monotonic() + seconds
-            progress(last)
+            end = time.monotonic() + seconds
+            if message:
+                last = str(message)
+                progress(last)
         return Died("hang", f"no answer within {seconds:g} s", last)
     except EOFError:
         return Died("crash", f"the process died: {how_it_ended(process)}", last)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -115,3 +115,13 @@ def _loads(e: Expr) -> Iterator[Load]:
         yield e
     for c in (e.cond,) if isinstance(e, Select) else expr_children(e):
         yield from _loads(c)
+
+
+def told(launch: LaunchFn, alive: Callable[[], None]) -> LaunchFn:
+    """Return what runs a kernel, and says before that there is progress."""
+
+    def run(f: PrimFunc, buffers: dict[str, Array], env: Mapping[str, int]) -> None:
+        alive()
+        launch(f, buffers, env)
+
+    return run

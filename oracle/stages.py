@@ -23,7 +23,7 @@ from didyma.oracle.backend import Backend
 from didyma.oracle.compare import Comparison
 from didyma.oracle.externs import bodies
 from didyma.oracle.graph_ring import RingEstimate
-from didyma.oracle.kernels import run_primfuncs
+from didyma.oracle.kernels import run_primfuncs, told
 from didyma.oracle.primitives import (
     Kernels,
     PrimitiveBars,
@@ -106,22 +106,22 @@ def judge(
     *,
     details: bool = True,
     in_ring: bool = False,
+    alive: Callable[[], None] = lambda: None,
 ) -> Report:
     """Judge every level on the given inputs.
 
-    With ``details`` the results of the program and of each backend are also compared with those in
-    float64 (``Comparison.off``), and the note of ``plan`` says how its symbolic laws were verified;
-    without, loops are judged in the ring, and elsewhere only where kernels are wrong, since right
-    kernels come of right loops.
+    ``progress`` is called with the name of each level, and ``alive`` at each launch of a kernel.
+    With ``details`` results are also compared with those in float64 (``Comparison.off``), and the
+    note of ``plan`` says how its symbolic laws were verified; without, loops are judged in the
+    ring, and elsewhere only where kernels are wrong, since right kernels come of right loops.
     With ``in_ring`` graphs, loops, kernels and the program are also compared in the ring, which
     sees terms that bars forgive; so are backends whose results are records of values and payloads.
-
     Levels: ``graph``, ``passes``, ``loop``, ``kernel``, ``plan``, ``program``, then one for each
     implementation of an external function (``extern NAME``), then one for each backend by its name.
     A level that fails does not stop the others.  Where a data-dependent size is out of its range,
     the reference refuses the inputs, and so must every level.
     """
-    case = _case(s, inputs, contract or Contract(), details, in_ring)
+    case = _case(s, inputs, contract or Contract(), details, in_ring, alive)
     levels: list[Level] = []
     with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
         progress("graph")
@@ -159,13 +159,14 @@ def judge(
 
 
 def _case(
-    s: Subject, inputs: Arrays, contract: Contract, details: bool, in_ring: bool
-) -> _SubjectRun:
+    s: Subject, inputs: Arrays, contract: Contract, details: bool, in_ring: bool,
+    alive: Callable[[], None] = lambda: None,
+) -> _SubjectRun:  # fmt: skip
     params = zip(s.source.entry.params, inputs, strict=True)
     env = strides.bind([(p.name, p.type, a) for p, a in params], s.source.dims)
     payloads, bars = PrimitivePayloads(s.fused, contract), PrimitiveBars(s.fused, contract)
     end_to_end = cache(partial(_end_to_end, s.source, tuple(inputs), env, contract))
-    launch = partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run
+    launch = told(partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run, alive)
     return _SubjectRun(
         s, inputs, env, contract, details, bars, payloads, end_to_end, in_ring, launch
     )

@@ -24,7 +24,6 @@ FOLD = tuple(
     for operand in range(min(2, op.arity[0]))
     if op.kind is not Kind.OPAQUE
 )
-JOINED = (Match("concat", 0, "slice"),)
 REPEATED = tuple(m for m in FOLD if OPS[m.op].kind is Kind.ELEMENTWISE)
 
 

@@ -52,7 +52,7 @@ def rules(options: Options) -> tuple[Rule, ...]:
         Rule("equal operands", algebra.same, algebra.SAME),
         Rule("constant condition", algebra.condition, algebra.CONDITION),
         Rule("fold constants", fold, folding.FOLD),
-        Rule("fold joined slices of constants", folding.fold_joined, folding.JOINED),
+        Rule("fold joined slices of constants", folding.fold_joined, ()),
         Rule("fold repeated constants", folding.fold_repeated, folding.REPEATED),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -102,7 +103,7 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
     planned = task.rounds
     seen = rounds.judged(
         made, task.source, planned, engines, task.setting, peers, progress, model=task.model,
-        ring=task.ring,
+        ring=task.ring, alive=partial(progress, ""),
     )  # fmt: skip
     memory = {} if isinstance(made, levels.Failed) else _memory(made, task)
     return Verdict(seen.report, memory, task, seen.failed or planned[0])

@@ -39,6 +39,8 @@ from didyma.fuzz.steering.opsets import (
     TUNED,
     UNARY,
 )
+from didyma.fuzz.steering.parts import KINDS as PARTS
+from didyma.fuzz.steering.parts import parts
 from didyma.fuzz.steering.places import KINDS as PLACES
 from didyma.fuzz.steering.places import places
 from didyma.fuzz.steering.rows import KINDS as ROW_KINDS
@@ -311,6 +313,7 @@ RULES = (
     _motif("structure", structure, 3, tuple(KINDS)),
     _motif("rows", rows, 1, FOLDS, FOLDS, (*ROW_KINDS, *["interrupted"] * 3)),
     _motif("cores", cores, 4, tuple(CORES)),
+    _motif("parts", parts, 1, PARTS),
 )
 MOTIFS: tuple[Motif, ...] = (
     _motif("pair", pair, 5, EVERY, EVERY),
