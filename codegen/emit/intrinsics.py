@@ -43,7 +43,7 @@ name               meaning
 ``tf32_f32``       the nearest f32 whose last 13 bits are 0, of two the larger in size
 ``wgmma_m64n128k16_T_kn``  starts ``d += a @ b`` (``refimpl.ir.group_products``) by four warps:
                    ``d`` is an array of each thread, ``a`` and ``b`` lie in shared memory; likewise
-                   ``n64``, ``n192`` and ``n256``, and lines of ``kk``, ``mk`` and ``mn``; of
+                   of 32 to 256 columns by steps of 32, and lines of ``kk``, ``mk``, ``mn``; of
                    ``rk`` and ``rn`` each thread holds a as an array of eight elements
 ``narrow2_T``      two numbers of f32 as those of T, each rounded as ``cast_f32_T`` does
 ``wgmma_fence``    what a thread has written to arrays of its own is there for those that follow

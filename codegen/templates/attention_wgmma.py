@@ -22,7 +22,7 @@ from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.weighing import WEIGHING, scaling
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.group_products import COLUMNS, GROUP, LINE, ROWS
+from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
 
 TEXT = Text("wgmma_attention", WEIGHING + """\
@@ -207,6 +207,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "width": (64, 128),
 })  # fmt: skip
 TERMS = (64, 128, 256)  # whole lines, as the product reads them
+FEATURES = (64, 128, 192, 256)
 NEEDED = {"cp_async", "wgmma"}  # families
 REGISTERS, OTHERS = 1 << 16, 32  # of a multiprocessor, and of a thread beside what it sums
 
@@ -219,7 +220,7 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 def found(asked: Asked) -> Problem | None:
     """Return an attention whose operands are as the product of four warps reads them."""
     known = narrowed(asked) if {*asked.target.families} >= NEEDED else None
-    if known is None or inner(known[0])[0] not in TERMS or inner(known[0])[1] not in COLUMNS:
+    if known is None or inner(known[0])[0] not in TERMS or inner(known[0])[1] not in FEATURES:
         return None
     return known[0]
 

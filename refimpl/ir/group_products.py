@@ -21,7 +21,7 @@ ROWS, TERMS = 64, 16  # of one product
 LINE = 64  # elements of a line
 HELD = 8  # elements of an operand that each thread holds
 ALIGNMENT = 1024  # bytes to a multiple of which an array of operands begins
-COLUMNS = (64, 128, 192, 256)
+COLUMNS = tuple(range(32, 257, 32))
 
 
 @dataclass(frozen=True, slots=True)

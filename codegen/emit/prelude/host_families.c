@@ -207,53 +207,18 @@ FN void held__T(f32 *d, const T *a, const T *b, u32 n, u32 by_n, u32 line) {
   apart__(line);
 }
 
-#define wgmma_m64n64k16_T_rk(d, a, b) held__T((d), (a), (b), 64, 0, __LINE__)
+//: T in f16 bf16, $ in 32 64 96 128 160 192 224 256
+#define wgmma_m64n$k16_T_rk(d, a, b) held__T((d), (a), (b), $, 0, __LINE__)
 
-#define wgmma_m64n64k16_T_rn(d, a, b) held__T((d), (a), (b), 64, 1, __LINE__)
+#define wgmma_m64n$k16_T_rn(d, a, b) held__T((d), (a), (b), $, 1, __LINE__)
 
-#define wgmma_m64n128k16_T_rk(d, a, b) held__T((d), (a), (b), 128, 0, __LINE__)
+#define wgmma_m64n$k16_T_kk(d, a, b) group__T((d), (a), (b), $, 0, 0)
 
-#define wgmma_m64n128k16_T_rn(d, a, b) held__T((d), (a), (b), 128, 1, __LINE__)
+#define wgmma_m64n$k16_T_kn(d, a, b) group__T((d), (a), (b), $, 0, 1)
 
-#define wgmma_m64n192k16_T_rk(d, a, b) held__T((d), (a), (b), 192, 0, __LINE__)
+#define wgmma_m64n$k16_T_mk(d, a, b) group__T((d), (a), (b), $, 1, 0)
 
-#define wgmma_m64n192k16_T_rn(d, a, b) held__T((d), (a), (b), 192, 1, __LINE__)
-
-#define wgmma_m64n256k16_T_rk(d, a, b) held__T((d), (a), (b), 256, 0, __LINE__)
-
-#define wgmma_m64n256k16_T_rn(d, a, b) held__T((d), (a), (b), 256, 1, __LINE__)
-
-#define wgmma_m64n64k16_T_kk(d, a, b) group__T((d), (a), (b), 64, 0, 0)
-
-#define wgmma_m64n64k16_T_kn(d, a, b) group__T((d), (a), (b), 64, 0, 1)
-
-#define wgmma_m64n64k16_T_mk(d, a, b) group__T((d), (a), (b), 64, 1, 0)
-
-#define wgmma_m64n64k16_T_mn(d, a, b) group__T((d), (a), (b), 64, 1, 1)
-
-#define wgmma_m64n128k16_T_kk(d, a, b) group__T((d), (a), (b), 128, 0, 0)
-
-#define wgmma_m64n128k16_T_kn(d, a, b) group__T((d), (a), (b), 128, 0, 1)
-
-#define wgmma_m64n128k16_T_mk(d, a, b) group__T((d), (a), (b), 128, 1, 0)
-
-#define wgmma_m64n128k16_T_mn(d, a, b) group__T((d), (a), (b), 128, 1, 1)
-
-#define wgmma_m64n192k16_T_kk(d, a, b) group__T((d), (a), (b), 192, 0, 0)
-
-#define wgmma_m64n192k16_T_kn(d, a, b) group__T((d), (a), (b), 192, 0, 1)
-
-#define wgmma_m64n192k16_T_mk(d, a, b) group__T((d), (a), (b), 192, 1, 0)
-
-#define wgmma_m64n192k16_T_mn(d, a, b) group__T((d), (a), (b), 192, 1, 1)
-
-#define wgmma_m64n256k16_T_kk(d, a, b) group__T((d), (a), (b), 256, 0, 0)
-
-#define wgmma_m64n256k16_T_kn(d, a, b) group__T((d), (a), (b), 256, 0, 1)
-
-#define wgmma_m64n256k16_T_mk(d, a, b) group__T((d), (a), (b), 256, 1, 0)
-
-#define wgmma_m64n256k16_T_mn(d, a, b) group__T((d), (a), (b), 256, 1, 1)
+#define wgmma_m64n$k16_T_mn(d, a, b) group__T((d), (a), (b), $, 1, 1)
 
 /* Each thread gives its words of a and b, 6 of them, and adds up four sums along k, in order: of
  * thread t those of row t / 4 and the row 8 below, in columns t % 4 * 2 and the next. */

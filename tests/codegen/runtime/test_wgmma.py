@@ -13,7 +13,7 @@ from didyma.refimpl.ir.kernel import KernelText
 from didyma.tracer.tracing import Program
 
 GPU = dd.Options(target="sm_90a")
-SIZES = ((64, "bf16"), (64, "f16"), (128, "bf16"), (192, "f16"), (256, "bf16"))
+SIZES = ((32, "f16"), (64, "bf16"), (64, "f16"), (96, "bf16"), (160, "f16"), (256, "bf16"))
 LAYOUTS = [(n, t, a, b) for n, t in SIZES for a in "km" for b in "kn" if n == 64 or a + b == "kn"]
 
 # Elements go where the PTX ISA has them: bits 4 to 6 of the bytes' address change by bits 7 to 9.
