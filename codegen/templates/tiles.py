@@ -1,7 +1,8 @@
 """Macros that texts of products begin with.
 
 ``ORDER`` says in which order blocks take the tiles of a matrix.  By ``EXCHANGE`` each four warps
-hand over 32 columns of their sums in shared memory, so that a thread stores neighbours together.
+hand over 32 columns of their sums in shared memory, so that a thread stores neighbours together; by
+``TRADE`` four threads trade eight sums each by shuffles instead.
 """
 
 from __future__ import annotations
@@ -44,5 +45,28 @@ EXCHANGE = """\
           {{ into }}[{{ 4 * (half == "far") + loop.index0 }}] = {{ half }}.{{ lane }};
 {% endfor %}
 {% endfor %}
+{% endmacro %}
+"""
+# Of the sums of a product of four warps, four threads hold two neighbours each of every eight in a
+# row.  Each gets eight neighbours of four such groups: a matrix of four by four pairs is turned.
+TRADE = """\
+{% macro swap(first, apart, lanes) %}
+          #pragma unroll
+          for (u32 k = 0; k < 4; ++k) {
+            const u32 a = {{ first }};
+            const b8 gives = lane / {{ lanes }} % 2 == 1;
+            const f32 other = shuffle_xor_f32(gives ? sum[a] : sum[a + {{ apart }}], {{ lanes }});
+            sum[a] = gives ? other : sum[a];
+            sum[a + {{ apart }}] = gives ? sum[a + {{ apart }}] : other;
+          }
+{% endmacro %}
+{% macro trade(sums) %}
+          f32 sum[8];
+          #pragma unroll
+          for (u32 k = 0; k < 8; ++k) {
+            sum[k] = {{ sums }};
+          }
+{{ swap("k / 2 * 4 + k % 2", 2, 1) }}
+{{ swap("k", 4, 2) }}
 {% endmacro %}
 """

@@ -21,7 +21,7 @@ from didyma.codegen.templates.mma import narrowed
 from didyma.codegen.templates.pace import cycles, lines
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import is_faster, suited
-from didyma.codegen.templates.tiles import EXCHANGE, ORDER
+from didyma.codegen.templates.tiles import EXCHANGE, ORDER, TRADE
 from didyma.codegen.templates.writer import size
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
@@ -30,7 +30,7 @@ from didyma.refimpl.ir.loop import Buffer
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import DType
 
-TEXT = Text("tma_gemm", ORDER + EXCHANGE + """\
+TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
 {% set batches = size("left", 0) %}
 {% set T, above, each = dtype("left"), tall // 64, width // 2 %}
@@ -69,8 +69,10 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + """\
 {% endmacro %}
 {{ def_kernel("left", "right") }} {
   __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * 64 }}];
-  __shared__ __align__(1024) {{ T }} right_tile[{{ stages * width * 64 }}];
+  __shared__ __align__(1024) {{ T }} right_tile[{{ stages * span * 64 }}];
+{% if not wide %}
   __shared__ __align__(16) f32 part[{{ 128 * 40 }}];
+{% endif %}
   __shared__ __align__(8) u64 full[{{ stages }}];
   __shared__ __align__(8) u64 empty[{{ stages }}];
 {% if alternate %}
@@ -109,8 +111,8 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + """\
             mbarrier_expect(&full[stage], {{ height * 128 }});
 {{ fetch("left", 0, height, "top", left_by, left_batch) }}
           } else {
-            mbarrier_expect(&full[stage], {{ width * 128 }});
-{{ fetch("right", 16, width, "side", right_by, right_batch) }}
+            mbarrier_expect(&full[stage], {{ span * 128 }});
+{{ fetch("right", 16, span, "side", right_by, right_batch) }}
           }
 {{ next_stage() }}
         }
@@ -162,9 +164,9 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + """\
                          step * 16],
 {% endif %}
 {% if right_by == "column" %}
-              &right_tile[stage * {{ width * 64 }} + step * 1024]);
+              &right_tile[stage * {{ span * 64 }} + step * 1024]);
 {% else %}
-              &right_tile[stage * {{ width * 64 }} + step * 16]);
+              &right_tile[stage * {{ span * 64 }} + step * 16]);
 {% endif %}
 {% endfor %}
         }
@@ -199,18 +201,18 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + """\
       }
       #pragma unroll
       for (u32 i = 0; i < {{ above * width // 32 }}; ++i) {
-{{ exchange("total[i * 16 + j * 2%s]") }}
 {% if wide %}
         #pragma unroll
         for (u32 n = 0; n < 2; ++n) {
-          const u32 line = mine * 64 + warp * 16 + n * 8 + lane / 4;
-          const i64 row = top + {{ rows_before }}i / {{ width // 32 }} * 64 + line % 64;
+          const i64 row = top + {{ rows_before }}i / {{ width // 32 }} * 64 +
+                          (warp * 16 + n * 8 + lane / 4);
           const i64 column = side + i % {{ width // 32 }} * 32 + lane % 4 * 8;
-{{ eight("sum") }}
+{{ trade("total[i * 16 + k / 2 * 4 + n * 2 + k % 2]") }}
           {{ store_outputs(("batch", "row", "column"), "sum",
                            mask=all(below("row", rows, height), below("column", columns, width))) }}
         }
 {% else %}
+{{ exchange("total[i * 16 + j * 2%s]") }}
         #pragma unroll
         for (u32 n = 0; n < 16; ++n) {
           const u32 line = mine * 64 + warp * 16 + n;
@@ -228,12 +230,13 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + """\
 """)  # fmt: skip
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "height": (64, 128, 256),
-    "width": (64, 128, 192, 256),
+    "width": (64, 128, 160, 192, 256),
     "alternate": (0, 1),
     "group": (8, 16),
 })  # fmt: skip
 THREADS, MOST_SUMS, MOST_STAGES = 3 * GROUP, 192, 8
-PART, BARRIERS, MAP = 2 * ROWS * 40 * 4, 256, 4096  # bytes beside those of tiles
+PART, BARRIERS, MAP = 2 * ROWS * 40 * 4, 256, 4096  # bytes
+RIGHT_COLUMN = 2  # the axis of the right operand that is of columns
 NEEDED = {"wgmma", "tma", "mbarrier"}  # families
 WORDS = 32  # of the descriptions of a block
 
@@ -256,10 +259,27 @@ def _tall(values: Values) -> int:
     return values["height"] // (1 if values["alternate"] else 2)
 
 
+def _span(p: Problem, values: Values) -> int:
+    """Return the columns of a tile that are fetched: whole lines, where lines have columns."""
+    run = p.run("right", ACCESS)
+    by = LINE if run is not None and run.axis == RIGHT_COLUMN else 1
+    return -(-values["width"] // by) * by
+
+
+def _stage(p: Problem, values: Values) -> int:
+    """Return the bytes of a stage of tiles."""
+    return (values["height"] + _span(p, values)) * LINE * 2
+
+
+def _beside(p: Problem) -> int:
+    """Return the bytes of shared memory beside those of tiles."""
+    return BARRIERS + MAP + (PART if p.stored(WIDE) is None else 0)
+
+
 def _stages(asked: Asked, values: Values) -> int:
     """Return how many stages of tiles the shared memory of a target has room for."""
-    stage = (values["height"] + values["width"]) * LINE * 2
-    return min(MOST_STAGES, (asked.target.dynamic - PART - BARRIERS - MAP) // stage)
+    p = _problem(asked)
+    return min(MOST_STAGES, (asked.target.dynamic - _beside(p)) // _stage(p, values))
 
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
@@ -267,8 +287,8 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     tall, stages = _tall(values), _stages(asked, values)
     sums = tall // ROWS * values["width"] // 2
     fits = tall % ROWS == 0 and tall <= 2 * ROWS and sums <= MOST_SUMS and stages >= 2
-    tiles = stages * (values["height"] + values["width"]) * LINE * 2
-    return THREADS if fits else 0, tiles + PART + BARRIERS + MAP
+    p = _problem(asked)
+    return THREADS if fits else 0, stages * _stage(p, values) + _beside(p)
 
 
 def cost(asked: Asked, values: Values) -> float:
@@ -284,7 +304,8 @@ def cost(asked: Asked, values: Values) -> float:
     tiles = batch * -(-rows // height) * -(-columns // width)
     turns = -(-p.expected(p.operands["left"].extents[2]) // LINE)
     waves = -(-tiles // (asked.target.processors or PROCESSORS))
-    fetched = lines(p, "left", ACCESS), lines(p, "right", ACCESS)
+    over = _span(p, values) / width
+    fetched = lines(p, "left", ACCESS), lines(p, "right", ACCESS) * over
     return cycles((height, width), fetched, turns, waves, bool(values["alternate"]))
 
 
@@ -301,6 +322,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     processors = ix.index(asked.target.processors or PROCESSORS)
     grid = ix.minimum(ix.mul(batch, down, across), processors)
     names: dict[str, Given] = {"tall": _tall(values), "stages": _stages(asked, values)}
+    names["span"] = _span(p, values)
     names["wide"] = int(p.stored(WIDE) is not None)
     names |= _lies(p, "left", ("", "row", "term")) | _lies(p, "right", ("", "term", "column"))
     name = Names(b.name for b in p.loop.params).fresh("maps")

@@ -22,6 +22,7 @@ SEEDS = (1, 8, 10, 11)  # whose operands lie in runs of 16 bytes
 TOGETHER = "tma_gemm(alternate=0, group=8, height=128, width=64)"
 IN_TURN = "tma_gemm(alternate=1, group=8, height=64, width=64)"
 WIDE = "tma_gemm(alternate=1, group=8, height=64, width=128)"
+ODD = "tma_gemm(alternate=1, group=8, height=64, width=160)"
 ARRIVES = """\
         if (turn > 0 && lane == 0) {
           mbarrier_arrive(&empty[before]);
@@ -53,7 +54,9 @@ FAULTS = {
     "last tile": ("+ 63) / 64", ") / 64"),
     "rows": ('mask=all(below("row", rows, height), below', 'mask=all("", below'),
     "exchange": (MEETS + UNROLLED + "        for (u32 j", UNROLLED + "        for (u32 j"),
-    "numbers": ("named_barrier(mine + 1, 128)", "named_barrier(1, 128)"),
+    "numbers": ("mine + 1, 128", "1, 128"),
+    "pairs": ("lane / {{ lanes }} % 2 == 1", "lane / {{ lanes }} % 2 == 0"),
+    "lanes": ('swap("k", 4, 2)', 'swap("k", 4, 1)'),
     "epilogue": ("i % {{ width // 32 }} * 32 + lane % 4 * 8", "i % {{ width // 32 }} * 32"),
     "fragment": ("lane / 4 + j % 2 * 8", "lane / 4 + j % 2 * 4"),
     "clearing": ("        sums{{ i }}[i] = 0.0f;\n", ""),
@@ -63,11 +66,17 @@ FAULTS = {
                "total[{{ i * each }} + i] = cast_bf16_f32(cast_f32_bf16(sums{{ i }}[i]))"),
 }  # fmt: skip
 POINTS = {"order": IN_TURN, "skipped stages": IN_TURN, "panel": WIDE}
+NARROW = ("exchange", "numbers", "fragment")  # faults in what stores results one by one
 
 
 @dd.trace(dd.bf16[136, 264], dd.bf16[264, 72], dd.f32[72])
 def layer(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
     return dd.tanh(x @ w + b)
+
+
+@dd.trace(dd.bf16[136, 264], dd.bf16[71, 264])
+def odd(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    return x @ dd.permute_dims(w, (1, 0))
 
 
 # A device with so few multiprocessors that blocks have several tiles, and so little shared memory
@@ -90,12 +99,14 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     text = Text("tma_gemm", tma.TEXT.source.replace(old, new))
     wrong = replace(tma.TEMPLATE, render=partial(tma.render, text=text))
     point = POINTS.get(fault, TOGETHER)
-    assert judged(layer, point, wrong, FEW, engines=("simt",)) != {""}
+    program = odd if fault in NARROW else layer
+    assert judged(program, point, wrong, FEW, engines=("simt",)) != {""}
 
 
 def test_the_kernels_without_a_fault_are_right() -> None:
-    for point in (IN_TURN, TOGETHER, WIDE):
+    for point in (IN_TURN, TOGETHER, WIDE, ODD):
         assert judged(layer, point, options=FEW) == {""}
+    assert judged(odd, TOGETHER, options=FEW) == {""}
 
 
 def test_what_nvrtc_makes_of_the_kernel_is_right() -> None:
