@@ -55,6 +55,26 @@ def lined(p: Problem, weights: Sequence[str]) -> Lines:
     return Lines(replace(p, bodies=bodies), *map(len, known))
 
 
+def after(p: Problem, weights: Sequence[str]) -> Problem | None:
+    """Return a problem in which weights take others, ``the_also``, in place of the first product.
+
+    ``weights`` are the bodies of these, with and without what hides them, and of the others
+    likewise.  None where the first product counts otherwise, too.
+    """
+    score, open_score, _, open_also = weights
+    dot = p.bodies[score].inputs[3]
+    also = Var("the_also", dot.dtype)
+    bodies = dict(p.bodies)
+    for name in (score, open_score):
+        body = bodies[name]
+        value = _replaced(body.value, {p.bodies[open_also].value: also})
+        if dot in subexprs(value):
+            return None
+        inputs = tuple(also if v == dot else v for v in body.inputs)
+        bodies[name] = replace(body, inputs=inputs, value=value)
+    return replace(p, bodies=bodies)
+
+
 def _inlined(e: Expr) -> Expr:
     """Return an expression with what indices are bound to in their place."""
     if isinstance(e, LetExpr) and e.var.dtype is INDEX:

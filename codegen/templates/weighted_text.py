@@ -191,66 +191,69 @@ TEXT = Text("tma_weighted", RANGES + EXCHANGE + BOXES + LOOKING + TILES + """\
       }
 {% endfor %}
 {{ read_rows() }}
-{% if held %}
-{% for row, length, at, step in lines %}
-      __align__(16) {{ T }} {{ row }}_held[{{ length // 2 }}];
-      #pragma unroll
-      for (u32 i = 0; i < {{ length // 16 }}; ++i) {
-        const u32 line = upper + lane % 16;
-        const u32 piece = i % 4 * 2 + lane / 16;
-        store8_{{ T }}(&{{ row }}_held[i * 8], ldmatrix4_{{ T }}(
-            &{{ row }}_tile[i / 4 * {{ height * 64 }} + line * 64 + (piece ^ line % 8) * 8]));
-      }
-{% endfor %}
-      mbarrier_arrive(&others[1]);
-{% endif %}
       if (turn < last) {
-        mbarrier_wait(&full[stage], phase);
-{{ multiply() }}
+        // Nothing, which the compiler does not know: addresses of rows take no registers then.
+        u32 none = turn < 0 ? 64 : 0;
+{% if two %}
+        #pragma unroll 1
+        while (turn < last) {
+          none = turn < 0 ? 64 : 0;
+          mbarrier_wait(&full[stage], phase);
+{{ multiply(products[:1]) }}
+{{ multiply(products[1:]) }}
 {{ read_columns() }}
+{{ see() }}
+          wgmma_wait(1);
+{{ weigh("open_also", "also_score", "dot") }}
+{{ round(sums[1:]) }}
+          wgmma_fence();
+{{ sum_of(sums[1:], "stage") }}
+          wgmma_wait(1);
+{{ weigh("open_score", "score", "other") }}
+{{ round(sums[:1]) }}
+          wgmma_fence();
+{{ sum_of(sums[:1], "stage") }}
+          wgmma_wait(0);
+{{ arrive("&empty[stage]") }}
+{{ next_stage() }}
+          turn = turn + 1;
+        }
+        mbarrier_arrive(&others[1]);
+{% else %}
+        mbarrier_wait(&full[stage], phase);
+{{ multiply(products) }}
+{{ read_columns() }}
+{{ see() }}
         wgmma_wait(0);
-{{ weigh() }}
-{{ round() }}
+{{ weigh("open_score", "score", "dot") }}
+{{ round(sums) }}
         turn = turn + 1;
         #pragma unroll 1
         while (turn < last) {
+          none = turn < 0 ? 64 : 0;
           const u32 before = stage;
 {{ next_stage() }}
-{% if ahead %}
           mbarrier_wait(&full[stage], phase);
-{{ multiply() }}
-{{ sum_of("before") }}
+{{ multiply(products) }}
+{{ sum_of(sums, "before") }}
 {{ read_columns() }}
+{{ see() }}
           wgmma_wait(1);
-{{ weigh() }}
+{{ weigh("open_score", "score", "dot") }}
           wgmma_wait(0);
 {{ arrive("&empty[before]") }}
-{% else %}
-          wgmma_fence();
-{{ sum_of("before") }}
-          mbarrier_wait(&full[stage], phase);
-          wgmma_wait(0);
-{{ arrive("&empty[before]") }}
-{{ multiply() }}
-{{ read_columns() }}
-          wgmma_wait(0);
-{{ weigh() }}
-{% endif %}
-{{ round() }}
+{{ round(sums) }}
           turn = turn + 1;
         }
-{% if not held %}
         mbarrier_arrive(&others[1]);
-{% endif %}
         wgmma_fence();
-{{ sum_of("stage") }}
+{{ sum_of(sums, "stage") }}
         wgmma_wait(0);
 {{ arrive("&empty[stage]") }}
 {{ next_stage() }}
-{% if not held %}
+{% endif %}
       } else {
         mbarrier_arrive(&others[1]);
-{% endif %}
       }
 {% if checkers %}
       mbarrier_wait(&others[2], taken ^ 1);

@@ -37,30 +37,26 @@ TILES = """\
       taken = taken ^ 1;
       batch = next_tile[0];
 {% endmacro %}
-{% macro multiply() %}
-{% for row, column, length, into in products %}
+{% macro multiply(which) %}
+{% for row, column, length, into in which %}
         #pragma unroll
         for (u32 n = 0; n < {{ width // 2 }}; ++n) {
           {{ into }}[n] = 0.0f;
         }
 {% endfor %}
         wgmma_fence();
-{% for row, column, length, into in products %}
+{% for row, column, length, into in which %}
 {% for step in range(length // 16) %}
-{% if held %}
-        wgmma_m64n{{ width }}k16_{{ T }}_rk({{ into }}, &{{ row }}_held[{{ step * 8 }}],
-{% else %}
         wgmma_m64n{{ width }}k16_{{ T }}_kk({{ into }},
-            &{{ row }}_tile[mine * 4096 + {{ step // 4 * height * 64 + step % 4 * 16 }}],
-{% endif %}
+            &{{ row }}_tile[mine * 4096 + none + {{ step // 4 * height * 64 + step % 4 * 16 }}],
             &{{ column }}_tile[stage * {{ width * length }} +
                                {{ step // 4 * width * 64 + step % 4 * 16 }}]);
 {% endfor %}
 {% endfor %}
         wgmma_commit();
 {% endmacro %}
-{% macro sum_of(stage) %}
-{% for into, weights, dots, tile, at, spoils in sums %}
+{% macro sum_of(which, stage) %}
+{% for into, weights, dots, tile, at, spoils in which %}
 {% for step in range(width // 16) %}
         wgmma_m64n{{ features }}k16_{{ T }}_rn({{ into }}, &{{ weights }}[{{ step * 8 }}],
             &{{ tile }}_tile[{{ stage }} * {{ width * features }} +
@@ -69,8 +65,7 @@ TILES = """\
 {% endfor %}
         wgmma_commit();
 {% endmacro %}
-{% set read = {"the_batch": "batch", "the_row": "row", "the_column": "column",
-                "the_dot": "dot[n]"} %}
+{% set read = {"the_batch": "batch", "the_row": "row", "the_column": "column"} %}
 {% for n in range(of_rows) %}
 {% set _ = read.update({"by_row_%d" % n: "of_row[%d + n / 2 %% 2]" % (2 * n)}) %}
 {% endfor %}
@@ -78,11 +73,15 @@ TILES = """\
 {% set _ = read.update({"by_column_%d" % n: "of_column_%d" % n}) %}
 {% endfor %}
 {% macro weight_of(body, value) %}
-{% set more = {"the_other": "other[n]"} if pairs == 2 else {} %}
-          {{ modification(body, value, **dict(read, **more)) }}
-{% endmacro %}
-{% macro also_of(body, value) %}
-          {{ modification(body, value, **read) }}
+{% if two and body in ("open_also", "also_score") %}
+          {{ modification(body, value, the_dot="dot[n]", **read) }}
+{% elif two %}
+          {{ modification(body, value, the_also="dot[n]", the_other="other[n]", **read) }}
+{% elif pairs == 2 %}
+          {{ modification(body, value, the_dot="dot[n]", the_other="other[n]", **read) }}
+{% else %}
+          {{ modification(body, value, the_dot="dot[n]", **read) }}
+{% endif %}
 {% endmacro %}
 {% macro numbers(k) %}
 {{- "(mine * 2 + parity) * %d" % (width * of_columns) ~ (" + %d" % (k * width) if k) -}}
@@ -137,36 +136,25 @@ TILES = """\
         named_barrier(mine + 1, 128);
 {% endif %}
 {% endmacro %}
-{% macro weigh() %}
+{% macro see() %}
 {{ ask("whole", "seen_by_all", "turn") }}
-      if (seen_by_all && top + {{ height }} <= {{ rows }} &&
-          ((i64)turn + 1) * {{ width }} <= {{ columns }}) {
+        const u32 is_open = seen_by_all && top + {{ height }} <= {{ rows }} &&
+                            ((i64)turn + 1) * {{ width }} <= {{ columns }};
+{% endmacro %}
+{% macro weigh(open, score, into) %}
+      if (is_open) {
 {{ each() }}
-{{ weight_of("open_score", "opened") }}
-{% if two %}
-{{ also_of("open_also", "also_opened") }}
-          dot[n] = also_opened;
-{% endif %}
-          {{ sums[0][2] }}[n] = opened;
+{{ weight_of(open, open ~ "_weight") }}
+          {{ into }}[n] = {{ open }}_weight;
         }
       } else {
 {{ each() }}
           f32 found = 0.0f;
-{% if two %}
-          f32 also_found = 0.0f;
-{% endif %}
           if (row < {{ rows }} && column < {{ columns }}) {
-{{ weight_of("score", "weighed") }}
-            found = weighed;
-{% if two %}
-{{ also_of("also_score", "also_weighed") }}
-            also_found = also_weighed;
-{% endif %}
+{{ weight_of(score, score ~ "_weight") }}
+            found = {{ score }}_weight;
           }
-{% if two %}
-          dot[n] = also_found;
-{% endif %}
-          {{ sums[0][2] }}[n] = found;
+          {{ into }}[n] = found;
         }
       }
 {% endmacro %}
@@ -182,8 +170,8 @@ TILES = """\
 {{- store_output(at, one, mask=inside) -}}
 {% endif %}
 {% endmacro %}
-{% macro round() %}
-{% for into, weights, dots, tile, at, spoils in sums %}
+{% macro round(which) %}
+{% for into, weights, dots, tile, at, spoils in which %}
         #pragma unroll
         for (u32 i = 0; i < {{ width // 4 }}; ++i) {
           store2_{{ T }}(&{{ weights }}[i * 2],

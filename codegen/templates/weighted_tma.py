@@ -4,7 +4,7 @@ A block has ``height`` rows of one batch, of which each group has 64.  One threa
 ``width`` columns, by the copies of TMA, into a ring of ``stages``; groups multiply what has come,
 each at its own pace, so that one computes weights while another multiplies, and the weighted sum of
 one tile runs beside the weights of the next.  A value that is an operand of the products, too, is
-fetched once.  Rows stay in shared memory, or ``held`` in registers.  (J. Shah et al.,
+fetched once.  (J. Shah et al.,
 *FlashAttention-3*, 2024.)  Values of a tile of which no row sees a column count all the same, since
 nothing times an infinity is no number: where there are such tiles, further warps look for what is
 not finite.
@@ -25,7 +25,6 @@ from didyma.codegen.templates.attention_tma import (
     FETCHED_A_CYCLE,
     FEWER,
     NEAR,
-    OTHERS,
     PART,
     POWERS_A_CYCLE,
     PROCESSORS,
@@ -39,7 +38,7 @@ from didyma.codegen.templates.attentions import is_ranged
 from didyma.codegen.templates.boxes import WORDS
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
-from didyma.codegen.templates.lines import lined
+from didyma.codegen.templates.lines import Lines, after, lined
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.weighted_mma import lengths
@@ -56,7 +55,6 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "height": (128,),
     "width": (64, 128),
     "stages": (2, 3),
-    "held": (0, 1),
 })  # fmt: skip
 NEEDED = {"cp_async", "mma", "wgmma", "tma", "mbarrier"}  # families
 TERMS = (64, 128, 256)  # whole lines, as the products read them
@@ -67,15 +65,23 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
     return None if _found(asked) is None else SPACE
 
 
-def _found(asked: Asked) -> Problem | None:
-    """Return a weighted sum whose operands all lie in runs along their last axes."""
+def _found(asked: Asked) -> Lines | None:
+    """Return a weighted sum whose operands all lie in runs along their last axes.
+
+    Of two sums, weights of the first are computed of those of the second.
+    """
     known = weighted_mma.narrowed(asked) if {*asked.target.families} >= NEEDED else None
     if known is None or is_ranged(known[0]):
         return None
     p = known[0]
     features, *terms = lengths(p)
     suits = features in COLUMNS and all(n in TERMS for n in terms)
-    return p if suits and all(is_copied(p, x) for x in p.operands) else None
+    if not suits or not all(is_copied(p, x) for x in p.operands):
+        return None
+    weights = ("score", "open_score", "also_score", "open_also")
+    found = lined(p, [x for x in weights if x in p.bodies])
+    whole = found.problem if "also" not in p.operands else after(found.problem, weights)
+    return None if whole is None else replace(found, problem=whole)
 
 
 def _checkers(p: Problem) -> int:
@@ -122,21 +128,18 @@ def _count(p: Problem) -> int:
 
 
 def _room(p: Problem, values: Values) -> int:
-    """Return the registers that a thread has left beside its sums, products and rows."""
+    """Return the registers that a thread has left beside its sums, products, weights and rows."""
     features, *terms = lengths(p)
-    used = _count(p) * features // 2 + len(terms) * values["width"] // 2
-    used += sum(terms) // 4 if values["held"] else 0
+    used = _count(p) * features // 2 + len(terms) * values["width"] // 2 + values["width"] // 4
     return _registers(values)[1] - OTHERS - used
 
 
-def _ahead(p: Problem, values: Values) -> bool:
-    """Return whether weights of one tile have room beside the products of the next."""
-    return _room(p, values) >= _count(p) * values["width"] // 4
+OTHERS = 24  # registers of a thread beside these
 
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of its tiles."""
-    p, _, of_columns = _lined(asked)
+    p, of_columns = (found := _problem(asked)).problem, found.of_columns
     features, *terms = lengths(p)
     height, width, every = values["height"], values["width"], sum(terms)
     streamed = values["stages"] * width * _fetched(p, values)
@@ -149,7 +152,7 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
 
 def cost(asked: Asked, values: Values) -> float:
     """Estimate the time of a kernel, in cycles of a multiprocessor."""
-    p = _problem(asked)
+    p = _problem(asked).problem
     features, *terms = lengths(p)
     if not block(asked, values)[0]:
         return float("inf")
@@ -157,7 +160,7 @@ def cost(asked: Asked, values: Values) -> float:
     batch, rows, _ = map(p.expected, p.output.extents)
     columns = p.expected(p.operands["value"].extents[1])
     sums = features * _count(p)
-    read = every * (width if values["held"] else width + ROWS) + sums * width
+    read = every * (width + ROWS) + sums * width
     products = height * width * (every + sums) / PRODUCTS_A_CYCLE
     reads = height // ROWS * read * 2 / SHARED_A_CYCLE
     powers = height * width / POWERS_A_CYCLE
@@ -173,7 +176,7 @@ SHARED_A_CYCLE = 128  # bytes of shared memory that products read
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     """Write the kernel."""
-    p, of_rows, of_columns = _lined(asked)
+    p = (found := _problem(asked)).problem
     features, terms, *others = lengths(p)
     batch, rows, _ = p.output.extents
     fewer, more = _registers(values)
@@ -181,7 +184,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         "terms": terms, "features": features, "others": sum(others), "pairs": 1 + len(others),
         "checkers": _checkers(p), "fewer": fewer, "more": more, "near": NEAR, "ranged": 0,
         "shared": _shared(p, values), "two": int("also" in p.operands),
-        "of_rows": of_rows, "of_columns": of_columns, "ahead": int(_ahead(p, values)),
+        "of_rows": found.of_rows, "of_columns": found.of_columns,
         "also_shared": _shared(p, values, "also"), "words": MAPS,
         "wide": int(p.stored(WIDE) is not None),
         "falling": int("first_row" not in _corners(p)),
@@ -216,22 +219,15 @@ def _corners(p: Problem) -> set[str]:
 _problem = suited(_found)
 
 
-def _lined(asked: Asked) -> tuple[Problem, int, int]:
-    """Return a weighted sum of which rows and columns are read once for a tile, and how many."""
-    p = _problem(asked)
-    weights = ("score", "open_score", "also_score", "open_also")
-    found = lined(p, [x for x in weights if x in p.bodies])
-    return found.problem, found.of_rows, found.of_columns
-
-
 def best(asked: Asked) -> bool:
     """Return whether there are rows for two groups, and columns for a tile; or there are two sums.
 
     No other template writes these.
     """
-    p = _found(asked)
-    if p is None or "also" in p.operands:
-        return p is not None
+    found = _found(asked)
+    if found is None or "also" in found.problem.operands:
+        return found is not None
+    p = found.problem
     _, rows, _ = map(p.expected, p.output.extents)
     return rows > ROWS and p.expected(p.operands["value"].extents[1]) >= LINE
 

@@ -19,7 +19,7 @@ from didyma.tracer.types import Element
 from tests.codegen.templates.judging import judged
 
 TEMPLATE, SUITS = weighted_tma.TEMPLATE, weighted_tma.TEMPLATE.space
-POINT = "tma_weighted(height=128, held={}, stages={}, width={})"
+POINT = "tma_weighted(height=128, stages={}, width={})"
 OPTIONS = dd.Options(target="sm_90a")
 # A device with so few multiprocessors that blocks have several tiles.
 FEW = replace(OPTIONS, target=replace(TARGETS["sm_90a"], processors=2))
@@ -57,8 +57,8 @@ deep_both = gradients(BOTH, dd.bf16, (1, 1, 1, 100, 65, 128), causal=False)
 @pytest.mark.parametrize(
     ("program", "point"),
     [
-        (of_queries, (1, 2, 128)), (windowed, (0, 3, 64)), (of_values, (0, 2, 64)),
-        (deep, (1, 2, 64)), (deep_both, (0, 2, 64)),
+        (of_queries, (2, 128)), (windowed, (3, 64)), (of_values, (2, 64)),
+        (deep, (2, 64)), (deep_both, (2, 64)),
     ],
 )  # fmt: skip
 def test_gradients_are_right(program: dd.Program, point: tuple[int, ...]) -> None:
@@ -66,9 +66,9 @@ def test_gradients_are_right(program: dd.Program, point: tuple[int, ...]) -> Non
 
 
 FAULTS = {
-    "mask": ('{{ weight_of("score", "weighed") }}',
-             '{{ weight_of("score", "seen") }}\n{{ weight_of("open_score", "weighed") }}'),
-    "tile that all see": ("if (seen_by_all && top", "if (seen_by_all || top"),
+    "mask": ('{{ weight_of(score, score ~ "_weight") }}',
+             '{{ weight_of(score, score ~ "_seen") }}\n{{ weight_of(open, score ~ "_weight") }}'),
+    "tile that all see": ("seen_by_all && top", "seen_by_all || top"),
     "row of a weight": ("const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;\n"
                         "          const i64 column",
                         "const i64 row = top + upper + lane / 4;\n          const i64 column"),
@@ -77,8 +77,7 @@ FAULTS = {
     "first tile": ("turn = wanted ? turn : turn + 1", "turn = turn + 1"),
     "last tile": ("last = wanted ? last : last - 1", "last = last - 1"),
     "batch": ('offset(name, "batch")', 'offset(name, "0")'),
-    "swizzle": ("(piece ^ line % 8) * 8", "piece * 8"),
-    "panel of a row": ("i / 4 * {{ height * 64 }}", "0"),
+    "panel of a row": ("step // 4 * height * 64 + step % 4 * 16", "step % 4 * 16"),
     "panel of a column": ("step // 4 * width * 64 + step % 4 * 16 }}]);", "step % 4 * 16 }}]);"),
     "panel of a box": ("{{ panel * lines * 64 }}", "{{ panel * 64 }}"),
     "value": ('shared or "value"', '"key" if shared == "right" else "right"'),
@@ -90,10 +89,16 @@ FAULTS = {
     "phase of room": ("u32 phase = 1;", "u32 phase = 0;"),
     "phase that stays": ("          phase = phase ^ 1;\n", ""),
     "no wait for products": ("          wgmma_wait(1);\n", "          wgmma_wait(2);\n"),
-    "no wait for both": ("          wgmma_wait(0);\n{{ weigh() }}", "{{ weigh() }}"),
-    "released too early": ('          wgmma_wait(0);\n{{ arrive("&empty[before]") }}\n',
-                           '{{ arrive("&empty[before]") }}\n          wgmma_wait(0);\n'),
-    "released never": ('{{ arrive("&empty[before]") }}\n', ""),
+    "no wait for the second product": ('wgmma_wait(1);\n{{ weigh("open_score", "score", "other")',
+                                       'wgmma_wait(2);\n{{ weigh("open_score", "score", "other")'),
+    "no wait for sums": ('          wgmma_wait(0);\n{{ arrive("&empty[stage]") }}\n',
+                         '{{ arrive("&empty[stage]") }}\n'),
+    "released too early": ('          wgmma_wait(0);\n{{ arrive("&empty[stage]") }}\n',
+                           '{{ arrive("&empty[stage]") }}\n          wgmma_wait(0);\n'),
+    "released never": ('{{ arrive("&empty[stage]") }}\n', ""),
+    "rows released too early": ('          wgmma_wait(1);\n{{ weigh("open_also"',
+                                '          mbarrier_arrive(&others[1]);\n'
+                                '          wgmma_wait(1);\n{{ weigh("open_also"'),
     "few arrivals": ("mbarrier_init(&empty[i], {{ height // 16 }})",
                      "mbarrier_init(&empty[i], {{ height // 32 }})"),
     "bytes": ("{{ width * every * 2 }}", "{{ width * every }}"),
@@ -102,15 +107,15 @@ FAULTS = {
     "numbers that are read": ("parity = parity ^ 1", "parity = 0"),
     "epilogue": ("i * 32 + lane % 4 * 8;", "i * 32;"),
     "rows": ('below("row", rows, height)', '""'),
-    "second sum": ("also_found = also_weighed", "also_found = weighed"),
+    "second sum": ('the_also="dot[n]"', 'the_also="other[n]"'),
 }  # fmt: skip
 SHOWN = {  # which program shows a fault, where it is not that of queries
     windowed: ("first tile", "last tile", "wait for room", "phase that stays", "released never",
                "released too early", "column of a number", "barrier of columns",
                "numbers that are read", "second sum", "wait for room of rows", "few arrivals",
-               "tile that all see"),
+               "tile that all see", "rows released too early"),
     deep: ("panel of a row", "panel of a column", "panel of a box", "value"),
-    deep_both: ("no wait for both",),
+    deep_both: ("no wait for the second product", "no wait for sums"),
 }  # fmt: skip
 
 
@@ -122,8 +127,7 @@ def is_found(fault: str) -> bool:
     wrong = replace(TEMPLATE, render=partial(weighted_tma.render, text=text))
     options = FEW.changed({"kernels.codegens": (wrong,)})
     program = next((p for p, faults in SHOWN.items() if fault in faults), of_queries)
-    held = int(program in (of_queries, deep))
-    point = POINT.format(held, 2, 64)
+    point = POINT.format(2, 64)
     return judged(program, point, wrong, options, SUITS, engines=["simt"]) != {""}
 
 
@@ -165,5 +169,5 @@ def test_what_nvrtc_makes_of_the_kernels_is_right() -> None:
     state = probe("ptx")
     if not state.runs:
         pytest.skip(f"ptx: {state.why}")
-    point = POINT.format(0, 2, 64)
+    point = POINT.format(2, 64)
     assert judged(deep_both, point, options=OPTIONS, suits=SUITS, engines=("ptx",)) == {""}

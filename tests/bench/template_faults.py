@@ -1,0 +1,139 @@
+"""Plant faults in the texts of templates: ``python -m tests.bench.template_faults [PART]``.
+
+Each fault changes one place of a template's text, whose kernel is judged before anything would be
+timed.  A row for each template tells how many of its faults were found, by their kinds; those that
+nobody found are named.  An argument names templates by a part.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tests.codegen.templates import (
+    test_attention,
+    test_attention_mma,
+    test_attention_ranges,
+    test_attention_tma,
+    test_attention_wgmma,
+    test_depthwise,
+    test_fma,
+    test_gemm,
+    test_mma,
+    test_tma,
+    test_weighted_mma,
+    test_weighted_tma,
+    test_wgmma,
+)
+
+# Kinds, with words of which one is in the name of a fault; the first that fits counts.
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "swizzle": ("swizzle", "panel", "pieces"),
+    "phase": ("phase", "stage", "turns"),
+    "wait": ("wait", "barrier", "released", "refilled", "arrivals", "commit", "is read", "fence"),
+    "tail": ("tail", "last tile", "bytes"),
+    "mask": ("mask", "sees", "whole", "all see", "unseen", "first tile", "last row"),
+    "epilogue": ("epilogue", "rows", "columns", "exchange"),
+    "accumulator": ("narrow", "sum", "total", "rounding", "scal"),
+}
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Case:
+    """The names of a template's faults, and a test of one, which fails if it is not found."""
+
+    faults: Mapping[str, object]
+    test: Callable[[str], None]
+
+    def missed(self) -> Iterator[tuple[str, bool]]:
+        """Yield each fault, and whether nobody found it."""
+        for name in self.faults:
+            try:
+                self.test(name)
+            except AssertionError:
+                yield name, True
+            else:
+                yield name, False
+
+
+def weighted(fault: str) -> None:
+    """Test a fault of ``tma_weighted``, of which the suite tests a sample."""
+    assert test_weighted_tma.is_found(fault)
+
+
+CASES: Mapping[str, Case] = {
+    "tiled_gemm": Case(
+        test_gemm.FAULTS, test_gemm.test_a_planted_fault_is_found_before_anything_is_timed
+    ),
+    "fma_gemm": Case(
+        test_fma.FAULTS, test_fma.test_a_planted_fault_is_found_before_anything_is_timed
+    ),
+    "mma_gemm": Case(
+        test_mma.FAULTS, test_mma.test_a_planted_fault_is_found_before_anything_is_timed
+    ),
+    "wgmma_gemm": Case(
+        test_wgmma.FAULTS, test_wgmma.test_a_planted_fault_is_found_before_anything_is_timed
+    ),
+    "tma_gemm": Case(
+        test_tma.FAULTS, test_tma.test_a_planted_fault_is_found_before_anything_is_timed
+    ),
+    "depthwise_conv": Case(test_depthwise.FAULTS, test_depthwise.test_a_planted_fault_is_found),
+    "tiled_attention": Case(
+        test_attention.FAULTS, test_attention.test_a_planted_fault_is_found_before_anything_is_timed
+    ),
+    "mma_attention": Case(
+        test_attention_mma.FAULTS,
+        test_attention_mma.test_a_planted_fault_is_found_before_anything_is_timed,
+    ),
+    "wgmma_attention": Case(
+        test_attention_wgmma.FAULTS,
+        test_attention_wgmma.test_a_planted_fault_is_found_before_anything_is_timed,
+    ),
+    "tma_attention": Case(
+        test_attention_tma.FAULTS,
+        test_attention_tma.test_a_planted_fault_is_found_before_anything_is_timed,
+    ),
+    "attention by ranges": Case(
+        test_attention_ranges.FAULTS, test_attention_ranges.test_a_planted_fault_is_found
+    ),
+    "mma_weighted": Case(
+        test_weighted_mma.FAULTS,
+        test_weighted_mma.test_a_planted_fault_is_found_before_anything_is_timed,
+    ),
+    "tma_weighted": Case(test_weighted_tma.FAULTS, weighted),
+}
+
+
+def kind(fault: str) -> str:
+    """Return of which kind a fault is, by its name.
+
+    >>> kind("wait for room"), kind("k-tail"), kind("batch")
+    ('wait', 'tail', 'other')
+    """
+    return next((k for k, words in KINDS.items() if any(w in fault for w in words)), OTHER)
+
+
+def main(part: str = "") -> int:
+    """Print a row for each template; return how many faults nobody found."""
+    planted = lost = 0
+    for name, case in CASES.items():
+        if part not in name:
+            continue
+        done, found = Counter[str](), Counter[str]()
+        for fault, missed in case.missed():
+            done[kind(fault)] += 1
+            found[kind(fault)] += not missed
+            if missed:
+                print(f"{name}: {fault} is not found", flush=True)
+        cells = (f"{k} {found[k]}/{done[k]}" for k in (*KINDS, OTHER) if done[k])
+        print(f"{name:<20} {', '.join(cells)}", flush=True)
+        planted, lost = planted + done.total(), lost + done.total() - found.total()
+    print(f"{planted - lost} of {planted} faults found")
+    return lost
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(*sys.argv[1:])))
