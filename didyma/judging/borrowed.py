@@ -23,6 +23,8 @@ _FIELD = re.compile(r"\b[A-Za-z_]\w*\.[A-Za-z_]\w*\b(?!\s*\()")
 _FACTOR = re.compile(r"(?<=[-+*/=(] )[A-Za-z_][\w.]*(?=\s*[-+*/;)])")
 _LOOP = re.compile(r"\bfor\s*\(")
 _CALL = re.compile(r"\b(?!if\b|for\b|while\b|switch\b|sizeof\b)([A-Za-z_]\w*)\s*\(")
+_GIVEN = re.compile(r"(?<=[(,=/*+-] )[A-Za-z_][\w.]*(?:\[[^\[\]]*\])?(?=\s*[-+*/;),])")
+_USUAL = ("fabsf", "expf", "sqrtf", "logf")
 _TYPES = ("float", "int", "double", "long long", "unsigned")
 _TYPE = re.compile(
     r"(?<![\w<])(?:(?:un)?signed (?:char|short|int)|long long|float|double|int|unsigned|short|char"
@@ -38,8 +40,8 @@ def rules(text: str) -> tuple[Rule, ...]:
     tests = _often(m[1] for m in _ATOM.finditer(text))
     fields = _often(m[0] for m in _FIELD.finditer(text) if not m[0].endswith((".x", ".y", ".z")))
     return (
-        _unwrapped, _swapped, _put(_PLACE, places), _put(_LIMIT, limits), _narrowed(tests),
-        _scaled(fields), _typed,
+        _unwrapped, _wrapped(text), _swapped, _put(_PLACE, places), _put(_LIMIT, limits),
+        _narrowed(tests), _scaled(fields), _typed,
     )  # fmt: skip
 
 
@@ -97,6 +99,23 @@ def _unwrapped(row: str) -> Iterator[str]:
         if end := _closing(row, m.end() - 1):
             for given in _given(row[m.end() : end]):
                 yield f"{row[: m.start()]}({given}){row[end + 1 :]}"
+
+
+def _wrapped(text: str) -> Rule:
+    """Return the rule that gives a term of a line to a function that a text calls, or a usual one.
+
+    >>> "m = fmaxf(m, fabsf(x[i]));" in _wrapped("")("m = fmaxf(m, x[i]);")
+    True
+    """
+    called = _often(m[1] for m in _CALL.finditer(text))
+    functions = list(dict.fromkeys((*_USUAL, *called)))
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _GIVEN.finditer(row):
+            for f in functions:
+                yield f"{row[: m.start()]}{f}({m[0]}){row[m.end() :]}"
+
+    return rule
 
 
 def _given(text: str) -> Iterator[str]:

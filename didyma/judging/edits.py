@@ -42,9 +42,10 @@ _PLACES = re.compile(r"\b(\w+)\[([^\[\]]+)\]\[([^\[\]]+)\]")
 _FACTOR = re.compile(rf"(?<=[-+*=(\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|[-+]=))")
 _WORD = re.compile(r"\b(?:\w+\.)*\w+\b")
 _USUAL = 3  # how often a word counts for an edit that has no new one
-_OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/]) (?=[\w(])")
+_OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/%]) (?=[\w(])")
 _ASSIGNED = re.compile(r"(?<![=<>!])=(?!=)|\breturn\b")
 _ENDS = re.compile(r"[);]| [?:] ")
+_HEAD = re.compile(r"\b__(?:global|device)__\b.*[,{]\s*$")  # of a function
 _LOOP = re.compile(r"\s*for\s*\((?:[^()]|\([^()]*\))*\)")
 _NAMED = re.compile(r"(?<=[a-z_])(add|sub|mul|div|min|max|Add|Sub|Min|Max)(?=\d|_|\()")
 _INSTEAD = {"add": ("mul", "sub"), "sub": ("add",), "mul": ("add", "div"), "div": ("mul",),
@@ -54,7 +55,7 @@ _FIELD = re.compile(r"(?<!Idx)(?<!Dim)\.([xyzw])\b")
 _GIVEN = re.compile(
     r"(?<=\w)(?<!\bif)(?<!\bfor)(?<!\bwhile)\((?=[A-Za-z_]\w*(?:[),(\[.]| [-+*/] ))"
 )
-_INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
+_INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "/"}
 _SWAPS = (
     ("fmaxf", "fminf"), ("max", "min"), ("fmax", "fmin"), ("expf", "exp2f"), ("sqrtf", "rsqrtf"),
     ("sinf", "cosf"), ("logf", "log2f"), ("tanhf", "sinhf"), ("fabsf", ""), ("expf", "expm1f"),
@@ -99,14 +100,16 @@ def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
     joined = _joined(numbers, whole, ints)
     rules = (
         *_RULES, *borrowed.rules(text), forgotten.extended(text), forgotten.divided(ints),
-        forgotten.repeated(kinds, text), forgotten.updated(kinds, text), _moved(ints),
+        forgotten.repeated(kinds, text), _moved(ints),
+        _each(_NUMBER, lambda m: ints if int(m[1]) > 1 else ()),
         *map(_exchanged, kinds.values()), _multiplied(floats),
     )  # fmt: skip
     known = Naturalness.of(rows)
-    chosen = [n for n in lines if 0 < n <= len(rows)]
+    chosen = [n for n in lines if 0 < n <= len(rows) and not _HEAD.search(rows[n - 1])]
     first, *streams = (_of_rule(r, rows, chosen, known) for r in (forgotten.taken(unused), *rules))
     turns = [s for r, s in zip(rules, streams, strict=True) for _ in range(_TURNS.get(r, 1))]
     turns += [_of_rule(joined, rows, chosen, known)] * _OF_JOINED
+    turns += [_of_rule(forgotten.updated(kinds, text), rows, chosen, known)] * _OF_UPDATED
     seen: set[tuple[int, str]] = set()
     for wave in chain(zip(first), zip_longest(*turns)):
         for e in wave:
@@ -273,6 +276,7 @@ def _multiplied(names: Sequence[str]) -> Rule:
 _NUMBERS = _each(_NUMBER, _whole)
 _TURNS = {_NUMBERS: 4}  # of a rule that makes many edits, in each round of turns
 _OF_JOINED = 30  # turns of the rule that brings what a text forgets
+_OF_UPDATED = 8  # turns of the rule that changes what never changes
 _RULES: tuple[Rule, ...] = (
     _each(re.compile(r"(?<=[\w\])])\s*(?<![<>])(<=|>=|<|>)(?![<>])\s*(?=[\w(])"), _comparison),
     _each(re.compile(r"\s*[-+]\s*1\b(?![.\w])"), lambda m: [""]),
@@ -288,7 +292,7 @@ _RULES: tuple[Rule, ...] = (
     _each(_PLACES, lambda m: [f"{m[1]}[{m[3]}][{m[2]}]"]),
     _each(_ANY_PLACE, lambda m: [f"[{m[1]} - 1]", f"[{m[1]} + 1]"]),
     _each(_INDEX, lambda m: [f"{m[1]}[{m[4]} * {m[3]} + {m[2]}]"]),
-    _each(_OPERATOR, lambda m: [" * ", " + "]),
+    _each(_OPERATOR, lambda m: [" * ", " + ", " % "]),
     _each(_TERM, lambda m: [""]),
     _each(_GIVEN, lambda m: ["(-"]),
     _each(re.compile(r"(?<=[(,=?:] )-(?=\w)|(?<=\()-(?=\w)"), lambda m: [""]),

@@ -105,12 +105,20 @@ def repeated(of_kind: Mapping[str, Sequence[str]], text: str) -> Rule:
 
 
 def updated(of_kind: Mapping[str, Sequence[str]], text: str) -> Rule:
-    """Return the rule that updates, after a statement, a number that a text never changes."""
+    """Return the rule that updates, after a statement, a number that never changes from its start.
+
+    It takes the value of others of its kind: of those that are named after it, if there are some.
+
+    >>> kinds = {"float": ["m", "next"]}
+    >>> [*updated(kinds, "float m = -1e30f; float next = max(m, s);")("  l += p;")]
+    ['  l += p; m = next;']
+    """
     still = [
-        (n, [o for o in row if o != n])
+        (n, [o for o in row if o != n and n in o.split("_")] or [o for o in row if o != n])
         for row in of_kind.values() for n in row
-        if re.search(rf"\b{n}\s*=[^=]", text)
-        and len(re.findall(rf"\b{n}\s*(?:[-+*/]?=(?!=)|\+\+|--)", text)) == 1
+        if re.search(rf"\b{n}\s*=\s*-?(?:\d|INFINITY|FLT_MAX)", text)
+        and not re.search(rf"\bconst(?:expr)?\s+\w+\s+{n}\b", text)
+        and len(re.findall(rf"\b{n}\s*(?:[-+*/]?=(?!=)|\+\+|--)|(?:\+\+|--){n}\b", text)) == 1
     ]  # fmt: skip
 
     def rule(row: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import process_time
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Bar
 
 SEARCH = 5.0  # seconds of processor time for the line of what is wrong
+LEAST_SEARCH = 2.0  # however long the rounds took
+WHOLE = 7.0  # seconds of both, where the rounds leave as many for the line
 SCHEDULES = 3  # orders of warps that the first rounds run in
 THOROUGH = 3  # rounds that run in all of them
 
@@ -61,6 +64,7 @@ class Judgement:
     deterministic: bool = True
     batch_invariant: dict[str, bool] = field(default_factory=dict[str, bool])
     suspect: Suspect | None = None
+    seconds: float = 0.0  # of processor time, for the rounds
     others: tuple[Beside, ...] = field(default_factory=lambda: tuple(map(Beside, ENGINES)))
 
     @property
@@ -96,6 +100,7 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
     shapes = [launching.geometry(task, s, *_first(task))[0] for s in task.steps]
     near = tiles(task.source.text, [n for s in shapes for n in s.block])
     planned = inputs.cases(bindings(task.spec, near, task.draw))
+    begun = process_time()
     found = Judgement(task)
     decoys = Decoys(task.spec, task.contract)
     for case in planned:
@@ -125,14 +130,16 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
     found.accepted = decoys.accepted
     if found.outcome is Outcome.CORRECT:
         found.batch_invariant = batch_invariance(task, found.cases)
+    found.seconds = process_time() - begun
     return found
 
 
 def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
-    """Find the line of what is wrong, in so much processor time.
+    """Find the line of what is wrong, in so much processor time, or less after slow rounds.
 
     Faults name lines themselves, but the cause may be elsewhere; half of the time is for them.
     """
+    seconds = min(seconds, max(LEAST_SEARCH, WHOLE - found.seconds))
     wrong = {w.case.number for w in found.wrong if not w.faulty}
     faulty = {c.number for f, c in found.faults if f.kind != "hang"}
     numbers = wrong or faulty
