@@ -353,6 +353,9 @@ def main() -> int:
     for shape, choices in zip(shapes, built, strict=True):
         if time.time() - began > a.seconds:
             break
+        if not choices:
+            print(f"{shape.name:28} no template of {a.templates} suits it", flush=True)
+            continue
         rows.append(timed(engine, shape, choices, a.load))
         if a.json:
             with open(a.json, "w") as f:
