@@ -46,8 +46,6 @@ _ORDERS = re.compile(
 _BARRIER = "__syncthreads();"
 # Why the loss of a line is not found: by the case, the line's text, and which of those it is.
 REASONS = {
-    ("tma_attention", "named_barrier(15, 64);", 1): "all have passed a barrier since they read it",
-    ("tma_attention", "named_barrier(15, 64);", 4): "all have passed a barrier since they read it",
     ("tma_attention", "mbarrier_wait(&turn_of[mine], waits);", 1): "turns are for speed alone",
     ("tma_attention", "wgmma_fence();", 3): "the product before has a fence, and sets no register",
     ("wgmma_attention", _BARRIER, 5): "a block that sees keys has had a barrier since its marks",
