@@ -32,6 +32,7 @@ import numpy as np
 
 from didyma.artifacts import build
 from didyma.codegen import plugins
+from didyma.codegen.devices import named
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.carried import Carried
@@ -202,6 +203,9 @@ def drawn(
         values = (*p.inputs, *p.results, *(name for name, _ in p.constants))
         if any(p.type[v].dtype.is_packed for v in values):
             seen["left out: elements of less than a byte"] += 1
+            continue
+        if any(not name.startswith("host:") for name in named(p)):
+            seen["left out: values on a GPU"] += 1
             continue
         if any(b.external.sizes for b in externs):
             seen["left out: an external function that is given sizes"] += 1
