@@ -134,7 +134,11 @@ def kept(c: Compiled, call: Any, inputs: Sequence[Any]) -> Iterator[str]:
 
 def judged(case: Case, rng: Random, seen: Counter[str]) -> Iterator[str]:
     """Yield what is wrong with a program's memory at ten bindings of its sizes."""
-    c = compile(case.module, case.options(Options()))
+    try:
+        c = compile(case.module, case.options(Options()))
+    except DidymaError as e:
+        seen[f"left out: {e.code}"] += 1
+        return
     envs = bindings(case, rng)
     if len(envs) < SIZES:
         seen["left out: fewer than ten bindings"] += 1
