@@ -44,7 +44,7 @@ from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.weighted_mma import lengths
 from didyma.codegen.templates.weighted_text import TEXT
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.group_products import COLUMNS, GROUP, LINE, ROWS
+from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.loop import Buffer, Const, Var
 from didyma.refimpl.ir.names import Names
@@ -57,7 +57,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "stages": (2, 3),
 })  # fmt: skip
 NEEDED = {"cp_async", "mma", "wgmma", "tma", "mbarrier"}  # families
-TERMS = (64, 128, 256)  # whole lines, as the products read them
+TERMS = (64, 128, 256)  # and features: whole lines, as products read and boxes have them
 
 
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
@@ -75,7 +75,7 @@ def _found(asked: Asked) -> Lines | None:
         return None
     p = known[0]
     features, *terms = lengths(p)
-    suits = features in COLUMNS and all(n in TERMS for n in terms)
+    suits = all(n in TERMS for n in (features, *terms))
     if not suits or not all(is_copied(p, x) for x in p.operands):
         return None
     weights = ("score", "open_score", "also_score", "open_also")

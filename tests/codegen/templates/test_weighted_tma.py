@@ -171,3 +171,14 @@ def test_what_nvrtc_makes_of_the_kernels_is_right() -> None:
         pytest.skip(f"ptx: {state.why}")
     point = POINT.format(2, 64)
     assert judged(deep_both, point, options=OPTIONS, suits=SUITS, engines=("ptx",)) == {""}
+
+
+def test_features_that_are_half_a_line_are_left_to_others() -> None:
+    @dd.trace(*[dd.f16[1, 2, 130, n] for n in (32, 64, 64, 32, 32)], dd.f32[1, 2, 130])
+    def of_values(
+        g: dd.Tensor, q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, o: dd.Tensor, logs: dd.Tensor
+    ) -> dd.Tensor:
+        return dd.scaled_dot_product_attention_backward(g, q, k, v, o, logs).v
+
+    made = dd.compile(of_values, options=OPTIONS, engine="host")
+    assert [r["choice"].split("(")[0] for r in made.choices["choices"].values()] == ["mma_weighted"]
