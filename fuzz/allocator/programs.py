@@ -129,6 +129,7 @@ class _Source:
         few = shape.sharing or shape.moves  # so that launches have types in common
         self.dtypes = [r.choice(DTYPES) for _ in range(1 if few else r.choice((1, 1, 2, 3)))]
         self.numels = numels[:2] if few else numels
+        self.shown = list[str]()  # of what is returned
         self.devices = ("", "cuda:1") if r.random() < 0.25 and shape.devices else ("",)
 
     def type(self) -> TensorType:
@@ -163,7 +164,7 @@ def _launch(s: _Source) -> None:
 
 
 def _like(s: _Source) -> None:
-    """A kernel on a value that nothing reads again, and now and then reads twice."""
+    """A kernel on a value that nothing reads again, and now and then reads twice, or a view."""
     r = s.r
     names = s.m.block.names
     own = [n for n in s.m.owned() if n in names]
@@ -171,9 +172,11 @@ def _like(s: _Source) -> None:
         return
     of = s.one(own)
     reads = [(of, s.at()), *s.some(1)]
+    t = s.m.types[of]
     if r.random() < 0.3:
-        reads.append((of, s.at()))
-    s.m.launch(reads, [s.m.types[of]])
+        shown = TensorType(t.dtype, (1, t.numel), t.device)
+        reads.append((s.m.view(of, shown) if r.random() < 0.5 else of, s.at()))
+    s.m.launch(reads, [t])
     names.remove(of)
 
 
@@ -239,6 +242,29 @@ def _join(s: _Source) -> None:
     t = s.m.types[first]
     like = [n for n in known if (u := s.m.types[n]).dtype is t.dtype and u.device == t.device]
     s.m.join([s.r.choice(like) for _ in range(s.r.choice((1, 1, 2)))] + [first])
+
+
+def _whole(s: _Source) -> None:
+    """Put two new values after one another, often with something that keeps them from being parts.
+
+    A result shows one of them, another stream made it, or it is written or copied later.
+    """
+    r, t = s.r, s.type()
+    parts = list[str]()
+    for _ in range(2):
+        if s.shape.streams and r.random() < 0.4:
+            _stream(s)
+        parts += s.m.launch(s.some(1), [t])
+    s.m.join(parts)
+    match r.randrange(4):
+        case 0:
+            s.shown.append(s.m.view(parts[0], TensorType(t.dtype, (1, t.numel), t.device)))
+        case 1:
+            s.m.update(parts[0], [])
+        case 2:
+            s.m.copy(parts[0])
+        case _:
+            pass
 
 
 def _cut(s: _Source) -> None:
@@ -383,7 +409,7 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
     if shape.sharing:
         kinds.append((_again, 8))
     if shape.moves:
-        kinds += [(_join, 7), (_cut, 5)]
+        kinds += [(_join, 5), (_cut, 5), (_whole, 4)]
     if shape.branches:
         kinds.append((_branch, 3))
     if shape.loops:
@@ -405,6 +431,7 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
         s.m.end()
     known = s.m.known()
     results = [s.one(known) for _ in range(r.choice(shape.results))]
+    results += [n for n in s.shown if n in known]
     views = [n for n in s.m.owned() if n in s.m.root]
     if views and r.random() < 0.6:
         results.append(r.choice(views))

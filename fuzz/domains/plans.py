@@ -30,6 +30,11 @@ class Plans(Domain[int]):
         """``planners``."""
         return "planners"
 
+    @property
+    def floor(self) -> float:
+        """Kinds of cases are many, from single parts of planners to calls of whole programs."""
+        return 0.2
+
     def draw(self, seed: int, index: int) -> int:
         """Return the seed of a case: one more for each."""
         return seed + index
