@@ -107,7 +107,8 @@ def _mending(
         elif mended is None:
             likely.append(e)
     found, likely = (
-        sorted(row, key=lambda e: -familiar(e, task.source.text)) for row in (found, likely)
+        sorted(row, key=lambda e: (-familiar(e, task.source.text), len(e.new)))
+        for row in (found, likely)
     )
     return found, likely[0].line if likely else 0
 
