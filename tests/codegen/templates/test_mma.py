@@ -91,9 +91,9 @@ def test_a_compile_for_tensor_cores_takes_it_without_being_told() -> None:
         found = dd.compile(plain, options=Options(target=target)).choices["choices"]
         return str(found["fused_matmul_0"]["choice"])
 
-    for target, template in (("sm_80", "mma_gemm("), ("sm_90a", "wgmma_gemm(")):
-        assert choice(dd.bf16, target).startswith(template)
-        assert choice(dd.f16, target).startswith(template)
+    for target, templates in (("sm_80", "mma_gemm("), ("sm_90a", ("tma_gemm(", "wgmma_gemm("))):
+        assert choice(dd.bf16, target).startswith(templates)
+        assert choice(dd.f16, target).startswith(templates)
     assert choice(dd.bf16, "sm_90a", 4).startswith("matmul("), "too few rows"
     for other in (choice(dd.f32, "sm_80"), choice(dd.bf16, "portable"), choice(dd.f16, "sm_80", 4)):
         assert not other.startswith("mma_gemm(")
