@@ -76,25 +76,29 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {% set step = fillers // 64 %}
 {% set each = side // step %}
 {% set together = 32 if each % 32 == 0 else 16 if each % 16 == 0 else 8 %}
+{% set some = "if (line < %d) " % side if side % (step * together) else "" %}
       #pragma unroll 1
       for (u32 begin = 0; begin < {{ side }}; begin = begin + {{ step * together }}) {
         {{ T }} held[{{ together }}];
         #pragma unroll
         for (u32 i = 0; i < {{ together }}; ++i) {
-          const u32 line = begin + i * {{ step }};
+          const u32 line = begin + i * {{ step }} + upon;
+          {{ some }}{
 {% if lies == "term" %}
-          const i64 {{ other }} = {{ start }} + upon + line;
+          const i64 {{ other }} = {{ start }} + line;
           const i64 term = (i64)next * 64 + along;
 {% else %}
           const i64 {{ other }} = {{ start }} + along + line / 64 * 64;
-          const i64 term = (i64)next * 64 + upon + line % 64;
+          const i64 term = (i64)next * 64 + line % 64;
 {% endif %}
           {{ load(name, "element", index, inside) }}
           held[i] = element;
+          }
         }
         #pragma unroll
         for (u32 i = 0; i < {{ together }}; ++i) {
           const u32 line = begin + i * {{ step }} + upon;
+          {{ some }}
           {{ tile }}[stage * {{ side * 64 }} + {{ at("line", "along / 8") }} + along % 8] = held[i];
         }
       }

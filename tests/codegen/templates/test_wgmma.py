@@ -85,6 +85,18 @@ def test_the_kernel_without_a_fault_is_right() -> None:
     assert judged(layer, IN_TURNS, options=GPU) == {""}
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_three_groups_share_the_lines_of_tiles_that_do_not_come_out_even(turned: bool) -> None:
+    shapes = [(67, 200), (75, 67)] if turned else [(200, 67), (67, 75)]
+
+    @dd.trace(*(dd.bf16[shape] for shape in shapes))
+    def ragged(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return x.T @ w.T if turned else x @ w
+
+    point = "wgmma_gemm(apart=1, free=1, height=192, stages=3, tall=64, width=256)"
+    assert judged(ragged, point, options=GPU) == {""}
+
+
 def test_what_nvrtc_makes_of_the_kernel_is_right() -> None:
     state = probe("ptx")
     if not state.runs:
