@@ -128,12 +128,14 @@ def test_a_wrapper_that_leaves_a_line_out_is_found(
 
     def broken(p: Program, text: KernelText) -> str:
         source = emit(p, text)
+        if any(isinstance(x, While) for x in walk(p.lines)):
+            return source  # whose loop might never end
         lines = [(k, x) for k, x in enumerate(source.splitlines()) if x.strip().startswith(what)]
         left[0] += bool(lines)
         return without(source, *lines[-1]) if lines else source
 
     monkeypatch.setattr(wrapper, "emit", broken)
-    for seed in range(40, 52):
+    for seed in range(40, 70):
         checks += [v.check for v in judge_case(seed, ("wrappers",)).verdicts]
     assert set(checks) == {"wrapper"}
     assert len(checks) > left[0] / 3
