@@ -95,7 +95,7 @@ class _Touch:
     ``index`` has a polynomial for each axis, and ``flat`` is the row-major offset.  On an axis of
     one element an index that is within bounds is 0: ``bounded`` and ``place`` are the same so.
     ``divisors`` are those of the index (see ``Indices``).  ``holds`` says of the conditions around
-    whether they are true there.
+    whether they are true there, and ``branches`` in which branches of all conditions it stands.
     """
 
     order: int
@@ -106,6 +106,7 @@ class _Touch:
     loops: tuple[_Loop, ...]
     divisors: tuple[Poly, ...]
     holds: Mapping[_Test, bool]
+    branches: frozenset[tuple[int, bool]]
 
 
 class _Walk:
@@ -124,6 +125,7 @@ class _Walk:
         self.stores: dict[str, list[_Touch]] = {name: [] for name in params}
         self.unclear: set[str] = set()
         self.holds: dict[_Test, bool] = {}  # of the conditions around a statement
+        self.branches: frozenset[tuple[int, bool]] = frozenset()  # of those, by their order
 
     def proves(self, out: ir.Buffer, src: ir.Buffer) -> bool:
         """Return whether each thread loads an element of a source before it stores it, alone."""
@@ -158,13 +160,14 @@ class _Walk:
             ):  # fmt: skip
                 self.stmt(body, loops)
             case ir.If(cond, then, other):
-                test, outer = self.test(cond, loops), self.holds
-                self.holds = outer if test is None else {**outer, test: True}
-                self.stmt(then, loops)
-                if other is not None:
-                    self.holds = outer if test is None else {**outer, test: False}
-                    self.stmt(other, loops)
-                self.holds = outer
+                test, number = self.test(cond, loops), self.order
+                outer, around = self.holds, self.branches
+                for branch, holds in ((then, True), (other, False)):
+                    if branch is not None:
+                        self.holds = outer if test is None else {**outer, test: holds}
+                        self.branches = around | {(number, holds)}
+                        self.stmt(branch, loops)
+                self.holds, self.branches = outer, around
             case ir.Let(var, value, body):
                 self.indices.let(var, value, _vars(loops))
                 self.stmt(body, loops)
@@ -209,7 +212,9 @@ class _Walk:
         bounded = tuple({} if d == 1 else i for i, d in zip(polys, b.shape, strict=True))
         flat, place = _flat(polys, sizes), _flat(bounded, sizes)
         divisors, indices.divisors = tuple(indices.divisors), others
-        return _Touch(self.order, polys, flat, bounded, place, loops, divisors, self.holds)
+        return _Touch(
+            self.order, polys, flat, bounded, place, loops, divisors, self.holds, self.branches
+        )
 
 
 def _vars(loops: tuple[_Loop, ...]) -> tuple[str, ...]:
@@ -245,7 +250,13 @@ class _Proof:
         if not (self.same and store.bounded == load.bounded) and store.place != load.place:
             return False
         # An index within its buffer on every axis determines its place, and its place the index.
-        return self.apart(store.index, common) or self.apart((store.flat,), common)
+        # The store's is within its buffer where the store is made, so also where a load with the
+        # same index is, or one that conditions allow in no more iterations.
+        guarded = store.branches <= load.branches
+        alike = guarded or (self.same and store.index == load.index)
+        if alike and self.apart(store.index, common):
+            return True
+        return (guarded or store.flat == load.flat) and self.apart((store.flat,), common)
 
     def separate(self, load: _Touch, store: _Touch) -> bool:
         """Return whether a condition keeps all that a load reads apart from what a store changes.

@@ -67,6 +67,30 @@ def test_either_output() -> None:
     assert shares(FLAT % "out[i] = a[i] q[i] = i32(a[i])", out="q")
 
 
+LANES = """
+kernel @k(a: f32[1], w: f32[1, 1], out: f32[1]) writes (out) {
+  for lane in 8 bound threadIdx.x { %s }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "source", "may"),
+    [
+        ("if lane < 1 { out[lane] = a[lane] }", "a", True),
+        ("if lane < 1 { out[lane] = a[0] }", "a", True),
+        ("let v = a[0] if lane < 1 { out[lane] = v }", "a", False),  # all lanes read it
+        ("let v = a[0] if lane == 7 { out[lane - 7] = v }", "a", False),
+        ("let v = w[0, 0] if lane < 1 { out[lane] = v }", "w", False),
+        ("if lane < 1 { let v = w[0, lane] out[lane] = v }", "w", True),
+    ],
+)
+def test_one_element_that_several_threads_may_read(lines: str, source: str, may: bool) -> None:
+    (f,) = parse_loop(LANES % lines)
+    loop.verify(f)
+    assert may_share(f, "out", source) is may
+
+
 GRID = """
 kernel @k(a: f32[n, m], t: f32[m, n], w: f32[m*n], h: f16[n, m], out: f32[n, m]) writes (out)
     dims n in [0, 64], m in [1, 64] {
