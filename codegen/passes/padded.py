@@ -59,24 +59,29 @@ def padded(m: Module, sizes: Mapping[str, Dim]) -> Padded:
 
 @dataclass
 class _Padding:
-    """A function under rewriting, in its old sizes until each node is added."""
+    """A function under rewriting, in its old sizes until each node is added.
+
+    ``larger`` are the types of the values that were added, at their larger sizes.
+    """
 
     f: Function
     sizes: Mapping[str, Dim]
     types: dict[str, TensorType] = field(init=False)
+    larger: dict[str, TensorType] = field(init=False)
     names: Names = field(init=False)
     nodes: list[Node] = field(default_factory=list[Node])
     given: dict[Dim, str] = field(default_factory=dict[Dim, str])
 
     def __post_init__(self) -> None:
         self.types = self.f.types()
+        self.larger = {p.name: self._type(p.type) for p in self.f.params}
         self.names = Names((*self.types, *self.sizes))
 
     def function(self) -> Function:
         """Return the function at its larger sizes."""
         for n in self.f.nodes:
             self._node(n)
-        params = [replace(p, type=self._type(p.type)) for p in self.f.params]
+        params = [replace(p, type=self.larger[p.name]) for p in self.f.params]
         params += [Param(name, SIZE) for name in self.given.values()]
         return replace(self.f, params=tuple(params), nodes=tuple(self.nodes))
 
@@ -85,6 +90,7 @@ class _Padding:
         if n.op not in OPS:
             if self._grows(*types, *n.types):
                 raise _refused(self.f, n.op, "such sizes are of ops alone")
+            self.larger |= zip(n.results, n.types, strict=True)
             self.nodes.append(n)
             return
         needed = masks(n, types, frozenset(self.sizes))
@@ -148,8 +154,12 @@ class _Padding:
     def _add(
         self, name: str, op: str, args: Sequence[str], t: TensorType, given: Mapping[str, Attr]
     ) -> None:
-        fixed = attrs({k: self._attr(a) for k, a in given.items()})
-        self.nodes.append(Node((name,), op, tuple(args), (self._type(t),), fixed))
+        fixed = {k: self._attr(a) for k, a in given.items()}
+        operands = [self.larger.get(a, SIZE) for a in args]
+        # Inferred, since a number in the place of a symbol may make an expression a simpler one.
+        result = replace(OPS[op].infer(operands, fixed), device=t.device)
+        self.larger[name] = result
+        self.nodes.append(Node((name,), op, tuple(args), (result,), attrs(fixed)))
 
     def _grows(self, *types: TensorType) -> bool:
         return any({*dims.free(t.shape)} & self.sizes.keys() for t in types)

@@ -20,6 +20,8 @@ from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module, Node
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.verify.graph import verify
 from tests.didyma.cli import didyma
 from tests.didyma.tracing import One, traced
 
@@ -64,6 +66,21 @@ FOLDS: list[One] = [
     lambda x: dd.max(dd.astype(x * 50, dd.i8), axis=0),
     lambda x: dd.cumulative_sum(dd.reshape(x, (-1,)), axis=0),
 ]
+
+
+SIMPLER = """module {
+  dims m in [1, 30], n in [0, 64]
+  func @main(%x: f32[m], %z: f32[n]) -> (%a) {
+    %a = slice(%x, starts=(0,), steps=(1,),
+      stops=(floor(Min(5, n)/3),)) : f32[Min(m, floor(Min(5, n)/3))]
+  }
+}"""
+
+
+def test_sizes_that_become_simpler_by_a_number_are_those_that_ops_infer() -> None:
+    found = padded(parse_module(SIMPLER), {"m": 14})
+    verify(found.module)
+    assert str(found.module.entry.types()["a"]) == "f32[floor(Min(5, n)/3)]"
 
 
 @pytest.mark.parametrize("f", FOLDS)
