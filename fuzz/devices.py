@@ -40,7 +40,7 @@ def _spread(f: Function, c: Chooser, entry: bool, devices: Sequence[str]) -> Fun
         if there[value].device == device and c.below(8):
             return value
         name = supply.fresh(f"{value}_there")
-        there[name] = replace(there[value], device=device)
+        there[name] = replace(there[value].dense, device=device)
         nodes.append(Node((name,), TO, (value,), (there[name],), attrs({"device": device})))
         return name
 

@@ -26,6 +26,7 @@ from didyma.codegen.runtime.didyma_runtime.watch import Launch
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import levels
 from didyma.fuzz.chooser import Dice
+from didyma.fuzz.devices import spread
 from didyma.oracle import plan_check
 from didyma.oracle.watched_engine import EngineMemoryFault
 from didyma.refimpl.errors import DidymaError
@@ -249,6 +250,15 @@ def test_open_sizes_on_two_devices_keep_a_capacity() -> None:
     e = across(engine("host"), c.program)
     (got,) = modules.load(c.wrapper)(e, [x], kernels=e.load(c.text))
     assert got.tolist() == np.cumsum(np.cumsum(np.cumsum(x, 0), 1)[::-1], 0).tolist()
+
+
+def test_an_input_with_strides_goes_to_a_device_in_row_major_order() -> None:
+    @dd.trace(dd.f32[4, 3].strided((7, 1), offset=2))
+    def twice(x: dd.Tensor) -> dd.Tensor:
+        return x + x
+
+    for seed in range(4):
+        graph_laws.verify(spread(twice.module, Dice(seed)))
 
 
 def test_a_primitive_of_two_devices_is_refused() -> None:
