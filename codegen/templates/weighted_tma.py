@@ -89,7 +89,7 @@ def _checkers(p: Problem) -> int:
     return 0 if isinstance(p.bodies["seen"].value, Const) else CHECKERS
 
 
-def _shared(p: Problem, values: Values, name: str = "value") -> str:
+def _shared_tile(p: Problem, values: Values, name: str = "value") -> str:
     """Return the operand of a product of which values are the same tiles; "" for none."""
     if name not in p.operands:
         return ""
@@ -105,7 +105,7 @@ def _shared(p: Problem, values: Values, name: str = "value") -> str:
 def _fetched(p: Problem, values: Values) -> int:
     """Return the elements of all operands that are fetched for a column."""
     features, *terms = lengths(p)
-    own = (x for x in VALUES if x in p.operands and not _shared(p, values, x))
+    own = (x for x in VALUES if x in p.operands and not _shared_tile(p, values, x))
     return sum(terms) + features * len([*own])
 
 
@@ -183,9 +183,9 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     names: dict[str, Given] = {
         "terms": terms, "features": features, "others": sum(others), "pairs": 1 + len(others),
         "checkers": _checkers(p), "fewer": fewer, "more": more, "near": NEAR, "ranged": 0,
-        "shared": _shared(p, values), "two": int("also" in p.operands),
+        "shared": _shared_tile(p, values), "two": int("also" in p.operands),
         "of_rows": found.of_rows, "of_columns": found.of_columns,
-        "also_shared": _shared(p, values, "also"), "words": MAPS,
+        "also_shared": _shared_tile(p, values, "also"), "words": MAPS,
         "wide": int(p.stored(WIDE) is not None),
         "falling": int("first_row" not in _corners(p)),
         **{f"{x}_step": step_of(p, x) for x in p.operands},

@@ -16,6 +16,7 @@ from didyma.refimpl.ir.graph import (
     CALL,
     COMPILER,
     NO_INLINE,
+    PRIMITIVE,
     WHILE,
     Function,
     Module,
@@ -154,7 +155,7 @@ def _proposals(case: Case) -> Iterator[Case]:
             yield _pruned(case, (*f.params, *made), nodes, f.results, seeds)
     m = case.module
     for g in m.functions:
-        if g.attr.keys() & {COMPILER, NO_INLINE}:
+        if g.attr.keys() & {COMPILER, NO_INLINE, PRIMITIVE}:
             yield _of(case, _with(m, replace(g, attrs=())))
     if (inlined := inline(m)) != m:
         yield _of(case, inlined)

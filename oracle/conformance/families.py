@@ -23,7 +23,7 @@ def cases() -> Iterator[LaunchCase]:
     yield from (_rows(d) for d in BYTES if d.nbytes <= 4 and d is not DType.BOOL)
     yield from map(_product, PRODUCTS.values())
     yield _tf32()
-    for n, d in product((64, 128, 192, 256), (DType.F16, DType.BF16)):
+    for n, d in product(range(32, 257, 32), (DType.F16, DType.BF16)):
         yield _group_product(n, d)
     yield from map(_pairs, (DType.F16, DType.BF16))
     yield from map(_boxes, (DType.F16, DType.BF16))
