@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing as mp
 import os
 import pickle
@@ -21,7 +20,6 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-_PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
 _PRELOADED = ["didyma.fuzz.worker", "didyma.fuzz.domains.registry"]
 
 
@@ -88,14 +86,19 @@ def spawn(target: Callable[..., None], args: tuple[Any, ...]) -> BaseProcess:
 def stay_with_parent() -> None:
     """End this process when its parent has ended, even by SIGKILL, and whatever runs here.
 
-    Linux kills it; a thread ends it elsewhere, or where the parent had ended before Linux was
-    asked, as soon as no C code holds the interpreter's lock.
+    Linux sends SIGIO, which ends it, when the parent's end of a pipe is closed; a thread ends it
+    elsewhere, or where that was before Linux was asked, as soon as no C code holds the
+    interpreter's lock.
     """
     parent = mp.parent_process()
     if parent is None:
         return
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        import fcntl
+
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
 
     def leave() -> None:
         parent.join()
