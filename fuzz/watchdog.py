@@ -48,7 +48,7 @@ class _Returned:
 def _context() -> SpawnContext | ForkServerContext:
     """Return how children start: on Linux by the fork of a process that has imported all once.
 
-    It runs no threads of Python, and ends with the caller.
+    It runs no threads of Python, and ends once the caller and all children have.
     """
     if sys.platform != "linux":
         return mp.get_context("spawn")
