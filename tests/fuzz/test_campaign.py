@@ -120,7 +120,7 @@ def test_a_crash_or_a_hang_costs_its_case_alone(
     assert reason in f["message"]
     kept = {file for each in said["groups"] for file in each["files"]}
     assert kept == {str(p) for p in folder.iterdir()} == {e["file"] for e in said["findings"]}
-    assert len(g["files"]) == min(g["count"], 3)
+    assert 1 <= len(g["files"]) <= min(g["count"], 3), "findings of one smallest case share a file"
     assert "argmin" in {n.op for n in load(Path(f["file"])).module.entry.nodes}
 
 
