@@ -8,6 +8,12 @@ comparison where both sides are equal.  This is modified condition and decision 
 DO-178C), for which terms that Python would not come to any more are evaluated as well; one that
 raises an error then lets a case show that.
 
+Three more kinds of places are counted as terms: a comparison or a negation whose value is kept,
+passed on or returned, once for each value; an ``any`` or ``all`` where the other one would say
+otherwise; and a statement that changes something, such as a call or a ``yield``, wherever it runs,
+since people forget statements, too (L. Deng, J. Offutt and N. Li, "Empirical Evaluation of the
+Statement Deletion Mutation Operator", 2013).
+
     python -m tests.mutants.conditions --seconds 60 --domain passes
 """
 
@@ -20,12 +26,13 @@ import operator
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any
 from unittest import mock
 
+import numpy as np
 import typer
 
 from tests.mutants.forking import Say, forked
@@ -86,6 +93,36 @@ class Counts:
             self.alone.add(number)
         return _COMPARE[op](a, b)
 
+    def kept(self, number: int, value: Any) -> Any:
+        """Return a truth that is kept, and note its value; anything else is as it was."""
+        return self(number, value) if isinstance(value, (bool, np.bool_)) else value
+
+    def quantified(self, number: int, name: str, items: Iterable[Any]) -> bool:
+        """Return what ``any`` or ``all`` says of items, and note where the other says otherwise."""
+        said, other = (any, all) if name == "any" else (all, any)
+        if self.dropped == number:
+            return other(items)
+        if self.dropped >= 0 or self.quiet or number in self.alone:
+            return said(items)
+        seen = list[bool]()
+
+        def noted() -> Iterator[bool]:
+            for item in items:
+                seen.append(bool(item))
+                yield seen[-1]
+
+        rest = noted()
+        found = said(rest)
+        if not seen or (found is (name == "any") and self._differs(found, seen, rest)):
+            self.alone.add(number)
+        return found
+
+    def runs(self, number: int) -> bool:
+        """Return whether a statement is to run, and note that it does."""
+        if self.dropped < 0 and not self.quiet:
+            self.alone.add(number)
+        return self.dropped != number
+
     def next_case(self) -> frozenset[int]:
         """Count the terms of the case at hand and return them; the next case has none yet."""
         found = frozenset(self.alone)
@@ -95,9 +132,17 @@ class Counts:
 
     def _lets(self, number: int, rest: Callable[[], Any]) -> bool:
         """Return whether the other terms would let the condition have its other value."""
+        return self._quietly(lambda: bool(rest()) is not self.terms[number].decides)
+
+    def _differs(self, found: bool, seen: Sequence[bool], rest: Iterator[bool]) -> bool:
+        """Return whether an item is otherwise than what was found of those seen."""
+        return (not found) in seen or self._quietly(lambda: (not found) in rest)
+
+    def _quietly(self, asked: Callable[[], bool]) -> bool:
+        """Return an answer for which nothing is noted; an error would show."""
         self.quiet = True
         try:
-            return bool(rest()) is not self.terms[number].decides
+            return asked()
         except Exception:
             return True
         finally:
@@ -138,6 +183,48 @@ class Counted(ast.NodeTransformer):
             terms.append(self._call(term, (not conjunction,), _function(_copied(rest))))
         return ast.copy_location(ast.BoolOp(node.op, terms), node)
 
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        """Count a call or a ``yield`` that is a statement."""
+        changes = isinstance(node.value, (ast.Call, ast.Yield, ast.YieldFrom))
+        return self._statement(node, changes)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """Count a change of a variable."""
+        return self._statement(node, changes=True)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """Count a change of an element or an attribute."""
+        places = (ast.Subscript, ast.Attribute)
+        return self._statement(node, all(isinstance(t, places) for t in node.targets))
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        """Count nothing in what holds anyway."""
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Count an ``any`` or ``all`` that the other would answer otherwise."""
+        text = ast.unparse(node)
+        self.generic_visit(node)
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if not (self._inside and name in ("any", "all")):
+            return node
+        number = self._number(node, True, f"the other of {text}")
+        return self._asked("quantified", number, node, ast.Constant(name), *node.args)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        """Count only boundaries in the test of a loop, which would not end without it."""
+        node.test = self._within(node.test)
+        node.body = [self.visit(s) for s in node.body]
+        node.orelse = [self.visit(s) for s in node.orelse]
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """Count both values of a negation that is kept."""
+        if self._inside and isinstance(node.op, ast.Not):
+            return self._kept(node)
+        self.generic_visit(node)
+        return node
+
     def visit_If(self, node: ast.If) -> ast.AST:
         """Count both values of a test of one term."""
         node.test = self._test(node.test)
@@ -163,15 +250,45 @@ class Counted(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """Count where the two sides of a comparison are equal."""
-        name = type(node.ops[0]).__name__
-        if not self._inside or len(node.ops) > 1 or name not in _COMPARE:
-            self.generic_visit(node)
+        """Count both values of a comparison that is kept."""
+        return self._kept(node) if self._inside else node
+
+    def _kept(self, node: ast.expr) -> ast.AST:
+        text = ast.unparse(node)
+        number, _ = [self._number(node, value, f"kept {text}") for value in (True, False)]
+        return self._asked("kept", number, node, self._within(node))
+
+    def _within(self, test: ast.expr) -> ast.expr:
+        """Count inside of a test that is counted itself: of a comparison where sides are equal."""
+        match test:
+            case ast.UnaryOp(ast.Not(), inner):
+                test.operand = self._within(inner)
+            case ast.Compare(left, [op], [right]) if type(op).__name__ in _COMPARE and self._inside:
+                number = self._number(test, True, f"boundary of {ast.unparse(test)}")
+                name = ast.Constant(type(op).__name__)
+                sides = self.visit(left), name, self.visit(right)
+                return self._asked("compared", number, test, *sides)
+            case ast.Compare():
+                self.generic_visit(test)
+            case _:
+                found: ast.expr = self.visit(test)
+                return found
+        return test
+
+    def _statement(self, node: ast.stmt, changes: bool) -> ast.AST:
+        text = ast.unparse(node)
+        self.generic_visit(node)
+        if not (self._inside and changes):
             return node
-        number = self._number(node, True, f"boundary of {ast.unparse(node)}")
-        sides = [self.visit(node.left), ast.Constant(name), self.visit(node.comparators[0])]
-        counted = ast.Attribute(ast.Name(_NAME, ast.Load()), "compared", ast.Load())
-        return ast.copy_location(ast.Call(counted, [ast.Constant(number), *sides], []), node)
+        number = self._number(node, True, f"statement {text}"[:120])
+        return ast.copy_location(ast.If(self._asked("runs", number, node), [node], []), node)
+
+    def _asked(
+        self, method: str, number: int, node: ast.stmt | ast.expr, *rest: ast.expr
+    ) -> ast.expr:
+        """Return a call of a method of the counts, with the number of a term."""
+        called = ast.Attribute(ast.Name(_NAME, ast.Load()), method, ast.Load())
+        return ast.copy_location(ast.Call(called, [ast.Constant(number), *rest], []), node)
 
     def _test(self, test: ast.expr) -> ast.expr:
         """Count both values of a test, unless its own terms are counted."""
@@ -180,14 +297,14 @@ class Counted(ast.NodeTransformer):
             return found
         return self._call(test, (True, False))
 
-    def _number(self, term: ast.expr, decides: bool, text: str) -> int:
+    def _number(self, term: ast.stmt | ast.expr, decides: bool, text: str) -> int:
         self._counts.terms.append(Term(self._file, term.lineno, text, decides))
         return len(self._counts.terms) - 1
 
     def _call(self, term: ast.expr, decide: tuple[bool, ...], *rest: ast.expr) -> ast.expr:
         text = ast.unparse(term)
         number, *_ = [self._number(term, value, text) for value in decide]
-        inner = self.visit(term)
+        inner = self._within(term)
         call = ast.Call(ast.Name(_NAME, ast.Load()), [ast.Constant(number), inner, *rest], [])
         return ast.copy_location(call, term)
 

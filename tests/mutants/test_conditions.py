@@ -15,6 +15,13 @@ def fits(a, b, c):
     return "all" if b and c[0] > b else "some"
 def either(a, b):
     return a or b
+def told(a, b):
+    found = []
+    same = a == b
+    found.append(same)
+    if any(x > 1 for x in a):
+        found += [not b]
+    return found
 """
 
 
@@ -71,6 +78,7 @@ def test_a_term_that_is_dropped_decides_nothing() -> None:
     counts, names = instrumented()
     fits: Callable[..., object] = names["fits"]
     either: Callable[..., object] = names["either"]
+    told: Callable[..., object] = names["told"]
     texts = [f"{t.decides} {t.text}" for t in counts.terms]
     calls: Sequence[tuple[str, Callable[[], object], object]] = (
         ("True not a", lambda: fits(0, 1, [2]), "all"),
@@ -79,9 +87,35 @@ def test_a_term_that_is_dropped_decides_nothing() -> None:
         ("False c[0] > b", lambda: fits(1, 1, [0]), "all"),
         ("True boundary of c[0] > b", lambda: fits(1, 2, [2]), "all"),
         ("True a", lambda: either(1, 0), 0),
+        ("True kept a == b", lambda: told([1], [1]), [False]),
+        ("False kept a == b", lambda: told([1], [0]), [True]),
+        ("True kept not b", lambda: told([2], 0), [False, False]),
+        ("True the other of any((x > 1 for x in a))", lambda: told([2, 0], 0), [False]),
+        ("True statement found.append(same)", lambda: told([0], 0), []),
+        ("True statement found += [not b]", lambda: told([2], 0), [False]),
     )
     for dropped, call, want in calls:
         counts.dropped = -1
         assert call() != want
         counts.dropped = texts.index(dropped)
         assert call() == want, dropped
+
+
+def test_a_kept_comparison_is_to_have_either_value() -> None:
+    assert "never: passes/x.py:10: False: kept a == b" in counted(("told", ([1], [1])))
+    assert "never: passes/x.py:10: True: kept a == b" in counted(("told", ([1], [2])))
+    both = counted(("told", ([2], [2])), ("told", ([2], [])))
+    assert [line for line in both if "kept" in line] == ["never: passes/x.py:12: False: kept x > 1"]
+
+
+def test_any_is_to_differ_from_all() -> None:
+    never = "never: passes/x.py:12: True: the other of any((x > 1 for x in a))"
+    assert never in counted(("told", ([2, 3], 0)), ("told", ([0], 0)))
+    for a in ([], [0, 2], [2, 0]):
+        assert never not in counted(("told", (a, 0)))
+
+
+def test_a_statement_is_to_run() -> None:
+    never = "never: passes/x.py:13: True: statement found += [not b]"
+    assert never in counted(("told", ([0], 0)))
+    assert never not in counted(("told", ([2], 0)))
