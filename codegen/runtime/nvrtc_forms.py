@@ -51,8 +51,7 @@ def translated(
             given = (*flags, *(AS_NVCC if for_host else ()))
             built = compiler.translate(source, "forms", given, _instances(own), headers)
         except DidymaError:  # a crash of NVRTC
-            yield from _halves(compiler, left, kernels, flags, for_host=for_host)
-            return
+            break
         if not built.failed:
             lowered = dict(zip(_instances(own), built.lowered, strict=True))
             names = {k: tuple(lowered.get(n, n) for n in row) for k, row in own.items()}
@@ -62,25 +61,22 @@ def translated(
         lost = device_code.lost_headers(built.log) if for_host else ()
         refused = {int(n) for n in _REFUSED.findall(built.log)}
         if not refused and not {*lost} - {*headers}:
-            yield from _halves(compiler, left, kernels, flags, for_host=for_host)
-            return
+            break
         headers |= dict.fromkeys(lost, "")
         left = {k: t for k, t in left.items() if k not in refused}
+    for half in _halves(left):
+        yield from translated(compiler, half, kernels, flags, for_host=for_host)
 
 
-def _halves(
-    compiler: NvrtcCompiler,
-    texts: Mapping[int, str],
-    kernels: Sequence[str],
-    flags: Sequence[str],
-    *,
-    for_host: bool,
-) -> Iterator[Forms]:
-    """Yield what compiles of each half, where no message says which form is refused."""
+def _halves(texts: Mapping[int, str]) -> tuple[dict[int, str], ...]:
+    """Return halves of what no message says of which form it is refused; none of one form.
+
+    >>> _halves({1: "a", 4: "b", 5: "c"}), _halves({1: "a"})
+    (({1: 'a'}, {4: 'b', 5: 'c'}), ())
+    """
     rows = [*texts.items()]
     middle = len(rows) // 2
-    for half in (rows[:middle], rows[middle:]) if middle else ():
-        yield from translated(compiler, dict(half), kernels, flags, for_host=for_host)
+    return (dict(rows[:middle]), dict(rows[middle:])) if middle else ()
 
 
 def scope(number: int) -> str:

@@ -12,47 +12,33 @@ such tiles, further warps look for what is not finite.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
-from didyma.codegen.templates import attention_wgmma
+from didyma.codegen.templates import attention_wgmma, persistent
 from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attention_mma import is_copied
 from didyma.codegen.templates.attentions import is_ranged
 from didyma.codegen.templates.boxes import BOXES, WORDS
-from didyma.codegen.templates.hooks import ACCESS, WIDE
-from didyma.codegen.templates.language import Given, Launch, Text
+from didyma.codegen.templates.hooks import WIDE
+from didyma.codegen.templates.language import Given, Text
 from didyma.codegen.templates.looking import LOOKING
+from didyma.codegen.templates.persistent import TAKING, registers, rendered, step_of, threads
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.tiles import EXCHANGE
 from didyma.codegen.templates.weighing import WEIGHING, scaling
-from didyma.codegen.templates.writer import size
-from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
+from didyma.refimpl.ir.group_products import LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
-from didyma.refimpl.ir.loop import Buffer, Const
-from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ir.loop import Const
 
-TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + LOOKING + """\
+TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + TAKING + LOOKING + """\
 {% set batches = size("query", 0) %}
 {% macro next_stage() %}
         stage = stage ^ 1;
         if (stage == 0) {
           phase = phase ^ 1;
         }
-{% endmacro %}
-{% macro arrive(barrier) %}
-        if (lane == 0) {
-          mbarrier_arrive({{ barrier }});
-        }
-{% endmacro %}
-{% macro take_tile() %}
-      mbarrier_wait(&others[0], taken);
-      taken = taken ^ 1;
-      batch = next_tile[0];
 {% endmacro %}
 {{ def_kernel("query", "key", "value") }} {
   __shared__ __align__(1024) {{ T }} query_tile[{{ height * terms }}];
@@ -104,8 +90,7 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + LOOKING + """\
       u32 room = 1;
       i32 number = blockIdx.x;
 {% if checkers %}
-      const i32 fit = {{ near }} / (((i64){{ columns }} + 1) * {{ terms + features }}) + 1;
-      const i32 section = fit < {{ batches }} ? fit : {{ batches }};
+{{ find_section(terms + features) }}
 {% endif %}
       #pragma unroll 1
       while (number < tiles) {
@@ -118,11 +103,7 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + LOOKING + """\
 {% else %}
         const i32 after = gridDim.x + atomic_fetch_add_i32(&known[0], 1);
 {% endif %}
-        const i32 begun = number / (section * down) * section;
-        const i32 together = section < {{ batches }} - begun ? section : {{ batches }} - begun;
-        const i32 within = number - begun * down;
-        const i64 batch = begun + within % together;
-        const i64 top = (i64)(down - 1 - within / together) * {{ height }};
+{{ find_place(1) }}
 {% if ranged %}
 {{ find_range() }}
 {% endif %}
@@ -202,22 +183,7 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + LOOKING + """\
       }
 {% if checkers %}
     } else if (threadIdx.x >= 64) {
-      u32 taken = 0;
-      i64 batch = 0;
-      u32 came = 0;
-      const u32 checker = threadIdx.x - 64;
-      const u32 piece = checker % {{ features // 8 }};
-{{ take_tile() }}
-      #pragma unroll 1
-      while (batch >= 0) {
-        const i32 begin = next_tile[2];
-        const i32 end = next_tile[3];
-        mbarrier_arrive(&others[1]);
-{{ find_batch("value") }}
-{{ search("value", 16, "1", "odd") }}
-{{ tell([("odd", "spoiled")]) }}
-{{ take_tile() }}
-      }
+{{ look([("value", 16, "1", "odd", "spoiled")]) }}
 {% endif %}
     }
   } else {
@@ -360,11 +326,8 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "order": (0, 1),
 })  # fmt: skip
 NEEDED = {"cp_async", "wgmma", "tma", "mbarrier"}  # families
-CHECKERS = GROUP // 2  # threads that look at values
-REGISTERS, OTHERS = 1 << 16, 32  # of a multiprocessor, and of a thread beside what it sums
-FEWER = (48, 40, 32, 24)  # of a thread that fetches: the first that fits
-PART, BARRIERS, MAPS = 40 * 4, 192, 3 * WORDS  # bytes of a row, of barriers; words of descriptions
-NEAR = 1 << 24  # elements of keys and values that the cache of all multiprocessors holds
+OTHERS = 32  # registers of a thread beside what it sums
+MAPS = 3 * WORDS  # words of descriptions
 
 
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
@@ -381,30 +344,14 @@ def _found(asked: Asked) -> Problem | None:
 def _checkers(p: Problem) -> int:
     """Return how many threads look for values that are not finite: none if rows see all keys."""
     sees_all = isinstance(p.bodies["seen"].value, Const) and not is_ranged(p)
-    return 0 if sees_all else CHECKERS
-
-
-def _threads(values: Values) -> int:
-    """Return the threads of a block: beside those that multiply, four warps fetch and look."""
-    return GROUP * (values["height"] // ROWS + 1)
-
-
-def _registers(values: Values) -> tuple[int, int]:
-    """Return the registers of a thread that fetches, and of one that multiplies.
-
-    They share what a block of so many threads is launched with.
-    """
-    threads, groups = _threads(values), values["height"] // ROWS
-    whole = REGISTERS // threads // 8 * 8 * (groups + 1)
-    fewer = next(n for n in FEWER if (whole - n) % (8 * groups) == 0)
-    return fewer, (whole - fewer) // groups
+    return 0 if sees_all else persistent.CHECKERS
 
 
 def _room(p: Problem, values: Values) -> int:
     """Return the registers that a thread which multiplies has left for its rows of the query."""
     _, features = inner(p)
     used = features // 2 + values["width"] // 2 + values["width"] // 4
-    return _registers(values)[1] - OTHERS - used
+    return registers(values)[1] - OTHERS - used
 
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
@@ -412,9 +359,9 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     p = _problem(asked)
     terms, features = inner(p)
     height, width = values["height"], values["width"]
-    tiles = 2 * (height * terms + 2 * width * (terms + features)) + height * PART
+    tiles = 2 * (height * terms + 2 * width * (terms + features)) + height * persistent.PART
     looked = 2 * width * features + 4 * (features + 3) if _checkers(p) else 0
-    return _threads(values) if _room(p, values) >= 0 else 0, tiles + BARRIERS + looked
+    return threads(values) if _room(p, values) >= 0 else 0, tiles + persistent.BARRIERS + looked
 
 
 def cost(asked: Asked, values: Values) -> float:
@@ -429,18 +376,16 @@ def cost(asked: Asked, values: Values) -> float:
     height, width = values["height"], values["width"]
     batch, rows, _ = map(p.expected, p.output.extents)
     columns = p.expected(p.operands["key"].extents[1])
-    products = height * width * (terms + features) / PRODUCTS_A_CYCLE
-    powers = height * width / POWERS_A_CYCLE
-    fetched = 2 * width * (terms + features) / FETCHED_A_CYCLE
+    products = height * width * (terms + features) / persistent.PRODUCTS_A_CYCLE
+    powers = height * width / persistent.POWERS_A_CYCLE
+    fetched = 2 * width * (terms + features) / persistent.FETCHED_A_CYCLE
     needless = bool(values["order"]) != (powers > products)
-    step = max(products, powers, fetched) + TURN + ORDER * needless
+    step = max(products, powers, fetched) + persistent.TURN + ORDER * needless
     tiles = batch * -(-rows // height)
-    waves = -(-tiles // (asked.target.processors or PROCESSORS))
-    return waves * (-(-columns // width) * step + START)
+    waves = -(-tiles // (asked.target.processors or persistent.PROCESSORS))
+    return waves * (-(-columns // width) * step + persistent.START)
 
 
-PROCESSORS, PRODUCTS_A_CYCLE, POWERS_A_CYCLE, FETCHED_A_CYCLE = 132, 2048, 12, 57
-TURN, START = 650, 2000  # cycles of a tile of keys, and of one of rows
 ORDER = 60  # cycles of a tile, where groups take turns without need, or do not
 
 
@@ -448,37 +393,13 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     """Write the kernel."""
     p, power = scaling(_problem(asked))
     terms, features = inner(p)
-    batch, rows, _ = p.output.extents
-    fewer, more = _registers(values)
     names: dict[str, Given] = {
-        "terms": terms, "features": features, "checkers": _checkers(p), "fewer": fewer,
-        "more": more, "near": NEAR, "words": MAPS, "groups": values["height"] // ROWS,
-        "held": int(_room(p, values) >= terms // 4),
+        "terms": terms, "features": features, "checkers": _checkers(p), "words": MAPS,
+        "groups": values["height"] // ROWS, "held": int(_room(p, values) >= terms // 4),
         "wide": int(p.stored(WIDE) is not None), **power,
         **{f"{x}_step": step_of(p, x) for x in p.operands},
     }  # fmt: skip
-    processors = asked.target.processors or PROCESSORS
-    tiles = ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))
-    taken = Names(b.name for b in p.loop.params)
-    workspace = {"maps": Buffer(taken.fresh("maps"), DType.U64, (MAPS * processors,))}
-    if _checkers(p):
-        count = p.dim(ix.add(ix.mul(ix.index(3), batch), ix.index(1)))
-        workspace["known"] = Buffer(taken.fresh("known"), DType.I32, (count,))
-    launch = Launch(
-        (p.dim(ix.minimum(tiles, ix.index(processors))), 1, 1), (_threads(values), 1, 1),
-        p.dim(chain(p, values["width"], terms)), names, workspace,
-        tuple(word for word in workspace if word == "known"),
-    )  # fmt: skip
-    unused = set[str]() if _checkers(p) else {"seen"}
-    bodies = {name: body for name, body in p.bodies.items() if name not in unused}
-    return text.render(replace(p, bodies=bodies), values, launch)
-
-
-def step_of(p: Problem, name: str) -> int | str:
-    """Return the elements from a row of an operand to the next."""
-    run = p.run(name, ACCESS)
-    assert run is not None, f"{name} does not lie in runs"
-    return size(run.steps[1], p.loop)
+    return rendered(text, p, asked, values, names, chain(p, values["width"], terms))
 
 
 _problem = suited(_found)

@@ -6,7 +6,8 @@ one of those that work on the batch, and ``known`` counts, from ``at`` on, the t
 claimed, that are finite, and that are not.  A block waits for those that others look at, which run
 already.  Only where some tile is not finite, each block finds out which features are spoiled for
 its own rows: ``search`` finds the features of an operand that are ``odd``, a bit for each of eight,
-and ``tell`` marks them.
+and ``tell`` marks them.  ``look`` does so for tile after tile: for each operand it is given the
+name, the word of its description, its counts in ``known``, and the words for what is found.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ LOOKING = """\
 {% endmacro %}
 {% macro tell(found) %}
         mbarrier_wait(&others[3], taken);
-{% for odd, spoiled in found %}
+{% for name, map, at, odd, spoiled in found %}
         for (u32 n = checker; n <= {{ features }}; n = n + {{ checkers }}) {
           {{ spoiled }}[n] = 0;
         }
@@ -109,7 +110,7 @@ LOOKING = """\
         named_barrier(15, {{ checkers }});
         #pragma unroll
         for (u32 n = 0; n < 8; ++n) {
-{% for odd, spoiled in found %}
+{% for name, map, at, odd, spoiled in found %}
           if (({{ odd }} >> n & 1) != 0) {
             atomic_max_i32(&{{ spoiled }}[piece * 8 + n], 1);
             atomic_max_i32(&{{ spoiled }}[{{ features }}], 1);
@@ -117,5 +118,28 @@ LOOKING = """\
 {% endfor %}
         }
         mbarrier_arrive(&others[2]);
+{% endmacro %}
+{% macro look(at_values) %}
+      u32 taken = 0;
+      i64 batch = 0;
+      u32 came = 0;
+      const u32 checker = threadIdx.x - 64;
+      const u32 piece = checker % {{ features // 8 }};
+{{ take_tile() }}
+      #pragma unroll 1
+      while (batch >= 0) {
+        const i32 begin = next_tile[2];
+        const i32 end = next_tile[3];
+        mbarrier_arrive(&others[1]);
+{% for name, map, at, odd, spoiled in at_values %}
+{{ find_batch(name) }}
+{% if not loop.first %}
+        named_barrier(15, {{ checkers }});
+{% endif %}
+{{ search(name, map, at, odd) }}
+{% endfor %}
+{{ tell(at_values) }}
+{{ take_tile() }}
+      }
 {% endmacro %}
 """

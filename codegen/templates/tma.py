@@ -19,6 +19,7 @@ from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.mma import narrowed
 from didyma.codegen.templates.pace import cycles, lines
+from didyma.codegen.templates.persistent import PROCESSORS, RING
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import is_faster, suited
 from didyma.codegen.templates.tiles import EXCHANGE, ORDER, TRADE
@@ -30,7 +31,7 @@ from didyma.refimpl.ir.loop import Buffer
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import DType
 
-TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + """\
+TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
 {% set batches = size("left", 0) %}
 {% set T, above, each = dtype("left"), tall // 64, width // 2 %}
@@ -59,13 +60,6 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + """\
                 {{ batch }}, &full[stage]);
 {% endfor %}
 {% endif %}
-{% endmacro %}
-{% macro next_stage() %}
-          stage = stage + 1;
-          if (stage == {{ stages }}) {
-            stage = 0;
-            phase = phase ^ 1;
-          }
 {% endmacro %}
 {{ def_kernel("left", "right") }} {
   __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * 64 }}];
@@ -114,7 +108,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + """\
             mbarrier_expect(&full[stage], {{ span * 128 }});
 {{ fetch("right", 16, span, "side", right_by, right_batch) }}
           }
-{{ next_stage() }}
+{{ next_stage() | indent(2, first=True) }}
         }
       }
     }
@@ -176,7 +170,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + """\
           mbarrier_arrive(&empty[before]);
         }
         before = stage;
-{{ next_stage() }}
+{{ next_stage() | indent(2, first=True) }}
       }
 {% if alternate %}
       if (threadIdx.x % 128 == 0) {
@@ -307,9 +301,6 @@ def cost(asked: Asked, values: Values) -> float:
     over = _span(p, values) / width
     fetched = lines(p, "left", ACCESS), lines(p, "right", ACCESS) * over
     return cycles((height, width), fetched, turns, waves, bool(values["alternate"]))
-
-
-PROCESSORS = 132  # of an H200
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:

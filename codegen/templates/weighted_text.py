@@ -5,11 +5,13 @@ from __future__ import annotations
 from didyma.codegen.templates.boxes import BOXES
 from didyma.codegen.templates.language import Text
 from didyma.codegen.templates.looking import LOOKING
+from didyma.codegen.templates.persistent import RING, TAKING
 from didyma.codegen.templates.ranges import RANGES
 from didyma.codegen.templates.tiles import EXCHANGE
 from didyma.codegen.templates.weighted_tiles import TILES
 
-TEXT = Text("tma_weighted", RANGES + EXCHANGE + BOXES + LOOKING + TILES + """\
+_MACROS = RANGES + EXCHANGE + BOXES + RING + TAKING + LOOKING + TILES
+TEXT = Text("tma_weighted", _MACROS + """\
 {% if two %}
 {{ def_kernel("query", "key", "left", "right", "value", "also") }} {
 {% elif pairs == 2 %}
@@ -76,18 +78,13 @@ TEXT = Text("tma_weighted", RANGES + EXCHANGE + BOXES + LOOKING + TILES + """\
       u32 room = 1;
       i32 number = blockIdx.x;
 {% if checkers %}
-      const i32 fit = {{ near }} / (((i64){{ columns }} + 1) * {{ terms + others + features }}) + 1;
-      const i32 section = fit < {{ batches }} ? fit : {{ batches }};
+{{ find_section(terms + others + features) }}
 {% endif %}
       #pragma unroll 1
       while (number < tiles) {
 {% if checkers %}
         const i32 after = gridDim.x + atomic_fetch_add_i32(&known[0], 1);
-        const i32 begun = number / (section * down) * section;
-        const i32 together = section < {{ batches }} - begun ? section : {{ batches }} - begun;
-        const i32 within = number - begun * down;
-        const i64 batch = begun + within % together;
-        const i64 top = (i64)({{ "down - 1 - " if falling }}within / together) * {{ height }};
+{{ find_place(falling) }}
 {{ find_turns() }}
 {% else %}
         const i32 after = number + gridDim.x;
@@ -138,27 +135,8 @@ TEXT = Text("tma_weighted", RANGES + EXCHANGE + BOXES + LOOKING + TILES + """\
       mbarrier_arrive(&others[0]);
 {% if checkers %}
     } else if (threadIdx.x >= 64) {
-      u32 taken = 0;
-      i64 batch = 0;
-      u32 came = 0;
-      const u32 checker = threadIdx.x - 64;
-      const u32 piece = checker % {{ features // 8 }};
-{{ take_tile() }}
-      #pragma unroll 1
-      while (batch >= 0) {
-        const i32 begin = next_tile[2];
-        const i32 end = next_tile[3];
-        mbarrier_arrive(&others[1]);
-{{ find_batch("value") }}
-{{ search("value", 64, "1", "odd") }}
-{% if two %}
-{{ find_batch("also") }}
-        named_barrier(15, {{ checkers }});
-{{ search("also", 80, "(1 + 3 * %s)" % batches, "also_odd") }}
-{% endif %}
-{{ tell([("odd", "spoiled"), ("also_odd", "also_spoiled")][:sums | length]) }}
-{{ take_tile() }}
-      }
+{{ look([("value", 64, "1", "odd", "spoiled"),
+         ("also", 80, "(1 + 3 * %s)" % batches, "also_odd", "also_spoiled")][:sums | length]) }}
 {% endif %}
     }
   } else {

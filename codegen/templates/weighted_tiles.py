@@ -20,23 +20,6 @@ TILES = """\
                  ([("also", 80, also_step)] if two and not also_shared else []) %}
 {% set every = terms + others + features * fetched | length %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
-{% macro next_stage() %}
-        stage = stage + 1;
-        if (stage == {{ stages }}) {
-          stage = 0;
-          phase = phase ^ 1;
-        }
-{% endmacro %}
-{% macro arrive(barrier) %}
-        if (lane == 0) {
-          mbarrier_arrive({{ barrier }});
-        }
-{% endmacro %}
-{% macro take_tile() %}
-      mbarrier_wait(&others[0], taken);
-      taken = taken ^ 1;
-      batch = next_tile[0];
-{% endmacro %}
 {% macro multiply(which) %}
 {% for row, column, length, into in which %}
         #pragma unroll

@@ -17,38 +17,22 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
-from didyma.codegen.templates import weighted_mma
+from didyma.codegen.templates import persistent, weighted_mma
 from didyma.codegen.templates.attention_mma import is_copied
-from didyma.codegen.templates.attention_tma import (
-    BARRIERS,
-    CHECKERS,
-    FETCHED_A_CYCLE,
-    FEWER,
-    NEAR,
-    PART,
-    POWERS_A_CYCLE,
-    PROCESSORS,
-    PRODUCTS_A_CYCLE,
-    REGISTERS,
-    START,
-    TURN,
-    step_of,
-)
 from didyma.codegen.templates.attentions import is_ranged
 from didyma.codegen.templates.boxes import WORDS
 from didyma.codegen.templates.hooks import ACCESS, WIDE
-from didyma.codegen.templates.language import Given, Launch, Text
+from didyma.codegen.templates.language import Given, Text
 from didyma.codegen.templates.lines import Lines, after, lined
+from didyma.codegen.templates.persistent import registers, rendered, step_of, threads
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.weighted_mma import lengths
 from didyma.codegen.templates.weighted_text import TEXT
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
+from didyma.refimpl.ir.group_products import LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
-from didyma.refimpl.ir.loop import Buffer, Const, Var
-from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ir.loop import Const, Var
 from didyma.refimpl.ir.walk import subexprs
 
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
@@ -86,7 +70,7 @@ def _found(asked: Asked) -> Lines | None:
 
 def _checkers(p: Problem) -> int:
     """Return how many threads look for values that are not finite: none if rows see all."""
-    return 0 if isinstance(p.bodies["seen"].value, Const) else CHECKERS
+    return 0 if isinstance(p.bodies["seen"].value, Const) else persistent.CHECKERS
 
 
 def _shared_tile(p: Problem, values: Values, name: str = "value") -> str:
@@ -109,19 +93,6 @@ def _fetched(p: Problem, values: Values) -> int:
     return sum(terms) + features * len([*own])
 
 
-def _threads(values: Values) -> int:
-    """Return the threads of a block: beside those that multiply, four warps fetch and look."""
-    return GROUP * (values["height"] // ROWS + 1)
-
-
-def _registers(values: Values) -> tuple[int, int]:
-    """Return the registers of a thread that fetches, and of one that multiplies."""
-    threads, groups = _threads(values), values["height"] // ROWS
-    whole = REGISTERS // threads // 8 * 8 * (groups + 1)
-    fewer = next(n for n in FEWER if (whole - n) % (8 * groups) == 0)
-    return fewer, (whole - fewer) // groups
-
-
 def _count(p: Problem) -> int:
     """Return how many sums there are."""
     return sum(x in p.operands for x in VALUES)
@@ -131,7 +102,7 @@ def _room(p: Problem, values: Values) -> int:
     """Return the registers that a thread has left beside its sums, products, weights and rows."""
     features, *terms = lengths(p)
     used = _count(p) * features // 2 + len(terms) * values["width"] // 2 + values["width"] // 4
-    return _registers(values)[1] - OTHERS - used
+    return registers(values)[1] - OTHERS - used
 
 
 OTHERS = 24  # registers of a thread beside these
@@ -143,11 +114,11 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     features, *terms = lengths(p)
     height, width, every = values["height"], values["width"], sum(terms)
     streamed = values["stages"] * width * _fetched(p, values)
-    tiles = 2 * (height * every + streamed) + height * PART
+    tiles = 2 * (height * every + streamed) + height * persistent.PART
     looked = 2 * width * features + 4 * (_count(p) * (features + 1) + 2) if _checkers(p) else 0
     columns = 4 * height // ROWS * 2 * width * of_columns
     fits = _room(p, values) >= 0
-    return _threads(values) if fits else 0, tiles + BARRIERS + looked + columns
+    return threads(values) if fits else 0, tiles + persistent.BARRIERS + looked + columns
 
 
 def cost(asked: Asked, values: Values) -> float:
@@ -161,13 +132,13 @@ def cost(asked: Asked, values: Values) -> float:
     columns = p.expected(p.operands["value"].extents[1])
     sums = features * _count(p)
     read = every * (width + ROWS) + sums * width
-    products = height * width * (every + sums) / PRODUCTS_A_CYCLE
+    products = height * width * (every + sums) / persistent.PRODUCTS_A_CYCLE
     reads = height // ROWS * read * 2 / SHARED_A_CYCLE
-    powers = height * width / POWERS_A_CYCLE
-    fetched = 2 * width * _fetched(p, values) / FETCHED_A_CYCLE
-    step = max(products, reads, powers, fetched) + TURN / values["stages"]
-    waves = -(-batch * -(-rows // height) // (asked.target.processors or PROCESSORS))
-    return waves * (-(-columns // width) * step + START)
+    powers = height * width / persistent.POWERS_A_CYCLE
+    fetched = 2 * width * _fetched(p, values) / persistent.FETCHED_A_CYCLE
+    step = max(products, reads, powers, fetched) + persistent.TURN / values["stages"]
+    waves = -(-batch * -(-rows // height) // (asked.target.processors or persistent.PROCESSORS))
+    return waves * (-(-columns // width) * step + persistent.START)
 
 
 VALUES = ("value", "also")  # operands that are summed, weighted
@@ -178,11 +149,9 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     """Write the kernel."""
     p = (found := _problem(asked)).problem
     features, terms, *others = lengths(p)
-    batch, rows, _ = p.output.extents
-    fewer, more = _registers(values)
     names: dict[str, Given] = {
         "terms": terms, "features": features, "others": sum(others), "pairs": 1 + len(others),
-        "checkers": _checkers(p), "fewer": fewer, "more": more, "near": NEAR, "ranged": 0,
+        "checkers": _checkers(p), "ranged": 0,
         "shared": _shared_tile(p, values), "two": int("also" in p.operands),
         "of_rows": found.of_rows, "of_columns": found.of_columns,
         "also_shared": _shared_tile(p, values, "also"), "words": MAPS,
@@ -190,22 +159,8 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         "falling": int("first_row" not in _corners(p)),
         **{f"{x}_step": step_of(p, x) for x in p.operands},
     }  # fmt: skip
-    processors = asked.target.processors or PROCESSORS
-    tiles = ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))
-    taken = Names(b.name for b in p.loop.params)
-    workspace = {"maps": Buffer(taken.fresh("maps"), DType.U64, (MAPS * processors,))}
-    if _checkers(p):
-        each = ix.index(3 * _count(p))
-        count = p.dim(ix.add(ix.mul(each, batch), ix.index(1)))
-        workspace["known"] = Buffer(taken.fresh("known"), DType.I32, (count,))
     longest = ix.maximum(p.operands["value"].extents[1], ix.index(max(terms, *others, 0)))
-    launch = Launch(
-        (p.dim(ix.minimum(tiles, ix.index(processors))), 1, 1), (_threads(values), 1, 1),
-        p.dim(longest), names, workspace, tuple(word for word in workspace if word == "known"),
-    )  # fmt: skip
-    unused = set[str]() if _checkers(p) else {"seen"}
-    bodies = {name: body for name, body in p.bodies.items() if name not in unused}
-    return text.render(replace(p, bodies=bodies), values, launch)
+    return rendered(text, p, asked, values, names, longest, _count(p))
 
 
 MAPS = 6 * WORDS  # words of the descriptions of all operands

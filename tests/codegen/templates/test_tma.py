@@ -36,7 +36,7 @@ FAULTS = {
     "phase of tiles": ("mbarrier_wait(&full[stage], phase)",
                        "mbarrier_wait(&full[stage], phase ^ 1)"),
     "phase of room": ("u32 phase = 1;", "u32 phase = 0;"),
-    "phase that stays": ("            phase = phase ^ 1;\n", ""),
+    "phase that stays": ("          phase = phase ^ 1;\n", ""),
     "released too early": (WAITS + ARRIVES, ARRIVES + WAITS),
     "released never": (ARRIVES, ""),
     "released at once": ("mbarrier_arrive(&empty[before]);\n        }\n        before",

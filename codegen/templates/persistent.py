@@ -1,0 +1,124 @@
+"""Kernels whose blocks stay for many tiles, while threads of their own fetch what others multiply.
+
+``RING`` and ``TAKING`` are macros that their texts begin with.  The rest is what attention and
+weighted sums by groups of four warps have in common: a block has ``height`` rows, of which each
+group has 64, and four warps that fetch, and look for values that are not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from didyma.codegen.codegens import Asked, Values
+from didyma.codegen.templates.hooks import ACCESS
+from didyma.codegen.templates.language import Given, Launch, Text
+from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.writer import size
+from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.group_products import GROUP, ROWS
+from didyma.refimpl.ir.kernel import TextKernel
+from didyma.refimpl.ir.loop import Buffer, Expr
+from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.types import DType
+
+RING = """\
+{% macro next_stage() %}
+        stage = stage + 1;
+        if (stage == {{ stages }}) {
+          stage = 0;
+          phase = phase ^ 1;
+        }
+{% endmacro %}
+"""
+# The thread that fetches writes a tile to ``next_tile``, and all others wait for it.  Where tiles
+# take times that differ, blocks claim the next one each: those that run together are of batches
+# whose columns the cache holds.
+TAKING = """\
+{% macro arrive(barrier) %}
+        if (lane == 0) {
+          mbarrier_arrive({{ barrier }});
+        }
+{% endmacro %}
+{% macro take_tile() %}
+      mbarrier_wait(&others[0], taken);
+      taken = taken ^ 1;
+      batch = next_tile[0];
+{% endmacro %}
+{% macro find_section(length) %}
+      const i32 fit = {{ near }} / (((i64){{ columns }} + 1) * {{ length }}) + 1;
+      const i32 section = fit < {{ batches }} ? fit : {{ batches }};
+{% endmacro %}
+{% macro find_place(falling) %}
+        const i32 begun = number / (section * down) * section;
+        const i32 together = section < {{ batches }} - begun ? section : {{ batches }} - begun;
+        const i32 within = number - begun * down;
+        const i64 batch = begun + within % together;
+        const i64 top = (i64)({{ "down - 1 - " if falling }}within / together) * {{ height }};
+{% endmacro %}
+"""
+PROCESSORS = 132  # of an H200
+NEAR = 1 << 24  # elements of keys and values that the cache of all multiprocessors holds
+CHECKERS = GROUP // 2  # threads that look at values
+REGISTERS = 1 << 16  # of a multiprocessor
+FEWER = (48, 40, 32, 24)  # of a thread that fetches: the first that fits
+PART, BARRIERS = 40 * 4, 192  # bytes of a row, and of barriers
+PRODUCTS_A_CYCLE, POWERS_A_CYCLE, FETCHED_A_CYCLE = 2048, 12, 57
+TURN, START = 650, 2000  # cycles of a tile of columns, and of one of rows
+
+
+def threads(values: Values) -> int:
+    """Return the threads of a block: beside those that multiply, four warps fetch and look."""
+    return GROUP * (values["height"] // ROWS + 1)
+
+
+def registers(values: Values) -> tuple[int, int]:
+    """Return the registers of a thread that fetches, and of one that multiplies.
+
+    They share what a block of so many threads is launched with.
+    """
+    groups = values["height"] // ROWS
+    whole = REGISTERS // threads(values) // 8 * 8 * (groups + 1)
+    fewer = next(n for n in FEWER if (whole - n) % (8 * groups) == 0)
+    return fewer, (whole - fewer) // groups
+
+
+def rendered(
+    text: Text,
+    p: Problem,
+    asked: Asked,
+    values: Values,
+    names: Mapping[str, Given],
+    chain: Expr,
+    sums: int = 1,
+) -> TextKernel:
+    """Return the kernel that a text with these macros gives.
+
+    ``names`` are ``words``, of the descriptions of a block, ``checkers``, the threads that look at
+    values, and what else the text uses; ``sums`` counts the operands that they look at.
+    """
+    words, checkers = names["words"], names["checkers"]
+    fewer, more = registers(values)
+    batch, rows, _ = p.output.extents
+    processors = asked.target.processors or PROCESSORS
+    tiles = ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))
+    taken = Names(b.name for b in p.loop.params)
+    workspace = {"maps": Buffer(taken.fresh("maps"), DType.U64, (int(words) * processors,))}
+    if checkers:
+        count: Dim = p.dim(ix.add(ix.mul(ix.index(3 * sums), batch), ix.index(1)))
+        workspace["known"] = Buffer(taken.fresh("known"), DType.I32, (count,))
+    launch = Launch(
+        (p.dim(ix.minimum(tiles, ix.index(processors))), 1, 1), (threads(values), 1, 1),
+        p.dim(chain), {**names, "fewer": fewer, "more": more, "near": NEAR}, workspace,
+        tuple(word for word in workspace if word == "known"),
+    )  # fmt: skip
+    bodies = {name: body for name, body in p.bodies.items() if checkers or name != "seen"}
+    return text.render(replace(p, bodies=bodies), values, launch)
+
+
+def step_of(p: Problem, name: str) -> int | str:
+    """Return the elements from a row of an operand to the next."""
+    run = p.run(name, ACCESS)
+    assert run is not None, f"{name} does not lie in runs"
+    return size(run.steps[1], p.loop)
