@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from didyma.codegen.options import Options
+from didyma.codegen.options import USUAL, Options
 from didyma.fuzz import given
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.corpus_files import FOLDER
@@ -79,7 +79,9 @@ class Member:
             return Kernel(kernel, env, facts["seed"])
         values = ((name, given.recorded(v)) for name, v in facts.get("given", {}).items())
         flags = dict.fromkeys(facts.get("judged", ()), True)
-        seeds, options = tuple(facts["seeds"]), tuple(facts["options"].items())
+        seeds = tuple(facts["seeds"])
+        usual = ((k, v, USUAL[k]) for k, v in facts["options"].items())
+        options = tuple((k, tuple(v) if isinstance(u, tuple) else v) for k, v, u in usual)
         return Case(parse_module(self.body), env, seeds, options, tuple(values), **flags)
 
     def text(self) -> str:

@@ -14,7 +14,6 @@ from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.loop import (
     Buffer,
-    Cast,
     Const,
     Expr,
     LetExpr,
@@ -22,7 +21,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ir.walk import map_expr, substitute_expr
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Fold, FoldOp, Index, Kind, Read, Rule, Scatter
@@ -181,7 +180,6 @@ class ScalarBuilder:
         ks = tuple(self.loop("k", e) for e in extents)
         body = self._absorb(rule.body(ks))
         if rule.op in ("argmin", "argmax"):
-            body = Cast(body, DType.U8) if body.dtype is DType.BOOL else body
             start = ix.ZERO
         elif start is None:
             start = identity(rule.op, body.dtype)

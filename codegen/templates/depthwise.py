@@ -140,11 +140,12 @@ def _depthwise(asked: Asked) -> Depthwise | None:
         return None
     t, acc_type = n.types[0], n.types[0].dtype.compute
     groups, dilations, strides = (n.attr[x] for x in ("groups", "dilations", "strides"))
-    window = types[n.args[1]].shape[2:]
-    if (t.rank, t.shape[1], dilations) != (4, groups, (1, 1)) or acc_type not in FLOATS:
+    _, read, *window = types[n.args[1]].shape
+    alone = (t.shape[1], read) == (groups, 1)
+    if not alone or (t.rank, dilations) != (4, (1, 1)) or acc_type not in FLOATS:
         return None
     match window, strides:
-        case (int(high), int(wide)), (int(down), int(across)):
+        case [int(high), int(wide)], (int(down), int(across)):
             pass
         case _:
             return None

@@ -114,6 +114,11 @@ def _attention(s: Sketch) -> None:
     total = powers and s.apply("sum", (powers,), kept)
     weights = total and powers and s.apply("divide", (powers, total))
     made = weights and s.apply("matmul", (weights, v))
+    if made and s.c.chance(3):  # what only gives its axes another order joins it
+        axes, at = [*range(len(lead) + 2)], s.c.below(len(lead) + 1)
+        axes[at], axes[at + 1] = at + 1, at
+        turned = s.apply("permute_dims", (made,), freeze({"axes": tuple(axes)}))
+        made = s.c.pick((made, turned or made))
     if made:
         after(s, made)
     if weights and s.c.chance(6):

@@ -118,11 +118,7 @@ def _with_entry(case: Case, attrs: Attrs) -> Case:
 
 def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:
     """Draw options of a compile: passes left out, joined rows, a planner, low thresholds."""
-    found: dict[str, Any] = {
-        name: False
-        for name, one_in in (("graph.simplify", 12), ("graph.fuse", 6), ("kernels.vectorise", 6))
-        if c.chance(one_in)
-    }
+    found: dict[str, Any] = {name: False for name, one_in in _OFF if c.chance(one_in)}
     if planner := drawn_planner(c):
         found["memory.planner"] = planner
     if not c.chance(3):
@@ -135,6 +131,12 @@ def changes(c: Chooser) -> tuple[tuple[str, Any], ...]:
         found |= {name: c.pick(low) for name, low in _LOW.items() if not c.chance(3)}
     return tuple(found.items())
 
+
+# What is left out, and in how many graphs it once is.
+_OFF = (
+    ("graph.simplify", 12), ("graph.fuse", 6), ("kernels.vectorise", 6),
+    ("graph.channels", 12), ("graph.attention", 12),
+)  # fmt: skip
 
 # What lets small programs pass the thresholds that large ones pass.
 _LOW: Mapping[str, tuple[int, ...]] = MappingProxyType(

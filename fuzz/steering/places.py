@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
+import numpy as np
+
 from didyma.fuzz import values
 from didyma.fuzz.steering.company import after, before
 from didyma.fuzz.steering.opsets import PAIRED, UNARY
@@ -20,7 +22,7 @@ from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.types import NUMBERS, DType, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 
-BEST, TERMS = "best", "odd terms"  # kinds whose schedules are rare
+BEST, TERMS, COMPARED = "best", "odd terms", "compared"  # kinds whose schedules are rare
 _FLOATS = tuple(d for d in OPS["scatter"].dtypes if d.is_float)  # not updated by atomic sums
 _REDUCTIONS = next(a.choices for a in OPS["scatter"].attrs if a.name == "reduction")
 
@@ -306,6 +308,45 @@ def _terms(s: Sketch) -> None:
         after(s, made, beside)
 
 
+def _compared(s: Sketch) -> None:
+    """Fold the terms alone whose place equals that of the result, which a comparison says.
+
+    So a scatter is written by hand.  A term may depend on its own number, on the place, or on both,
+    and others may change the fold.
+    """
+    lead = s.c.pick(((), (), (2,)))
+    size, many = s.c.pick((3, 8)), s.c.pick((5, 40, 70))
+    axis, shape = len(lead), (*lead, size, many)
+    op = s.c.pick(("sum", "sum", "max", "min", "prod"))
+    t = TensorType(s.dtype([d for d in OPS[op].dtypes if d in NUMBERS]), shape)
+    at = s.param(TensorType(DType.I64, (*s.c.pick((lead, (1,) * axis)), 1, many)))
+    ends = (t.with_shape(), t.with_shape(size, 1))
+    term = s.value(s.c.pick((t.with_shape(many), t.with_shape(many), *ends, t)))
+    every = np.array(s.c.pick(_NEUTRAL[op]), np.float64)
+    other = s.splat(every, ends[0]) if s.c.below(4) else s.value(s.c.pick(ends))
+    if at is None or term is None or other is None:
+        return
+    _aim(s, at, size)
+    place = s.apply("iota", (), freeze({"axis": axis, "dtype": DType.I64, "shape": shape}))
+    test = place and s.apply("equal", s.c.pick(((place, at), (at, place))))
+    if test and s.c.chance(4):
+        more = s.value(TensorType(DType.BOOL, s.c.pick(((many,), (size, 1)))))
+        test = (more and s.apply("logical_and", (test, more))) or test
+    by = s.value(s.c.pick((ends[1], t.with_shape(many)))) if s.c.chance(3) else None
+    term = (by and s.apply("multiply", (term, by))) or term
+    met = test and s.apply("where", (test, term, other))
+    how = freeze({"axes": (axis + 1,), "keepdims": s.c.chance(3)})
+    made = met and s.apply(op, (met,), how)
+    if made:
+        after(s, made)
+
+
+# Numbers that change nothing of a fold, or little.
+_NEUTRAL: Mapping[str, Sequence[float]] = MappingProxyType(
+    {"sum": (0.0, -0.0, 1.0), "prod": (1.0, 0.0), "max": (0.0,), "min": (0.0,)}
+)
+
+
 def _best(s: Sketch) -> None:
     """Find the place of the best term of each row, of terms that all rows compute with one line."""
     rows_, length = s.c.pick(((4, 64), (8, 96), (6, 40), (2, 1020), (3, 260), (16, 128), (4, 260)))
@@ -337,6 +378,7 @@ KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
         "looked up": _looked_up,
         "ending": _ending,
         "same updates": _alike,
+        COMPARED: _compared,
         BEST: _best,
         TERMS: _terms,
     }

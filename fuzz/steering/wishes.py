@@ -20,7 +20,7 @@ from didyma.fuzz.steering.fitting import fits
 from didyma.fuzz.steering.meter import Key, Wish
 from didyma.fuzz.steering.motifs import pair, use
 from didyma.fuzz.steering.opsets import EVERY
-from didyma.fuzz.steering.places import BEST, TERMS, places
+from didyma.fuzz.steering.places import BEST, COMPARED, TERMS, places
 from didyma.fuzz.steering.rows import ANNOUNCED, CLUSTERED, KINDS, rows
 from didyma.fuzz.steering.runs import chained
 from didyma.fuzz.steering.sketch import TRIES, Sketch
@@ -46,6 +46,7 @@ SCHEDULED: Mapping[Wish, str] = MappingProxyType(
 INTERPRETED: Sequence[Wish] = (
     *SCHEDULED, *((JOINED, "max", "sum", kind) for kind in (CLUSTERED, ANNOUNCED, "picked")),
     (CHAINED,), (PLACED, BEST), (PLACED, TERMS), (PLACED, "same updates"),
+    (PLACED, COMPARED),
 )  # fmt: skip
 
 

@@ -12,15 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
 from didyma.fuzz.campaign import Plan, run
 from didyma.fuzz.domains.domain import Domain, Judge, Outcome, Shrinker
-from didyma.fuzz.domains.graphs import Graphs
+from didyma.fuzz.domains.graphs import TEMPLATED, TEMPLATES, Graphs
 from didyma.fuzz.domains.plans import Plans
 from didyma.fuzz.executor import InlineExecutor
 from didyma.fuzz.minimise.search import greedy
 from didyma.fuzz.records import record
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.graph import CONTROL
+from didyma.refimpl.ir.kernel import ClaimedKernel
 
 
 def blamed(case: int) -> Outcome:
@@ -193,3 +196,16 @@ def test_control_flow_is_a_domain() -> None:
     r = run(Plan((domain,), count=2, seed=5), executor=InlineExecutor())
     assert r.all.cases == 2
     assert r.groups == []
+
+
+def test_templates_make_kernels_of_some_drawn_products() -> None:
+    domain = Graphs(())
+    cases = [domain.draw(7, i) for i in range(2, 400, TEMPLATED)]
+    asked = [c for c in cases if dict(c.changes).get("kernels.codegens") == TEMPLATES]
+    kernels = [
+        isinstance(k, ClaimedKernel)
+        for c in asked[:8]
+        for ks in compile(c.module, c.options(Options())).kernels.values()
+        for k in ks
+    ]
+    assert {*kernels} == {True, False}, "and schedules make others"

@@ -92,3 +92,9 @@ def test_a_compile_for_a_gpu_takes_it_for_images_without_dilation_alone() -> Non
     assert choice(PLAIN, "portable") != "depthwise_conv"
     assert choice(layer((1, 3, 9, 13), (3, 3), last=False, dilation=2)) != "depthwise_conv"
     assert choice(layer((1, 3, 9, 13), (3, 3), last=False, dtype=dd.i32)) != "depthwise_conv"
+
+    def read_two(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return dd.conv(x, w, None, 1, 0, 1, 3)
+
+    pairs: Program = dd.trace(dd.f32[1, 6, 9, 13], dd.f32[3, 2, 3, 3])(read_two)
+    assert choice(pairs) != "depthwise_conv", "two channels mix in each of a result"
