@@ -102,7 +102,14 @@ class Template:
         """
 
         def of(member: str, want: str, fits: Test) -> Callable[..., Any]:
-            return guarded(f"template {self.name}, {member}", getattr(self, member), want, fits)
+            f = getattr(self, member)
+
+            def run(asked: Asked, *values: Values) -> Any:
+                point = Point.of(self.name, **values[0]) if values else self.name
+                where = f"template {point}, {member} for @{asked.function.name}"
+                return guarded(where, f, want, fits)(asked, *values)
+
+            return run
 
         return replace(
             self,

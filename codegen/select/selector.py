@@ -24,6 +24,7 @@ from didyma.refimpl.errors import DidymaError
 
 CANDIDATES = 32  # of one function, at most
 STARTS = 3  # children that may be lost before they begin, as on a machine that is very busy
+UNBEGUN = ", before it began"
 JUDGING = 0.6  # share of the time for judging; the rest is for timing
 
 
@@ -80,7 +81,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """All trials of a function, the usual choice first, and the choice that was picked."""
+    """All trials of a function, the usual choice first, and the choice that was picked.
+
+    Those whose kernels nobody could build come last.
+    """
 
     trials: tuple[Trial, ...]
     picked: Trial
@@ -106,7 +110,8 @@ def select(
     """
     began = time.monotonic()
     choices = islice(ranked(task.loop, task.options, task.source), 2 * limits.candidates)
-    candidates = distinct(_buildable(task, choices))[: limits.candidates]
+    refused: list[Trial] = []
+    candidates = distinct(_buildable(task, choices, refused))[: limits.candidates]
     texts = {str(c.choice): c.digest for c in candidates}
     reasons = {name: (known or {})[t] for name, t in texts.items() if t in (known or {})}
     todo = [c.choice for c in candidates if str(c.choice) not in reasons]
@@ -121,12 +126,13 @@ def select(
     bench = _Children(task, judge, isolate, limits, judged)
     bench.judge_all(todo, began + JUDGING * limits.seconds)
     right = [c.choice for c in candidates if reasons.get(str(c.choice)) == ""]
+    out = {**{t.choice: t.reason for t in refused}, **reasons}
     if not right:
-        raise _none(task, reasons)
+        raise _none(task, out)
     left = max(1.0, limits.seconds - (time.monotonic() - began))
     got = bench.time_all(right, left)
     if got is None:
-        raise _none(task, reasons)
+        raise _none(task, {**out, **reasons})
     best, seconds = got
     trials = {
         name: Trial(name, text, reasons[name], seconds.get(name))
@@ -134,24 +140,31 @@ def select(
         if name in reasons
     }
     usual = trials[next(iter(seconds))]
-    return Selection(tuple(trials.values()), trials[best], usual, time.monotonic() - began)
+    every = (*trials.values(), *refused)
+    return Selection(every, trials[best], usual, time.monotonic() - began)
 
 
-def _buildable(task: Task, choices: Iterable[Choice]) -> Iterator[Candidate]:
-    """Yield the candidates of the choices that keep the laws of the target."""
+def _buildable(task: Task, choices: Iterable[Choice], refused: list[Trial]) -> Iterator[Candidate]:
+    """Yield the candidates of the choices that keep the laws of the target, and list the others."""
     for choice in choices:
         try:
             yield task.build(choice)
-        except DidymaError:
-            continue
+        except DidymaError as e:
+            refused.append(Trial(str(choice), "", " ".join(str(e).split()), lost=True))
 
 
 def _none(task: Task, reasons: Mapping[str, str]) -> DidymaError:
-    rows = [f"{name}: {reason}" for name, reason in reasons.items()]
+    """Return the error that no choice is right, which tells each reason once."""
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(reason, []).append(name)
+    rows = [f"{' and '.join(row)}: {reason}" for reason, row in names.items()]
+    help = "`didyma check` judges every level of the program" if rows else "give it more time"
+    if any(reason.endswith(UNBEGUN) for reason in names):
+        help = 'a script tunes under `if __name__ == "__main__":`, as its child processes import it'
     return DidymaError(
         "no-valid-choices", task.loop.name, got="; ".join(rows) or "no candidate within the time",
-        want="at least one choice that is right",
-        help="`didyma check` judges every level of the program" if rows else "give it more time",
+        want="at least one choice that is right", help=help,
     )  # fmt: skip
 
 
@@ -195,7 +208,7 @@ class _Children:
             blamed = begun[-1:] if begun else [] if starts else [str(c) for c in left]
             for name in blamed:
                 done.add(name)
-                self.judged(name, got.reason, lost=True)
+                self.judged(name, got.reason + ("" if begun else UNBEGUN), lost=True)
 
     def time_all(
         self, choices: Sequence[Choice], seconds: float

@@ -137,7 +137,7 @@ def test_a_function_of_a_template_that_fails_is_named(member: str, wrong: object
         changed: dict[str, Any] = {member: f}
         every({"kernels.codegens": (replace(TEMPLATE, **changed),)})
 
-    fails(f"template mine, {member}", wrong, use)
+    fails(f"template mine{'' if member == 'space' else '(n=1)'}, {member} for @", wrong, use)
 
 
 def test_a_function_of_a_codegen_that_fails_is_named() -> None:

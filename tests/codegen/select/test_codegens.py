@@ -68,6 +68,12 @@ def tripled(asked: Asked, values: Mapping[str, int]) -> dd.TextKernel:
     return render(asked, values, "3.0f")
 
 
+def too_large(asked: Asked, values: Mapping[str, int]) -> dd.TextKernel:
+    made = render(asked, values)
+    shared = "__shared__ f32 much[99999];\n  much[threadIdx.x] = 0.0f;\n  for (i64 k"
+    return replace(made, source=made.source.replace("for (i64 k", shared))
+
+
 def more_steps(asked: Asked, values: Mapping[str, int]) -> float:
     del asked
     return -values["steps"]
@@ -158,6 +164,17 @@ def test_a_wrong_template_is_out_with_its_reason(tmp_path: Path) -> None:
     assert "elements are wrong" in reasons["wrong(steps=64)"]
     assert "elements are wrong" in reasons["wrong(steps=1)"]
     assert not pick.choice.startswith("wrong")
+
+
+def test_a_kernel_that_no_target_holds_is_out_with_its_reason(tmp_path: Path) -> None:
+    large = Template("large", suits, more_steps, too_large)
+    r = request(Options().changed({"kernels.codegens": (TWICE, large)}))
+    made = compile(doubled.module, r.options, until="lower")
+    limits = Limits(seconds=1.0, timeout=60.0, candidates=4)
+    _, found = Tuner(made.fused, Cache(tmp_path / "c.sqlite"), limits, isolate=inline).tune(r)
+    reasons = {t.choice: t.reason for t in found.trials}
+    for steps in (1, 64):
+        assert "399996 bytes" in reasons[f"large(steps={steps})"]
 
 
 def test_a_child_gets_what_a_call_registered() -> None:

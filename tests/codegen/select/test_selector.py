@@ -168,6 +168,8 @@ def test_children_that_never_answer_leave_nothing() -> None:
     with pytest.raises(DidymaError, match="no child starts") as caught:
         select(task(), right, lost, MANY)
     assert caught.value.code == "no-valid-choices"
+    assert caught.value.got.count("no child starts, before it began") == 1
+    assert "__main__" in caught.value.help
 
 
 def test_a_choice_of_another_function_is_refused() -> None:
