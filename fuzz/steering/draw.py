@@ -80,7 +80,7 @@ def _drawn(
         motif.draw(s, *kind)
     if not s.b.params:
         s.start(PLAIN)
-    case = finished(s.b, c, RESULTS)
+    case = returned(finished(s.b, c, RESULTS), c)
     drawn = dict(changes(c))
     if c.chance(12):
         drawn["graph.level"] = c.below(3)
@@ -88,6 +88,17 @@ def _drawn(
     case = replace(case, given=tuple(s.given.items()))
     case = renamed(case, c) if c.chance(RENAMED) else case
     return entered(case, c) if c.chance(ENTERED) else case
+
+
+def returned(case: Case, c: Chooser) -> Case:
+    """Return a case; one in four also returns a value or two that its nodes read."""
+    f = case.module.entry
+    have = [r for n in f.nodes for r in n.results if r not in f.results]
+    more = {c.pick(have) for _ in range(c.pick((0, 0, 0, 1 + c.below(2))))} if have else set[str]()
+    entry = replace(f, results=(*f.results, *sorted(more)))
+    return replace(
+        case, module=replace(case.module, functions=(*case.module.functions[:-1], entry))
+    )
 
 
 _ENTRIES: Sequence[tuple[str, Attr]] = ((COMPILER, "library"), (NO_INLINE, 1), (PRIMITIVE, 1))
