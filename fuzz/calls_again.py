@@ -2,12 +2,12 @@
 
 What is loaded once and called again with other sizes must give the bits that it gives when it is
 loaded for that call alone: what an engine or a wrapper keeps between calls must depend on all sizes
-that it was made for.
+that it was made for.  Inputs that its signature excludes must be refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -44,10 +44,15 @@ def judged(
     calls: Sequence[Sequence[Array]],
     engine: Engine,
     load: Callable[[], Run],
+    wrong: Iterable[tuple[str, Sequence[Array]]] = (),
 ) -> Level:
-    """Return the level ``calls``: of one load that is called in turn, beside a load for each."""
+    """Return the level ``calls``: of one load that is called in turn, beside a load for each.
+
+    ``wrong`` are inputs that a call must refuse, each with what is wrong with it.
+    """
     level = Recorder(NAME, engine.name)
     level.guard(engine.name, partial(_in_turn, results, calls, engine, load, level))
+    level.guard(engine.name, partial(_refuses, wrong, engine, load, level))
     return level.level()
 
 
@@ -70,6 +75,21 @@ def _in_turn(
             return
         rows = zip(results, want, got, strict=True)
         level.compare(engine.name, [bitwise(*row) for row in rows])
+
+
+def _refuses(
+    wrong: Iterable[tuple[str, Sequence[Array]]],
+    engine: Engine,
+    load: Callable[[], Run],
+    level: Recorder,
+) -> None:
+    run = load()
+    for what, inputs in wrong:
+        level.checks += 1
+        code, _ = _outcome(run, engine, inputs)
+        if not code:
+            level.find(engine.name, "error", f"a call is not refused though {what}")
+            return
 
 
 def _outcome(run: Run, engine: Engine, inputs: Sequence[Array]) -> Outcome:

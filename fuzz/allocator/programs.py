@@ -28,6 +28,7 @@ class Shape:
     branches: bool = False
     loops: bool = False
     parts: bool = False  # views of some of the bytes
+    narrow: bool = False  # copies of views that no kernel may be given
     allocates: bool = False  # routines that allocate their outputs
     streams: bool = False  # kernels on several streams
     late: bool = False  # sizes that the run tells
@@ -57,6 +58,7 @@ def mixed(seed: int) -> Shape:
         late=not streams and r.random() < 0.3,
         sharing=r.random() < 0.7,
         moves=r.random() < 0.5,
+        narrow=r.random() < 0.25,
     )
 
 
@@ -227,6 +229,26 @@ def _part(s: _Source) -> None:
     room = (t.nbytes - start) // t.dtype.nbytes
     size = max(1, s.r.choice((room, room // 2, room - 1)))
     s.m.view(of, TensorType(t.dtype, (size,), t.device), start)
+
+
+def _narrow(s: _Source) -> None:
+    """Copy what no kernel may be given: views of bytes that begin at no multiple of 16."""
+    wide = [n for n in s.m.known() if isinstance(b := s.m.types[n].nbytes, int) and b > 16]
+    if not wide:
+        return
+    view, names = s.one(wide), s.m.block.names
+    t = s.m.types[view]
+    size = t.numel
+    assert isinstance(size, int)
+    for first in s.r.choice(((1,), (0, 1), (1, 0), (1, 16))):
+        size -= first
+        if size > 0:
+            shown = TensorType(t.dtype, (size,), t.device)
+            view = s.m.view(view, shown, first * t.dtype.nbytes)
+            names.remove(view)
+    copy = s.m.copy(view)
+    s.m.launch([(copy, s.at())], [s.type()])
+    names.remove(copy)
 
 
 def _again(s: _Source) -> None:
@@ -410,6 +432,8 @@ def program(seed: int, shape: Shape = Shape()) -> Program:
         kinds.append((_again, 8))
     if shape.moves:
         kinds += [(_join, 5), (_cut, 5), (_whole, 4)]
+    if shape.narrow:
+        kinds.append((_narrow, 4))
     if shape.branches:
         kinds.append((_branch, 3))
     if shape.loops:

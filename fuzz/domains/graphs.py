@@ -36,6 +36,7 @@ from didyma.fuzz.minimise.graph import cut_out, shrink, shrink_to_constants
 from didyma.fuzz.minimise.options import shrink_options
 from didyma.fuzz.minimise.sizes import shrink_sizes
 from didyma.fuzz.minimise.values import shrink_values
+from didyma.fuzz.refusals import refused
 from didyma.fuzz.steering.draw import draw as drawn_around
 from didyma.fuzz.steering.meter import Wish
 from didyma.fuzz.steering.near import near
@@ -252,13 +253,14 @@ class GraphJudge:
     def _called_again(
         self, report: Report, made: Compiled, case: Case, inputs: Sequence[Array]
     ) -> Report:
-        """Add the level of calls with other sizes, on ``host``, to a report without findings."""
+        """Add the level of more calls, on ``host``, to a report without findings."""
         host = next((e for e in self.engines if e.name == "host"), None)
-        if not (case.again and host and case.env) or report.findings or report.refusals:
+        if not (case.again and host) or report.findings or report.refusals:
             return report
         calls = [inputs, *(resized.inputs() for resized in _resized(case))]
-        load = partial(levels.runner, made, host)
-        level = calls_again.judged(case.module.entry.results, calls, host, load)
+        load, entry = partial(levels.runner, made, host), case.module.entry
+        wrong = refused(entry.params, inputs)
+        level = calls_again.judged(entry.results, calls, host, load, wrong)
         return replace(report, levels=(*report.levels, level))
 
     def _laid(self, report: Report, made: Compiled, case: Case, inputs: Sequence[Array]) -> Report:
