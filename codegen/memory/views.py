@@ -155,7 +155,7 @@ def _join(
     returned = {lives.root.get(v, v) for v in p.results}
     views: dict[int, list[Line]] = {}
     for part, at in parts:
-        fine = _plain(lives, part) and part not in returned and lives.alone_on(part, line.stream)
+        fine = _plain(lives, part) and part not in returned
         if not fine or lives.of[part].block != block or p.type[part].device != p.type[whole].device:
             return None
         views.setdefault(lives.of[part].first, []).append(View(part, whole, at))

@@ -16,7 +16,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.dims.polynomial import without
 from didyma.refimpl.ir.expr import of_dim
-from didyma.refimpl.ir.lines import binds, launches_of, operands, walk, writes
+from didyma.refimpl.ir.lines import binds, launches_of, operands, walk
 from didyma.refimpl.ir.loop import For, Load, PrimFunc, Store
 from didyma.refimpl.ir.names import fresh
 from didyma.refimpl.ir.program import Copy, Launch, Line, Program, Return, Strided, View
@@ -26,7 +26,8 @@ def by_strides(p: Program, loops: Mapping[str, PrimFunc], results: Sequence[str]
     """Return a program without memory whose results share bytes where they may.
 
     ``p`` lacks its return, whose values are to be ``results``; ``loops`` has, by the name of a
-    kernel, the loop program of the function that it alone computes.
+    kernel, the loop program of the function that it alone computes.  As a graph has it, no line
+    writes a value that a line above it reads, unless it is a loop's.
     """
     found = _Returned(p, loops, results)
     lines = found.lines()
@@ -41,7 +42,7 @@ class _Returned:
 
     def __init__(self, p: Program, loops: Mapping[str, PrimFunc], results: Sequence[str]) -> None:
         self.p, self.loops, self.results = p, loops, results
-        self.types, self.kernels = p.type, p.kernel
+        self.types = p.type
         self.views = {x.value: x for x in walk(p.lines) if isinstance(x, View)}
         self.uses = Counter(v for x in walk(p.lines) for v in {*operands(x)})
         self.bound = {s for x in walk(p.lines) for s in binds(x)}
@@ -56,7 +57,7 @@ class _Returned:
 
     def lines(self) -> tuple[Line, ...]:
         """Return the lines, with strided values in place of launches, and the return."""
-        kept = [self._moved(x, i) or x for i, x in enumerate(self.p.lines)]
+        kept = [self._moved(x) or x for x in self.p.lines]
         shaped = {x.value for x in kept if isinstance(x, Strided)}
         kept = [x for x in kept if not (isinstance(x, View) and x.value in shaped)]
         moved = {x.value: x.of for x in kept if isinstance(x, Strided)}
@@ -68,7 +69,7 @@ class _Returned:
             kept += [] if line is None else [line]
         return (*kept, Return(tuple(given[r] for r in self.results)))
 
-    def _moved(self, x: Line, at: int) -> Strided | None:
+    def _moved(self, x: Line) -> Strided | None:
         """Return the strided value that a launch makes; None where it must be launched."""
         if not isinstance(x, Launch) or len(x.args) != 2 or x.kernel not in self.loops:
             return None
@@ -81,7 +82,7 @@ class _Returned:
         kept = lent or dims.at_least(t.numel, whole.numel, self.ranges)
         if not (kept and self._alike(x.args[0], of) and self._alike(value, of, whole=False)):
             return None
-        if of in self.constants or self._written(of, self.p.lines[at + 1 :]):
+        if of in self.constants:
             return None
         found = linear(self.loops[x.kernel], self.p.dims)
         if found is None:
@@ -132,10 +133,6 @@ class _Returned:
         if not self.bound.isdisjoint(dims.free((*a.shape, *b.shape))):
             return False
         return not whole or dims.equal(a.numel, b.numel)
-
-    def _written(self, of: str, lines: Sequence[Line]) -> bool:
-        """Return whether lines write a value."""
-        return any(of == self.owner(v) for x in walk(lines) for v in writes(x, self.kernels))
 
 
 def linear(f: PrimFunc, sizes: Sequence[DimVar]) -> tuple[tuple[Dim, ...], Dim] | None:

@@ -103,11 +103,10 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A copy of bytes on the device."""
+    """A copy of bytes on the device.  It is in no graph, so it waits for all steps before."""
 
     target: Part
     source: Part
-    after: tuple[int, ...]
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -245,7 +244,7 @@ class _Recorder:
         of = part_of(source)
         if of.nbytes:
             to = replace(part_of(target), nbytes=of.nbytes)
-            self.add(Copied(to, of, tuple(sorted(self._streams[0]))), 0)
+            self.add(Copied(to, of), 0)
 
     def wait(self, stream: int, on: int) -> None:
         self._streams[stream] = self.after(stream) | self.after(on)
@@ -317,8 +316,7 @@ def apart(r: Recording) -> Recording:
         if first is not None:
             r = _moved(r, part, to, first)
         elif to.nbytes:
-            last = Copied(to, part, tuple(range(len(r.steps))))
-            r = replace(r, steps=(*r.steps, last))
+            r = replace(r, steps=(*r.steps, Copied(to, part)))
     ends = (p.offset + p.nbytes for s in r.steps for p in s.parts if p.block == scratch)
     return replace(r, scratch=max(ends, default=0), results=tuple(own))
 
