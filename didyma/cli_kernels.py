@@ -32,7 +32,8 @@ def sanitize(
             metavar="NAME=VALUE",
             help="An argument, in order: f32[1000] drawn, i32[9]:0..4 drawn from a range, "
             "out:f32[1] unwritten, zero:f32[1], i32:1000 a number, FILE.npy or out:FILE.npy, "
-            "{n=i32:9,x=f32[9]} a structure (default: guessed).",
+            "{n=i32:9,x=f32[9]} a structure, map(f32[64,64], box=8x32) a tensor map (default: "
+            "guessed).",
         ),
     ] = None,
     shared: Annotated[
@@ -96,7 +97,7 @@ def judge(
             metavar="NAME=WHAT",
             help="What a parameter is (default: by name, then by order): an input, an output, "
             "zero or zero:OUTPUT, inplace:INPUT, an expression of sizes, i32:SIZES, f32:0.5 or "
-            "scratch:f32[SIZES].",
+            "scratch:f32[SIZES]; map(ARRAY, box=8x32) a tensor map of an array.",
         ),
     ] = None,
     define: Annotated[

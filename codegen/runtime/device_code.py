@@ -105,8 +105,11 @@ _CONSTANTS = """#pragma once
 #define CUDART_L2E 1.4426950408889634e+0
 #define CUDART_LN2 6.9314718055994529e-1
 """
+_TENSOR_MAP = """#pragma once
+typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;
+"""
 _EMPTY = (
-    "cuda_runtime.h", "cuda.h", "cuda_runtime_api.h", "device_launch_parameters.h", "stdio.h",
+    "cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "stdio.h",
     "stdlib.h", "assert.h", "string.h", "cstdio", "cstdlib", "cstring", "cassert", "iostream",
     "vector", "string", "memory", "map", "set", "list", "deque", "queue", "stack", "unordered_map",
     "unordered_set", "functional", "random", "chrono", "fstream", "sstream", "iomanip", "ostream",
@@ -152,6 +155,7 @@ PLAIN: Mapping[str, str] = {
     **dict.fromkeys(("limits.h", "climits"), _LIMITS),
     **dict.fromkeys(("float.h", "cfloat"), _FLOATS),
     **dict.fromkeys(("math.h", "cmath"), _MATH),
+    **dict.fromkeys(("cuda.h", "cudaTypedefs.h"), _TENSOR_MAP),
     "math_constants.h": _CONSTANTS,
     "cub/cub.cuh": _CUB,
 }

@@ -187,7 +187,8 @@ class _Rest:
             raise DidymaError(
                 "input-count", f"kernel {self.kernel.name}", got=f"no --arg for {p.name}",
                 want=f"all parameters, since the {p.nbytes} bytes of {p.name} cannot be guessed",
-                help=f"give a structure by its fields: --arg {p.name}={{n=i32:9,x=f32[9]}}",
+                help=f"give a structure by its fields, --arg {p.name}={{n=i32:9,x=f32[9]}}, or the "
+                f"array and the box of a tensor map: --arg {p.name}=map(f32[64,64], box=8x32)",
             )  # fmt: skip
         if dtype.is_float:
             return f"{dtype.value}:{0.75 if told is None else told}"

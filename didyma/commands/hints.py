@@ -19,6 +19,7 @@ _NOTED = re.compile(r"--(block|grid)Dim[= ]\s*\[?([\d,\s]+)\]?")  # as GPUVerify
 _TILE = re.compile(
     r"\bblockIdx\.([xyz])\s*\*\s*(\w+)\b(?!\s*[.(])|\b(\w+)\s*\*\s*blockIdx\.([xyz])\b(?!\s*\*)"
 )
+_STEP = re.compile(r"=\s*threadIdx\.([xyz])\s*;[^;{}]*;\s*\w+\s*\+=\s*(\w+)\s*\)")  # of a loop
 _TEMPLATE = re.compile(r"template\s*<([^<>{}]*)>\s*(?:__\w+__\s*(?:\([^()]*\)\s*)?)*void\s+(\w+)")
 _STRUCT = (
     r"(?:struct|class)\b[^;{{}}()]*?\b{name}\s*(?::\s*(?:public\s+)?(\w+)\s*)?\{{([^{{}}]*)\}}"
@@ -34,12 +35,15 @@ def launch(text: str, name: str) -> tuple[Extents | None, Extents | None]:
     """Return blocks and threads of a launch of a kernel, each as far as its file tells it.
 
     That is a launch on the host of known numbers, or a comment ``--blockDim=256 --gridDim=2``; else
-    a block is as wide as what the kernel multiplies its ``blockIdx`` by.
+    a block is as wide as what the kernel multiplies its ``blockIdx`` by, or as the steps of a loop
+    that begins at ``threadIdx``.
 
     >>> launch("const int T = 64; int main() { scan<<<4, dim3(T, 2)>>>(x); }", "scan")
     ((4, 1, 1), (64, 2, 1))
     >>> launch("__global__ void k() { int i = blockIdx.x * 48 + threadIdx.x; }", "k")
     (None, (48, 1, 1))
+    >>> launch("__global__ void k() { for (int i = threadIdx.x; i < n; i += 64) {} }", "k")
+    (None, (64, 1, 1))
     """
     bare = host_code.bare(text)
     known = host_code.constants(bare)
@@ -135,12 +139,13 @@ def _numbers(text: str, name: str) -> dict[str, int]:
 
 
 def _tile(text: str, known: Mapping[str, int]) -> Extents | None:
-    """Return the block of a kernel that multiplies its ``blockIdx`` by numbers."""
+    """Return the block of a kernel that multiplies ``blockIdx`` by numbers, or steps by them."""
     found: dict[str, int] = {}
-    for m in _TILE.finditer(text):
-        value = host_code.whole(m[2] or m[3], known)
+    tiles = [(m[1] or m[4], m[2] or m[3]) for m in _TILE.finditer(text)]
+    for axis, width in (*tiles, *_STEP.findall(text)):
+        value = host_code.whole(width, known)
         if value is not None and value > 0:
-            found.setdefault(m[1] or m[4], value)
+            found.setdefault(axis, value)
     block = found.get("x", 1), found.get("y", 1), found.get("z", 1)
     return block if _LEAST <= _threads(block) <= _MOST else None
 

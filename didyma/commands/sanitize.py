@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from didyma.codegen.runtime.ptx import maps, sources
 from didyma.codegen.runtime.ptx import sanitize as engine
-from didyma.codegen.runtime.ptx import sources
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.text import split
 from didyma.commands import exits, guess, host_code
 from didyma.commands.hints import Extents
 from didyma.commands.second import Second, second
+from didyma.judging.heads import source_name
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType
 from didyma.show import sanitize as show
@@ -28,9 +29,8 @@ _WHOLE = re.compile(r"[iu]\d+:(\d+)$")
 _FILE = re.compile(r"(?:(out):)?(.+\.npy)$")
 _STRUCT = re.compile(r"\{(.*)\}$", re.S)
 _WANT = (
-    "NAME=f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=i32:VALUE, NAME=null, NAME=FILE.npy, or of a "
-    "structure "
-    "NAME={FIELD=…, FIELD=…}"
+    "NAME=f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=i32:VALUE, NAME=null, NAME=FILE.npy, of a "
+    "structure NAME={FIELD=…, FIELD=…}, or of a tensor map NAME=map(f32[SIZE,SIZE], box=8x32)"
 )
 _POISON = 0xFF
 _SHARE = 0.125  # of drawn integers, those that equal one of the whole numbers
@@ -103,7 +103,7 @@ def _names(asked: Request, source: sources.Source) -> tuple[str, ...]:
         return found or ("",)
     launched = dict.fromkeys(c.kernel for c in host_code.calls(host_code.bare(source.text)))
     more = [k for k in launched if "<" in k and not any(_is_of(n, k) for n in found)]
-    return (*found, *more) if len(found) + len(more) != 1 else (*more, *("" for _ in found))
+    return (*found, *more) if len(found) + len(more) > 1 else (*more, *("" for _ in found)) or ("",)
 
 
 def _is_of(mangled: str, instance: str) -> bool:
@@ -153,7 +153,8 @@ def _record(
     other = Second("macros of the command line")
     if done.schedules and not asked.defines:
         other = second(source, name, shape, args, shared, done)
-    record = show.record(done, str(asked.file), name or kernel.name, shape, shared, guessed)
+    called = name or source_name(source.text, kernel)
+    record = show.record(done, str(asked.file), called, shape, shared, guessed)
     disputed = {"verdict": "disputed"} if other.differs and not done.faults else {}
     return record | disputed | {"simt": {"outside": other.outside, "differs": other.differs}}
 
@@ -192,7 +193,10 @@ def arguments(items: Sequence[str], seed: int) -> list[engine.Argument]:
 
 def _fields(item: str) -> list[str]:
     """Return the fields of an item, in all structures in it; of another item, itself."""
-    m = _STRUCT.match(item.partition("=")[2])
+    spec = item.partition("=")[2]
+    if maps.is_map(spec):
+        return [f"array={maps.read(spec, item)[0]}"]
+    m = _STRUCT.match(spec)
     return [f for part in split(m[1]) for f in _fields(part)] if m else [item]
 
 
@@ -205,6 +209,9 @@ def _argument(
 ) -> engine.Argument:
     name, equals, spec = item.partition("=")
     if equals and name:
+        if maps.is_map(spec):
+            array, box = maps.read(spec, item)
+            return maps.tensor_map(_argument(f"{name}={array}", rng, most, usual), box)
         if (m := _STRUCT.match(spec)) and m[1].strip():
             fields = tuple(_argument(f, rng, most, usual) for f in split(m[1]))
             return engine.Argument(name, np.zeros((), np.uint8), fields=fields)

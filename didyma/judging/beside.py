@@ -163,6 +163,8 @@ def run(
     In the ``ring``, which ``simt`` has, floats are records of values and payloads.  KernelFault for
     what its checks find, ``Outside`` for a kernel that is no plain C, EngineMissing.
     """
+    if any(s.maps for s in task.steps):
+        raise Outside(0, "tensor maps")
     if name == "cuda":
         from didyma.judging import on_gpu
 

@@ -15,9 +15,11 @@ from didyma.refimpl.ir.types import DType
 _ARRAY = re.compile(r"(scratch|zero):(\w+)\[(.*)\]$")
 _MEMORY = re.compile(r"(zero:)?(\w+)\[(.*)\]$")
 _TYPED = re.compile(r"(\w+):(.+)$")
+_NUMBER = 8  # bytes of a number at most
 _WANT = (
     "NAME=INPUT, NAME=OUTPUT, NAME=out, NAME=null, NAME=zero, NAME=zero:OUTPUT, "
-    "NAME=inplace:INPUT, NAME=SIZES, NAME=i32:SIZES, NAME=f32:0.5 or NAME=scratch:f32[SIZES]"
+    "NAME=inplace:INPUT, NAME=SIZES, NAME=i32:SIZES, NAME=f32:0.5, NAME=scratch:f32[SIZES] or "
+    "NAME=map(ARRAY, box=8x32)"
 )
 
 
@@ -195,6 +197,7 @@ class _Binding:
         numbers = [
             k for k, r in enumerate(self.roles)
             if r is None and not self.params[k].pointer and not _is_float(self.params[k])
+            and self.params[k].nbytes <= _NUMBER
         ]  # fmt: skip
         used = {r.expression for r in self.roles if isinstance(r, Scalar)}
         sizes = [s for s in self.sizes if s not in used]

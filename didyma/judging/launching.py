@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from didyma.codegen.runtime.ptx.machine import Shape
+from didyma.codegen.runtime.ptx.maps import tensor_map
 from didyma.codegen.runtime.ptx.sanitize import Argument, Finding, sanitize
 from didyma.judging import layouts
 from didyma.judging.expressions import USUAL, Functions, evaluate
@@ -101,7 +102,7 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
     for k, step in enumerate(task.steps):
         made = arguments(task, step, env, arrays, held)
         shape, shared = geometry(task, step, env, arrays)
-        pointers = [(r, a) for r, a in zip(step.roles, made, strict=True) if a.value.ndim]
+        pointers = [(r, x) for r, a in zip(step.roles, made, strict=True) for x in a.arrays()]
         if shape.blocks and shape.threads:
             done = sanitize(
                 task.source, step.kernel, shape, made, shared, 1, task.seconds, first=schedule
@@ -211,7 +212,8 @@ def arguments(
     ``held`` is what earlier launches left of results and of memory.
     """
     rows = zip(step.names, step.roles, strict=True)
-    return [_argument(task, step, name, role, env, arrays, held) for name, role in rows]
+    made = [_argument(task, step, name, role, env, arrays, held) for name, role in rows]
+    return [tensor_map(a, step.maps[a.name]) if a.name in step.maps else a for a in made]
 
 
 def _argument(

@@ -8,11 +8,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
+from didyma.codegen.runtime.ptx import maps
+from didyma.codegen.runtime.ptx.maps import Box
 from didyma.codegen.runtime.ptx.sources import Source, compiled
 from didyma.judging.binding import bind, kept_of
 from didyma.judging.contracts import Declared
 from didyma.judging.expressions import split
-from didyma.judging.heads import parameters, source_name
+from didyma.judging.heads import Parameter, parameters, source_name
 from didyma.judging.task import Draw, Geometry, Step, Task
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
@@ -94,19 +96,40 @@ def make_task(
         flags.append("--use_fast_math")
     kept = kept_of(memory)
     kernels = [compiled(source, x.kernel, flags) for x in launches]
-    params = [parameters(source.text, k, x.kernel) for k, x in zip(kernels, launches, strict=True)]
-    roles = bind(params, spec, [x.args for x in launches], kept)
+    heads = [parameters(source.text, k, x.kernel) for k, x in zip(kernels, launches, strict=True)]
+    read = [_without_maps(x.args, p) for x, p in zip(launches, heads, strict=True)]
+    params = [
+        [replace(q, pointer=True) if q.name in boxes else q for q in p]
+        for p, (_, boxes) in zip(heads, read, strict=True)
+    ]
+    roles = bind(params, spec, [args for args, _ in read], kept)
     steps = tuple(
         Step(
             k, tuple(q.name for q in p), r, frozenset(q.name for q in p if q.pointer is False),
             Geometry(_three(x.grid, "--grid"), _three(x.block, "--block"), x.shared),
-            x.kernel or source_name(source.text, k), x.kernel,
+            x.kernel or source_name(source.text, k), x.kernel, boxes,
         )
-        for x, k, p, r in zip(launches, kernels, params, roles, strict=True)
+        for x, k, p, r, (_, boxes) in zip(launches, kernels, params, roles, read, strict=True)
     )  # fmt: skip
     return Task(
         source, spec, steps, contract or Declared(), draw or Draw(), seconds, tuple(flags), kept
     )
+
+
+def _without_maps(
+    items: Sequence[str], params: Sequence[Parameter]
+) -> tuple[tuple[str, ...], dict[str, Box]]:
+    """Return items in which arrays stand for their tensor maps, and the maps by parameter."""
+    plain, boxes = list[str](), dict[str, Box]()
+    for k, item in enumerate(items):
+        name, equals, what = ("", "", item) if maps.is_map(item) else item.partition("=")
+        if maps.is_map(what):
+            array, box = maps.read(what, item)
+            boxes[name or (params[k].name if k < len(params) else "")] = box
+            plain.append(f"{name}{equals}{array}")
+        else:
+            plain.append(item)
+    return tuple(plain), boxes
 
 
 def merged(found: Launch, given: Launch) -> Launch:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.maps import Box
 from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging.contracts import Declared
 from didyma.refimpl.ir.graph import Module
@@ -88,7 +89,7 @@ class Step:
 
     ``roles`` has an entry for each parameter, which has the name of ``names``; ``numbers`` are
     those that are no pointers.  ``label`` is the kernel's name in its text, ``name`` the one that
-    the user gave.
+    the user gave.  ``maps`` are the parameters that are tensor maps of their arrays.
     """
 
     kernel: Kernel
@@ -98,6 +99,7 @@ class Step:
     geometry: Geometry
     label: str = ""
     name: str = ""
+    maps: Mapping[str, Box] = field(default_factory=dict[str, Box])
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,16 @@ def test_what_is_left_out_is_guessed(tmp_path: Path, capsys: pytest.CaptureFixtu
         ]  # fmt: skip
 
 
+@pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
+@pytest.mark.parametrize("text", ["", "template <int N> __global__ void k(int* x) { x[N] = 1; }"])
+def test_a_text_of_templates_alone_wants_an_instance(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DidymaError, match="unknown-kernel") as e:
+        sanitize(Request(path, "", "", "", (), 0, (), (), 1, 1, 10.0), False)
+    assert "--kernel 'f<float, 128>'" in str(e.value)
+
+
 HOSTED = """
 #define TILE 8 // of an axis
 template <typename T, int N> __global__ void scan(T* x, int n) {

@@ -66,14 +66,21 @@ def forms(
     """
     compiler = NvrtcCompiler(ARCHITECTURE)
     found: list[tuple[Kernel, ...] | None] = [None] * len(texts)
-    for made in nvrtc_forms.translated(
-        compiler, dict(enumerate(texts)), kernels, flags, for_host=for_host
-    ):
-        module = parse(made.ptx)
-        for k, names in made.names.items():
-            own = replace(_without(module, {*made.names} - {k}), unset=made.unset[k])
-            with suppress(DidymaError):
-                found[k] = tuple(_chosen(own, n) for n in names)
+    left = [dict(enumerate(texts))]
+    while left:
+        for made in nvrtc_forms.translated(compiler, left.pop(), kernels, flags, for_host=for_host):
+            try:
+                module = parse(made.ptx)
+            except DidymaError:  # NVRTC does not read inline PTX
+                rows = [*made.names]
+                middle = len(rows) // 2
+                halves = (rows[:middle], rows[middle:]) if middle else ()
+                left += [{k: texts[k] for k in half} for half in halves]
+                continue
+            for k, names in made.names.items():
+                own = replace(_without(module, {*made.names} - {k}), unset=made.unset[k])
+                with suppress(DidymaError):
+                    found[k] = tuple(_chosen(own, n) for n in names)
     return found
 
 
@@ -130,12 +137,12 @@ def _chosen(module: Module, kernel: str) -> Kernel:
         near = [n for n, p in plain.items() if f"::{p}".endswith(f"::{kernel}") or not kernel]
         if len(near) == 1:
             return Kernel(module, near[0])
-        if kernel:
-            raise DidymaError(
-                "unknown-kernel", kernel, got="a text without kernels" if not names else kernel,
-                want=f"one of {', '.join(near or names)}" if names else "a kernel",
-                help="of a template, name an instance: --kernel 'f<float, 128>'",
-            )  # fmt: skip
+        raise DidymaError(
+            "unknown-kernel", kernel or "--kernel",
+            got=(kernel or "no name") if names else "a text without kernels, but for templates",
+            want=f"one of {', '.join(near or names)}" if names else "a kernel",
+            help="of a template, name an instance: --kernel 'f<float, 128>'",
+        )  # fmt: skip
     return Kernel(module, kernel)
 
 

@@ -1,7 +1,7 @@
 """Boxes of arrays that the asynchronous unit copies to shared memory, and maps that describe them.
 
-The bytes of a map are the driver's secret, so maps here are those that a kernel writes itself by
-``tensormap.replace``; they have a layout of their own.
+The bytes of a map are the driver's secret, so maps here have a layout of their own: both those that
+a kernel writes by ``tensormap.replace``, and those that are passed to it (``maps``).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from didyma.refimpl.ir.types import Array
 if TYPE_CHECKING:
     from didyma.codegen.runtime.ptx.machine import Machine
 
-_BYTES = 128  # of a map
+BYTES = 128  # of a map
 _PIECE = 16
 # Where a field of a map is, and the bytes of it; those that have several are one after the other.
-_FIELDS: Mapping[str, tuple[int, int]] = {
+FIELDS: Mapping[str, tuple[int, int]] = {
     "global_address": (0, 8), "rank": (8, 4), "box_dim": (12, 4), "global_dim": (32, 4),
     "element_stride": (52, 4), "global_stride": (72, 8), "elemtype": (112, 4),
     "interleave_layout": (116, 4), "swizzle_mode": (120, 4), "fill_mode": (124, 4),
 }  # fmt: skip
-_SEVERAL = frozenset(("box_dim", "global_dim", "element_stride", "global_stride"))
+SEVERAL = frozenset(("box_dim", "global_dim", "element_stride", "global_stride"))
 _SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)  # of elements, by the number of their type
 _KINDS = {
     2: "u32",
@@ -56,7 +56,7 @@ def compile_tensor(ops: Operands) -> Action | None:
         return None
     if "prefetch" in mods:
         return lambda m: None
-    if "tile" not in mods:
+    if any(m.startswith(("im2col", "tile::")) for m in mods):
         raise unknown(ops.ins, "a copy through a tensor map that is not of a tile")
     return _store(ops) if "bulk_group" in mods else _load(ops)
 
@@ -68,10 +68,10 @@ def _space(mods: tuple[str, ...]) -> int:
 def _replace(ops: Operands) -> Action:
     """``tensormap.replace``: set a field of a map."""
     mods = ops.ins.mods
-    if mods[1] != "tile" or mods[2] not in _FIELDS:
+    if mods[1] != "tile" or mods[2] not in FIELDS:
         raise unknown(ops.ins)
-    at, size = _FIELDS[mods[2]]
-    if mods[2] in _SEVERAL:
+    at, size = FIELDS[mods[2]]
+    if mods[2] in SEVERAL:
         at += size * ops.integer(1)
     address, value, where = ops.address(0), ops.source(len(ops) - 1, f"u{8 * size}"), _space(mods)
 
@@ -90,7 +90,7 @@ def _publish(ops: Operands) -> Action:
         _, first = np.unique(m.ids >> 5, return_index=True)
         lanes = np.ascontiguousarray(m.ids[first])
         targets, sources = (m.active(f(m))[first] for f in (to, source))
-        for k in range(0, _BYTES, _PIECE):
+        for k in range(0, BYTES, _PIECE):
             raw = np.zeros((lanes.size, _PIECE), np.uint8)
             shared, everywhere = SPACES["shared"], SPACES["global"]
             m.tell(m.memory.access(lanes, sources + k, _PIECE, shared, READ, 0, raw, m.at))
@@ -130,16 +130,16 @@ def _integers(m: Machine, f: Source) -> list[int]:
 
 def _map(m: Machine, lane: int, address: int) -> dict[str, list[int]]:
     """Return the fields of a map, which a lane reads."""
-    lanes = np.full(_BYTES // _PIECE, lane, np.int32)
+    lanes = np.full(BYTES // _PIECE, lane, np.int32)
     at = address + _PIECE * np.arange(lanes.size, dtype=np.int64)
     raw = np.zeros((lanes.size, _PIECE), np.uint8)
     m.tell(m.memory.access(lanes, at, _PIECE, ANYWHERE, READ, 0, raw, m.at))
     flat = raw.reshape(-1)
     return {
-        name: flat[k : k + size * (5 - size // 8 if name in _SEVERAL else 1)]
+        name: flat[k : k + size * (5 - size // 8 if name in SEVERAL else 1)]
         .view(f"u{size}")
         .tolist()
-        for name, (k, size) in _FIELDS.items()
+        for name, (k, size) in FIELDS.items()
     }
 
 

@@ -35,3 +35,10 @@ def test_forms_of_a_text_are_compiled_together(text: str, name: str, for_host: b
         done = sanitize(Source(text, "k.cu"), kernel, shape, [given], 0, 1)
         assert not done.findings
         assert (done.outputs[0] == want).all()
+
+
+def test_a_form_whose_inline_ptx_is_wrong_spoils_no_other() -> None:
+    text = f'extern "C" __global__ void k(float* x) {BODY}'
+    values = ("1.0f", '2.0f; asm("@%undeclared bra AWAY;")', "3.0f")
+    made = forms([text.replace("V", v) for v in values], ("k",), (), for_host=False)
+    assert [kernels is None for kernels in made] == [False, True, False]

@@ -1,0 +1,116 @@
+"""Tensor maps that the host makes: what ``cuTensorMapEncodeTiled`` takes, as an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from didyma.codegen.runtime.ptx.sanitize import Argument
+from didyma.codegen.runtime.ptx.tensors import BYTES, FIELDS
+from didyma.codegen.runtime.ptx.text import split
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.types import Array, DType
+
+_NUMBERS = {
+    DType.U8: 0, DType.U16: 1, DType.U32: 2, DType.I32: 3, DType.U64: 4, DType.I64: 5,
+    DType.F16: 6, DType.F32: 7, DType.F64: 9, DType.BF16: 10,
+}  # fmt: skip
+_MODES = {0: 0, 32: 1, 64: 2, 128: 3}
+_FILLS = {"zero": 0, "nan": 1}
+_WANT = "map(ARRAY, box=ROWSxCOLUMNS), with swizzle=32, 64 or 128 and fill=nan where they hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What a tensor map says beside its array: the extents of a box, outermost axis first.
+
+    ``swizzle`` are the bytes within which pieces of 16 bytes are exchanged, 0 for none; ``fill`` is
+    what a box has outside of the array, "zero" or "nan".
+    """
+
+    extents: tuple[int, ...]
+    swizzle: int = 0
+    fill: str = "zero"
+
+
+def is_map(text: str) -> bool:
+    """Return whether a description is that of a tensor map.
+
+    >>> is_map("map(f32[8,64], box=8x32)"), is_map("f32[8,64]")
+    (True, False)
+    """
+    return text.startswith("map(") and text.endswith(")")
+
+
+def read(text: str, item: str) -> tuple[str, Box]:
+    """Return the array and the box of ``map(ARRAY, box=ROWSxCOLUMNS)``; DidymaError ``bad-option``.
+
+    >>> read("map(f32[8,64], box=8x32, swizzle=128)", "")
+    ('f32[8,64]', Box(extents=(8, 32), swizzle=128, fill='zero'))
+    """
+    array, *rest = split(text[len("map(") : -1]) or [""]
+    options: dict[str, str] = {}
+    for part in rest:
+        name, _, value = part.replace(" ", "").partition("=")
+        options[name] = value
+    extents = options.pop("box", "").split("x")
+    swizzle, fill = options.pop("swizzle", "0"), options.pop("fill", "zero")
+    known = swizzle in map(str, _MODES) and fill in _FILLS and not options
+    if not array or not known or not all(e.isascii() and e.isdecimal() for e in extents):
+        raise DidymaError("bad-option", f"--arg {item}", got=text, want=_WANT)
+    return array, Box(tuple(map(int, extents)), int(swizzle), fill)
+
+
+def tensor_map(array: Argument, box: Box) -> Argument:
+    """Return the tensor map of an array in row-major order, as an argument of 128 bytes.
+
+    DidymaError ``bad-option`` for what ``cuTensorMapEncodeTiled`` refuses.
+    """
+    value = array.value
+    dtype = next((d for d in _NUMBERS if d.numpy == value.dtype), None)
+    if broken := next((w for ok, w in _laws(value, dtype, box) if not ok), ""):
+        extents = "x".join(map(str, box.extents))
+        shape = ", ".join(map(str, value.shape))
+        got = f"an array {dtype.value if dtype else value.dtype}[{shape}] in boxes of {extents}"
+        raise DidymaError("bad-option", f"argument {array.name}", got=got, want=broken)
+    said: dict[str, Sequence[int]] = {
+        "rank": [value.ndim - 1], "box_dim": box.extents[::-1], "global_dim": value.shape[::-1],
+        "element_stride": [1] * value.ndim, "global_stride": _strides(value),
+        "elemtype": [_NUMBERS[dtype] if dtype else 0], "interleave_layout": [0],
+        "swizzle_mode": [_MODES[box.swizzle]], "fill_mode": [_FILLS[box.fill]],
+    }  # fmt: skip
+    return Argument(array.name, np.zeros((), np.uint8), fields=(array, *_words(said)))
+
+
+def _strides(value: Array) -> list[int]:
+    """Return the bytes between neighbours along each axis but the last, innermost first."""
+    sizes = [value.itemsize, *value.shape[:0:-1]]
+    return [int(n) for n in np.cumprod(sizes)[1:]]
+
+
+def _laws(value: Array, dtype: DType | None, box: Box) -> Iterator[tuple[bool, str]]:
+    """Yield what the driver demands, and whether it holds."""
+    row = box.extents[-1] * value.itemsize
+    yield dtype is not None, f"elements of {', '.join(d.value for d in _NUMBERS)}"
+    yield 1 <= value.ndim <= 5, "an array of one to five axes"
+    yield len(box.extents) == value.ndim, f"a box of {value.ndim} axes, as its array has"
+    yield all(1 <= n <= 256 for n in box.extents), "boxes of 1 to 256 elements along each axis"
+    yield all(1 <= n <= 1 << 32 for n in value.shape), "an array with elements"
+    yield all(n % 16 == 0 for n in _strides(value)), "rows of a multiple of 16 bytes in the array"
+    yield row % 16 == 0, "rows of a multiple of 16 bytes in the box"
+    yield not box.swizzle or row <= box.swizzle, f"rows of at most {box.swizzle} bytes in the box"
+    wide = dtype is not None and dtype.is_float
+    yield wide or box.fill == "zero", "elements that are floats where fill=nan"
+
+
+def _words(said: Mapping[str, Sequence[int]]) -> Iterator[Argument]:
+    """Yield the fields of a map after the address of its array, with zeros where none is."""
+    words = np.zeros(BYTES, np.uint8)
+    for name, row in said.items():
+        at, size = FIELDS[name]
+        raw = np.array(row, np.int64).astype(f"u{size}").view(np.uint8)
+        words[at : at + raw.size] = raw
+    for k, word in enumerate(words[8:].view(np.uint64)):
+        yield Argument(str(k), np.array(word))
