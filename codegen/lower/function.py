@@ -60,17 +60,19 @@ def lower(f: Function, m: Module, target: Target = PORTABLE, *, atomics: bool = 
 
     inputs = {p.name: buffer(p.name) for p in f.params}
     results = [(r, buffer(r)) for r in f.results]
-    *before, (_, last) = stages(f)
+    own = dict(results)
+    *before, (rest, last) = stages(f)
     workspace = list[Buffer]()
     nests = list[Stmt]()
     for stored, nodes in before:
-        outputs = [(r, buffer(r)) for r in stored]
+        outputs = [(r, own[r] if r in own else buffer(r)) for r in stored]
         part = replace(f, nodes=nodes, results=stored)
         nests += _nests(_Lowering(part, m, target, atomics, names, types, inputs, outputs).body())
         inputs = inputs | dict(outputs)
-        workspace += (b for _, b in outputs)
-    stage = _Lowering(replace(f, nodes=last), m, target, atomics, names, types, inputs, results)
-    body = stage.body()
+        workspace += (b for r, b in outputs if r not in own)
+    part = replace(f, nodes=last, results=rest)
+    outputs = [(r, b) for r, b in results if r in rest]
+    body = _Lowering(part, m, target, atomics, names, types, inputs, outputs).body()
     if workspace:
         body = Block((*nests, *_nests(body)))
     for b in reversed(workspace):

@@ -7,7 +7,7 @@ of these: a template takes the keys in tiles.  (T. Dao et al., *FlashAttention*,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.decisions import Heard
@@ -24,11 +24,16 @@ ATTENTION = "join two products and the softmax between them"
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The nodes of an attention: both products, and the operand of the softmax."""
+    """The nodes of an attention: both products, and the operand of the softmax.
+
+    ``top`` and ``total`` are the largest score of a row, and its sum of exponentials.
+    """
 
     scores: Node
     score: str
     output: Node
+    top: str
+    total: str
 
 
 def attention(
@@ -65,8 +70,17 @@ def attention(
     if len(found) != 1 or types[output.results[0]].shape[:-1] != types[score].shape[:-1]:
         return None
     (scores,) = found.values()
-    made = Attention(scores, score, output)
+    made = Attention(scores, score, output, top.results[0], total.results[0])
     return made if _is_elementwise(made, defs, types) else None
+
+
+def is_logsumexp(defs: Mapping[str, Node], a: Attention, name: str) -> bool:
+    """Return whether a value is the logarithm of the sum of each row's exponentials."""
+    n = defs.get(name)
+    if n is None or n.op != "add" or n.args[1] != a.top:
+        return False
+    log = defs.get(n.args[0])
+    return log is not None and log.op == "log" and log.args == (a.total,)
 
 
 def products(
@@ -116,12 +130,14 @@ def join(
     results: frozenset[str],
     types: Mapping[str, TensorType],
     heard: Heard,
+    *,
+    logs: bool = False,
 ) -> list[FusionGroup]:
     """Join the groups that compute an attention; ``results`` are values that are stored anyhow.
 
     What they store on the way must be read by them alone.  Kernels that only move elements of an
     operand, such as copies of heads, join them, and cheap ones of indices alone, such as how far a
-    key is from a query.
+    key is from a query.  With ``logs``, the logarithm of the sums of exponentials is a result, too.
     """
     defs = {r: n for g in groups for n in g.nodes for r in n.results}
     readers: dict[str, set[int]] = {}
@@ -136,7 +152,12 @@ def join(
                 continue
             between = dependent(defs, found.output.args[0], found.scores.results[0])
             inner = {j for j, h in enumerate(groups) if not between.isdisjoint(h.writes)}
-            if _closed(groups, {*inner, i}, inner, readers, results):
+            log = _logarithm(groups, defs, found) if logs else {}
+            inner |= {*log.values()}
+            every, lines = {*inner, i}, (found.top, found.total)
+            one_each = all(len({*groups[j].writes} - {*log, *lines}) <= 1 for j in inner)
+            back = any(_leads_back(groups, lse, every, readers) for lse in log)
+            if one_each and not back and _closed(groups, every, inner, readers, results, log):
                 heard(ATTENTION, g.writes[0])
                 turned = _turned(groups, i, readers, results)
                 if turned is not None:
@@ -146,7 +167,7 @@ def join(
                 moves = moved(groups, {*inner, last}, readers, results)
                 moves |= counted(groups, {*inner, last}, readers, results)
                 whole = [[groups[j] for j in part] for part in (order, moves)]
-                made[last] = joined(whole[0], groups[last], whole[1])
+                made[last] = joined(whole[0], groups[last], whole[1], [*log], lines)
                 for j in {*inner, *moves}:
                     made[j] = made[last]
                 break
@@ -159,15 +180,42 @@ def _closed(
     inner: set[int],
     readers: Mapping[str, set[int]],
     results: frozenset[str],
+    logs: Collection[str],
 ) -> bool:
-    """Return whether each inner group is a kernel that stores one value, for these groups alone."""
+    """Return whether each inner group is a kernel that stores for these alone, but for ``logs``."""
     for j in inner:
         g = groups[j]
-        if g.call or g.view or g.binds or g.stages or len(g.writes) != 1:
+        if g.call or g.view or g.binds or g.stages:
             return False
-        if g.writes[0] in results or not readers.get(g.writes[0], set()) <= every:
+        inside = {*g.writes} - {*logs}
+        if any(w in results or not readers.get(w, set()) <= every for w in inside):
             return False
     return True
+
+
+def _logarithm(
+    groups: Sequence[FusionGroup], defs: Mapping[str, Node], a: Attention
+) -> dict[str, int]:
+    """Return the logarithm of the sums of exponentials with the group that stores it, if any."""
+    for i, g in enumerate(groups):
+        found = [w for w in g.writes if is_logsumexp(defs, a, w)]
+        if found:
+            return {found[0]: i}
+    return {}
+
+
+def _leads_back(
+    groups: Sequence[FusionGroup], value: str, to: set[int], readers: Mapping[str, set[int]]
+) -> bool:
+    """Return whether groups outside of some others compute of a value what those read."""
+    todo = seen = readers.get(value, set()) - to
+    while todo:
+        new = {i for j in todo for w in groups[j].writes for i in readers.get(w, set())}
+        if not to.isdisjoint(new):
+            return True
+        todo = new - seen
+        seen = seen | new
+    return False
 
 
 def moved(
@@ -233,16 +281,24 @@ def _moves(g: FusionGroup) -> bool:
 
 
 def joined(
-    inner: Sequence[FusionGroup], last: FusionGroup, moved: Sequence[FusionGroup]
+    inner: Sequence[FusionGroup],
+    last: FusionGroup,
+    moved: Sequence[FusionGroup],
+    logs: Sequence[str] = (),
+    computed: Collection[str] = (),
 ) -> FusionGroup:
-    """Return one group that stores what the inner ones do on its way to what the last does."""
+    """Return one group that stores what the inner ones do on its way to what the last does.
+
+    Of what they store, ``logs`` are results, too, and what is ``computed`` where it is read is not
+    stored any more.
+    """
     every = (*moved, *inner, last)
     nodes = {i: n for g in every for i, n in zip(g.at, g.nodes, strict=True)}
     at = tuple(sorted(nodes))
-    stored = tuple(g.writes[0] for g in inner)
     own = {w for g in (*moved, *inner) for w in g.writes}
+    stored = tuple(w for g in inner for w in g.writes if w not in computed)
     reads = dict.fromkeys(a for g in every for a in g.reads if a not in own)
     return FusionGroup(
-        at, tuple(nodes[i] for i in at), tuple(reads), last.writes,
+        at, tuple(nodes[i] for i in at), tuple(reads), (*last.writes, *logs),
         after=frozenset[str]().union(*(g.after for g in every)), stages=stored,
     )  # fmt: skip

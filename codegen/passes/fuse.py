@@ -94,9 +94,10 @@ def _fused(
     swept = sweep.join(joined, wanted, types, ranges, options, heard)
     if not options.graph.attention:
         return swept
-    attended = attention.join(swept, wanted, types, heard)
     families = {*options.device.families}
-    if "mma" not in families:  # sums would compute weights in vain
+    products = "mma" in families  # else sums would compute weights, or logarithms, in vain
+    attended = attention.join(swept, wanted, types, heard, logs=products)
+    if not products:
         return attended
     return weighted.join(attended, wanted, types, heard, pairs=families >= {"tma", "wgmma"})
 

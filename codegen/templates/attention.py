@@ -161,6 +161,15 @@ TEXT = Text("tiled_attention", """\
     {{ store_output(("batch", "row", "feature"), "sums[n] / total[n / %d]" % own,
                     mask=all(below("row", rows, height), below("feature", features, lanes))) }}
   }
+{% if lse %}
+  #pragma unroll
+  for (i64 i = 0; i < {{ each }}; ++i) {
+    const i64 row = top + y + i;
+    const {{ acc }} log_sum =
+        total[i] == {{ zero }} ? nan_{{ acc }}() : log_{{ acc }}(total[i]) + top_score[i];
+    {{ store_line(("batch", "row"), "log_sum", mask=all("x == 0", below("row", rows, height))) }}
+  }
+{% endif %}
 }
 """)  # fmt: skip
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
@@ -245,7 +254,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         (block(asked, values)[0], 1, 1),
         p.dim(chain(p, values["width"], terms)),
         {"acc": acc, "zero": "0.0f" if acc == "f32" else "0.0", "terms": terms,
-         "features": features},
+         "features": features, "lse": int(p.line is not None)},
     )  # fmt: skip
     return text.render(p, values, launch)
 

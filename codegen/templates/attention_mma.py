@@ -278,6 +278,15 @@ TEXT = Text("mma_attention", RANGES + FILLING + """\
     {{ store_output(("batch", "row", "feature"), "spoiled[feature] != 0 ? nan_f32() : mean",
                     mask=below("row", rows, height)) }}
   }
+{% if lse %}
+  #pragma unroll
+  for (u32 r = 0; r < {{ 2 * above }}; ++r) {
+    const i64 row = top + upper + r / 2 * 16 + lane / 4 + r % 2 * 8;
+    const f32 log_sum = total[r] == 0.0f ? nan_f32() : log_f32(total[r]) + top_score[r];
+    {{ store_line(("batch", "row"), "log_sum",
+                  mask=["lane % 4 == 0", below("row", rows, height)] | select | join(" && ")) }}
+  }
+{% endif %}
 }
 """)  # fmt: skip
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
@@ -366,7 +375,8 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         p.dim(chain(p, values["width"], terms)),
         {"terms": terms, "features": features, "product": m.name,
          "lanes": ACCESS // m.operands.nbytes, "exponent": EXPONENTS[m.operands],
-         "log2e": literal(1 / math.log(2), DType.F32).text, "ranged": is_ranged(p), **copied},
+         "log2e": literal(1 / math.log(2), DType.F32).text, "ranged": is_ranged(p),
+         "lse": int(p.line is not None), **copied},
     )  # fmt: skip
     return text.render(p, values, launch)
 

@@ -277,6 +277,7 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + TAKING + LOOKING + ""
         scale[0] = nan_f32();
         scale[1] = nan_f32();
       }
+{{ store_log() }}
 {% if checkers %}
       mbarrier_wait(&others[2], taken ^ 1);
       const u32 spoils = spoiled[{{ features }}] != 0;

@@ -200,6 +200,7 @@ TEXT = Text("wgmma_attention", WEIGHING + """\
     {{ store_output(("batch", "row", "feature"), "spoiled[feature] != 0 ? nan_f32() : mean",
                     mask=below("row", rows, height)) }}
   }
+{{ store_log() }}
 }
 """)  # fmt: skip
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({

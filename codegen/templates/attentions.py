@@ -10,7 +10,7 @@ from functools import lru_cache
 from didyma.codegen.codegens import Asked
 from didyma.codegen.lower.affine import Affine
 from didyma.codegen.lower.names import loop_names
-from didyma.codegen.passes.attention import Attention, attention
+from didyma.codegen.passes.attention import Attention, attention, is_logsumexp
 from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
 from didyma.codegen.templates.reading import Reading, folds, order
 from didyma.refimpl.ir import expr as ix
@@ -39,7 +39,8 @@ def found(asked: Asked) -> Problem | None:
     Operand ``query`` has the axes batch, row and term; ``key`` batch, column and term; ``value``
     batch, column and feature.  All axes of batches are one flat axis.  Body ``score`` is the
     operand of the softmax: of batch, row, column, and the sum over the terms (``INPUTS``).  The
-    output has batch, row and feature, and then the weighted sum of the values, ``acc``.
+    output has batch, row and feature, and then the weighted sum of the values, ``acc``.  The line
+    has batch, row, and the logarithm of the row's sum of exponentials, where that is a result.
 
     None for a function that is no attention, or not in floats that sums of f32 or f64 are for.
     """
@@ -53,18 +54,21 @@ def _found(f: Function, loop: PrimFunc) -> Problem | None:
         return None
     defs, types = {r: n for n in f.nodes for r in n.results}, f.types()
     a = next((a for n in f.nodes if (a := attention(defs, types, n)) is not None), None)
-    axes = None if a is None else order(f, a.output)
+    logs = [] if a is None else [r for r in f.results if is_logsumexp(defs, a, r)]
+    axes = None if a is None else order(f, a.output, logs)
     if a is None or axes is None:
         return None
     read = [types[x].dtype for x in (*a.scores.args, a.score, a.output.args[1])]
     if any(not d.is_float or d.compute is not read[0].compute for d in read):
         return None
     ends = {*a.scores.results, *a.output.results}
-    roots = (*a.scores.args, a.score, a.output.args[1], *f.results)
-    return None if folds(defs, roots, ends) else _problem(f, loop, a, axes)
+    roots = (*a.scores.args, a.score, a.output.args[1], *(r for r in f.results if r not in logs))
+    return None if folds(defs, roots, ends) else _problem(f, loop, a, axes, logs)
 
 
-def _problem(f: Function, loop: PrimFunc, a: Attention, axes: Sequence[int]) -> Problem:
+def _problem(
+    f: Function, loop: PrimFunc, a: Attention, axes: Sequence[int], logs: Sequence[str]
+) -> Problem:
     names = loop_names([*(b.name for b in loop.params), *(d.name for d in loop.dims), *INPUTS])
     types, shape, out = f.types(), a.scores.types[0].shape, a.output.types[0].shape
     b, i, j = (Var(x, INDEX) for x in INPUTS[:-1])
@@ -79,7 +83,8 @@ def _problem(f: Function, loop: PrimFunc, a: Attention, axes: Sequence[int]) -> 
         b: ix.mul(*sizes), **dict(zip(parts, sizes, strict=True)),
         **dict(zip((i, j, k, e), map(ix.of_dim, single), strict=True)),
     }  # fmt: skip
-    known = {a.scores.results[0]: dot, a.output.results[0]: acc}
+    log = Var(names.fresh("log"), dtype)
+    known = {a.scores.results[0]: dot, a.output.results[0]: acc, **dict.fromkeys(logs, log)}
     bound = [*zip(parts, ix.unflatten(b, sizes), strict=True)]
     reading = Reading(f, loop, names, types, extents, bound, known)
 
@@ -99,10 +104,14 @@ def _problem(f: Function, loop: PrimFunc, a: Attention, axes: Sequence[int]) -> 
     }
     score = reading.element(a.score, (*parts, i, j))
     index = (*parts, i, e)
-    stores = reading.stores([index[n] for n in axes])
+    stores = reading.stores([index[n] for n in axes], [r for r in f.results if r not in logs])
     output = Output((b, i, e, acc), stores, tuple(extents[v] for v in (b, i, e)))
     body = Subgraph((b, i, j, dot), score, tuple(extents[v] for v in (b, i, j)))
-    return Problem(loop, operands, output, {"score": body})
+    line = None
+    if logs:
+        by_row = reading.stores((*parts, i, ix.ZERO), logs)
+        line = Output((b, i, log), by_row, (extents[b], extents[i]))
+    return Problem(loop, operands, output, {"score": body}, line)
 
 
 CORNERS = ("first_row", "last_row", "first_column", "last_column")  # of a tile, which bodies take

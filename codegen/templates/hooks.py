@@ -29,6 +29,7 @@ NAMES = (
     "modification",
     "store_output",
     "store_outputs",
+    "store_line",
 )
 WIDE = 8  # results that ``store_outputs`` stores together
 ACCESS = 16  # bytes of the widest access, and of an asynchronous copy
@@ -175,8 +176,18 @@ class Hooks:
 
     def store_output(self, index: Index, *values: str, mask: str = "") -> str:
         """Store what follows from values at an index, if the mask holds."""
-        self._once("store_output")
-        out = self.problem.output
+        return self._stores("store_output", self.problem.output, index, values, mask)
+
+    def store_line(self, index: Index, *values: str, mask: str = "") -> str:
+        """Store what follows from values of a row at its index, if the mask holds."""
+        if self.problem.line is None:
+            raise self.fail(self.line(), "store_line", "a problem with results of rows")
+        return self._stores("store_line", self.problem.line, index, values, mask)
+
+    def _stores(
+        self, hook: str, out: Output, index: Index, values: Sequence[str], mask: str
+    ) -> str:
+        self._once(hook)
         flat, given = self._indexed(out, index)
         given = [*given, *map(str, values)]
         if len(given) != len(flat.inputs):
@@ -187,7 +198,7 @@ class Hooks:
         def fill() -> Sequence[str]:
             return self._wrote(self._writer.stores(flat, given, str(mask)))
 
-        return self._partial.hole("store_output", self.line(), fill)
+        return self._partial.hole(hook, self.line(), fill)
 
     def store_outputs(
         self, index: Sequence[str], *values: str, mask: str = "", lanes: int = WIDE
@@ -304,6 +315,7 @@ def _times(index: str, by: int | str) -> str:
 
 def _wanted(problem: Problem) -> Iterator[tuple[str, str]]:
     """Yield what a text calls, each with how it does so."""
-    yield from ((hook, hook) for hook in ("def_kernel", "store_output"))
+    hooks = ("def_kernel", "store_output", *(["store_line"] if problem.line is not None else []))
+    yield from ((hook, hook) for hook in hooks)
     yield from ((name, f"load of {name}") for name in problem.operands)
     yield from ((name, f"modification of {name}") for name in problem.bodies)

@@ -87,13 +87,15 @@ class Problem:
 
     ``loop`` is its loop program.  ``operands`` are what the template loads, with all that the graph
     computes before, and ``output`` what it stores, with all that the graph computes after.
-    ``bodies`` are further values that the template computes by ``modification``.
+    ``bodies`` are further values that the template computes by ``modification``, and ``line`` what
+    it stores for each row of the output beside that.
     """
 
     loop: PrimFunc
     operands: Mapping[str, Subgraph]
     output: Output
     bodies: Mapping[str, Subgraph] = field(default_factory=lambda: MappingProxyType({}))
+    line: Output | None = None
 
     def dim(self, e: Expr) -> Dim:
         """Return an extent as a size; TypeError for one that no size is."""

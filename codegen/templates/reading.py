@@ -85,16 +85,17 @@ class Reading:
 
         return self.value(roots)
 
-    def stores(self, at: Sequence[Expr]) -> Stmt:
-        """Return the stores of an element of each result."""
+    def stores(self, at: Sequence[Expr], results: Sequence[str] = ()) -> Stmt:
+        """Return the stores of an element of some results, or of each."""
         outs = [b for b in self.loop.params if b.name in self.loop.outputs]
-        to = tuple(at)
+        every, to = self.function.results, tuple(at)
+        stored = [(r, b) for r, b in zip(every, outs, strict=True) if r in (results or every)]
 
         def final(values: Sequence[Expr]) -> Stmt:
-            pairs = zip(outs, values, strict=True)
+            pairs = zip((b for _, b in stored), values, strict=True)
             return Block(tuple(Store(b.name, to, narrowed(v, b.dtype)) for b, v in pairs))
 
-        body = self._placed(lambda b: [b.read(r, to) for r in self.function.results], final)
+        body = self._placed(lambda b: [b.read(r, to) for r, _ in stored], final)
         for var, part in reversed(self.parts):
             if var.name in {e.name for e in exprs(body) if isinstance(e, Var)}:
                 body = Let(var, part, body)
@@ -148,8 +149,8 @@ def folds(defs: Mapping[str, Node], roots: Sequence[str], ends: Collection[str])
     return False
 
 
-def order(f: Function, start: Node) -> tuple[int, ...] | None:
-    """Return in which order all results of a function have the axes of a node's result.
+def order(f: Function, start: Node, apart: Collection[str] = ()) -> tuple[int, ...] | None:
+    """Return in which order all results of a function, but some, have the axes of a node's result.
 
     A result of which permutations and elementwise ops are made on the way, or one that does not
     depend on the node and has its shape in this order.  None where there is no such order.
@@ -168,9 +169,10 @@ def order(f: Function, start: Node) -> tuple[int, ...] | None:
         by = cast("tuple[int, ...]", n.attr["axes"]) if turns else range(n.types[0].rank)
         (before,) = orders
         found[n.results[0]] = tuple(before[a] for a in by)
-    made = {found[r] for r in f.results if r in found}
+    results = [r for r in f.results if r not in apart]
+    made = {found[r] for r in results if r in found}
     if len(made) != 1:
         return None
     (axes,) = made
     shape = tuple(start.types[0].shape[a] for a in axes)
-    return axes if all(types[r].shape == shape for r in f.results) else None
+    return axes if all(types[r].shape == shape for r in results) else None

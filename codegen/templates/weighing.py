@@ -4,7 +4,7 @@ Four warps have 64 rows.  Scores become weights where they are, in registers, an
 operand of the next product.  (J. Shah et al., *FlashAttention-3*, 2024.)  What a row is scaled by
 need not be its largest score, but keep exponentials in range: it changes where a score exceeds it
 by ``lazy``, so that most tiles leave the sums as they are.  ``power`` is that of 2 of which a
-score of 1 is the weight; these and more names come from ``scaling``.
+score of 1 is the weight, and ``unit`` that of e; these and more names come from ``scaling``.
 """
 
 from __future__ import annotations
@@ -44,9 +44,15 @@ def scaling(p: Problem) -> tuple[Problem, Mapping[str, int | str]]:
     if limits and not changes:
         p = replace(p, bodies={k: v for k, v in p.bodies.items() if k != "open_score"})
     by = factor or 1.0
-    numbers = {"power": by / math.log(2), "lazy": LAZY / by}
+    numbers = {"power": by / math.log(2), "lazy": LAZY / by, "unit": by}
     texts = {name: literal(x, DType.F32).text for name, x in numbers.items()}
-    return p, {"limits": limits, "changes": changes, "ranged": is_ranged(p), **texts}
+    return p, {
+        "limits": limits,
+        "changes": changes,
+        "ranged": is_ranged(p),
+        "lse": int(p.line is not None),
+        **texts,
+    }
 
 
 def _split(e: Expr, dot: Var) -> tuple[Expr, float | None]:
@@ -225,6 +231,18 @@ WEIGHING = (
       }
       total[r] = total[r] * scale[r] + (powers + others);
     }
+{% endmacro %}
+{% macro store_log() %}
+{% if lse %}
+      #pragma unroll
+      for (u32 r = 0; r < 2; ++r) {
+        const i64 row = top + upper + lane / 4 + r * 8;
+        const f32 log_sum =
+            total[r] == 0.0f ? nan_f32() : log_f32(total[r]) + top_score[r] * {{ unit }};
+        {{ store_line(("batch", "row"), "log_sum",
+                      mask=["lane % 4 == 0", below("row", rows, height)] | select | join(" && ")) }}
+      }
+{% endif %}
 {% endmacro %}
 {% macro rescale() %}
         if (scale[0] != 1.0f || scale[1] != 1.0f) {

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, overload
 
 from didyma.composites import composite
+from didyma.functions import reductions
 from didyma.functions.axes import Axis, axes_of, axis_in, axis_of, composed, promoted, rank, shape
 from didyma.functions.creation import arange
 from didyma.functions.joining import repeat
 from didyma.functions.products import matmul
 from didyma.functions.public import public, wrong
+from didyma.functions.shaping import astype, reshape
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import DType
 from didyma.tracer.tensor import Tensor, apply, common, scalar
@@ -309,6 +311,45 @@ def for_heads(q: Tensor, x: Tensor, name: str) -> Tensor:
     return x if times == 1 else repeat(x, times, axis=rank(x) - 3)
 
 
+class Attended(NamedTuple):
+    """The result of an attention, and the logarithm of the softmax's sum for each query."""
+
+    out: Tensor
+    logsumexp: Tensor
+
+
+@overload
+def scaled_dot_product_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    /,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    score_mod: ScoreMod | None = None,
+    return_lse: Literal[False] = False,
+) -> Tensor: ...
+
+
+@overload
+def scaled_dot_product_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    /,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    score_mod: ScoreMod | None = None,
+    return_lse: Literal[True],
+) -> Attended: ...
+
+
 @public
 def scaled_dot_product_attention(
     q: Tensor,
@@ -321,7 +362,8 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     score_mod: ScoreMod | None = None,
-) -> Tensor:
+    return_lse: bool = False,
+) -> Tensor | Attended:
     """``softmax(q @ transposed k * scale + mask) @ v`` over the last two axes.
 
     ``q`` is [..., queries, depth], ``k`` [..., keys, depth], ``v`` [..., keys, width]; leading axes
@@ -330,7 +372,9 @@ def scaled_dot_product_attention(
     given, also for a symbolic depth.  With ``enable_gqa``, several neighbouring heads of ``q``, on
     the axis before the last two, share one of ``k`` and ``v``.  ``score_mod(score, *indices)``
     changes scores first; ``indices`` are integers for each of their axes, such as batch, head,
-    query and key.
+    query and key.  With ``return_lse`` the softmax is computed in f32 (f64 for f64), and the result
+    is the attention and the logarithm of each query's sum of exponentials, [..., queries], of which
+    gradients are computed; it is NaN for a query that sees no key.
     Example: ``dd.scaled_dot_product_attention(q, k, v, is_causal=True)``.
     Errors: ``bad-call``, ``shape-mismatch``, ``dtype-mismatch``.
     """
@@ -360,7 +404,15 @@ def scaled_dot_product_attention(
         rows, columns = shape(s)[-2:]
         row = apply("reshape", arange(rows), shape=(rows, 1))
         s = apply("where", apply("greater_equal", row, arange(columns)), s, never)
-    return matmul(softmax(s), v)
+    if not return_lse:
+        return matmul(softmax(s), v)
+    wide = astype(s, Element(s.value.type.dtype.compute))
+    top = reductions.max(wide, axis=-1, keepdims=True)
+    powers = apply("exp", apply("subtract", wide, top))
+    total = reductions.sum(powers, axis=-1, keepdims=True)
+    weights = astype(apply("divide", powers, total), Element(v.value.type.dtype))
+    lse = apply("add", apply("log", total), top)
+    return Attended(matmul(weights, v), reshape(lse, shape(lse)[:-1]))
 
 
 __all__ = [

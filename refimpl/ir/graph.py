@@ -152,8 +152,9 @@ def structural_hash(f: Function) -> str:
 def stages(f: Function) -> tuple[tuple[tuple[str, ...], tuple[Node, ...]], ...]:
     """Return the stages of a Primitive function, in order: what each stores, and its nodes.
 
-    Each value that is stored on the way has a stage, and the results have the last one.  The nodes
-    of a stage are those that compute what it stores from operands and from what was stored before.
+    Each value that is stored on the way has a stage, and the results that are none of these have
+    the last one.  The nodes of a stage are those that compute what it stores from operands and from
+    what was stored before.
     """
     positions = f.attr.get(STAGES, ())
     assert isinstance(positions, tuple)
@@ -161,7 +162,7 @@ def stages(f: Function) -> tuple[tuple[tuple[str, ...], tuple[Node, ...]], ...]:
     stored = {r for end in ends for r in end}
     defs = {r: i for i, n in enumerate(f.nodes) for r in n.results}
     found: list[tuple[tuple[str, ...], tuple[Node, ...]]] = []
-    for end in (*ends, f.results):
+    for end in (*ends, tuple(r for r in f.results if r not in stored)):
         todo, used = [*end], set[int]()
         while todo:
             i = defs.get(todo.pop())

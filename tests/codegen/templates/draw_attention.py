@@ -6,6 +6,7 @@ And gradients of attentions, of halves, of which a program returns one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import didyma as dd
@@ -35,7 +36,10 @@ def drawn(
     widths: tuple[int, ...] = WIDTHS,
     lengths: tuple[int, ...] = LENGTHS,
 ) -> Drawn:
-    """Return what a seed draws: of the dtype given, of terms and features among the widths."""
+    """Return what a seed draws: of the dtype given, of terms and features among the widths.
+
+    With a dtype, for which targets have templates, some attentions return logarithms of sums.
+    """
     r = Random(seed)
     element = dtype or r.choice(DTYPES)
     rows, columns = r.choice(lengths), r.choice(lengths)
@@ -48,24 +52,31 @@ def drawn(
     m = dd.dim("m", 1, columns + 2) if open_columns else columns
     own = (batch[0], batch[1] // groups) if len(batch) == 2 else batch
     share, turned = r.random(), len(batch) == 2 and r.random() < 0.5
+    logs = dtype is not None and r.random() < 0.4
     types = (
         element[(*batch, n, terms)], element[(*own, m, terms)], element[(*own, m, features)],
         (dd.bool_ if mask == "bool" else element)[n, m], element[(*batch, n, features)],
     )  # fmt: skip
 
-    def f(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, given: dd.Tensor, more: dd.Tensor) -> dd.Tensor:
+    def f(
+        q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, given: dd.Tensor, more: dd.Tensor
+    ) -> dd.Tensor | tuple[dd.Tensor, dd.Tensor]:
         used = given if mask in ("added", "bool") else None
-        out = dd.scaled_dot_product_attention(
-            q, k, v, used, mask == "causal", enable_gqa=groups > 1,
-            score_mod=MODIFICATIONS.get(mask),
-        )  # fmt: skip
+        by, change = groups > 1, MODIFICATIONS.get(mask)
+        attend = partial(dd.scaled_dot_product_attention, enable_gqa=by, score_mod=change)
+        if logs:
+            out, log = attend(q, k, v, used, mask == "causal", return_lse=True)
+            return followed(out, more), log
+        return followed(attend(q, k, v, used, mask == "causal"), more)
+
+    def followed(out: dd.Tensor, more: dd.Tensor) -> dd.Tensor:
         if after == "residual":
             out = out + more
         elif after:
             out = dd.astype(out, dd.f32) if after == "cast" else dd.tanh(out)
         return dd.permute(out, (0, 2, 1, 3)) if turned else out
 
-    about = f"{element} {batch} {n} {m} {terms} {features} {mask} {groups} {after} {turned}"
+    about = f"{element} {batch} {n} {m} {terms} {features} {mask} {groups} {after} {turned} {logs}"
     return Drawn(dd.trace(*types)(f), share, about)
 
 
