@@ -29,11 +29,11 @@ class Rewriting:
         self.types = {p.name: p.type for p in self.f.params}
 
     def add(self, n: Node) -> str:
-        """Add a node, and return its first result."""
+        """Add a node, and return its first result; of one that only binds a size, nothing."""
         self.nodes.append(n)
         self.types.update(zip(n.results, n.types, strict=True))
         self.defs.update(dict.fromkeys(n.results, n))
-        return n.results[0]
+        return n.results[0] if n.results else ""
 
     def op(self, op: str, *args: str, **given: Attr) -> str:
         """Add a node with one result by its op, operands and attributes, and return the result."""

@@ -56,7 +56,7 @@ STREAMED = 8  # of so many graphs, one has several streams
 CONTROL_STREAMED = 4  # and of so many that have branches, loops or calls
 DISPATCHED = 17  # of so many graphs, one has several kernels for each loop nest
 STRIDED = 10  # of so many graphs, one declares strides of inputs
-TEMPLATED = 4  # of so many graphs with products, one asks templates for their kernels
+TEMPLATED = 2  # of so many graphs with products, one asks templates for their kernels
 TEMPLATES = ("tiled_attention", "tiled_gemm", "fma_gemm", "depthwise_conv")  # for any target
 PRODUCTS = frozenset(("matmul", "conv"))
 SLOW = frozenset(("simt",))  # it parses the text in Python
@@ -142,7 +142,7 @@ class Graphs(Domain[Case]):
         if index % DISPATCHED == DISPATCHED - 1:
             changes.append(("kernels.variants", 2 + index // DISPATCHED % 2))
         has_products = any(n.op in PRODUCTS for f in case.module.functions for n in f.nodes)
-        if has_products and index % TEMPLATED == TEMPLATED - 2:
+        if has_products and index % TEMPLATED == 0:
             changes.append(("kernels.codegens", TEMPLATES))
         return replace(case, changes=tuple(changes))
 

@@ -11,9 +11,10 @@ which no case before it had, and changes it further, as fuzzers do that are guid
 Zalewski, "american fuzzy lop", 2014).  Programs are appended to ``FOLDER/DOMAIN.txt`` as they are
 found, so a run that is stopped keeps what it has, and goes on from there.
 
-``keep`` writes the corpus anew: of the programs of folders those that together show all that they
-show, the ones first that show most in the time that they take.  To reach more than the corpus does,
-let a run start from it: ``--start fuzz/corpus/distilled``.
+``keep`` writes the corpus anew, or with ``--add`` adds to it: of the programs of folders those that
+together show all that they show, the ones first that show most in the time that they take.  To
+reach more than the corpus does, let a run start from it: ``--start fuzz/corpus/distilled``.  A run
+``--about`` some files asks for their terms alone, and so comes to more cases.
 """
 
 from __future__ import annotations
@@ -71,11 +72,16 @@ class Reach:
     folder: Path
     end: float
     part: tuple[int, int] = (0, 1)  # of the terms: those that this run drops
+    about: Sequence[str] = ("",)  # what the files of these terms have in their names
     kills: Counter[int] = field(default_factory=Counter[int])
     decided: set[int] = field(default_factory=set[int])
     seen: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
     parents: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
     wrong: int = 0
+
+    def asks(self, file: str, judged: Sequence[str]) -> bool:
+        """Return whether terms of a file are asked for, in a domain that judges some folders."""
+        return file.split("/")[0] in judged and any(name in file for name in self.about)
 
     def due(self, domain: str, number: int) -> bool:
         """Return whether a term that decides alone in a case of a domain is to be dropped there."""
@@ -106,7 +112,7 @@ class Reach:
         outcome = opened.judged(case)
         ms = max(0.1, round(1000 * (time.process_time() - start), 1))
         terms, judged = self.counts.terms, JUDGED.get(domain.name, FOLDERS)
-        alone = {n for n in self.counts.next_case() if terms[n].file.split("/")[0] in judged}
+        alone = {n for n in self.counts.next_case() if self.asks(terms[n].file, judged)}
         if outcome.findings:
             self.wrong += 1
             print(f"wrong: {domain.name} {seed} {index}: {outcome.findings[0]}"[:300], flush=True)
@@ -190,6 +196,9 @@ def reach(
     start: Annotated[
         list[Path] | None, typer.Option(help="A folder of what was reached before.")
     ] = None,
+    about: Annotated[
+        list[str] | None, typer.Option(help="Files of the compiler; all if none is named.")
+    ] = None,
 ) -> None:
     """Look for cases that show something new, and append them to the files of a folder."""
     sys.setrecursionlimit(20_000)
@@ -199,7 +208,7 @@ def reach(
     counts = Counts()
     count(counts, Planter(), FOLDERS)
     first, of = map(int, part.split("/"))
-    r = Reach(counts, folder, end, (first, of))
+    r = Reach(counts, folder, end, (first, of), about or ("",))
     domains = registry.make(registry.Setup(("host", "simt")), domain or ())
     opened = {d.name: worker.Opened(d) for d in domains}
     gc.collect()
@@ -232,9 +241,10 @@ def reach(
 def keep(
     folders: list[Path],
     seconds: Annotated[float, typer.Option(help="Seconds that the corpus may take.")] = 40.0,
-    most: Annotated[int, typer.Option(help="Members of the corpus.")] = 1500,
+    most: Annotated[int, typer.Option(help="Members that are chosen.")] = 1500,
+    add: Annotated[bool, typer.Option(help="Let what the corpus holds stay as it is.")] = False,
 ) -> None:
-    """Write the corpus anew, of what was reached and of what it holds."""
+    """Write the corpus anew, of what folders hold, or add to it what they show."""
     found: dict[tuple[str, str], Member] = {}
     domains = registry.make(registry.Setup(("host", "simt")))
     for d, folder in itertools.product(domains, folders):
@@ -247,7 +257,8 @@ def keep(
     chosen = cover(agree, 1000 * seconds, most)
     distilled.FILES.mkdir(exist_ok=True)
     for d in domains:
-        kept = [brief(m) for k, m in chosen.items() if k[0] == d.name]
+        held = [m for m in read(d, distilled.FILES) if add and (d.name, m.key) not in chosen]
+        kept = [*held, *(brief(m) for k, m in chosen.items() if k[0] == d.name)]
         path = distilled.FILES / f"{d.name}.txt"
         path.write_text("".join(m.text() for m in kept), encoding="utf-8")
         print(f"{d.name}: {len(kept)} of {sum(m.ms for m in kept) / 1000:.1f} s")

@@ -54,6 +54,16 @@ def test_what_kills_a_term_or_has_it_alone_is_kept(tmp_path: Path) -> None:
     assert not any(t.endswith(ALONE) for t in kept[2].shows), "nothing new but a second kill"
 
 
+def test_a_run_about_other_files_keeps_nothing(tmp_path: Path) -> None:
+    counts, names = instrumented()
+    r = Reach(counts, tmp_path, time.monotonic() + 60, about=("y.py", "z"))
+    opened = worker.Opened(Calls(names["fits"]))
+    r.take(opened, 0, 0, 0)
+    assert not [*tmp_path.iterdir()]
+    assert r.asks("passes/y.py", ("passes",))
+    assert not r.asks("passes/y.py", ("emit",))
+
+
 def test_the_corpus_holds_what_shows_most_in_its_time() -> None:
     def made(ms: float, *shows: str) -> Member:
         return Member({"seed": ms, "index": 0}, "", shows, len(shows), ms)
