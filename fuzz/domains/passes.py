@@ -1,7 +1,7 @@
 """The domain of graph passes: small graphs around rewrite rules, rewritten and compared.
 
 Every pass runs alone on the graph, and all of them one after another; what they make must compute
-what the graph computes, and so must some graphs that are padded to larger sizes.  Nothing is
+what the graph computes, and so must graphs that are padded to larger sizes.  Nothing is
 lowered or run, so many graphs are judged in little time.
 """
 
@@ -38,7 +38,7 @@ from didyma.refimpl.ir.program import Program
 
 _FIXED = ("graph.simplify", "graph.level", "memory.planner")  # options that no case changes
 SALT = 1 << 32  # of seeds, so that what is changed does not depend on what is drawn
-IN_RING = 4  # one case in so many is judged in the ring, and padded, which takes as long again
+IN_RING = 4  # one case in so many is judged in the ring, which takes as long again
 _ALONE: tuple[tuple[str, Callable[[Module, Options], Module]], ...] = (
     ("simplify", simplify),
     ("runs", block_runs),
@@ -156,7 +156,7 @@ class PassJudge:
         in_ring, inputs = sum(case.seeds) % IN_RING == 0, case.inputs()
         level = judge_passes(subject, inputs, in_ring=in_ring)
         many, findings = level.comparisons, level.findings
-        if not findings and in_ring and (behind := padding.judged(case, inputs)) is not None:
+        if not findings and (behind := padding.judged(case, inputs)) is not None:
             many, findings = (*many, *behind.comparisons), behind.findings
         covered = [*of_graph(case.module), *((DECISION, name) for name in heard)]
         if not findings:

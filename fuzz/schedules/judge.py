@@ -16,6 +16,7 @@ from didyma.codegen.emit import cuda
 from didyma.codegen.runtime import registry
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.loop_externs import on_engine
+from didyma.codegen.schedule.steps import text
 from didyma.codegen.schedule.steps.apply import apply, scheduled
 from didyma.codegen.schedule.steps.kernels import Part, kernels, parts, workspace
 from didyma.codegen.schedule.steps.records import reassociates
@@ -66,9 +67,10 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     except Exception as e:
         found.findings.append(Finding("schedule", f.name, "error", f"{type(e).__name__}: {e}"))
         return found
-    if crowded := _crowded(g):
-        found.findings.append(Finding("schedule", f.name, "block", crowded))
-        return found
+    for kind, message in (("block", _crowded(g)), ("text", _misread(case))):
+        if message:
+            found.findings.append(Finding("schedule", f.name, kind, message))
+            return found
     loose = any(map(reassociates, case.schedule))
     try:
         want = defined(f, subject) if subject.defined else interpreted(f, subject)
@@ -122,6 +124,16 @@ def _crowded(g: PrimFunc) -> str:
     return ""
 
 
+def _misread(case: Case) -> str:
+    """Say how the text of a schedule reads as another one; empty if it reads as it is."""
+    written = text.show(case.schedule, case.subject.func.name)
+    try:
+        read = text.parse(written).steps
+    except DidymaError as e:
+        return f"{written}is refused: {e}"
+    return "" if read == case.schedule else f"{written}reads as {read}"
+
+
 def defined(f: PrimFunc, subject: Subject) -> dict[str, Array]:
     """Return the buffers after a run of a function by the definition of loops."""
     return _run(definition.run, f, subject)
@@ -143,14 +155,14 @@ def _run(run: Callable[..., Value | None], f: PrimFunc, subject: Subject) -> dic
 def launched(fs: Sequence[Part], engine: Engine, subject: Subject) -> dict[str, Array]:
     """Return the buffers after a run of kernels, and of what is between them, on an engine."""
     env = dict(subject.env)
-    text = cuda.emit([f for f in fs if isinstance(f, PrimFunc)], contract=False)
+    emitted = cuda.emit([f for f in fs if isinstance(f, PrimFunc)], contract=False)
     arrays, known = subject.buffers(), {b.name: b for b in subject.stored.params}
     held = {name: engine.upload(a) for name, a in arrays.items()}
     for b in workspace(fs, held):
         count = math.prod(dims.values(b.shape, env))
         held[b.name] = engine.allocate(count * b.dtype.nbytes)
     try:
-        loaded, texts = engine.load(text), iter(text.kernels)
+        loaded, texts = engine.load(emitted), iter(emitted.kernels)
         for f in fs:
             if isinstance(f, PrimFunc):
                 loaded.launch(next(texts).name, [held[b.name] for b in f.params], env)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from dataclasses import replace
 from statistics import median
 
+import pytest
+
 from didyma.codegen.runtime.registry import engine
+from didyma.codegen.schedule.steps import text
 from didyma.fuzz.domains.schedules import Schedules
 from didyma.fuzz.schedules import cases
 from didyma.fuzz.schedules.judge import judge
@@ -123,3 +127,13 @@ def _hunt(t: Target, say: Say) -> None:
     planting.Planter().plant(t.mutant)
     found = any(judge(cases.draw(11, i), ()).findings for i in range(120))
     say("found" if found else "not found")
+
+
+def test_a_schedule_whose_text_reads_otherwise_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = next(c for i in range(9) if (c := cases.draw(11, i)).schedule)
+    read = text.parse
+    monkeypatch.setattr(text, "parse", lambda t: replace(read(t), steps=case.schedule[1:]))
+    (found,) = judge(case, ()).findings
+    assert (found.level, found.kind) == ("schedule", "text")
