@@ -10,7 +10,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -21,6 +22,7 @@ HOST = "host"  # the target whose files stand in the folder itself
 FORMAT, VERSION, ABI = "didyma-artifact", 1, 1  # ABI is that of the kernels' launch record
 MOST = 1 << 24  # bytes of a manifest
 _PATH = re.compile(r"(?:sm_\d+[a-z]?/)?(?:didyma_runtime/)?\w[\w.-]*", re.ASCII)
+_IMPORTED = (".py", ".pyc", ".so", ".pyd")
 _HELP = "build it again: didyma build FILE -o DIR"
 
 
@@ -73,8 +75,9 @@ def signed(m: Mapping[str, Any]) -> bytes:
 def check(folder: Path) -> Artifact:
     """Return an artifact that can run here, each of whose bytes is the one that was written.
 
-    Files that the manifest does not name are never read.  Errors: ``not-an-artifact``,
-    ``artifact-damaged``, ``artifact-newer``, ``artifact-elsewhere``.
+    Files that the manifest does not name are never read, and are refused where Python would import
+    them beside the module.  Errors: ``not-an-artifact``, ``artifact-damaged``, ``artifact-newer``,
+    ``artifact-elsewhere``.
     """
     m = _manifest(folder)
     try:
@@ -93,14 +96,23 @@ def _whole(folder: Path, m: Mapping[str, Any]) -> Artifact:
             want=here, help="build it on such a machine",
         )  # fmt: skip
     files = {name: _file(folder, name, entry) for name, entry in m["files"].items()}
+    for at in {(folder / name).parent for name in files if name.endswith("module.py")}:
+        _alone(at, {folder / name for name in files})
     return Artifact(folder, m, files)
+
+
+def _alone(at: Path, known: Collection[Path]) -> None:
+    """Refuse what Python would import from a module's folder in the place of other packages."""
+    for entry in sorted(at.iterdir()):
+        imported = entry / "__init__.py" if entry.is_dir() else entry
+        if imported.suffix in _IMPORTED and imported not in known and imported.exists():
+            raise _damaged(imported, "a file that is not in the manifest", "none to import")
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / NAME
     try:
-        with path.open("rb") as f:
-            data = f.read(MOST + 1)
+        data = _read(folder, NAME, MOST)
     except OSError as e:
         raise DidymaError(
             "not-an-artifact", str(folder), got=e.strerror or str(e), want=f"a folder with {NAME}",
@@ -132,8 +144,7 @@ def _file(folder: Path, name: str, entry: Mapping[str, Any]) -> bytes:
     if not _PATH.fullmatch(name):
         raise _damaged(path, "a name outside the folder", "the name of a file in it")
     try:
-        with path.open("rb") as f:
-            data = f.read(entry["bytes"] + 1)
+        data = _read(folder, name, entry["bytes"])
     except OSError as e:
         raise _damaged(path, e.strerror or str(e), "a file that can be read") from None
     if len(data) != entry["bytes"]:
@@ -142,6 +153,22 @@ def _file(folder: Path, name: str, entry: Mapping[str, Any]) -> bytes:
     if (got := sha256(data)) != entry["sha256"]:
         raise _damaged(path, f"sha256 {got}", f"sha256 {entry['sha256']}")
     return data
+
+
+def _read(folder: Path, name: str, most: int) -> bytes:
+    """Return the bytes of a file, or one more than ``most`` where it has more.
+
+    Errors: ``artifact-damaged`` for a link, or a file in a folder that is one, and for what is no
+    plain file, such as a pipe; OSError.
+    """
+    path = folder / name
+    kind = path.lstat().st_mode
+    if os.path.realpath(path) != os.path.join(os.path.realpath(folder), *name.split("/")):
+        raise _damaged(path, "a symbolic link", "a file of the folder's own")
+    if not stat.S_ISREG(kind):
+        raise _damaged(path, "no plain file", "a file of the folder's own")
+    with path.open("rb") as f:
+        return f.read(most + 1)
 
 
 def _damaged(path: Path, got: str, want: str) -> DidymaError:

@@ -9,7 +9,9 @@ of which artifacts carry texts that know the results for the inputs.  Of
 with memory; each must give the bits of the program interpreter.  Of ``--alone`` the artifact runs
 in a fresh process that imports NumPy alone, many to a process, and its module and its JSON must
 give the bits that engine ``host`` gives here; a second call of the module, which may be a replay
-of the first, must give them too.
+of the first, must give them too.  It counts programs with control flow, symbols, results that
+share bytes with inputs or one another, views, several devices, external functions, workspaces and
+streams; of 100 programs and more, some must be of each kind.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +37,7 @@ from didyma.artifacts import build
 from didyma.codegen import plugins
 from didyma.codegen.devices import named
 from didyma.codegen.options import Options
-from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.pipeline import Compiled, Planned, compile
 from didyma.codegen.runtime.carried import Carried
 from didyma.codegen.runtime.devices import across
 from didyma.codegen.runtime.externs import Bound, bound
@@ -43,6 +46,7 @@ from didyma.fuzz import levels
 from didyma.fuzz.domains.programs import Programs
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.aliases import aliases
 from didyma.refimpl.ir.external import External
 from didyma.refimpl.ir.graph import (
     CALL,
@@ -54,10 +58,24 @@ from didyma.refimpl.ir.graph import (
     Param,
     attrs,
 )
+from didyma.refimpl.ir.kernel import scratch
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.names import Names
+from didyma.refimpl.ir.program import (
+    Bind,
+    Extern,
+    If,
+    Line,
+    Repeat,
+    Strided,
+    View,
+    Wait,
+    While,
+)
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops import OPS
 
+ENOUGH = 100  # programs, of which some must be of each kind
 BATCH = 25  # artifacts to a process
 PLAIN = 0.75  # share of programs of which no op becomes an external function
 CHILD = """
@@ -210,12 +228,35 @@ def drawn(
         if any(b.external.sizes for b in externs):
             seen["left out: an external function that is given sizes"] += 1
             continue
+        seen.update(kinds(c))
         where, tables = folder / str(index - 1), Tables()
         want = here(c, inputs, tables)
         written(c, inputs, where, tables)
         seen["with external functions"] += bool(tables.known)
         made += 1
         yield index - 1, where, want
+
+
+KINDS: Mapping[str, Callable[[Planned, Sequence[Line]], bool]] = {
+    "control flow": lambda _, lines: any(isinstance(x, If | While | Repeat) for x in lines),
+    "symbols": lambda made, _: bool(made.source.dims),
+    "sizes from data": lambda _, lines: any(isinstance(x, Bind) for x in lines),
+    "results that share bytes": lambda made, _: bool(aliases(made.program)),
+    "views": lambda _, lines: any(isinstance(x, View | Strided) for x in lines),
+    "several devices": lambda made, _: len({t.device for _, t in made.program.types}) > 1,
+    "external functions": lambda _, lines: any(isinstance(x, Extern) for x in lines),
+    "workspaces": lambda made, _: any(
+        scratch(made.kernels[name], (b.name for b in f.params)) for name, f in made.loops.items()
+    ),
+    "streams": lambda _, lines: any(isinstance(x, Wait) for x in lines),
+}
+
+
+def kinds(made: Planned) -> list[str]:
+    """Return which of ``KINDS`` a program is of."""
+    p = made.program
+    lines = [x for q in (p, *p.functions) for x in walk(q.lines)]
+    return [kind for kind, has in KINDS.items() if has(made, lines)]
 
 
 def compare(seed: int, count: int, seen: Counter[str]) -> list[str]:
@@ -234,15 +275,16 @@ def compare(seed: int, count: int, seen: Counter[str]) -> list[str]:
     return wrong
 
 
-def interpreted(seed: int, count: int) -> list[str]:
+def interpreted(seed: int, count: int, seen: Counter[str]) -> list[str]:
     """What was wrong with programs that ran on an engine that interprets their kernels."""
-    domain = Programs()
+    domain, wrong = Programs(), list[str]()
     judge = domain.judge()
-    return [
-        f"program {index}: {f.message}"
-        for index in range(count)
-        for f in judge(domain.draw(seed, index)).findings
-    ]
+    for index in range(count):
+        case = domain.draw(seed, index)
+        wrong += (f"program {index}: {f.message}" for f in judge(case).findings)
+        with suppress(DidymaError):  # of a capacity that is too small, which the judge expects
+            seen.update(kinds(compile(case.module, case.options(Options()), until="plan")))
+    return wrong
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -253,10 +295,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save", type=Path)
     args = parser.parse_args(argv)
-    seen: Counter[str] = Counter()
-    wrong = [*interpreted(args.seed, args.programs), *compare(args.seed, args.alone, seen)]
+    seen, outside = Counter[str](), Counter[str]()
+    wrong = interpreted(args.seed, args.programs, seen)
+    wrong += compare(args.seed, args.alone, outside)
+    if args.programs + args.alone >= ENOUGH:
+        wrong += (f"no program with {kind}" for kind in KINDS if not seen[kind] + outside[kind])
     found = {"programs": args.programs, "alone": args.alone, "seed": args.seed}
-    found |= {"of those alone": dict(seen), "wrong": wrong}
+    found |= {"of those": dict(seen), "of those alone": dict(outside), "wrong": wrong}
     if args.save:
         args.save.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))

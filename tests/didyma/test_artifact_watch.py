@@ -178,6 +178,10 @@ def test_the_log_has_lines_and_kernels(folder: Path) -> None:
     launched = [line for line in said if line.startswith("line ") and ": launch @" in line]
     assert len(launched) == 3
     assert sum(": call @layer(" in line for line in said) == 2
+    env["DIDYMA_LOG"] = "kernel,wraper"
+    wrong = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("bad-option at `DIDYMA_LOG`\n  got:  wraper\n")
 
 
 def test_a_compile_writes_the_levels_that_are_asked_for(
@@ -223,6 +227,18 @@ def test_the_benchmark_tells_of_each_kernel(folder: Path) -> None:
         assert r["gb_per_second"] == pytest.approx(r["bytes"] / r["seconds"] / 1e9)
 
 
+NVTX = """
+import atexit, contextlib, sys
+names = []
+told = lambda: f"{len(names)} ranges, {len(set(names))} names"
+atexit.register(lambda: print(told(), file=sys.stderr))
+
+def annotate(name):
+    names.append(name)
+    return contextlib.nullcontext()
+"""
+
+
 def script(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     called = [sys.executable, "-B", "module.py", *words]
     return subprocess.run(called, capture_output=True, text=True, check=False, cwd=folder)
@@ -253,4 +269,26 @@ def test_a_module_as_a_script_dumps_launches_and_prints_what_it_was_asked(folder
 def test_a_module_as_a_script_refuses(folder: Path, words: list[str], told: str) -> None:
     said = script(folder, *words)
     assert (said.returncode, said.stdout) == (2, "")
+    assert told in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "code", "told"),
+    [
+        ("raise ImportError", 4, "extra-missing at `--ranges`"),
+        (NVTX, 0, "3 ranges, 2 names"),
+    ],
+)
+def test_ranges_need_a_package(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    package: str,
+    code: int,
+    told: str,
+) -> None:
+    (tmp_path / "nvtx.py").write_text(package)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    said = script(folder, "--ranges")
+    assert said.returncode == code
     assert told in said.stderr

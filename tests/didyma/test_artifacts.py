@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import weakref
@@ -151,7 +152,7 @@ def changed_bytes_are_refused(folder: Path, files: Mapping[str, bytes], count: i
             changed[at] ^= 1 << int(r.integers(8))
             path.write_bytes(changed)
             codes = ("artifact-damaged", "artifact-newer", "artifact-elsewhere")
-            assert refusal(lambda: load(folder)).code in codes, (name, at)
+            assert refusal(lambda: manifest.check(folder)).code in codes, (name, at)
         for other in (data[:-1], data[: len(data) // 2], b"", data + b"\n"):
             path.write_bytes(other)
             assert refusal(lambda: manifest.check(folder)).code == "artifact-damaged", name
@@ -163,7 +164,56 @@ def changed_bytes_are_refused(folder: Path, files: Mapping[str, bytes], count: i
 
 
 def test_every_changed_byte_is_refused(folder: Path) -> None:
-    changed_bytes_are_refused(folder, FILES, 12)
+    changed_bytes_are_refused(folder, FILES, 24)
+
+
+def moved(folder: Path, name: str) -> Path:
+    """Move a file or a folder of an artifact out of it."""
+    return (folder / name).rename(folder.parent / "moved")
+
+
+def linked(folder: Path, name: str) -> None:
+    (folder / name).symlink_to(moved(folder, name))
+
+
+def piped(folder: Path, name: str) -> None:
+    moved(folder, name)
+    os.mkfifo(folder / name)  # of which a read would wait for ever
+
+
+def emptied(folder: Path, name: str) -> None:
+    moved(folder, name)
+    (folder / name).mkdir()
+
+
+def added(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("")
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "got"),
+    [
+        (linked, "module.py", "a symbolic link"),
+        (linked, "didyma_runtime", "a symbolic link"),
+        (linked, manifest.NAME, "a symbolic link"),
+        (piped, "graph.dym", "no plain file"),
+        (piped, manifest.NAME, "no plain file"),
+        (emptied, "kernels.cu", "no plain file"),
+        (added, "numpy.py", "a file that is not in the manifest"),
+        (added, "json.so", "a file that is not in the manifest"),
+        (added, "ctypes/__init__.py", "a file that is not in the manifest"),
+    ],
+)
+def test_what_no_artifact_was_written_as_is_refused(
+    folder: Path, change: Callable[[Path, str], None], name: str, got: str
+) -> None:
+    added(folder, "0-y.bin")  # what a run has written there does no harm
+    manifest.check(folder)
+    change(folder, name)
+    e = refusal(lambda: load(folder))
+    assert (e.code, e.got) == ("artifact-damaged", got)
+    assert e.where.startswith(str(folder / name))
 
 
 ENTRIES: Any = json.loads(FILES[manifest.NAME])["files"]

@@ -81,7 +81,7 @@ def main(
 ) -> None:
     """Run a module on random inputs, as ``parser`` says.
 
-    The exit code is 4 where the engine is missing, and 2 for what else is refused.
+    The exit code is 4 where the engine or a package is missing, and 2 for what else is refused.
     """
     asked = parser(wanted, ranges).parse_args()
     sizes = _sizes(asked.sizes, ranges)
@@ -202,6 +202,7 @@ def _ranges() -> Around:
     try:
         nvtx = import_module("nvtx")
     except ImportError:
-        _refuse("--ranges: want the package nvtx: python3 -m pip install nvtx")
+        how = "python3 -m pip install nvtx"
+        _refuse(str(Refused("extra-missing", "--ranges", "no package nvtx", "nvtx", how)), 4)
     found: Around = nvtx.annotate
     return found

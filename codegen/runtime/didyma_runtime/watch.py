@@ -22,8 +22,10 @@ import numpy as np
 from .checks import require_finite
 from .dtypes import Array, from_memory, nbytes_of
 from .kernels import Kernel
+from .refused import Refused
 
 LOG = frozenset(os.environ.get("DIDYMA_LOG", "").replace(",", " ").split())
+_LEVELS = ("graph", "loop", "schedule", "plan", "kernel", "wrapper")  # a compile writes all of them
 
 
 class Line(NamedTuple):
@@ -136,7 +138,12 @@ def watched(
     """Return kernels whose launches by ``run`` are watched as asked; the same where none is.
 
     Where launches are to be ``synchronous``, each has ended before the next line runs.
+
+    Refused ``bad-option`` where the log is asked for a word that names no level.
     """
+    if strange := sorted(LOG.difference(_LEVELS)):
+        want = f"some of {', '.join(_LEVELS)}, with commas between"
+        raise Refused("bad-option", "DIDYMA_LOG", strange[0], want)
     asked = [_finite] if finite else []
     watches: list[Watch] = [*asked, *([_told] if "kernel" in LOG else [])]
     watches += [watch] if watch else []
