@@ -16,6 +16,8 @@ from didyma.refimpl.errors import DidymaError
 from didyma.tracer.tracing import Program
 
 _ROW = re.compile(r"^\s*-\s*(\{.*\})\s*$", re.MULTILINE)
+_SECTION = re.compile(r"^(\w+):", re.MULTILINE)
+_WITH_ARGUMENTS = frozenset(("tests", "benchmarks"))
 _MOST = 1 << 16  # elements of the inputs
 
 
@@ -27,13 +29,15 @@ def is_task(text: str) -> bool:
 def arguments(task: str) -> Iterator[dict[str, Any]]:
     """Yield the arguments of the tests and benchmarks of a ``task.yml``, which stand in braces.
 
-    >>> [*arguments('tests:\\n  - {"size": 127, "seed": 4}')]
+    >>> [*arguments('files:\\n  - {"name": "a.py"}\\ntests:\\n  - {"size": 127, "seed": 4}')]
     [{'size': 127, 'seed': 4}]
     """
-    for row in _ROW.findall(task):
-        # YAML needs no quotes around keys.
-        quoted = re.sub(r"([{,]\s*)([A-Za-z_]\w*)\s*:", r'\1"\2":', row)
-        yield json.loads(quoted)
+    _, *parts = _SECTION.split(task)
+    for section, text in zip(parts[::2], parts[1::2], strict=True):
+        for row in _ROW.findall(text) if section in _WITH_ARGUMENTS else ():
+            # YAML needs no quotes around keys.
+            quoted = re.sub(r"([{,]\s*)([A-Za-z_]\w*)\s*:", r'\1"\2":', row)
+            yield json.loads(quoted)
 
 
 def load(path: Path) -> Program:
