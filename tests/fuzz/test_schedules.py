@@ -134,6 +134,10 @@ def test_a_schedule_whose_text_reads_otherwise_is_a_finding(
 ) -> None:
     case = next(c for i in range(9) if (c := cases.draw(11, i)).schedule)
     read = text.parse
-    monkeypatch.setattr(text, "parse", lambda t: replace(read(t), steps=case.schedule[1:]))
+
+    def parsed(written: str) -> text.ScheduleText:
+        return replace(read(written), steps=case.schedule[1:])
+
+    monkeypatch.setattr(text, "parse", parsed)
     (found,) = judge(case, ()).findings
     assert (found.level, found.kind) == ("schedule", "text")
