@@ -14,6 +14,7 @@ from didyma.codegen.guards import guarded
 from didyma.codegen.routines import Routine
 from didyma.codegen.runtime import carried
 from didyma.codegen.runtime.carried import Carried, Carries
+from didyma.codegen.runtime.didyma_runtime.externs import listed
 from didyma.codegen.runtime.engine import Engine, reader
 from didyma.codegen.runtime.engine import Routine as Call
 from didyma.refimpl.errors import DidymaError
@@ -114,7 +115,7 @@ def results(
     got = [(a.dtype, a.shape) for a in found]
     if got != want:
         raise DidymaError(
-            "extern-result", f"@{name}", got=_listed(got), want=_listed(want),
+            "extern-result", f"@{name}", got=listed(got), want=listed(want),
             help="an implementation returns one array for each result of the function",
         )  # fmt: skip
     return found
@@ -127,7 +128,7 @@ def bound(
 
     An implementation is given by the name of a function, or of a compiler for all its functions;
     more are registered in the groups ``didyma.externs`` and ``didyma.routines``.
-    DidymaError ``unknown-extern`` for a name that is neither.
+    Errors: ``unknown-extern`` for a name that is neither, ``bad-part``, ``failed-part``.
     """
     given: dict[str, Any] = dict(implementations or {})
     found = externals(m)
@@ -150,14 +151,25 @@ def bound(
 def _made(given: Any, x: External) -> Implementation | None:
     """Return the implementation of a function; a generator makes it.
 
-    DidymaError ``failed-part`` where the generator raises or returns something else.
+    Errors: ``failed-part`` where the generator raises or returns something else; ``bad-part`` for
+    an object that is neither an implementation nor a generator, and for a generator's class.
     """
+    kind = given.__name__ if isinstance(given, type) else type(given).__name__
+    if isinstance(given, type) and hasattr(given, "carried"):
+        raise _bad(x, f"the class {kind}", f"give {kind}(), an instance")
+    if given is not None and not callable(given) and not isinstance(given, Carries):
+        raise _bad(x, f"a {kind}, which has no method carried", "")
     if isinstance(given, Carries):
         make = guarded(f"extern {x.compiler}", given.carried, "a Carried", is_carried)
         found: Implementation = make(x)
         return found
     implementation: Implementation | None = given
     return implementation
+
+
+def _bad(x: External, got: str, help: str) -> DidymaError:
+    want = "a function of arrays, a dd.Carried, or an object whose method carried makes one"
+    return DidymaError("bad-part", f"extern {x.compiler}", got=got, want=want, help=help)
 
 
 def is_carried(x: object) -> bool:
@@ -177,8 +189,4 @@ def registered(names: set[str]) -> dict[str, Any]:
         name: plugins.part(plugins.ROUTINES, name, Routine).call
         for name in sorted(names & {*plugins.names(plugins.ROUTINES)})
     }
-    return {name: x for name, x in found.items() if callable(x) or isinstance(x, Carries)}
-
-
-def _listed(arrays: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> str:
-    return ", ".join(f"{dtype}{list(shape)}" for dtype, shape in arrays) or "nothing"
+    return {name: x for name, x in found.items() if x is not None}

@@ -163,4 +163,22 @@ def test_a_wrong_function_is_found_and_results_of_other_types_refused() -> None:
     wide = Carried("def far(x, y):\n    return (x + y).astype('f8'), x - y\n", "far")
     run = dd.compile(m, externs={"far": wide})
     x = np.ones((2, 4), np.float32)
-    assert refusal(lambda: run(x, x)).code == "extern-result"
+    e = refusal(lambda: run(x, x))
+    assert (e.code, e.got) == ("extern-result", "float64[2, 4], float32[2, 4]")
+
+
+class Misspelt:
+    def carry(self, function: Any) -> Carried:
+        raise AssertionError(function)
+
+
+@pytest.mark.parametrize(
+    ("part", "got"),
+    [(Misspelt(), "a Misspelt, which has no method carried"), (Maker, "the class Maker")],
+)
+def test_what_makes_no_implementation_is_not_left_out_of_the_judgement(part: Any, got: str) -> None:
+    m = dd.Program(parse_module(TEXT))
+    with registered(part):
+        e = refusal(lambda: dd.check(m, tries=1))
+    assert (e.code, e.where, e.got) == ("bad-part", "extern far", got)
+    assert refusal(lambda: dd.compile(m, externs={"far": part})).got == got

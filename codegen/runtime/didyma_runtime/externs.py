@@ -74,10 +74,14 @@ def called(run: Any, out: bool, given: Sequence[Array], wanted: Sequence[tuple[A
     rows: list[Array] = [np.asarray(a) for a in each]
     got = [(a.dtype, a.shape) for a in rows]
     if got != [*wanted]:
-        raise Refused(
-            "extern-result", getattr(run, "__name__", "an extern"), got=str(got), want=str(wanted)
-        )
+        name = getattr(run, "__name__", "an extern")
+        raise Refused("extern-result", name, got=listed(got), want=listed(wanted))
     return rows
+
+
+def listed(arrays: Sequence[tuple[Any, Sequence[int]]]) -> str:
+    """Return dtypes and shapes in words, such as ``float32[2, 3], int64[]``."""
+    return ", ".join(f"{dtype}{list(shape)}" for dtype, shape in arrays) or "nothing"
 
 
 def _unwritten(dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
