@@ -218,15 +218,17 @@ class _Making:
         try:
             text = compiled(self.source).render(**values)
         except Exception as e:
-            raise self.error(
-                f"{type(e).__name__}: {e}", "a value for each parameter", failed_line(e)
-            ) from None
+            got = f"{type(e).__name__}: {e}{_of(values)}"
+            raise self.error(got, "a value for each parameter", failed_line(e)) from None
         calls = intrinsics.table(intrinsics.given(more))
         reader = Reader(text, f"dd.kernel, {self.called}", calls)
         head = reader.head()
         taken = (*recipes(), *codegens.own())
         if self.called in taken or not self.called.isidentifier():
             raise self.error(f"the name {self.called}", "an identifier that no recipe has")
+        if strange := [k for k in self.zeroed if k not in self.workspace]:
+            known = ", ".join(self.workspace) or "which is empty"
+            raise self.error(f"zeros in {strange[0]}", f"a buffer of the workspace: {known}")
         space = {k: self._asked(v, values, f"workspace {k}") for k, v in self.workspace.items()}
         reads, writes = self._pointers(reader, head, space)
         buffers = tuple(Buffer(k, t.dtype, t.shape) for k, t in _typed(space).items())
@@ -245,7 +247,8 @@ class _Making:
         """Refuse configurations whose values are no numbers, or have names of sizes."""
         for k, v in values.items():
             if not (isinstance(v, int) and 0 <= v < _MOST and _PARAMETER.fullmatch(k)):
-                raise self.error(f"the parameter {k}={v!r:.40}", "small letters, = 0 to 999999999")
+                want = f"a name of small letters, and a whole number below {_MOST}"
+                raise self.error(f"the parameter {k}={v!r:.40}", want)
             if k in self.sizes:
                 raise self.error(f"the parameter {k}, which is a size", "another name")
 
@@ -258,7 +261,14 @@ class _Making:
         if strange := [n for n in wanted if n not in known]:
             want = f"some of {', '.join(known) or 'no names'}: parameters and sizes"
             raise self.error(f"{what} of {strange[0]}", want)
-        return given(**{n: known[n] for n in wanted})
+        try:
+            return given(**{n: known[n] for n in wanted})
+        except DidymaError as e:
+            e.add_note(f"in the {what} of {self.called}{_of(values)}")
+            raise
+        except Exception as e:
+            want = "a function that returns sizes"
+            raise self.error(f"{what}: {type(e).__name__}: {e}{_of(values)}", want) from e
 
     def _pointers(
         self, reader: Reader, head: Head, space: Mapping[str, Any]
@@ -287,6 +297,16 @@ class _Making:
                 raise reader.error(line, f"the argument {s}", want)
         own = (*self.types,)
         return own[:count], own[count:]
+
+
+def _of(values: Mapping[str, int]) -> str:
+    """Return which configuration an error is of.
+
+    >>> _of({"threads": 64, "rows": 2}), _of({})
+    (', of the configuration threads=64, rows=2', '')
+    """
+    row = ", ".join(f"{k}={v}" for k, v in values.items())
+    return f", of the configuration {row}" if row else ""
 
 
 def _typed(specs: Mapping[str, Any]) -> dict[str, TensorType]:

@@ -237,6 +237,10 @@ def one_result(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
     return x + w
 
 
+def broken(threads: int) -> int:
+    return threads // 0
+
+
 def unknown(q: int) -> int:
     return q
 
@@ -263,6 +267,10 @@ WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
     "other operands": ("bad-reference", "1 parameters", {"reference": dd.exp}),
     "other results": ("bad-reference", "f32[n, k], f32[n]", {"reference": one_result}),
     "two products": ("bad-reference", "matmul", {"reference": two_products}),
+    "zeros that are no workspace": ("bad-kernel", "zeros in y", {"zeroed": ["y"]}),
+    "grid that raises": (
+        "bad-kernel", "grid: ZeroDivisionError: integer division or modulo by zero, of the "
+        "configuration threads=4", {"grid": broken}),
 }  # fmt: skip
 
 
@@ -271,11 +279,6 @@ def test_bad_input_is_refused_with_its_place(what: str) -> None:
     code, words, changed = WRONG[what]
     with says(code, words):
         rows(**changed)
-
-
-def test_zeros_that_are_no_workspace_break_a_law() -> None:
-    with says("P-text", "y to be zeros"):
-        dd.compile(known(rows(zeroed=["y"])))
 
 
 def test_calls_that_do_not_fit_are_refused() -> None:
