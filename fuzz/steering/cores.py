@@ -1,4 +1,4 @@
-"""The motif of what is rewritten for tensor cores: long products, convolutions, and attention.
+"""The motif of what is rewritten for tensor cores: products, convolutions, sums of weighted values.
 
 What is drawn is near to what graph passes look for, and at times another size, axis or reader keeps
 a rewrite away.
@@ -115,14 +115,32 @@ def _attention(s: Sketch) -> None:
     weights = total and powers and s.apply("divide", (powers, total))
     made = weights and s.apply("matmul", (weights, v))
     if made and s.c.chance(3):  # what only gives its axes another order joins it
-        axes, at = [*range(len(lead) + 2)], s.c.below(len(lead) + 1)
-        axes[at], axes[at + 1] = at + 1, at
-        turned = s.apply("permute_dims", (made,), freeze({"axes": tuple(axes)}))
+        order, at = [*range(len(lead) + 2)], s.c.below(len(lead) + 1)
+        order[at], order[at + 1] = at + 1, at
+        turned = s.apply("permute_dims", (made,), freeze({"axes": tuple(order)}))
         made = s.c.pick((made, turned or made))
     if made:
         after(s, made)
     if weights and s.c.chance(6):
         after(s, weights)
+
+
+def _weighted(s: Sketch) -> None:
+    """Weigh values once or twice by what is computed of products, as gradients of attention are."""
+    m, d = s.c.pick((4, 8)), s.c.pick((64, 64, 8))
+    n = s.c.pick((m, m, 12))
+    t = TensorType(s.c.pick((*_NARROW, DType.F32)), (2, m, d))
+    pairs = [(s.value(t), s.value(t.with_shape(2, d, n))) for _ in range(2)]
+    first, second = (s.apply("matmul", (a, b)) if a and b else None for a, b in pairs)
+    powers = first and s.apply(s.c.pick(("exp", "abs", "square")), (first,))
+    both = powers and second and s.apply("multiply", (powers, second))
+    x = s.value(t.with_shape(2, n, d))
+    one = x and both and s.apply("matmul", (both, x))
+    y = one if one and m == n and s.c.chance(4) else s.value(t.with_shape(2, n, d))
+    other = y and powers and s.apply("matmul", (powers, y))
+    for made in filter(None, (one, other)):
+        if s.c.chance(3):
+            after(s, made)
 
 
 def _turned(s: Sketch, t: TensorType) -> str | None:
@@ -135,5 +153,10 @@ def _turned(s: Sketch, t: TensorType) -> str | None:
 
 
 KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
-    {"product": _product, "convolution": _convolution, "attention": _attention}
+    {
+        "product": _product,
+        "convolution": _convolution,
+        "attention": _attention,
+        "weighted": _weighted,
+    }
 )

@@ -312,7 +312,7 @@ RULES = (
     _motif("control", controlled, 3, (*control_sizes.KINDS, *control_sizes.BETWEEN)),
     _motif("structure", structure, 3, tuple(KINDS)),
     _motif("rows", rows, 1, FOLDS, FOLDS, (*ROW_KINDS, *["interrupted"] * 3)),
-    _motif("cores", cores, 4, tuple(CORES)),
+    _motif("cores", cores, 5, (*CORES, "attention")),
     _motif("parts", parts, 1, PARTS),
 )
 MOTIFS: tuple[Motif, ...] = (
@@ -337,7 +337,7 @@ MOTIFS: tuple[Motif, ...] = (
     _motif("structure", structure, 1, tuple(KINDS)),
     _motif("crossed", crossed, 1, CROSSED),
     _motif("chained", chained, 1),
-    _motif("cores", cores, 1, tuple(CORES)),
+    _motif("cores", cores, 1, (*CORES, "attention")),
     _motif("anything", anything, 1, ("",)),
 )
 _ROW_KINDS = (*ROW_KINDS, *["odd", "once", "swept"] * 2, "picked")

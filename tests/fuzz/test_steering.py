@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from didyma.codegen.options import Options
-from didyma.codegen.passes import attention, channels, parts
+from didyma.codegen.passes import attention, channels, parts, weighted
 from didyma.codegen.pipeline import compile
 from didyma.codegen.rules import decided, rules
 from didyma.fuzz import control, control_sizes
@@ -300,7 +300,7 @@ def test_every_fold_is_drawn_along_some_axes_of_every_shape() -> None:
 
 
 def test_what_is_rewritten_for_tensor_cores_is_drawn_and_near_misses_too() -> None:
-    wanted = (parts.CUT, channels.STORED, attention.ATTENTION)
+    wanted = (parts.CUT, channels.STORED, attention.ATTENTION, weighted.WEIGHTED)
     cores = Repertoire(tuple(m for m in RULES if m.name == "cores"), 1)
     heard = list[str]()
 
@@ -308,7 +308,7 @@ def test_what_is_rewritten_for_tensor_cores_is_drawn_and_near_misses_too() -> No
         heard.append(decision)
 
     missed = 0
-    for index in range(60):
+    for index in range(100):
         case, before = draw(6, index, cores), len(heard)
         options = case.options(Options()).changed({"graph.level": 3, "graph.fuse": True})
         compile(case.module, options, until="fuse", heard=hear)
