@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -124,7 +125,12 @@ def _ring(
 ) -> Array:
     x, w = payloads
     f = use.attrs.windows(w.shape[2:])
-    return _correlate(bordered(x, f, 0), w, f, use.attrs.groups, ring.matmul)
+
+    def multiply(a: Array, b: Array, modulus: int) -> Array:
+        product = partial(ring.remainders, modulus=modulus)
+        return _correlate(a, b, f, use.attrs.groups, product)
+
+    return np.asarray(ring.sums_of_products(bordered(x, f, 0), w, multiply))
 
 
 def _element(at: Index, reads: Sequence[Read], use: Use[Convolution]) -> Fold:

@@ -161,7 +161,9 @@ def products_bar(
     if a.e.any() or b.e.any():
         far_a, far_b = near_a + a.e, near_b + b.e
         # zero times an undecided element is NaN, and an error of NaN is undecided
-        e = multiply(far_a, b.e) + multiply(a.e, near_b)
+        e = multiply(a.e, near_b) if a.e.any() else np.zeros(c.shape)
+        if b.e.any() or not np.isfinite(far_a).all():
+            e = e + multiply(far_a, b.e)
         if not (np.isfinite(a.c).all() and np.isfinite(b.c).all()):
             wild = multiply(_infinite(a), _signless(b)) + multiply(_signless(a), _infinite(b))
             e = np.where(wild > 0, np.inf, e)

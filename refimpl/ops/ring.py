@@ -39,6 +39,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ops import blas
 
 Payload: TypeAlias = Any  # an array of uint64, or one: NumPy's types cannot say "either"
 Axes: TypeAlias = int | tuple[int, ...] | None
@@ -46,6 +47,7 @@ Axes: TypeAlias = int | tuple[int, ...] | None
 Q = (1 << 20) - 5
 P = 2 * Q + 1
 UNKNOWN = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+UNCOUNTED = 1 << 60  # a modulus above any number of terms
 MOST_TERMS = 1 << 11  # products of two parts, of which float64 adds up so many exactly
 
 _where = cast("Callable[..., Array]", np.where)  # whose stubs take operands of no type for axes
@@ -119,13 +121,13 @@ def _exponentials() -> Array:
 
 
 @cache
-def _powers_of_two() -> tuple[Array, Array]:
-    """Return 2**k modulo P and modulo Q, for k from -1200 to 1199."""
-    exponents = range(-1200, 1200)
-    return (
-        np.array([pow(2, k, P) for k in exponents], _U),
-        np.array([pow(2, k, Q) for k in exponents], _U),
-    )
+def _last_places() -> Array:
+    """Return payloads of one unit in the last place, by the sign and exponent bits of a float64."""
+    exponents = np.maximum(np.arange(2048), 1) - 1075  # those of subnormal numbers are all the same
+    units = np.array([_pack(_U(pow(2, k, P)), _U(pow(2, k, Q)), _U(0)) for k in exponents.tolist()])
+    units = np.concatenate([units, negate(units)])
+    units[[2047, 4095]] = UNKNOWN
+    return units
 
 
 def embed(values: Any) -> Payload:
@@ -142,14 +144,13 @@ def embed(values: Any) -> Payload:
         kind = whole.dtype.type
         high, middle = whole % kind(P), whole % kind(Q)
         return _pack(high.astype(_U), middle.astype(_U), _U(0))[()]
-    mantissa, exponent = np.frexp(v.astype(np.float64))
-    finite = np.isfinite(mantissa)
-    digits = np.where(finite, np.ldexp(mantissa, 53), 0.0).astype(np.int64)
-    scale = np.where(finite, exponent, 0) + (1200 - 53)
-    modulo_p, modulo_q = _powers_of_two()
-    high = (digits % P).astype(_U) * modulo_p[scale] % _P
-    middle = (digits % Q).astype(_U) * modulo_q[scale] % _Q
-    return where(finite, _pack(high, middle, _U(0)), UNKNOWN)
+    bits = v.astype(np.float64, order="C").view(_U)
+    unit = _last_places()[(bits >> _U(52)).view(np.int64)]  # unsigned indices are slow
+    digits = bits & _U((1 << 52) - 1)
+    digits |= np.where(bits & _U(2047 << 52), _U(1 << 52), _U(0))
+    middle = _modulo(_modulo(digits.copy(), _Q) * ((unit >> _MIDDLE) & _PART), _Q)
+    high = _modulo(_modulo(digits, _P) * (unit >> _HIGH), _P)
+    return _either(_pack(high, middle, _U(0)), unit)[()]
 
 
 def fraction(numerator: int, denominator: int = 1) -> Payload:
@@ -218,10 +219,11 @@ def multiply(p: Payload, q: Payload) -> Payload:
     product = _modulo((p >> _HIGH) * (q >> _HIGH), _P)
     product <<= _HIGH
     product |= middle
-    lows = [x * (z & _PART) for x, z in ((b, q), (y, p)) if _bits(z) & _PART]
+    seen = [(x, z, _bits(z)) for x, z in ((b, q), (y, p))]
+    lows = [x * (z & _PART) for x, z, bits in seen if bits & _PART]
     if lows:
         product |= _modulo(sum(lows[1:], lows[0]), _Q)
-    return _either(product, p, q)
+    return _either(product, *(z for _, z, bits in seen if bits >> _SIGN))
 
 
 def fma(p: Payload, q: Payload, r: Payload) -> Payload:
@@ -360,23 +362,43 @@ def running_product(p: Payload, axis: int) -> Payload:
 
 
 def matmul(p: Payload, q: Payload) -> Payload:
-    """Return matrix products, as ``np.matmul`` does of operands of two axes or more.
+    """Return matrix products, as ``np.matmul`` does of operands of two axes or more."""
+    return sums_of_products(p, q, remainders)
 
-    Parts are multiplied as float64, exactly: a sum of ``MOST_TERMS`` products is below 2**53.
+
+def remainders(a: Array, b: Array, modulus: int) -> Array:
+    """Return matrix products of whole float64 numbers from 0 to P - 1, modulo a number, as uint64.
+
+    A sum of ``MOST_TERMS`` products is below 2**53, so that float64 holds it exactly.
     """
-    inner = p.shape[-1]
-    if inner > MOST_TERMS:
-        half = inner // 2
-        left = matmul(p[..., :half], q[..., :half, :])
-        return add(left, matmul(p[..., half:], q[..., half:, :]))
-    if (p == UNKNOWN).any() or (q == UNKNOWN).any():
-        bad = np.matmul(p == UNKNOWN, np.ones(q.shape, np.bool_))
-        bad |= np.matmul(np.ones(p.shape, np.bool_), q == UNKNOWN)
+
+    def part(k: int) -> Array:
+        found = blas.matmul(a[..., k : k + MOST_TERMS], b[..., k : k + MOST_TERMS, :])
+        return np.asarray(_modulo(found.astype(_U), _U(modulus)))
+
+    total = part(0)
+    for k in range(MOST_TERMS, a.shape[-1], MOST_TERMS):
+        total = _modulo(total + part(k), _U(modulus))
+    return total
+
+
+def sums_of_products(
+    p: Payload, q: Payload, multiply: Callable[[Array, Array, int], Array]
+) -> Payload:
+    """Return sums of products of elements of ``p`` and ``q``, such as convolutions.
+
+    ``multiply`` computes the same sums of whole numbers in float64 modulo a number, as
+    ``remainders`` does.
+    """
+    if _bits(p) >> _SIGN or _bits(q) >> _SIGN:
+        lost = [np.where(x == UNKNOWN, 1.0, 0.0) for x in (p, q)]
+        ones = [np.ones(x.shape) for x in (p, q)]
+        bad = multiply(lost[0], ones[1], UNCOUNTED) + multiply(ones[0], lost[1], UNCOUNTED)
         left, right = (where(x == UNKNOWN, ZERO, x) for x in (p, q))
-        return where(bad, UNKNOWN, matmul(left, right))
+        return where(bad > 0, UNKNOWN, sums_of_products(left, right, multiply))
     a, b, c = (x.astype(np.float64) for x in parts(p))
     x, y, z = (x.astype(np.float64) for x in parts(q))
-    high, middle = (np.matmul(*f).astype(_U) for f in ((a, x), (b, y)))
-    found = _pack(high % _P, middle % _Q, _U(0))
-    low = [np.matmul(*f).astype(_U) for f in ((b, z), (c, y)) if all(x.any() for x in f)]
+    high, middle = (multiply(*f).astype(_U) for f in ((a, x, P), (b, y, Q)))
+    found = _pack(high, middle, _U(0))
+    low = [multiply(*f, Q).astype(_U) for f in ((b, z), (c, y)) if all(x.any() for x in f)]
     return found | (sum(low, _U(0)) % _Q) if low else found
