@@ -13,7 +13,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import Dim, DimVar
-from didyma.refimpl.ir.graph import Attr, Module
+from didyma.refimpl.ir.graph import Attr, Function, Module
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.attributes import parse, specs
 from didyma.refimpl.ops.slicing import Pad
@@ -178,12 +178,12 @@ def _runs(
     return True
 
 
-def products(m: Module, env: Mapping[str, int]) -> int:
-    """Multiplications in the matrix products and convolutions of the entry, as of ``elements``."""
+def products(m: Module, env: Mapping[str, int], f: Function) -> int:
+    """Multiplications in the matrix products and convolutions of a function, as of ``elements``."""
     known = {v.name: v.lo for v in m.dims} | dict(env)
-    types = m.entry.types()
+    types = f.types()
     found = 0
-    for n in m.entry.nodes:
+    for n in f.nodes:
         if n.op in ("matmul", "conv"):
             lhs, rhs = (types[a].shape for a in n.args)
             terms = lhs[-1] if n.op == "matmul" else dims.mul(*rhs[1:])

@@ -40,6 +40,7 @@ NODE = 64  # elements that cost as much as judging one node at all levels
 LARGE = 1 << 17  # elements of a program of which the slowest engines judge one round
 SLOW = frozenset(("simt",))  # it runs every thread in NumPy
 HEAVY = 1 << 30  # multiplications of a program that is judged in the ring in one round
+LARGEST = 1 << 29  # multiplications of a Primitive that interpreters run beside a faster engine
 # The values that peers are judged on.
 ORDINARY = frozenset((Distribution.NORMAL, Distribution.SMALL, Distribution.UNIT))
 
@@ -249,8 +250,9 @@ def judged(
     ONNX does not define the results of other numbers, and an error relative to the largest value
     means nothing where that overflows.  ``model`` is the ONNX model that the module was imported
     from, which peers may run.  With ``ring`` each round is judged in the ring as well; of a program
-    of more than ``HEAVY`` multiplications, the first one, whose numbers are random.  ``progress``
-    and ``alive`` are as of ``judge``.
+    of more than ``HEAVY`` multiplications, the first one, whose numbers are random.  Primitives of
+    more than ``LARGEST`` multiplications run on engines alone, if one of those is not slow.
+    ``progress`` and ``alive`` are as of ``judge``.
 
     Raises the DidymaError of a compilation that failed because of the program itself.
     """
@@ -264,7 +266,9 @@ def judged(
     backends = [levels.EngineBackend(e, made, externs=given) for e in chosen]
     subject, contract = levels.subject(made, given), levels.contract_of(made)
     large = work(source.module, source.env) > LARGE
-    heavy = fitting.products(source.module, source.env) > HEAVY
+    heavy = fitting.products(source.module, source.env, source.module.entry) > HEAVY
+    fast = any(b.name not in SLOW for b in backends)
+    engines_only = _largest(made.fused, source.env) if fast else frozenset[str]()
     reports: list[Report] = []
     for r in rounds:
         now = [b for b in backends if r.number == 0 or not (large and b.name in SLOW)]
@@ -274,8 +278,9 @@ def judged(
         plain = r.kind in ORDINARY or len(rounds) == 1
         say = _with_suffix(progress, of)
         report = judge(
-            subject, arrays, now, contract, say, details=plain, in_ring=now_in_ring, alive=alive
-        )
+            subject, arrays, now, contract, say, details=plain, in_ring=now_in_ring, alive=alive,
+            engines_only=engines_only,
+        )  # fmt: skip
         for peer in peers if plain else ():
             progress(peer.name + of)
             end_to_end = peer_judge.end_to_end(peer, made.source, arrays, source.env, model)
@@ -287,6 +292,11 @@ def judged(
     names = tuple(r.name for r in rounds[: len(reports)])
     report = merged(reports, replace(setting, rounds=names))
     return Judged(report, rounds[len(reports) - 1] if report.findings else None)
+
+
+def _largest(fused: Module, env: Mapping[str, int]) -> frozenset[str]:
+    """Return the names of the Primitives of more than ``LARGEST`` multiplications."""
+    return frozenset(f.name for f in fused.functions if fitting.products(fused, env, f) > LARGEST)
 
 
 def _with_suffix(progress: Callable[[str], None], suffix: str) -> Callable[[str], None]:

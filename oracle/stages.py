@@ -37,6 +37,7 @@ from didyma.oracle.recorder import Recorder
 from didyma.oracle.report import Level, Report
 from didyma.oracle.ring import PrimitivePayloads
 from didyma.oracle.subject import Arrays, Env, Subject
+from didyma.oracle.truth import Truth, as_the_reference, compare_with_float64
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as graph_interp
 from didyma.refimpl.interp import program as program_interp
@@ -64,7 +65,8 @@ class _SubjectRun:
     """A subject, the inputs on which it is judged, and the bars of its Primitives.
 
     ``payloads`` are those of its Primitives in the ring, and ``end_to_end`` gives the results with
-    theirs.  ``launch`` runs a kernel, in the ring if that is wanted.
+    theirs.  ``launch`` runs a kernel, in the ring if that is wanted.  ``engines_only`` are the
+    Primitives that interpreters do not run.
     """
 
     subject: Subject
@@ -77,24 +79,13 @@ class _SubjectRun:
     end_to_end: Callable[..., Sequence[RingEstimate]]
     in_ring: bool
     launch: LaunchFn
+    engines_only: frozenset[str]
 
     @property
     def variants(self) -> tuple[Subject, ...]:
         """The subject by the number of the variant that each dispatch runs."""
         s = self.subject
         return tuple(s.variant(n) for n in range(most_variants(s.program)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Truth:
-    """What the reference makes of the inputs: results, or the error with which it refuses them.
-
-    ``in_float64`` are the results computed in float64, where they were asked for and exist.
-    """
-
-    results: Arrays = ()
-    in_float64: Arrays | None = None
-    refusal: DidymaError | None = None
 
 
 def judge(
@@ -107,6 +98,7 @@ def judge(
     details: bool = True,
     in_ring: bool = False,
     alive: Callable[[], None] = lambda: None,
+    engines_only: frozenset[str] = frozenset(),
 ) -> Report:
     """Judge every level on the given inputs.
 
@@ -118,23 +110,25 @@ def judge(
     sees terms that bars forgive; so are backends whose results are records of values and payloads.
     Levels: ``graph``, ``passes``, ``loop``, ``kernel``, ``plan``, ``program``, then one for each
     implementation of an external function (``extern NAME``), then one for each backend by its name.
+    The Primitives in ``engines_only`` are too large for interpreters: ``loop`` and ``kernel`` take
+    their results from the reference, ``program`` does not run; the notes of the levels say so.
     A level that fails does not stop the others.  Where a data-dependent size is out of its range,
     the reference refuses the inputs, and so must every level.
     """
-    case = _case(s, inputs, contract or Contract(), details, in_ring, alive)
+    case = _case(s, inputs, contract or Contract(), details, in_ring, alive, engines_only)
     levels: list[Level] = []
     with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
         progress("graph")
         level = Recorder("graph")
-        truth = level.guard("graph", partial(_graph, case, level)) or _Truth()
+        truth = level.guard("graph", partial(_graph, case, level)) or Truth()
         levels.append(level.level())
 
         def run(
-            name: str, body: Callable[[_SubjectRun, _Truth, Recorder], T | None], subject: str = ""
+            name: str, body: Callable[[_SubjectRun, Truth, Recorder], T | None], subject: str = ""
         ) -> T | None:
             progress(name)
             level = Recorder(name, subject)
-            attempt = partial(_as_the_reference, truth.refusal, partial(body, case, truth, level))
+            attempt = partial(as_the_reference, truth.refusal, partial(body, case, truth, level))
             results = level.guard(name, attempt)
             levels.append(level.level())
             return results
@@ -160,7 +154,7 @@ def judge(
 
 def _case(
     s: Subject, inputs: Arrays, contract: Contract, details: bool, in_ring: bool,
-    alive: Callable[[], None] = lambda: None,
+    alive: Callable[[], None] = lambda: None, engines_only: frozenset[str] = frozenset(),
 ) -> _SubjectRun:  # fmt: skip
     params = zip(s.source.entry.params, inputs, strict=True)
     env = strides.bind([(p.name, p.type, a) for p, a in params], s.source.dims)
@@ -168,7 +162,7 @@ def _case(
     end_to_end = cache(partial(_end_to_end, s.source, tuple(inputs), env, contract))
     launch = told(partial(lanes.run, arithmetic=scalar_ring) if in_ring else lanes.run, alive)
     return _SubjectRun(
-        s, inputs, env, contract, details, bars, payloads, end_to_end, in_ring, launch
+        s, inputs, env, contract, details, bars, payloads, end_to_end, in_ring, launch, engines_only
     )
 
 
@@ -180,30 +174,17 @@ def judge_passes(
     level = Recorder("passes")
     with np.errstate(all="ignore"):
         try:
-            truth = _Truth(graph_interp.run(s.source, inputs, case.env))
+            truth = Truth(graph_interp.run(s.source, inputs, case.env))
         except DidymaError as e:
             if e.code != "dim-out-of-range":
                 raise
-            truth = _Truth(refusal=e)
+            truth = Truth(refusal=e)
         run = partial(_passes, case, truth, level)
-        level.guard("passes", partial(_as_the_reference, truth.refusal, run))
+        level.guard("passes", partial(as_the_reference, truth.refusal, run))
     return level.level()
 
 
-def _as_the_reference(refusal: DidymaError | None, run: Callable[[], T | None]) -> T | None:
-    """Run; where the reference refuses the inputs, the run must raise an error of the same code."""
-    try:
-        results = run()
-    except DidymaError as e:
-        if refusal is None or e.code != refusal.code:
-            raise
-        return None
-    if refusal is not None:
-        raise RuntimeError(f"it runs, where the reference says {refusal}")
-    return results
-
-
-def _graph(case: _SubjectRun, level: Recorder) -> _Truth:
+def _graph(case: _SubjectRun, level: Recorder) -> Truth:
     """Judge each op's NumPy meaning by its own bar, on the values that reach it."""
     m = case.subject.source
     types: dict[str, dict[str, TensorType]] = {}
@@ -230,8 +211,8 @@ def _graph(case: _SubjectRun, level: Recorder) -> _Truth:
     except DidymaError as e:
         if e.code != "dim-out-of-range":
             raise
-        return _Truth(refusal=e)
-    return _Truth(results, level.guard("graph", partial(_in_float64, case)))
+        return Truth(refusal=e)
+    return Truth(results, level.guard("graph", partial(_in_float64, case)))
 
 
 def _end_to_end(
@@ -253,13 +234,13 @@ def _in_float64(case: _SubjectRun) -> Arrays | None:
         return None
 
 
-def _passes(case: _SubjectRun, truth: _Truth, level: Recorder) -> None:
+def _passes(case: _SubjectRun, truth: Truth, level: Recorder) -> None:
     """Judge each graph pass end to end: the same bits, or within the source's accumulated bars."""
     s = case.subject
     if truth.refusal is not None:
         for name, m in s.passes:
             again = partial(graph_interp.run, m, case.inputs, case.env)
-            level.guard(name, partial(_as_the_reference, truth.refusal, again))
+            level.guard(name, partial(as_the_reference, truth.refusal, again))
         raise truth.refusal
     f = s.source.entry
     ringed = case.end_to_end(folds=True) if case.in_ring else None
@@ -312,7 +293,7 @@ def _rewritten(name: str, want: Array, bound: Estimate, got: Array, type: Tensor
     return compare.bitwise(name, want, got)
 
 
-def _loop(case: _SubjectRun, truth: _Truth, level: Recorder) -> None:
+def _loop(case: _SubjectRun, truth: Truth, level: Recorder) -> None:
     """Judge the loop program of each Primitive."""
     del truth
     s = case.subject
@@ -322,20 +303,21 @@ def _loop(case: _SubjectRun, truth: _Truth, level: Recorder) -> None:
         types = s.fused.function(function).result_types()
         return run_primfuncs([f], f, args, env, types, case.launch, in_ring=case.in_ring)
 
-    _judge_primitives(case, level, run, lambda name: (s.loops[name],))
+    _judge_interpreted(case, level, run, lambda name: (s.loops[name],))
 
 
-def _kernel(case: _SubjectRun, truth: _Truth, level: Recorder) -> tuple[Arrays, ...] | None:
+def _kernel(case: _SubjectRun, truth: Truth, level: Recorder) -> tuple[Arrays, ...] | None:
     """Judge the kernels of each Primitive, variant by variant.
 
-    Returns the results of the program for each number of a variant, if all are right.
+    Returns the results of the program for each number of a variant, if all are right and come of
+    kernels.
     """
     del truth
     results = [
         _by_variant(level, n, partial(_kernels_of, case, s, level))
         for n, s in enumerate(case.variants)
     ]
-    return None if level.findings else tuple(results)
+    return None if level.findings or case.engines_only else tuple(results)
 
 
 def _kernels_of(case: _SubjectRun, s: Subject, level: Recorder) -> Arrays:
@@ -347,7 +329,7 @@ def _kernels_of(case: _SubjectRun, s: Subject, level: Recorder) -> Arrays:
     def meanings(function: str) -> Sequence[PrimFunc]:
         return tuple(map(loops, s.kernels[function]))
 
-    return _judge_primitives(case, level, run, meanings)
+    return _judge_interpreted(case, level, run, meanings)
 
 
 def _by_variant(level: Recorder, number: int, judged: Callable[[], T]) -> T:
@@ -359,6 +341,19 @@ def _by_variant(level: Recorder, number: int, judged: Callable[[], T]) -> T:
             replace(f, message=f"{f.message}, by variant {number}") for f in level.findings[before:]
         ]
     return result
+
+
+def _judge_interpreted(case: _SubjectRun, level: Recorder, run: Runner, kernels: Kernels) -> Arrays:
+    """Judge those Primitives that are not too large for interpreters."""
+    if case.engines_only:
+        level.note = f"too large for interpreters, so judged on engines alone: {_large(case)}"
+    return _judge_primitives(case, level, run, kernels, without=case.engines_only)
+
+
+def _large(case: _SubjectRun) -> str:
+    """Return how many Primitives are too large for interpreters, with their names."""
+    names = sorted(case.engines_only)
+    return f"{len(names)} of {len(case.subject.kernels)} functions ({', '.join(names)})"
 
 
 def _judge_primitives(
@@ -376,7 +371,7 @@ def _judge_primitives(
     )  # fmt: skip
 
 
-def _plan(case: _SubjectRun, truth: _Truth, level: Recorder) -> None:
+def _plan(case: _SubjectRun, truth: Truth, level: Recorder) -> None:
     """Replay the plan over memory that knows whose every byte is."""
     program = case.subject.program
     for e in plan_check.check(program, case.env):
@@ -392,11 +387,14 @@ def _program(
     unplanned: Sequence[Arrays] | None,
     uses: Sequence[MemoryUse],
     case: _SubjectRun,
-    truth: _Truth,
+    truth: Truth,
     level: Recorder,
 ) -> None:
     """Demand that the planned program, in poisoned memory, gives the bits of separate kernels."""
     s = case.subject
+    if case.engines_only:
+        level.note = f"not run, since it has what is too large for interpreters: {_large(case)}"
+        return
     missing = sorted(externals(s.fused).keys() - s.externs.keys())
     if missing:
         level.note = f"without an implementation, so run by the reference: {', '.join(missing)}"
@@ -407,7 +405,7 @@ def _program(
             variant=number,
         )  # fmt: skip
         values = [plain(a) for a in got]
-        _compare_with_float64(level, truth, values)
+        compare_with_float64(level, truth, values)
         if unplanned is not None:
             _demand_same_bits(case, level, unplanned[number], values)
             _demand_same_payloads(case, level, got)
@@ -416,7 +414,7 @@ def _program(
         _by_variant(level, number, partial(judged, number, use))
 
 
-def _extern(name: str, case: _SubjectRun, truth: _Truth, level: Recorder) -> None:
+def _extern(name: str, case: _SubjectRun, truth: Truth, level: Recorder) -> None:
     """Judge an implementation of an external function by the bars of its body."""
     del truth
     s = case.subject
@@ -437,7 +435,7 @@ def _extern(name: str, case: _SubjectRun, truth: _Truth, level: Recorder) -> Non
 
 
 def _backend(
-    b: Backend, planned: Sequence[MemoryUse], case: _SubjectRun, truth: _Truth, level: Recorder
+    b: Backend, planned: Sequence[MemoryUse], case: _SubjectRun, truth: Truth, level: Recorder
 ) -> None:
     """Judge a backend: each Primitive by its bar, then the program by the bits of those.
 
@@ -456,7 +454,7 @@ def _backend_variant(
     planned: MemoryUse,
     case: _SubjectRun,
     s: Subject,
-    truth: _Truth,
+    truth: Truth,
     level: Recorder,
     number: int,
 ) -> None:
@@ -467,7 +465,7 @@ def _backend_variant(
         use = MemoryUse()
         got = b.run_program(case.inputs, use, number)
         values = [plain(a) for a in got]
-        _compare_with_float64(level, truth, values)
+        compare_with_float64(level, truth, values)
         if b.deterministic:
             _demand_same_bits(case, level, want, values)
             _demand_same_payloads(case, level, got)
@@ -491,10 +489,3 @@ def _demand_same_payloads(case: _SubjectRun, level: Recorder, got: Arrays) -> No
     if not level.findings:
         names = case.subject.source.entry.results
         level.compare("plan", ring.judged(names, got, case.end_to_end))
-
-
-def _compare_with_float64(level: Recorder, truth: _Truth, got: Arrays) -> None:
-    """Record how far results are from those in float64; no distance is a finding."""
-    if truth.in_float64 is not None:
-        rows = zip(truth.in_float64, got, strict=True)
-        level.comparisons += [compare.distance(*row) for row in rows]

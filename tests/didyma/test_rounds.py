@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import didyma as dd
+from didyma import rounds
 from didyma.fuzz.values import CORE, Distribution, core, corners, distribution_of
+from didyma.oracle.report import Report
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import DType
@@ -167,3 +169,23 @@ def test_a_wrong_choice_is_refused(words: Mapping[str, Any], code: str) -> None:
     m = parse_module(text.replace("module {", "module {\n  dims n in [1, 8]"))
     with says(code):
         dd.check(Program(m), **words)
+
+
+def test_large_products_run_on_engines_alone_if_one_is_fast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @dd.trace(dd.f32[4, 8], dd.f32[8, 3])
+    def product(x: dd.Tensor, y: dd.Tensor) -> dd.Tensor:
+        return x @ y
+
+    monkeypatch.setattr(rounds, "LARGEST", 4 * 8 * 3)
+    assert checked_levels(dd.check(product, engines="host", tries=1)) >= {"kernel", "program"}
+    monkeypatch.setattr(rounds, "LARGEST", 4 * 8 * 3 - 1)
+    beside = dd.check(product, engines="host", tries=1)
+    assert beside.agree
+    assert checked_levels(beside) == {"graph", "passes", "plan", "host"}
+    assert checked_levels(dd.check(product, engines="simt", tries=1)) >= {"kernel", "program"}
+
+
+def checked_levels(r: Report) -> set[str]:
+    return {level.name for level in r.levels if level.agree}

@@ -125,6 +125,19 @@ def test_a_wrong_kernel_of_a_body_is_blamed_alone() -> None:
     assert {f.where for f in found} == {k for k in s.kernels if "multiply" in k}
 
 
+def test_interpreters_do_not_run_what_is_left_to_engines() -> None:
+    s = subject()
+    kernels = {k: tuple(wrong(loops(f)) for f in fs) for k, fs in s.kernels.items()}
+    large = frozenset(k for k in kernels if "multiply" in k)
+    r = judge(replace(s, kernels=kernels), inputs(2, c=True), engines_only=large)
+    assert not r.findings
+    notes = {x.name: x.note for x in r.levels if x.note}
+    assert notes.keys() >= {"loop", "kernel", "program"}
+    assert all(k in notes[name] for k in large for name in ("loop", "kernel", "program"))
+    (program,) = (x for x in r.levels if x.name == "program")
+    assert not program.comparisons
+
+
 def test_a_pass_that_takes_the_wrong_branch() -> None:
     def swapped(f: Function) -> Function:
         nodes = tuple(
