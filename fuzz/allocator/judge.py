@@ -132,11 +132,13 @@ def run(
         return found
     try:
         got = wrappers.run(planned, given, taken, seed)
+        walked = wrappers.walked(planned, given)
     except Exception as e:  # whatever it is, the wrapper has failed
         return [Verdict("wrapper", f"{type(e).__name__}: {e}")]
     if why := taken.unlike(use):
         return [Verdict("wrapper", why)]
-    return [Verdict("wrapper", v.message) for v in _differing(bare, want, got)]
+    found = _differing(bare, want, got) or _differing(bare, want, walked or want)
+    return [Verdict("wrapper", v.message) for v in found]
 
 
 def _differing(p: Program, want: Sequence[Array], got: Sequence[Array]) -> list[Verdict]:

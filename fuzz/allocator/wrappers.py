@@ -1,32 +1,36 @@
 """Run the generated wrappers of planned programs on an engine that interprets their kernels.
 
 So wrappers are judged without kernel text: by their results, and by what they do with memory and
-streams (``oracle.watched_engine``).
+streams (``oracle.watched_engine``).  What walks a program's JSON is run on such an engine, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from didyma.codegen.devices import named
 from didyma.codegen.emit import wrapper
+from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.runtime import modules
-from didyma.codegen.runtime.didyma_runtime import numbered
+from didyma.codegen.runtime.didyma_runtime import numbered, walk
 from didyma.codegen.runtime.didyma_runtime.devices import OWN, Devices
+from didyma.codegen.runtime.didyma_runtime.loading import Loaded
 from didyma.codegen.runtime.engine import KernelText, Routine, Signature
 from didyma.fuzz.allocator.kernels import ROUTINES
 from didyma.oracle import in_place
 from didyma.oracle.watched_engine import WatchedEngine
 from didyma.refimpl.interp.memory_use import MemoryUse
-from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import dims, lines
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.kernel import loops
-from didyma.refimpl.ir.lines import most_variants, walk
+from didyma.refimpl.ir.lines import most_variants
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.program import Extern, Program
 from didyma.refimpl.ir.types import Array, from_memory, nbytes_of, to_memory
@@ -39,6 +43,10 @@ class LoopEngine:
     """An engine on arrays of bytes; kernels are run by the loop interpreter."""
 
     name = "interpreted"
+
+    def current(self) -> AbstractContextManager[None]:
+        """Return what lets a thread use the engine."""
+        return nullcontext()
 
     def allocate(self, nbytes: int) -> Array:
         """Return bytes that no kernel expects."""
@@ -128,7 +136,7 @@ def _routine(p: Program) -> Routine:
 
     On several devices its buffers are those of their engines.
     """
-    lines = {dict(x.attrs)["salt"]: x for x in walk(p.lines) if isinstance(x, Extern)}
+    calls = {dict(x.attrs)["salt"]: x for x in lines.walk(p.lines) if isinstance(x, Extern)}
     types = p.type
 
     def mix(
@@ -136,7 +144,7 @@ def _routine(p: Program) -> Routine:
     ) -> None:
         if isinstance(engine, Devices):
             outputs, inputs = ([b.buffer for b in bs] for bs in (outputs, inputs))
-        line = lines[attrs["salt"]]
+        line = calls[attrs["salt"]]
         outs, ins = (
             [raw.view(types[v].dtype.numpy) for raw, v in zip(given, values, strict=True)]
             for given, values in ((outputs, line.outputs), (inputs, line.inputs))
@@ -174,3 +182,27 @@ def run(
     out: list[Array] = made["run"](watched, list(inputs), kernels, None, watching, *means)
     watched.demand_freed()
     return out
+
+
+def walked(p: Program, inputs: Sequence[Array]) -> list[Array] | None:
+    """Return the results of what walks the JSON of a program; it takes the first of variants.
+
+    None for programs of several devices and those that call routines, of which JSON tells sizes.
+    """
+    called = (x for f in (p, *p.functions) for x in lines.walk(f.lines))
+    if named(p) or any(isinstance(x, Extern) for x in called):
+        return None
+    engine = LoopEngine()
+    kernels = InterpretedKernels({k.name: loops(k) for k in p.kernels})
+
+    def load(others: object, objects: object, table: object, constants: Any, *_: object) -> Loaded:
+        del others, objects, table
+        return Loaded(engine, kernels, [engine.upload(c) for c in constants], {})
+
+    with mock.patch.object(walk, "load", load):
+        run = walk.read(program_json(p, text_of(p), {}).encode(), _missing)
+    return run(list(inputs))
+
+
+def _missing(name: str, what: str) -> bytes:
+    raise FileNotFoundError(f"{name}, {what}")

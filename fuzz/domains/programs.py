@@ -241,6 +241,7 @@ def _findings(made: Planned, case: Case, options: Options) -> Iterator[Finding]:
         try:
             given = routines(bound(made.fused))
             got = wrappers.run(made.program, inputs, use, variant, given)
+            walked = None if variant else wrappers.walked(made.program, inputs)
         except Exception as e:  # whatever it is, the wrapper has failed
             refuses = isinstance(e, DidymaError) and e.code == refusal
             if not refuses and not excused(e, case, options):
@@ -253,7 +254,8 @@ def _findings(made: Planned, case: Case, options: Options) -> Iterator[Finding]:
             yield Finding("program", "wrapper", "memory", more)
             return
         names = made.source.entry.results
-        for c in (bitwise(*row) for row in zip(names, want, got, strict=True)):
+        rows = zip(names * 2, want * 2, [*got, *(walked or want)], strict=True)
+        for c in (bitwise(*row) for row in rows):
             if not c.agree:
                 yield Finding("program", "wrapper", "value", c.message)
                 return

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pytest
 import sympy
 from hypothesis import HealthCheck, settings
@@ -16,6 +18,7 @@ from didyma.codegen.memory.symbolic.search import OrderSearch
 from didyma.codegen.memory.symbolic.stack import Order
 from didyma.codegen.runtime.didyma_runtime.host import Buffer
 from didyma.codegen.runtime.didyma_runtime.recorder import MEMORY, Place, Placed, Recorder, Taken
+from didyma.codegen.runtime.didyma_runtime.walk import Walk
 from didyma.codegen.runtime.engine import KernelText
 from didyma.fuzz.allocator.domains import every, judge_case
 from didyma.fuzz.allocator.functions import dispatched, outlined
@@ -36,6 +39,7 @@ from didyma.refimpl.ir.program import (
     Wait,
     While,
 )
+from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify.program import verify
 
 TestMemoryMachine = MemoryMachine.TestCase
@@ -139,6 +143,18 @@ def test_a_wrapper_that_leaves_a_line_out_is_found(
         checks += [v.check for v in judge_case(seed, ("wrappers",)).verdicts]
     assert set(checks) == {"wrapper"}
     assert len(checks) > left[0] / 3
+
+
+def test_a_walk_that_returns_zeros_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Walk.lines
+
+    def zeros(self: Walk, lines: Sequence[Any]) -> list[Array] | None:
+        found = usual(self, lines)
+        return found and [np.zeros_like(a) for a in found]
+
+    monkeypatch.setattr(Walk, "lines", zeros)
+    checks = [v.check for seed in range(40, 50) for v in judge_case(seed, ("wrappers",)).verdicts]
+    assert set(checks) == {"wrapper"}
 
 
 def test_wrappers_have_what_they_are_judged_for() -> None:

@@ -276,7 +276,7 @@ class Walk:
         return found
 
     def _own(self, v: str, buffer: Any, owner: Any = None) -> None:
-        self._values[v], self._owners[v] = buffer, owner or buffer
+        self._values[v], self._owners[v] = buffer, buffer if owner is None else owner
 
     def _run(self, line: Json) -> list[Array] | None:
         run: Callable[[Json], list[Array] | None] = getattr(self, f"_{line['line'].lower()}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
+from statistics import median
 
 from tests.mutants.memory import blocks, elisions, lives, others, wholes
 from tests.mutants.memory.fault import MOST, Fault, Hunt, hunt
@@ -35,18 +38,21 @@ def hunted(chosen: Sequence[Fault], rounds: int) -> Iterable[Hunt]:
 
 
 def table(hunts: Sequence[Hunt], rounds: int) -> str:
-    """Write the table of faults: programs until the first verdict, and which checks gave one."""
+    """Write the table of classes of faults: programs until a verdict, and which checks gave one."""
     rows = [
-        "| class | fault | reported as | median programs | most | reported by |",
-        "|---|---|---|---|---|---|",
+        "| class | faults | reported as | median programs | most | missed | reported by |",
+        "|---:|---:|---|---:|---:|---:|---|",
     ]
-    for h in hunts:
-        f = h.fault
-        reports = sorted(h.reports.items(), key=lambda item: -item[1])
-        most = str(max(h.took)) if not h.missed else f"missed {h.missed} of {rounds}"
+    for number, group in groupby(hunts, lambda h: h.fault.number):
+        some = list(group)
+        cites = dict.fromkeys(c for h in some for c in h.fault.cites.split(", "))
+        took = [n for h in some for n in h.took]
+        reports = sum((Counter(h.reports) for h in some), Counter[str]())
+        missed = sum(h.missed for h in some)
+        checks = ", ".join(c for c, _ in reports.most_common())
         rows.append(
-            f"| {f.number} | {f.name} | {f.cites} | {h.median:g} | {most} "
-            f"| {', '.join(f'{check} {100 * n // rounds} %' for check, n in reports)} |"
+            f"| {number} | {len(some)} | {', '.join(cites)} | {median(took):g} | {max(took)} "
+            f"| {missed} of {len(some) * rounds} | {checks} |"
         )
     return "\n".join(rows)
 
