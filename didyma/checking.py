@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast
 
-from didyma import fitting, loop_checks, rounds
+from didyma import fitting, logs, loop_checks, rounds
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options, choose
 from didyma.codegen.runtime.engine import Engine
@@ -96,7 +96,7 @@ def check(
     if steps.text:
         wanted = wanted.changed({"kernels.schedules": steps.text})
     with steps.placed():
-        made = levels.compiled(m, wanted, kernels=texts)
+        made = levels.compiled(m, wanted, kernels=texts, listen=logs.listener())
     if not isinstance(made, levels.Failed):
         source = rounds.fitted(source, frozenset(env) - given)
     setting = Setting(source.env, given, tuple(e.name for e in chosen), seed)

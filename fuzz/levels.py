@@ -14,7 +14,7 @@ from didyma.codegen.devices import named
 from didyma.codegen.emit import wrapper
 from didyma.codegen.memory import planner
 from didyma.codegen.options import Options
-from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.pipeline import Compiled, Listener, compile
 from didyma.codegen.runtime import modules
 from didyma.codegen.runtime.devices import across
 from didyma.codegen.runtime.didyma_runtime import numbered, placed, unload
@@ -268,12 +268,14 @@ def compiled(
     progress: Callable[[str], None] = lambda _: None,
     heard: Heard = unheard,
     kernels: Mapping[str, TextKernel] | None = None,
+    listen: Listener = lambda _: None,
 ) -> Compiled | Failed:
     """Compile a module, whose decisions are heard; return the failure if a stage raises.
 
-    ``kernels`` are texts for Primitive functions.  What the caller gave wrong is no failure but a
-    DidymaError: ``unknown-planner``, ``bad-planner``, ``unknown-pass``, ``bad-pass``,
-    ``unknown-primitive``, ``bad-kernel``, ``P-text``.
+    ``listen`` is called with each stage that has ended.  ``kernels`` are texts for Primitive
+    functions.  What the caller gave wrong is no failure but a DidymaError: ``unknown-planner``,
+    ``bad-planner``, ``unknown-pass``, ``bad-pass``, ``unknown-primitive``, ``bad-kernel``,
+    ``P-text``.
     """
     options = options or Options()
     options = options.changed({"memory.planner": planner(options.memory.planner)})
@@ -284,7 +286,7 @@ def compiled(
         progress(name)
 
     try:
-        return compile(m, options, on_stage, heard=heard, kernels=kernels)
+        return compile(m, options, on_stage, heard=heard, kernels=kernels, listen=listen)
     except Exception as e:
         if isinstance(e, DidymaError) and e.code in _OF_CALLERS:
             raise

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from rich.console import Console
 
-from didyma import rounds
+from didyma import logs, rounds
 from didyma.codegen.memory.peak import peak, unplanned_total
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
@@ -95,7 +95,7 @@ def judge(task: Task, progress: Callable[[str], None]) -> Verdict:
     progress("compile")
     engines = [engine(e) for e in task.engines]
     peers = [peer(p) for p in task.peers]
-    made = levels.compiled(task.module, task.options, progress)
+    made = levels.compiled(task.module, task.options, progress, listen=logs.listener())
     if not isinstance(made, levels.Failed):
         task = _fitted(task)
         for p in peers:

@@ -196,6 +196,8 @@ def test_a_compile_writes_the_levels_that_are_asked_for(
         dd.compile(net)
         said = capsys.readouterr().err
         assert said.startswith(f"# {level}, after ")
+        dd.check(net, tries=1)
+        assert capsys.readouterr().err == said
         assert head in said
         assert {line.split(",")[0] for line in said.splitlines() if ", after " in line} == {
             f"# {level}"

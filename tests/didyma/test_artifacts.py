@@ -104,6 +104,10 @@ def test_it_refuses_what_does_not_fit(folder: Path) -> None:
         ([[1.0], w, b], "not-an-array"),
     ):
         assert refusal(partial(program, list[Any](args))).code == code
+    other: Any = (x, w, b)
+    for run in (program, program.walk):
+        e = refusal(partial(run, other))
+        assert (e.code, e.got) == ("bad-call", "tuple")
 
 
 def test_numbers_that_are_not_finite_are_named(folder: Path) -> None:

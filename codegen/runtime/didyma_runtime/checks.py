@@ -43,9 +43,17 @@ def _is_array(a: object) -> bool:
     return isinstance(a, np.ndarray) or hasattr(a, "address")
 
 
-def taken(args: list[Any]) -> list[Any]:
-    """Return what a list holds, and empty it, so that nobody else keeps the arrays."""
-    given = list(args)
+def taken(args: Any) -> list[Any]:
+    """Return what a list holds, and empty it, so that nobody else keeps the arrays.
+
+    Refused ``bad-call`` for what is no list.
+    """
+    if not isinstance(args, list):
+        raise Refused(
+            "bad-call", "args", got=type(args).__name__, want="a list of arrays, which is emptied",
+            help="call([x, w]) gives x and w",
+        )  # fmt: skip
+    given: list[Any] = [*args]
     args.clear()
     return given
 
