@@ -12,6 +12,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.memory_use import MemoryUse
 
 _PATH = "memory.capacity"
+_UNMET = ("over-capacity", "search-limit")  # no placement within it, and none found in time
 
 
 def exceeded(made: Planned, case: Case, use: MemoryUse) -> str:
@@ -28,7 +29,7 @@ def exceeded(made: Planned, case: Case, use: MemoryUse) -> str:
 
 
 def excused(e: Exception, case: Case, options: Options) -> bool:
-    """Return whether an error says rightly that the capacity of a case is too small.
+    """Return whether an error says rightly that the capacity of a case is too small, or may be.
 
     So it is where the plan that knows of no capacity says that it takes more; where sizes are
     symbolic, a compile may refuse others than those of the case.
@@ -36,9 +37,9 @@ def excused(e: Exception, case: Case, options: Options) -> bool:
     capacity: int | None = dict(case.changes).get(_PATH)
     if capacity is None or not isinstance(e, DidymaError):
         return False
-    if e.code != "over-capacity" and f"memory is within {capacity} bytes" not in str(e):
+    if e.code not in _UNMET and f"memory is within {capacity} bytes" not in str(e):
         return False
-    if case.module.dims and (e.code == "over-capacity" or len(case.env) < len(case.module.dims)):
+    if case.module.dims and (e.code in _UNMET or len(case.env) < len(case.module.dims)):
         return True
     free = replace(case, changes=tuple(x for x in case.changes if x[0] != _PATH))
     made = compile(free.module, free.options(options), until="plan")
