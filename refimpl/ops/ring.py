@@ -85,7 +85,7 @@ def _either(result: Payload, *operands: Payload) -> Payload:
     """Return results, UNKNOWN where an operand has its top bit set, as UNKNOWN alone has."""
     for p in operands:
         if _bits(p) >> _SIGN:
-            result = result | (_U(0) - (p >> _SIGN))
+            result = result | np.subtract(_U(0), p >> _SIGN)
     return result
 
 
