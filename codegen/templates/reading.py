@@ -153,9 +153,12 @@ def order(f: Function, start: Node, apart: Collection[str] = ()) -> tuple[int, .
     """Return in which order all results of a function, but some, have the axes of a node's result.
 
     A result of which permutations and elementwise ops are made on the way, or one that does not
-    depend on the node and has its shape in this order.  None where there is no such order.
+    depend on the node and has its shape in this order.  None where there is no such order, or where
+    results of several elements a byte are stored without axes.
     """
     types = f.types()
+    if any(types[r].dtype.is_packed for r in f.results):
+        return None
     found = dict.fromkeys(start.results, tuple(range(start.types[0].rank)))
     for n in f.nodes:
         read = [a for a in n.args if a in found]

@@ -251,3 +251,13 @@ def test_one_channel_a_group_is_no_product() -> None:
     made = compile(depthwise.module, until="lower")
     ((name, loop),) = made.loops.items()
     assert product(Asked(made.fused.function(name), loop, SM_80)) is None
+
+
+def test_a_convolution_whose_results_are_packed_is_no_product() -> None:
+    @dd.trace(dd.f32[1, 6, 5, 5], dd.f32[18, 6, 1, 1])
+    def packed(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return dd.saturating_cast(dd.conv(x, w), dd.f4e2m1)
+
+    made = compile(packed.module, until="lower")
+    ((name, loop),) = made.loops.items()
+    assert product(Asked(made.fused.function(name), loop, SM_80)) is None
