@@ -122,15 +122,19 @@ def _around(f: Function, about: Sequence[str]) -> Sequence[int]:
 
 
 def _valid(case: Case, m: Module) -> Case | None:
-    """Return a case of a changed module, if it is valid and small; seeds of parameters stay."""
-    try:
-        verify(m)
-    except DidymaError:
-        return None
+    """Return a case of a changed module, if it is valid and small, and inputs tell its sizes.
+
+    Seeds of parameters stay.
+    """
     env = dict(case.env)
     types = {p.name: p.type for p in m.entry.params}
     was = {p.name: p.type for p in case.module.entry.params}
     if not {s for t in types.values() for s in dims.free(t.shape)} <= env.keys():
+        return None
+    try:
+        verify(m)
+        dims.bind([(x, t.shape, dims.values(t.shape, env)) for x, t in types.items()], m.dims)
+    except DidymaError:
         return None
     sized = (t for n in m.entry.nodes for t in n.types if env.keys() >= {*dims.free(t.shape)})
     if any(dims.evaluate(t.numel, env) > MAX_ELEMENTS for t in (*types.values(), *sized)):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from unittest import mock
 
 import numpy as np
+import pytest
 
 from didyma.codegen.options import Options
 from didyma.fuzz.chooser import Dice
@@ -15,6 +17,7 @@ from didyma.fuzz.steering.draw import draw
 from didyma.fuzz.steering.near import CHANGES, decided, near, near_miss
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
+from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.verify.graph import verify
 
 
@@ -49,6 +52,21 @@ def test_a_case_nearby_runs_and_is_drawn_again() -> None:
             with np.errstate(all="ignore"):
                 graph.run(found.module, found.inputs())
     assert changed > 16
+
+
+@pytest.mark.parametrize(("size", "told"), [("floor(n/2)", False), ("n + 1", True)])
+def test_no_change_leaves_a_size_that_no_input_tells(size: str, told: bool) -> None:
+    text = """
+        module {{
+          dims n in [2, 9]
+          func @main(%x: f32[{0}]) -> (%y) {{
+            %y = exp(%x) : f32[{0}]
+          }}
+        }}"""
+    case = Case(parse_module(text.format("n")), env=(("n", 4),), seeds=(1,))
+    change = mock.Mock(return_value=parse_module(text.format(size)))
+    with mock.patch("didyma.fuzz.steering.near.CHANGES", (change,)):
+        assert (near(case, (), Dice(1)) is not None) is told
 
 
 def test_what_was_decided_is_often_decided_no_more() -> None:
