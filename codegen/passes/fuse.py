@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.options import Options
 from didyma.codegen.passes import attention, channels, cost, parts, rows, sweep, weighted
-from didyma.codegen.passes.dead import drop_dead
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
 from didyma.codegen.passes.values import kind
@@ -151,7 +150,6 @@ class _Partition:
         heard: Heard,
         picked: frozenset[str],
     ) -> _Partition:
-        f = drop_dead(f, mentioned)
         readers: dict[str, list[tuple[int, int]]] = {}
         for i, n in enumerate(f.nodes):
             for pos, a in enumerate(n.args):

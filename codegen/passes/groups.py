@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.passes.blocks import blocks
+from didyma.codegen.passes.dead import drop_dead
 from didyma.refimpl.ir import control
 from didyma.refimpl.ir.graph import (
     CALL,
@@ -59,14 +60,17 @@ Grouping: TypeAlias = Callable[[Function, Mapping[str, frozenset[str]]], Sequenc
 def emit(m: Module, grouping: Grouping, heard: Heard = unheard) -> Module:
     """Make a function of each group and replace the group by a call; equal groups share a function.
 
-    This is done in the entry and in the functions that its control nodes run.
+    This is done in the entry and in the functions that its control nodes run, without what their
+    results do not need.
     """
     mentioned = control.mentioned(m)
+    checking = control.checking(m)
     names = _KernelNames({f.name for f in m.functions})
     made: dict[str, Function] = {}
     entered = blocks(m)
     new: dict[str, Function] = {}
-    for f in entered.values():
+    for given in entered.values():
+        f = drop_dead(given, checking)
         types = f.types()
         groups = in_order(grouping(f, mentioned))
         nodes = [g.nodes[0] if g.call else _call(g, types, made, names, heard) for g in groups]

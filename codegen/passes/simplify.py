@@ -70,10 +70,10 @@ def simplify(m: Module, options: Options | None = None, heard: Heard = unheard) 
     it applies.
     """
     table = {f.name: f for f in m.functions}
-    mentioned = control.mentioned(m)
+    checking = control.checking(m)
     chosen = rules(options or Options())
     for f in blocks(m).values():
-        table[f.name] = drop_dead(_rewrite(f, chosen, table, heard), mentioned)
+        table[f.name] = drop_dead(_rewrite(f, chosen, table, heard), checking)
     if all(table[f.name] == f for f in m.functions):
         return m
     return used(replace(m, functions=tuple(table.values())), m)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 import sympy
@@ -149,6 +149,23 @@ def put_type(t: TensorType, sizes: Mapping[str, Dim]) -> TensorType:
 def put_types(ts: Sequence[TensorType], sizes: Mapping[str, Dim]) -> tuple[TensorType, ...]:
     """Replace symbols in types, all at once."""
     return tuple(put_type(t, sizes) for t in ts)
+
+
+def checks(n: Node, checking: Set[str]) -> bool:
+    """Return whether a node binds a symbol, or calls or runs a function that does."""
+    return bool(binds(n)) or not checking.isdisjoint(references(n))
+
+
+def checking(m: Module) -> frozenset[str]:
+    """Return the names of the functions that bind a symbol, also in what they call or run.
+
+    To bind a symbol is to check that its value is in its range, so such functions may fail.
+    """
+    names: set[str] = set()
+    for f in m.functions:
+        if any(checks(n, names) for n in f.nodes):
+            names.add(f.name)
+    return frozenset(names)
 
 
 def mentioned(m: Module) -> dict[str, frozenset[str]]:

@@ -186,12 +186,10 @@ def test_what_nobody_uses_goes() -> None:
     m = settled(
         """
   func @size(%k: i64[]) -> (%k) {
-    () = bind(%k, dim="v")
-    %none = iota(axis=0, dtype=f32, shape=(v,)) : f32[v]
+    %twice = add(%k, %k) : i64[]
   }
   func @main(%c: bool[], %k: i64[], %x: f32[n]) -> (%y) {
-    () = bind(%k, dim="u")
-    %z = iota(axis=0, dtype=f32, shape=(u,)) : f32[u]
+    %z = add(%x, %x) : f32[n]
     %j = if(%c, %k, binds=(), otherwise="size", then="size2") : i64[]
     %y = exp(%x) : f32[n]
   }

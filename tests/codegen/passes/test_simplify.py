@@ -5,15 +5,19 @@ import warnings
 import numpy as np
 import pytest
 
+import didyma as dd
 from didyma.codegen.options import Options
 from didyma.codegen.passes.inline import inline
 from didyma.codegen.passes.movement import lossless
 from didyma.codegen.passes.simplify import rules, simplify
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.graph import run
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import ALL, UNSIGNED, DType
 from didyma.refimpl.ops import OPS
+from didyma.tracer.tracing import Program
 from tests.codegen.graphs import bindings, graph, operands, same_bits
 from tests.codegen.make import Graph, corners
 
@@ -278,6 +282,55 @@ def test_dead_code_goes_and_parameters_stay() -> None:
     s = simplify(m)
     assert ops(s) == ["exp"]
     assert s.entry.params == m.entry.params
+
+
+UNUSED_SIZE = """module {
+  dims n in [2, 4]
+  func @main(%x: f32[3], %size: i64[]) -> (%y) {
+    () = bind(%size, dim="n")
+    %unused = iota(axis=0, dtype=f32, shape=(n,)) : f32[n]
+    %y = exp(%x) : f32[3]
+  }
+}"""
+
+UNUSED_BRANCH = """module {
+  dims n in [2, 4]
+  func @counted(%x: f32[3], %size: i64[]) -> (%sum) {
+    () = bind(%size, dim="n")
+    %many = iota(axis=0, dtype=f32, shape=(n,)) : f32[n]
+    %sum = sum(%many, axes=(0,), keepdims=false) : f32[]
+  }
+  func @first(%x: f32[3], %size: i64[]) -> (%sum) {
+    %sum = sum(%x, axes=(0,), keepdims=false) : f32[]
+  }
+  func @main(%x: f32[3], %size: i64[]) -> (%y) {
+    %two = constant(value=i64[] 2) : i64[]
+    %c = greater(%size, %two) : bool[]
+    %unused = if(%c, %x, %size, binds=(), otherwise="first", then="counted") : f32[]
+    %y = exp(%x) : f32[3]
+  }
+}"""
+
+
+@pytest.mark.parametrize("text", [UNUSED_SIZE, UNUSED_BRANCH])
+def test_a_size_that_nothing_needs_is_still_checked(text: str) -> None:
+    m = parse_module(text)
+    s = simplify(m)
+    assert "iota" not in ops(s)
+    exe = dd.compile(Program(m))
+    x = np.ones(3, np.float32)
+
+    def by_reference(size: np.ndarray) -> None:
+        run(s, [x, size])
+
+    def compiled(size: np.ndarray) -> None:
+        exe(x, size)
+
+    for call in (by_reference, compiled):
+        call(np.asarray(4))
+        with pytest.raises(DidymaError) as e:
+            call(np.asarray(5))
+        assert e.value.code == "dim-out-of-range"
 
 
 def test_rules_have_names() -> None:
