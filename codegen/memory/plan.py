@@ -61,7 +61,7 @@ def _planned(
         return allocated(values_of(bare), planner, capacity, target.stack)
     if eager:
         return allocated(_shortest(bare, movers, target), planner, capacity, target.stack)
-    costs = _Costs(samples(bare))
+    costs = _Costs(samples(bare), planner.whole is not None)
     variants = Variants(planner, capacity, costs.samples, target.stack, costs.shares)
     less = elided(moves_as_views(bare, movers, costs) if movers else bare, costs, target)
     best = variants.best(bare) if less is bare else variants.better(bare, less, costs(bare))
@@ -93,10 +93,13 @@ def samples(p: Program) -> tuple[Mapping[str, int], ...]:
 
 
 class _Costs:
-    """Lower bounds of the peaks of forms of one program, with results in place, by their lines."""
+    """Lower bounds of the peaks of forms of one program, with results in place, by their lines.
 
-    def __init__(self, samples: tuple[Mapping[str, int], ...]) -> None:
-        self.samples = samples
+    The planner reuses ``whole`` buffers, or places them in arenas.
+    """
+
+    def __init__(self, samples: tuple[Mapping[str, int], ...], whole: bool) -> None:
+        self.samples, self.whole = samples, whole
         self.shares: dict[str, Sharing] = {}
         self.by_lines: dict[Block, tuple[int, ...]] = {}
 
@@ -104,7 +107,7 @@ class _Costs:
         if p.lines not in self.by_lines:
             values = values_of(p)
             reused = values_of(in_place(p, values.lives, values.alone, self.shares))
-            self.by_lines[p.lines] = tuple(bound(reused, env) for env in self.samples)
+            self.by_lines[p.lines] = tuple(bound(reused, self.whole, env) for env in self.samples)
         return self.by_lines[p.lines]
 
 
@@ -156,7 +159,7 @@ class Variants:
         if first.refused is not None:
             return self.one(other)
         most = first.peaks(self.samples)
-        if not bare.dims and bound(other) >= most[0]:
+        if not bare.dims and self.bounds(other) >= most:
             return first
         second = self.one(other)
         if second.refused is not None:
@@ -178,7 +181,8 @@ class Variants:
 
     def bounds(self, values: PlannedValues) -> list[int]:
         """Return lower bounds of the peaks of any plan."""
-        return [bound(values, env) for env in self.samples]
+        whole = self.planner.whole is not None
+        return [bound(values, whole, env) for env in self.samples]
 
     def one(self, values: PlannedValues) -> _Planned:
         """Plan one variant."""

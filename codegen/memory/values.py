@@ -78,19 +78,18 @@ def _handed_on(bare: Program, root: Mapping[str, str]) -> tuple[frozenset[str], 
     return frozenset(made), frozenset(gone)
 
 
-def bound(values: PlannedValues, env: Mapping[str, int] | None = None) -> int:
-    """Return the most bytes alive at once, on all devices, of the buffers whose sizes are known.
+def bound(values: PlannedValues, whole: bool, env: Mapping[str, int] = NO_SIZES) -> int:
+    """Return the fewest bytes that a plan takes for the buffers whose sizes are known.
 
-    Those are numbers, or symbols that ``env`` has.  What called functions take comes on top.
+    Those are numbers, or symbols that ``env`` has.  Each device has an arena for the whole run,
+    except where ``whole`` buffers are allocated and freed one by one.  What called functions take
+    comes on top.
     """
-    sized = values.buffers
-    if env is None:
-        sized = tuple(b for b in sized if isinstance(b.type.nbytes, int))
-    devices = {b.type.device for b in sized}
-    return called_peak(values.bare, env or NO_SIZES) + sum(
-        lower_bound(static_problem([b for b in sized if b.type.device == d], env=env or NO_SIZES))
-        for d in devices
-    )
+    groups: dict[str, list[LiveBuffer]] = {}
+    for b in values.buffers:
+        groups.setdefault("" if whole else b.type.device, []).append(b)
+    least = sum(lower_bound(static_problem(g, env=env)) for g in groups.values())
+    return called_peak(values.bare, env) + least
 
 
 def called_peak(p: Program, env: Mapping[str, int]) -> int:

@@ -1,6 +1,6 @@
 """Generated modules give the bits of the program, here and alone in processes without Didyma.
 
-    python -m tests.bench.modules [--programs 5000] [--alone 300] [--seed 1] [--save FILE]
+    python -m tests.bench.modules [--programs 5000] [--alone 300] [--seed 1] [--jobs 1]
 
 Programs are drawn with control flow, data-dependent sizes, streams, views, variants, devices and
 external functions; of one in four that runs alone, up to two ops are handed to external functions,
@@ -11,7 +11,8 @@ in a fresh process that imports NumPy alone, many to a process, and its module a
 give the bits that engine ``host`` gives here; a second call of the module, which may be a replay
 of the first, must give them too.  It counts programs with control flow, symbols, results that
 share bytes with inputs or one another, views, several devices, external functions, workspaces and
-streams; of 100 programs and more, some must be of each kind.
+streams; of 100 programs and more, some must be of each kind.  So many ``--jobs`` are processes that
+share the work, and the counts are kept in the file ``--save``.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -203,14 +206,13 @@ def written(c: Compiled, inputs: Sequence[Array], folder: Path, tables: Tables) 
 
 
 def drawn(
-    seed: int, count: int, folder: Path, seen: Counter[str]
+    seed: int, indices: Iterable[int], folder: Path, seen: Counter[str]
 ) -> Iterator[tuple[int, Path, Any]]:
     """Artifacts of random programs that can stand alone, with what they give here."""
-    domain, index, made = Programs(), 0, 0
-    while made < count:
+    domain = Programs()
+    for index in indices:
         case = domain.draw(seed, index)
-        index += 1
-        inputs, rng = case.inputs(), random.Random(index)
+        inputs, rng = case.inputs(), random.Random(index + 1)
         module = case.module if rng.random() < PLAIN else outlined(case.module, rng)
         try:
             c = compile(module, case.options(Options()))
@@ -229,12 +231,11 @@ def drawn(
             seen["left out: an external function that is given sizes"] += 1
             continue
         seen.update(kinds(c))
-        where, tables = folder / str(index - 1), Tables()
+        where, tables = folder / str(index), Tables()
         want = here(c, inputs, tables)
         written(c, inputs, where, tables)
         seen["with external functions"] += bool(tables.known)
-        made += 1
-        yield index - 1, where, want
+        yield index, where, want
 
 
 KINDS: Mapping[str, Callable[[Planned, Sequence[Line]], bool]] = {
@@ -259,11 +260,11 @@ def kinds(made: Planned) -> list[str]:
     return [kind for kind, has in KINDS.items() if has(made, lines)]
 
 
-def compare(seed: int, count: int, seen: Counter[str]) -> list[str]:
-    """What was wrong with programs that ran alone."""
+def compare(seed: int, indices: Iterable[int], many: int, seen: Counter[str]) -> list[str]:
+    """What was wrong with as many programs that ran alone."""
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        rows = list(drawn(seed, count, Path(folder), seen))
+        rows = list(islice(drawn(seed, indices, Path(folder), seen), many))
         for at in range(0, len(rows), BATCH):
             batch = rows[at : at + BATCH]
             for (index, _, want), got in zip(batch, alone([f for _, f, _ in batch]), strict=True):
@@ -275,16 +276,32 @@ def compare(seed: int, count: int, seen: Counter[str]) -> list[str]:
     return wrong
 
 
-def interpreted(seed: int, count: int, seen: Counter[str]) -> list[str]:
+def interpreted(seed: int, indices: Iterable[int], seen: Counter[str]) -> list[str]:
     """What was wrong with programs that ran on an engine that interprets their kernels."""
     domain, wrong = Programs(), list[str]()
     judge = domain.judge()
-    for index in range(count):
+    for index in indices:
         case = domain.draw(seed, index)
         wrong += (f"program {index}: {f.message}" for f in judge(case).findings)
         with suppress(DidymaError):  # of a capacity that is too small, which the judge expects
             seen.update(kinds(compile(case.module, case.options(Options()), until="plan")))
     return wrong
+
+
+class Found(NamedTuple):
+    """What was wrong with programs, and of which kinds those were that ran here and alone."""
+
+    wrong: list[str]
+    seen: Counter[str]
+    alone: Counter[str]
+
+
+def share(seed: int, programs: int, alone: int, jobs: int, job: int) -> Found:
+    """Judge one of ``jobs`` shares: each ``jobs``-th program, from the one numbered ``job`` on."""
+    seen, outside = Counter[str](), Counter[str]()
+    wrong = interpreted(seed, range(job, programs, jobs), seen)
+    wrong += compare(seed, count(job, jobs), len(range(job, alone, jobs)), outside)
+    return Found(wrong, seen, outside)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -293,11 +310,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=5000)
     parser.add_argument("--alone", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--save", type=Path)
     args = parser.parse_args(argv)
-    seen, outside = Counter[str](), Counter[str]()
-    wrong = interpreted(args.seed, args.programs, seen)
-    wrong += compare(args.seed, args.alone, outside)
+    seen, outside, wrong = Counter[str](), Counter[str](), list[str]()
+    one = partial(share, args.seed, args.programs, args.alone, args.jobs)
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for part in pool.map(one, range(args.jobs)):
+            wrong += part.wrong
+            seen += part.seen
+            outside += part.alone
     if args.programs + args.alone >= ENOUGH:
         wrong += (f"no program with {kind}" for kind in KINDS if not seen[kind] + outside[kind])
     found = {"programs": args.programs, "alone": args.alone, "seed": args.seed}

@@ -214,7 +214,7 @@ def unelided(bare: Program, name: str) -> Program:
 
 def test_no_peak_is_higher_without_copies() -> None:
     lower = 0
-    for seed in range(120):
+    for seed in (*range(120), 3053):  # the last has values on two devices, alive one after another
         bare = program(seed, mixed(seed))
         if not any(isinstance(x, Copy) for x in walk(bare.lines)):
             continue
