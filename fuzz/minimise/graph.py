@@ -110,7 +110,7 @@ def candidates(case: Case) -> Iterator[Case]:
 
     One result alone, an inner value as the result, a node made an input; a branch or body in the
     place of the node that runs it, a loop that is not entered; and in any function a value that
-    gives way to one it is computed from.
+    gives way to one it is computed from, or a node gone whose results nothing reads.
     """
     yield from _valid(_proposals(case))
 
@@ -172,7 +172,10 @@ def _within(m: Module, f: Function) -> Iterator[Module]:
     counts = _counts(f, m)
     if any(control.references(n)[1] == f.name for n in loops):
         counts |= {f.results[0]}
+    read = {*f.results, *(a for n in f.nodes for a in n.args)}
     for i, n in enumerate(f.nodes):
+        if read.isdisjoint(n.results):  # such as what binds a size
+            yield _with(m, replace(f, nodes=(*f.nodes[:i], *f.nodes[i + 1 :])))
         if not counts.isdisjoint(n.results):
             continue
         if control.references(n) and n.op != CALL and not control.binds(n):
@@ -251,8 +254,8 @@ def _pruned(
     """Return a case of what the results need, and nothing else."""
     f = replace(case.module.entry, params=tuple(params), nodes=tuple(nodes), results=tuple(results))
     m = used(_with(case.module, f))
-    named = control.mentioned(m)
-    m = used(replace(m, functions=tuple(drop_dead(g, named) for g in m.functions)))
+    checking = control.checking(m)
+    m = used(replace(m, functions=tuple(drop_dead(g, checking) for g in m.functions)))
     read = {a for n in m.entry.nodes for a in n.args} | set(results)
     inputs = [(p, s) for p, s in zip(params, seeds, strict=True) if p.name in read]
     m = used(_with(m, replace(m.entry, params=tuple(p for p, _ in inputs))))
