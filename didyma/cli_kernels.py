@@ -89,8 +89,12 @@ def judge(
         str, typer.Option(metavar="X[,Y[,Z]]", help="Threads of a block, as expressions of sizes.")
     ] = "32",
     shared: Annotated[
-        str, typer.Option(help="Bytes of dynamic shared memory, as an expression of sizes.")
-    ] = "0",
+        str,
+        typer.Option(
+            help="Bytes of dynamic shared memory, as an expression of sizes (default: 48 KiB if "
+            "the kernel takes any)."
+        ),
+    ] = "",
     arg: Annotated[
         list[str] | None,
         typer.Option(
@@ -150,6 +154,15 @@ def judge(
     check: Annotated[
         Path | None, typer.Option(help="Judge the kernel of a certificate again.")
     ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Judge nothing; write the specification as a task of others: definition.json for "
+            "FlashInfer-Trace, task.yml with reference.py for GPU MODE, another .py file for "
+            "KernelBench, which has ModelNew if a kernel is given.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Judge whether a CUDA kernel computes what its specification says, without a GPU.
@@ -162,11 +175,13 @@ def judge(
 
     if check is not None:
         raise typer.Exit(command.check(check, json))
-    if file is None:
+    if file is None and write is None:
         raise typer.BadParameter("a kernel, or --check FILE")
     asked = Request(
-        str(file), spec, kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()),
+        str(file or ""), spec, kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()),
         tuple(map(str, include or ())), accumulate, order, fast_math, finite, structure,
         tuple(size or ()), tuple(where or ()), tuple(values or ()), rounds, seed, seconds,
     )  # fmt: skip
+    if write is not None:
+        raise typer.Exit(command.write(asked, write))
     raise typer.Exit(command.command(asked, certificate, json))

@@ -103,7 +103,7 @@ def assert_kernel_correct(
     kernel: str = "",
     grid: Extent = 1,
     block: Extent = 32,
-    shared: int | str = 0,
+    shared: int | str = "",
     args: Sequence[str] = (),
     flags: Sequence[str] = (),
     accumulate: str = "f32",

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from didyma.codegen.runtime.ptx.code import Instr, Operand, Special, Vector
-from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.kernel import DYNAMIC, Kernel
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.commands import hints
 from didyma.commands.host_code import Buffer
@@ -22,7 +22,6 @@ _MOST = 1 << 20  # elements of an array
 _LEAST = 1 << 14  # elements, where the kernel takes no integer: its sizes are in its text
 _AROUND = 4  # elements for a thread, which may read some beside its own
 _WIDE = 4  # elements of 4 bytes in one of a type that is not known
-_DYNAMIC = 48 << 10  # bytes of dynamic shared memory
 _SCALARS = {1: DType.I8, 2: DType.I16, 4: DType.I32, 8: DType.I64}
 
 
@@ -59,7 +58,7 @@ def shared(text: str, kernel: Kernel, name: str) -> int:
     if not kernel.takes_dynamic:
         return 0
     told = hints.shared(text, name or source_name(text, kernel))
-    return _DYNAMIC if told is None else told
+    return DYNAMIC if told is None else told
 
 
 def items(text: str, kernel: Kernel, name: str, launched: Shape) -> list[str]:

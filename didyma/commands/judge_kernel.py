@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from json import dumps
 from pathlib import Path
 
 from rich.console import Console
 
 from didyma.commands import common
 from didyma.files import must_have_folder
-from didyma.fuzz.disk import read_text
+from didyma.fuzz.disk import read_text, write_text
 from didyma.judging import certificate
-from didyma.judging.adapters import load_inline
+from didyma.judging.adapters import load_inline, solution, written
 from didyma.judging.contracts import Declared
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import (
@@ -27,6 +28,7 @@ from didyma.judging.request import Request, absolute, described, relative
 from didyma.judging.specs import load_spec
 from didyma.judging.task import Draw, Task
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.graph import Module
 from didyma.show import judge_kernel as show
 
 _EXITS = {
@@ -83,6 +85,38 @@ def check(path: Path, json: bool) -> int:
     return _EXITS[found.outcome] if not differ else common.DISAGREE
 
 
+def write(asked: Request, path: Path) -> int:
+    """Write the specification, or a kernel of it, as what a judge of others takes.
+
+    Errors: ``unknown-format``, ``bad-spec``, those of specifications and of tasks.
+    """
+    must_have_folder(path)
+    for name, text in _written(described(asked), path).items():
+        write_text(path.parent / name, text)
+        print(f"{path.parent / name} written")
+    return common.AGREE
+
+
+def _written(asked: Request, path: Path) -> dict[str, str]:
+    """Return texts by the names of their files."""
+    if asked.file:
+        if path.suffix != ".py":
+            want = "a .py file, which has ModelNew of KernelBench"
+            raise DidymaError("unknown-format", str(path), got="a kernel", want=want)
+        return {path.name: solution.model_new(task_of(asked))}
+    spec = _spec(asked)
+    if path.suffix == ".json":
+        return {path.name: dumps(written.definition(spec), indent=2) + "\n"}
+    if path.suffix in (".yml", ".yaml") or path.name == "reference.py":
+        return written.gpumode(spec)
+    if path.suffix == ".py":
+        sizes = {k: row[0] for k, row in sizes_of(asked.size).items()}
+        return {path.name: written.kernelbench(spec, sizes)}
+    raise DidymaError(
+        "unknown-format", str(path), got=path.suffix or "no suffix", want=".json, .yml or .py"
+    )
+
+
 def judged(asked: Request, *, quiet: bool = False) -> Judgement:
     """Judge what was asked for; unless ``quiet``, stderr shows the round."""
     return _watched(task_of(asked), quiet=quiet)
@@ -100,13 +134,8 @@ def task_of(asked: Request) -> Task:
 
     Errors: ``bad-option`` without a specification, those of specifications and of tasks.
     """
-    if not asked.spec:
-        raise DidymaError(
-            "bad-option", "--spec", got="no specification",
-            want="--spec FILE.dym, FILE.onnx or FILE.py::NAME",
-        )  # fmt: skip
     path = Path(asked.file)
-    spec = load_spec(asked.spec).module
+    spec = _spec(asked)
     folders = (path.resolve().parent, *asked.include)
     flags = (*(f"-D{d}" for d in asked.define), *(f"-I{f}" for f in folders))
     launch = Launch(asked.kernel, asked.grid, asked.block, asked.shared, asked.arg, flags)
@@ -128,3 +157,12 @@ def task_of(asked: Request) -> Task:
     )
     several = launches or [launch]
     return make_task(source, spec, several, contract, draw, asked.seconds, memory)
+
+
+def _spec(asked: Request) -> Module:
+    if not asked.spec:
+        raise DidymaError(
+            "bad-option", "--spec", got="no specification",
+            want="--spec FILE.dym, FILE.onnx or FILE.py::NAME",
+        )  # fmt: skip
+    return load_spec(asked.spec).module

@@ -29,7 +29,7 @@ _WHOLE = re.compile(r"[iu]\d+:(\d+)$")
 _FILE = re.compile(r"(?:(out):)?(.+\.npy)$")
 _STRUCT = re.compile(r"\{(.*)\}$", re.S)
 _WANT = (
-    "NAME=f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=i32:VALUE, NAME=null, NAME=FILE.npy, of a "
+    "[NAME=]f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=i32:VALUE, NAME=null, NAME=FILE.npy, of a "
     "structure NAME={FIELD=…, FIELD=…}, or of a tensor map NAME=map(f32[SIZE,SIZE], box=8x32)"
 )
 _POISON = 0xFF
@@ -183,12 +183,23 @@ def arguments(items: Sequence[str], seed: int) -> list[engine.Argument]:
     [('x', (2, 3), False), ('n', (), False)]
     """
     rng = np.random.default_rng(seed)
+    items = [_named(item, k) for k, item in enumerate(items, 1)]
     plain = [f for i in items for f in _fields(i)]
     sizes = [math.prod(_shape(m[3])) for i in plain if (m := _ARRAY.match(i.partition("=")[2]))]
     most = min((_MOST, *(s for s in sizes if s > 1)))
     told = [int(m[1]) for i in plain if (m := _WHOLE.match(i.partition("=")[2]))]
     usual = [n for n in dict.fromkeys(told) if 0 <= n < most]
     return [_argument(item, rng, most, usual) for item in items]
+
+
+def _named(item: str, place: int) -> str:
+    """Return an item with a name: its own, or its place among the arguments.
+
+    >>> _named("f32[9]", 2), _named("{n=i32:9}", 1), _named("x=null", 3)
+    ('2=f32[9]', '1={n=i32:9}', 'x=null')
+    """
+    bare = "=" not in item or maps.is_map(item) or item.startswith("{")
+    return f"{place}={item}" if bare else item
 
 
 def _fields(item: str) -> list[str]:

@@ -80,6 +80,20 @@ def evaluate(
     return found
 
 
+def names(text: str) -> set[str]:
+    """Return the names in an expression, but those of functions; none where it cannot be read.
+
+    >>> sorted(names("max(n, 2) % m == 0"))
+    ['m', 'n']
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError:
+        return set()
+    called = {c.func for c in ast.walk(tree) if isinstance(c, ast.Call)}
+    return {x.id for x in ast.walk(tree) if isinstance(x, ast.Name) and x not in called}
+
+
 def _refused(text: str, where: str, why: str, want: str, mend: str = "") -> DidymaError:
     return DidymaError("bad-option", f"{where} {text}".strip(), got=why, want=want, help=mend)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from didyma.codegen.runtime.ptx import maps
+from didyma.codegen.runtime.ptx.kernel import DYNAMIC, Kernel
 from didyma.codegen.runtime.ptx.maps import Box
 from didyma.codegen.runtime.ptx.sources import Source, compiled
 from didyma.judging.binding import bind, kept_of
@@ -35,13 +36,14 @@ class Launch:
 
     ``kernel`` is its name, or an instance of a template; empty for the only kernel.  ``grid``,
     ``block`` and ``shared`` are expressions of sizes, ``args`` items as
-    ``didyma.judging.binding.bind`` takes them, ``flags`` those of NVRTC.
+    ``didyma.judging.binding.bind`` takes them, ``flags`` those of NVRTC.  Without ``shared``, a
+    kernel that takes dynamic shared memory has 48 KiB.
     """
 
     kernel: str = ""
     grid: str = "1"
     block: str = "32"
-    shared: str = "0"
+    shared: str = ""
     args: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
 
@@ -61,7 +63,7 @@ def launch_of(table: Mapping[str, Any], flags: tuple[str, ...], where: str) -> L
         return ",".join(map(str, [given] if isinstance(given, int | str) else given))
 
     return Launch(
-        str(table["kernel"]), extents("grid", "1"), extents("block", "32"), extents("shared", "0"),
+        str(table["kernel"]), extents("grid", "1"), extents("block", "32"), extents("shared", ""),
         items, flags,
     )  # fmt: skip
 
@@ -106,7 +108,7 @@ def make_task(
     steps = tuple(
         Step(
             k, tuple(q.name for q in p), r, frozenset(q.name for q in p if q.pointer is False),
-            Geometry(_three(x.grid, "--grid"), _three(x.block, "--block"), x.shared),
+            _geometry(x, k),
             x.kernel or source_name(source.text, k), x.kernel, boxes,
         )
         for x, k, p, r, (_, boxes) in zip(launches, kernels, params, roles, read, strict=True)
@@ -114,6 +116,12 @@ def make_task(
     return Task(
         source, spec, steps, contract or Declared(), draw or Draw(), seconds, tuple(flags), kept
     )
+
+
+def _geometry(x: Launch, k: Kernel) -> Geometry:
+    grid, block = _three(x.grid, "--grid"), _three(x.block, "--block")
+    guessed = k.takes_dynamic and not x.shared
+    return Geometry(grid, block, x.shared or (str(DYNAMIC) if guessed else "0"), guessed)
 
 
 def _without_maps(

@@ -24,7 +24,7 @@ class Request:
     kernel: str = ""
     grid: str = "1"
     block: str = "32"
-    shared: str = "0"
+    shared: str = ""
     arg: tuple[str, ...] = ()
     define: tuple[str, ...] = ()
     include: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import numpy as np
 
 from didyma import fitting
 from didyma.judging import layouts
-from didyma.judging.expressions import evaluate
+from didyma.judging.expressions import evaluate, names
 from didyma.judging.task import Draw
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
@@ -23,6 +23,7 @@ _USUAL = (
 )  # fmt: skip
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,4})(?![\w.])")
 _TRIES = 64
+_FAR = 4096  # how far beyond the least size values that fulfil conditions are sought
 
 
 def tiles(text: str, block: Sequence[int]) -> tuple[int, ...]:
@@ -75,7 +76,7 @@ def _drawn(
     m: Module, free: Sequence[DimVar], near: Sequence[int], draw: Draw
 ) -> Iterator[Mapping[str, int]]:
     rng = np.random.default_rng(draw.seed)
-    rows = {v.name: candidates(v, near, draw) for v in free}
+    rows = {v.name: _allowed(v, candidates(v, near, draw), draw) for v in free}
     seen: set[tuple[int, ...]] = set()
     for k in range(draw.rounds * (_TRIES if free else 1)):
         env = {
@@ -90,6 +91,17 @@ def _drawn(
             yield smaller
         if len(seen) >= 4 * draw.rounds:
             return
+
+
+def _allowed(v: DimVar, row: Sequence[int], draw: Draw) -> list[int]:
+    """Return the values of a size that fulfil the conditions on it alone, or some small ones."""
+    alone = [w for w in draw.where if not layouts.asks(w) and names(w) == {v.name}]
+
+    def holds(n: int) -> bool:
+        return all(evaluate(w, {v.name: n}, "--where") for w in alone)
+
+    few = range(v.lo, min(v.hi or _FAR, v.lo + _FAR) + 1)
+    return [n for n in row if holds(n)] or [n for n in few if holds(n)]
 
 
 def _fitted(

@@ -62,11 +62,15 @@ Role: TypeAlias = Operand | Result | Scalar | Scratch | Kept
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Blocks, threads and bytes of dynamic shared memory, as expressions of sizes."""
+    """Blocks, threads and bytes of dynamic shared memory, as expressions of sizes.
+
+    ``guessed`` says that nobody gave the bytes, but the kernel takes some.
+    """
 
     grid: tuple[str, ...] = ("1",)
     block: tuple[str, ...] = ("32",)
     shared: str = "0"
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

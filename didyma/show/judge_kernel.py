@@ -18,6 +18,7 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
     return {
         "file": file,
         "kernel": task.label,
+        "guessed": [f"--shared {s.geometry.shared}" for s in task.steps if s.geometry.guessed],
         "verdict": found.outcome.value,
         "findings": [*_faults(found), *_wrong(found), *_structure(found)],
         "notes": list(dict.fromkeys(f"{f.kind}: {f.detail}" for f in found.notes)),
@@ -117,6 +118,8 @@ def text(found: Mapping[str, Any]) -> None:
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that say what a record says."""
+    if found["guessed"]:
+        yield f"guessed: {' '.join(found['guessed'])}"
     for row in found["findings"]:
         place = f"{row['file']}:{row['line']}" if row["line"] else row["file"]
         yield f"{place}: {row['kind']}: {row['detail']}"

@@ -93,6 +93,11 @@ def test_arguments_are_read_and_drawn(tmp_path: Path) -> None:
     )
 
 
+def test_items_may_have_no_names() -> None:
+    items = ["f32[9]", "map(f32[8,64], box=8x32)", "{n=i32:9,x=f32[9]}", "null", "n=i32:9"]
+    assert [a.name for a in arguments(items, 3)] == ["1", "2", "3", "4", "n"]
+
+
 @pytest.mark.parametrize(
     ("item", "code"),
     [

@@ -44,6 +44,7 @@ _BARRIERS = frozenset(("bar", "barrier"))
 _PLAIN = frozenset(("param", "local", "const"))  # spaces in which nothing races
 _FIRST = 1024  # bytes of shared memory below the first variable
 _GAP = 256  # bytes between variables of shared and local memory
+DYNAMIC = 48 << 10  # bytes of dynamic shared memory, where a launch does not tell them
 
 
 _STRAIGHT = (

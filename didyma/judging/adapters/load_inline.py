@@ -39,7 +39,10 @@ _NUMBER = re.compile(
     r"\s+(\w+)\s*=\s*([^;]+);"
 )  # fmt: skip
 _EXTENTS = re.compile(r"\bdim3\s+(\w+)\s*(?:=\s*dim3\s*)?(?:\(([^;]*)\)|=?\s*\{([^;]*)\})\s*;")
-_CAST = re.compile(r"\((?:int|unsigned|long|long long|size_t|int64_t|float)\)|static_cast<[^<>]*>")
+_CAST = re.compile(
+    r"\((?:int|unsigned|long|long long|size_t|u?int\d+_t|float|double)\)|static_cast<[^<>]*>"
+    r"|(?<=\bmin|\bmax)<[^<>]*>"
+)
 _SIZEOF = re.compile(r"\bsizeof\s*\(([^()]*)\)")
 _BYTES = {
     "double": 8, "long long": 8, "int64_t": 8, "size_t": 8, "float": 4, "int": 4, "half": 2,
@@ -67,6 +70,10 @@ class _Host:
     returned: tuple[str, ...]
     known: dict[str, str]
 
+    def is_result(self, name: str) -> bool:
+        """Return whether a tensor is a result: one that is returned, or the only new one."""
+        return name in self.returned or (name in self.new and len(self.new) < 2)
+
 
 def read(text: str, file: str, spec: Module) -> Inline:
     """Return the kernels of a Python file, whose tensors are the inputs of a specification.
@@ -92,7 +99,7 @@ def read(text: str, file: str, spec: Module) -> Inline:
     used = {a.rpartition("=")[2] for x in launches for a in x.args}
     # Lines count from the start of the Python file; what follows the kernels is of the host.
     device = "\n" * start + device
-    memory = tuple(m for n, m in host.new.items() if n in used)
+    memory = tuple(m for n, m in host.new.items() if n in used and not host.is_result(n))
     return Inline(Source(device, file.rpartition("/")[2]), launches, memory)
 
 
@@ -230,7 +237,7 @@ def _argument(text: str, host: _Host, spec: Module) -> str:
     if name in host.tensors:
         return host.tensors[name]
     at = host.returned.index(name) if name in host.returned else 0
-    if name in host.returned or len(host.new) < 2:
+    if host.is_result(name):
         result = results[min(at, len(results) - 1)]
         return f"zero:{result}" if host.known.get(f"new {name}") == "zero" else result
     return name

@@ -17,6 +17,7 @@ from didyma.judging.edits import edits
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task
 from didyma.judging.request import Request
+from didyma.judging.sizes import bindings
 from didyma.judging.task import Draw
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
@@ -176,6 +177,21 @@ def test_a_task_that_cannot_tell_the_answer_certifies_nothing() -> None:
     assert found.accepted == ["a copy of a"]
 
 
+@dd.trace(dd.f32[2, n])
+def halved(a: dd.Tensor) -> dd.Tensor:
+    return dd.reshape(a, (n * 2,)).astype("f16")
+
+
+def test_a_task_whose_answer_is_a_copy_takes_one() -> None:
+    text = """
+    #include <cuda_fp16.h>
+    __global__ void halved(const float* a, __half* b, int n) {
+      for (int i = threadIdx.x; i < 2 * n; i += blockDim.x) b[i] = a[i];
+    }
+    """
+    assert verdict(text, halved.module, Launch()).outcome is Outcome.CORRECT
+
+
 BF16_SUMS = SUMS.replace("sum += x[blockIdx.x * n + k];", """{
     sum += x[blockIdx.x * n + k];
     sum = __uint_as_float(__float_as_uint(sum) & 0xffff0000u);
@@ -200,6 +216,23 @@ def test_conditions_on_sizes_hold() -> None:
     launch = Launch(grid="n / 128", block="128")
     assert verdict(wide, added.module, launch, where=("n % 128 == 0",)).outcome is Outcome.CORRECT
     assert verdict(wide, added.module, launch).outcome is Outcome.WRONG
+
+
+def test_sizes_that_fulfil_conditions_are_sought() -> None:
+    draw = Draw(where=("n % 392 == 0", "n > 400"), most=1 << 12)
+    assert {e["n"] for e in bindings(added.module, (), draw)} == {784, 1176}
+    with pytest.raises(DidymaError, match="no sizes of n"):
+        bindings(added.module, (), Draw(where=("n % 392 == 1", "n % 2 == 0")))
+
+
+def test_a_kernel_without_told_shared_memory_has_some() -> None:
+    text = SUMS.replace("__shared__ float part[64]", "extern __shared__ float part[]")
+    assert text != SUMS
+    found = verdict(text, sums.module, Launch(grid="r", block="64"))
+    assert found.outcome is Outcome.CORRECT
+    assert show.record(found, "k.cu")["guessed"] == ["--shared 49152"]
+    none = verdict(text, sums.module, Launch(grid="r", block="64", shared="0"))
+    assert {f.kind for f, _ in none.faults} == {"out-of-bounds"}
 
 
 @dd.trace(dd.f32[r, n])
