@@ -17,6 +17,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.passes import attention, channels, cost, parts, rows, sweep, weighted
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
+from didyma.codegen.passes.rounding import is_rounded
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import CALL, CONTROL, TO, Attr, Function, Module, Node
@@ -364,10 +365,23 @@ class _Partition:
             (root,) = roots
             turned = self.nodes[i].op in TURNED and self.order(readers, root) is not None
             return root not in self.fold and (turned or self.reads_aligned(readers, root))
+        if all(self.rounds(i, j) for j, _ in readers):
+            return True
         repeat = self.repeat[i]
         if (len(roots) - 1) * repeat > self.options.graph.again_cost:
             return False
         return all(self.bears(i, j, pos) for j, pos in readers)
+
+    def rounds(self, i: int, j: int) -> bool:
+        """Return whether tensor cores multiply, in node ``j``, what node ``i`` rounds to tf32."""
+        reader = self.nodes[j]
+        if reader.op != "matmul" or "mma" not in self.options.device.families:
+            return False
+        return all(is_rounded(a, self.source) for a in reader.args)
+
+    def source(self, value: str) -> Node | None:
+        """Return the node that defines a value; None for a parameter."""
+        return self.nodes[self.at[value]] if value in self.at else None
 
     def needs_stored(self, j: int) -> bool:
         """Return whether a node reads its operands from memory: a call, or a stored reshape."""

@@ -10,7 +10,7 @@ eight rows of a matrix lie in different banks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -22,6 +22,7 @@ from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.pieces import pieces
 from didyma.codegen.templates.problem import Problem, Subgraph
 from didyma.codegen.templates.products import product
+from didyma.codegen.templates.rounding import unrounded
 from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.tiles import ORDER
 from didyma.refimpl.ir import expr as ix
@@ -38,6 +39,11 @@ TEXT = Text("mma_gemm", ORDER + """\
 {% set right_line, right_count = (width, depth) if right_by == "column" else (depth, width) %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
+{% macro rounded(fragment, parts) %}
+{% for part in parts %}
+        {{ fragment }}.{{ part }} = tf32_f32({{ fragment }}.{{ part }});
+{% endfor %}
+{% endmacro %}
 {% macro swizzled(line, piece, length) %}
 {%- set pieces = length // lanes %}
 {{- "(%s) * %d + (%s ^ (%s) / %d %% %d) * %d" % (
@@ -164,9 +170,12 @@ TEXT = Text("mma_gemm", ORDER + """\
                 "step * 16 + lane % 8 + lane / 16 * 8",
                 "(upper / 8 + %d + lane / 8 %% 2)" % (2 * i), left_line) }}]);
 {% else %}
-        const {{ T }}x{{ lanes }} a{{ i }} = ldmatrix4_{{ T }}(
+        {{ "const " if not narrow }}{{ T }}x{{ lanes }} a{{ i }} = ldmatrix4_{{ T }}(
             &left_tile[stage * {{ height * depth }} + {{ swizzled(
                 "upper + %d + lane %% 16" % (16 * i), "(step * 2 + lane / 16)", left_line) }}]);
+{% endif %}
+{% if narrow %}
+{{ rounded("a%d" % i, "xyzw") -}}
 {% endif %}
 {% endfor %}
 {% for j in range(beside) %}
@@ -175,9 +184,12 @@ TEXT = Text("mma_gemm", ORDER + """\
             &right_tile[stage * {{ width * depth }} + {{ swizzled(
                 "step * 16 + lane % 16", "(outer / 8 + %d)" % j, right_line) }}]);
 {% else %}
-        const {{ T }}x{{ lanes // 2 }} b{{ j }} = ldmatrix2_{{ T }}(
+        {{ "const " if not narrow }}{{ T }}x{{ lanes // 2 }} b{{ j }} = ldmatrix2_{{ T }}(
             &right_tile[stage * {{ width * depth }} + {{ swizzled(
                 "outer + %d + lane %% 8" % (8 * j), "(step * 2 + lane / 8 % 2)", right_line) }}]);
+{% endif %}
+{% if narrow %}
+{{ rounded("b%d" % j, "xy") -}}
 {% endif %}
 {% endfor %}
 {% for i in range(above) %}
@@ -254,23 +266,31 @@ def _found(asked: Asked) -> tuple[Problem, Product] | None:
 
 def _narrowed(p: Problem) -> tuple[Problem, Product] | None:
     operands = narrow(p)
-    if operands is None:
+    whole = rounded(p) if operands is None else None
+    used = operands or whole
+    if used is None:
         return None
-    kinds, sums = {sub.value.dtype for sub in operands.values()}, p.output.inputs[3].dtype
+    kinds, sums = {sub.value.dtype for sub in used.values()}, p.output.inputs[3].dtype
     for m in PRODUCTS.values():
-        if kinds == {m.operands} and m.sums is sums and not m.narrow:
-            return replace(p, operands=operands), m
+        if kinds == {m.operands} and m.sums is sums and bool(m.narrow) == (whole is not None):
+            return replace(p, operands=used), m
     return None
 
 
 def narrow(p: Problem) -> Mapping[str, Subgraph] | None:
     """Return the operands of a problem before they are converted to a wider dtype."""
-    found: dict[str, Subgraph] = {}
-    for name, sub in p.operands.items():
-        if (value := _inside(sub.value)) is None:
-            return None
-        found[name] = replace(sub, value=value)
-    return found
+    return _before(p, _inside)
+
+
+def rounded(p: Problem) -> Mapping[str, Subgraph] | None:
+    """Return the operands of a problem before they are rounded to tf32."""
+    return _before(p, unrounded)
+
+
+def _before(p: Problem, inside: Callable[[Expr], Expr | None]) -> Mapping[str, Subgraph] | None:
+    found = {name: (sub, inside(sub.value)) for name, sub in p.operands.items()}
+    values = {name: replace(sub, value=e) for name, (sub, e) in found.items() if e is not None}
+    return values if len(values) == len(found) else None
 
 
 def _inside(e: Expr) -> Expr | None:
@@ -352,7 +372,7 @@ def _names(p: Problem, m: Product) -> dict[str, Given]:
     """Return what the text asks for: dtypes, and the axis along which runs of an operand lie."""
     return {
         "acc": c_type(m.sums), "zero": literal(0, m.sums).text, "product": m.name,
-        "terms_each": m.k, "lanes": ACCESS // m.operands.nbytes, "group": GROUP,
+        "terms_each": m.k, "narrow": m.narrow, "lanes": ACCESS // m.operands.nbytes, "group": GROUP,
         "left_by": _run(p, m, "left", ("", "row", "term")),
         "right_by": _run(p, m, "right", ("", "term", "column")),
         **{f"{x}_pieced": int(_is_pieced(p, x)) for x in ("left", "right")},

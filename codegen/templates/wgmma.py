@@ -27,7 +27,6 @@ from didyma.codegen.templates.tiles import ORDER
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
-from didyma.refimpl.ir.types import DType
 
 TEXT = Text("wgmma_gemm", ORDER + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
@@ -247,7 +246,7 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 
 def _found(asked: Asked) -> Problem | None:
     found = narrowed(asked) if {*asked.target.families} >= NEEDED else None
-    return None if found is None or found[1].operands is DType.I8 else found[0]
+    return found[0] if found is not None and found[1].operands.nbytes == 2 else None
 
 
 def _ahead(values: Values) -> int:

@@ -1,4 +1,4 @@
-"""Elementwise functions made of ops: ``hypot``, ``logaddexp`` and ``nextafter``.
+"""Elementwise functions made of ops: ``hypot``, ``logaddexp``, ``nextafter`` and ``tf32``.
 
 Like those of ``composite`` they do not promote dtypes; operands are broadcast.
 """
@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from didyma.composites.composite import Emit, like, scalar
+from didyma.refimpl.ir.fragments import HALF, KEPT
 from didyma.refimpl.ir.types import DType, Tensor
 
 V = TypeVar("V")
@@ -51,3 +52,11 @@ def nextafter(b: Emit[V], x: V, y: V) -> V:
     moved = b("where", (b("equal", (x, y)), y, moved))
     unordered = b("logical_or", (b("isnan", (x,)), b("isnan", (y,))))
     return b("where", (unordered, b("add", (x, y)), moved))
+
+
+def tf32(b: Emit[V], x: V) -> V:
+    """``x``, of f32, rounded to 10 bits of mantissa: of two as near the larger in size."""
+    half, kept = (Tensor.of(np.array(bits, np.uint32)) for bits in (HALF, KEPT))
+    bits = b("add", (b("bitcast", (x,), dtype=DType.U32), b("constant", (), value=half)))
+    cut = b("bitwise_and", (bits, b("constant", (), value=kept)))
+    return b("where", (b("isnan", (x,)), like(b, np.nan, x), b("bitcast", (cut,), dtype=DType.F32)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from didyma.composites import distributions
+from didyma.composites import distributions, numeric
 from didyma.functions.axes import AnyShape, AnySize, composed, dim, sizes
 from didyma.functions.public import public, wrong
+from didyma.refimpl.ir.types import DType
 from didyma.tracer.tensor import Tensor, apply, common, within
 from didyma.tracer.types import Element, f32, i32
 
@@ -25,6 +26,18 @@ def bitcast(x: Tensor, dtype: Element, /) -> Tensor:
     Example: ``dd.bitcast(x, dd.u32)``.  Errors: ``dtype-mismatch`` for other numbers of bits.
     """
     return apply("bitcast", x, dtype=dtype.dtype)
+
+
+@public
+def tf32(x: Tensor, /) -> Tensor:
+    """Round f32 to the 10 bits of mantissa that tensor cores read; of two as near, the larger.
+
+    As PTX has ``cvt.rna.tf32.f32``; NaN stays NaN.  Example: ``dd.tf32(x) @ dd.tf32(w)``.
+    Errors: ``bad-call`` for another dtype.
+    """
+    if (dtype := x.value.type.dtype) is not DType.F32:
+        raise wrong("dd.tf32", str(dtype), "f32", "convert by dd.astype(x, dd.f32) before")
+    return composed(numeric.tf32, x)
 
 
 @public
@@ -110,5 +123,5 @@ def multinomial(
 
 __all__ = [
     "bernoulli", "bitcast", "dropout", "multinomial", "random_bits", "random_normal",
-    "random_uniform", "saturating_cast",
+    "random_uniform", "saturating_cast", "tf32",
 ]  # fmt: skip

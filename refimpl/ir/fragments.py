@@ -78,6 +78,10 @@ PRODUCTS: Mapping[str, Product] = MappingProxyType({
 })  # fmt: skip
 
 
+# To round the bits of an f32 to tf32, the one is added, and those of the other stay.
+HALF, KEPT = 1 << 12, 0xFFFFE000
+
+
 def tf32(x: Array) -> Array:
     """Return the nearest f32 values whose last 13 bits are 0, of two the larger in size.
 
@@ -87,5 +91,5 @@ def tf32(x: Array) -> Array:
     [1.0009765625, 1.0]
     """
     bits = np.asarray(x, np.float32).view(np.uint32)
-    rounded = ((bits + np.uint32(1 << 12)) & np.uint32(0xFFFFE000)).view(np.float32)
+    rounded = ((bits + np.uint32(HALF)) & np.uint32(KEPT)).view(np.float32)
     return np.where(np.isfinite(x), rounded, x).astype(np.float32)[()]

@@ -89,7 +89,8 @@ def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval
         return met
     if stem == "tf32":
         number, single = t.expr(args[0]), t.arithmetic.converter("f32")
-        return lambda r, m: matrices.rounded(single(number(r, m)))
+        rounded = matrices.rounding(t.arithmetic)
+        return lambda r, m: rounded(single(number(r, m)))
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import c_type, components
 from didyma.codegen.runtime.simt import access
@@ -13,7 +14,7 @@ from didyma.codegen.runtime.simt.copies import Place
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes
 from didyma.codegen.runtime.simt.values import Arithmetic
 from didyma.refimpl.interp import scalar_ring
-from didyma.refimpl.ir.fragments import COLUMNS, ROWS, WARP, Places, Product, tf32
+from didyma.refimpl.ir.fragments import COLUMNS, HALF, KEPT, ROWS, WARP, Places, Product
 
 ROW = 16  # bytes of a row that ``ldmatrix`` loads
 
@@ -117,8 +118,16 @@ def _check_narrow(r: Run, p: Product, held: list[Lanes], m: Mask, line: int) -> 
             r.report("unrounded", detail, int(lost.sum()), line)
 
 
-def rounded(x: Value) -> Value:
-    """Return what ``tf32_f32`` does, of numbers or of records of the ring."""
-    if np.asarray(x).dtype.names:
-        return scalar_ring.joined(np.asarray(tf32(x["value"])), x["payload"])
-    return tf32(x)
+def rounding(arithmetic: Arithmetic) -> Callable[[Value], Value]:
+    """Return what ``tf32_f32`` does, as the composite ``numeric.tf32`` has it of a graph."""
+    bits, add, floating, is_nan, nan = map(
+        arithmetic.function,
+        ("bitcast_f32_u32", "add_u32", "bitcast_u32_f32", "isnan_f32", "nan_f32"),
+    )
+    half, kept = (arithmetic.literal(c.Constant("unsigned int", f"{n}u")) for n in (HALF, KEPT))
+    both = arithmetic.binary("&")
+
+    def run(x: Value) -> Value:
+        return arithmetic.choose(is_nan(x), nan(), floating(both(add(bits(x), half), kept)))
+
+    return run

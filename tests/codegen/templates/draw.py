@@ -37,10 +37,16 @@ class Drawn:
     about: str
 
 
-def drawn(seed: int, dtypes: Sequence[Element] = DTYPES, sizes: Sequence[int] = SIZES) -> Drawn:
+def drawn(
+    seed: int,
+    dtypes: Sequence[Element] = DTYPES,
+    sizes: Sequence[int] = SIZES,
+    *,
+    rounded: bool = False,
+) -> Drawn:
     """Return what a seed draws: dtype, sizes, symbols, transpositions, batches, fused ops.
 
-    Operands are in a batch each, or only the left one is.
+    Operands are in a batch each, or only the left one is; they may be ``rounded`` to tf32.
     """
     r = Random(seed)
     dtype = r.choice(dtypes)
@@ -69,6 +75,8 @@ def drawn(seed: int, dtypes: Sequence[Element] = DTYPES, sizes: Sequence[int] = 
         x, y = dd.astype(x, wide), dd.astype(y, wide)
         if prologue:
             y = y * dd.astype(scale, wide)
+        if rounded:
+            x, y = dd.tf32(x), dd.tf32(y)
         z = dd.matmul(_turned(x) if left else x, _turned(y) if right else y)
         for op in after:
             z = EPILOGUES[op](z, bias, more)

@@ -24,6 +24,7 @@ from tests.errors.test_codes import says
 GPU = Options(target="sm_80")
 _, DTYPES, SIZES = FAMILIES["mma_gemm"]
 POINT = "mma_gemm(depth=32, height=32, stages=3, tall=32, wide=32, width=64)"
+ROUNDED = (5, 8, 16, 17, 24, 33, 40, 64)
 SEEDS = (1, 4, 6, 10, 11, 14, 19, 23)  # each is a product, not of one row or column
 FAULTS = {
     "swizzle": ('{{ swizzled("line", "piece", length) }}',
@@ -67,6 +68,45 @@ def test_drawn_products_are_right(seed: int) -> None:
     every = points(d.program)
     point = every[int(d.share * len(every))]
     assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+@pytest.mark.parametrize("seed", [0, 4, 7])
+def test_drawn_products_of_operands_rounded_to_tf32_are_right(seed: int) -> None:
+    d = drawn(seed, (dd.f32,), ROUNDED, rounded=True)
+    every = points(d.program)
+    point = every[int(d.share * len(every))]
+    assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+def test_operands_rounded_to_tf32_are_rounded_in_the_kernel_that_multiplies_them() -> None:
+    @dd.trace(dd.f32[16, 128], dd.f32[24, 128], dd.f32[128, 8])
+    def two(x: dd.Tensor, w: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+        rounded = dd.tf32(x)
+        return rounded @ dd.transpose(dd.tf32(w), (1, 0)), rounded @ dd.tf32(v)
+
+    def choices(program: Program, target: str, parts: int = 1) -> list[str]:
+        options = Options(target=target).changed({"graph.parts": parts})
+        rows = dd.compile(program, options=options).choices["choices"].values()
+        return [row["choice"].split("(")[0] for row in rows]
+
+    @dd.trace(dd.f32[40, 128], dd.f32[128, 48])
+    def one_rounded(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return dd.tf32(x) @ w
+
+    assert choices(two, "sm_80") == choices(two, "sm_90a") == ["mma_gemm"] * 2
+    assert choices(two, "sm_80", parts=2) == ["mma_gemm", "serial"] * 2
+    assert "mma_gemm" not in {*choices(two, "portable"), *choices(one_rounded, "sm_80")}
+    report = dd.check(two, options=GPU, engines=("simt", "host", "ptx"), tries=1)
+    assert report.agree, report
+
+
+def test_an_operand_that_is_not_rounded_before_it_is_multiplied_is_found() -> None:
+    source = mma.TEXT.source
+    text = Text("mma_gemm", source.replace('{{ rounded("b%d" % j, "xy") -}}', ""))
+    wrong = replace(mma.TEMPLATE, render=partial(mma.render, text=text))
+    assert text.source != source
+    d = drawn(9, (dd.f32,), ROUNDED, rounded=True)
+    assert "" not in judged(d.program, points(d.program)[0], wrong, GPU)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from didyma.composites import composite
+import didyma as dd
+from didyma.composites import composite, numeric
 from didyma.composites.builder import Value
 from didyma.composites.composite import Emit
 from didyma.composites.recipes import RECIPES, Body, Recipe, start
@@ -179,3 +180,25 @@ def test_attention_scales_by_a_symbolic_depth() -> None:
     got = graph.run(Module((f,), (DimVar("depth", 1, 9),)), [Q[0], K[0], W[0]])[0]
     want = soft(Q[0] @ K[0].T / math.sqrt(6), -1) @ W[0]
     np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_tf32_has_eleven_bits_of_the_nearest_number_and_goes_away_from_zero_between_two() -> None:
+    bits = np.random.default_rng(1).integers(0, 1 << 32, 4000, np.uint32)
+    ties = (bits & 0xFFFFE000) | 0x1000
+    x = np.concatenate([bits, ties, ties - 1]).view(np.float32)
+    x = np.append(
+        x, np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 3.4028235e38, 1e-45], np.float32)
+    )
+    with np.errstate(all="ignore"):
+        step = np.exp2(np.maximum(np.frexp(np.float64(x))[1] - 11, -136))
+        want = (np.copysign(np.floor(np.abs(x) / step + 0.5), x) * step).astype(np.float32)
+    got = run(lambda b, p: numeric.tf32(b, p[0]), x)
+    finite = np.isfinite(x)
+    assert np.array_equal(got[finite].view(np.uint32), want[finite].view(np.uint32))
+    assert np.array_equal(got[~finite], x[~finite], equal_nan=True)
+
+
+def test_only_f32_is_rounded_to_tf32() -> None:
+    with pytest.raises(dd.DidymaError) as e:
+        dd.trace(dd.f16[3])(dd.tf32)
+    assert "bad-call at `dd.tf32`\n  got:  f16\n  want: f32" in str(e.value)
