@@ -14,15 +14,16 @@ found, so a run that is stopped keeps what it has, and goes on from there.
 ``keep`` writes the corpus anew, or with ``--add`` adds to it: of the programs of folders those that
 together show all that they show, the ones first that show most in the time that they take.  To
 reach more than the corpus does, let a run start from it: ``--start fuzz/corpus/distilled``.  A run
-``--about`` some files asks for their terms alone, and so comes to more cases.
+``--about`` some files asks for their terms alone, and so comes to more cases.  ``keep`` takes what
+``tests/mutants/grow.py`` found of mutants, too.
 """
 
 from __future__ import annotations
 
-import functools
 import gc
 import heapq
 import itertools
+import json
 import re
 import sys
 import time
@@ -44,6 +45,7 @@ from didyma.fuzz.domains.domain import Domain
 from tests.mutants.conditions import FOLDERS, Counts, count
 from tests.mutants.forking import Say, forked, limit_cpu
 from tests.mutants.planting import Planter, import_all
+from tests.mutants.swapping import find_caches, forget_results
 
 TWICE = 2  # members that kill each term, of different programs
 TRIES = 8  # of a term that a domain does not kill, after which it is tried ever more seldom
@@ -58,10 +60,16 @@ JUDGED: Mapping[str, Sequence[str]] = MappingProxyType(
         "planners": ("memory",),
     }
 )  # fmt: skip
+RESULTS = "mutants.jsonl"  # what became of mutants, in folders of runs about these
 SHOWN = 4  # terms that the corpus names for each member
 ALONE = " decides"  # after a term that decides alone in a member which does not kill it
 
 app = typer.Typer(add_completion=False)
+
+
+def judges(domain: str, folder: str) -> bool:
+    """Return whether the judge of a domain looks at what a folder or file of the compiler makes."""
+    return folder not in FOLDERS or folder in JUDGED.get(domain, FOLDERS)
 
 
 @dataclass(slots=True)
@@ -79,9 +87,9 @@ class Reach:
     parents: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
     wrong: int = 0
 
-    def asks(self, file: str, judged: Sequence[str]) -> bool:
-        """Return whether terms of a file are asked for, in a domain that judges some folders."""
-        return file.split("/")[0] in judged and any(name in file for name in self.about)
+    def asks(self, file: str, domain: str) -> bool:
+        """Return whether terms of a file are asked for in a domain."""
+        return judges(domain, file.split("/")[0]) and any(name in file for name in self.about)
 
     def due(self, domain: str, number: int) -> bool:
         """Return whether a term that decides alone in a case of a domain is to be dropped there."""
@@ -111,8 +119,8 @@ class Reach:
         start = time.process_time()
         outcome = opened.judged(case)
         ms = max(0.1, round(1000 * (time.process_time() - start), 1))
-        terms, judged = self.counts.terms, JUDGED.get(domain.name, FOLDERS)
-        alone = {n for n in self.counts.next_case() if self.asks(terms[n].file, judged)}
+        terms = self.counts.terms
+        alone = {n for n in self.counts.next_case() if self.asks(terms[n].file, domain.name)}
         if outcome.findings:
             self.wrong += 1
             print(f"wrong: {domain.name} {seed} {index}: {outcome.findings[0]}"[:300], flush=True)
@@ -158,19 +166,6 @@ class Reach:
         return frozenset(found)
 
 
-@functools.cache
-def _caches() -> Sequence[Any]:
-    """Return the caches of functions that may hold what the compiler made."""
-    every: list[Any] = [f for f in gc.get_objects() if type(f).__name__ == "_lru_cache_wrapper"]
-    return [f for f in every if f.__module__.startswith(("didyma.codegen", "didyma.fuzz.domains"))]
-
-
-def forget_results() -> None:
-    """Empty the caches of functions, which hold what the compiler made with all of its terms."""
-    for cache in _caches():
-        cache.cache_clear()
-
-
 def _cases(r: Reach, domain: Domain[Any], seed: int) -> Iterator[tuple[Any, int]]:
     """Yield cases without end: half of them drawn, half of them changed."""
     chance = Random(f"{seed} {domain.name}")
@@ -211,6 +206,7 @@ def reach(
     r = Reach(counts, folder, end, (first, of), about or ("",))
     domains = registry.make(registry.Setup(("host", "simt")), domain or ())
     opened = {d.name: worker.Opened(d) for d in domains}
+    find_caches()
     gc.collect()
     gc.freeze()
     r.begin(opened.values(), [*(start or ()), folder])
@@ -246,18 +242,28 @@ def keep(
 ) -> None:
     """Write the corpus anew, of what folders hold, or add to it what they show."""
     found: dict[tuple[str, str], Member] = {}
+    shown = [row for folder in folders for row in results(folder).values() if row.get("key")]
     domains = registry.make(registry.Setup(("host", "simt")))
     for d, folder in itertools.product(domains, folders):
         for m in read(d, folder):
             there = found.get((d.name, m.key), m)
             shows = tuple(dict.fromkeys((*there.shows, *m.shows)))
             found[d.name, m.key] = replace(there, shows=shows)
+    for row in shown:
+        key = row["domain"], row["key"]
+        if key in found and row["what"] not in found[key].shows:
+            found[key] = replace(found[key], shows=(*found[key].shows, row["what"]))
+    more = Counter((row["domain"], row["key"]) for row in shown)
     opened = {d.name: worker.Opened(d) for d in domains}
-    agree = {k: again for k, m in found.items() if (again := timed(opened[k[0]], m))}
+    agree = {k: again for k, m in found.items() if m.shows and (again := timed(opened[k[0]], m))}
     chosen = cover(agree, 1000 * seconds, most)
     distilled.FILES.mkdir(exist_ok=True)
     for d in domains:
-        held = [m for m in read(d, distilled.FILES) if add and (d.name, m.key) not in chosen]
+        held = [
+            replace(m, many=m.many + more[d.name, m.key])
+            for m in read(d, distilled.FILES)
+            if add and (d.name, m.key) not in chosen
+        ]
         kept = [*held, *(brief(m) for k, m in chosen.items() if k[0] == d.name)]
         path = distilled.FILES / f"{d.name}.txt"
         path.write_text("".join(m.text() for m in kept), encoding="utf-8")
@@ -303,6 +309,13 @@ def timed(opened: worker.Opened, m: Member) -> Member | None:
 def brief(m: Member) -> Member:
     """Return a member that names few of the terms that it shows, without their lines."""
     return replace(m, shows=tuple(re.sub(r"(\.py):\d+", r"\1", t) for t in m.shows[:SHOWN]))
+
+
+def results(folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Return what became of mutants in a folder that ``tests/mutants/grow.py`` wrote, by id."""
+    path = folder / RESULTS
+    rows = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
+    return {row["mutant"]: row for row in map(json.loads, rows)}
 
 
 def read(domain: Domain[Any], folder: Path) -> Sequence[Member]:

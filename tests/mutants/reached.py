@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType
 
@@ -65,7 +67,7 @@ class Reached:
         while modules were ``imported``.
         """
         if m.reach_line and not imported:
-            bits = self.lines.get((m.file, _executable(m)), {})
+            bits = self.lines.get((m.file, executable(m)), {})
             around = range(_line(m, m.site.scope_start), _line(m, m.site.scope_end) + 1)
             function = self._union((m.file, n) for n in around)
         else:
@@ -136,13 +138,19 @@ def key(*parts: object) -> str:
     return h.hexdigest()[:16]
 
 
-def _executable(m: Mutant) -> int:
+def executable(m: Mutant) -> int:
     """Return the last line with code of its own, up to the line of a mutant."""
     if not m.file.endswith(".py"):
         return m.reach_line
-    found = [n for n in _code_lines(compile(m.source, m.file, "exec", dont_inherit=True))
-             if n <= m.reach_line]  # fmt: skip
-    return max(found, default=m.reach_line)
+    lines = _lines(m.file, m.source)
+    at = bisect_right(lines, m.reach_line)
+    return lines[at - 1] if at else m.reach_line
+
+
+@lru_cache
+def _lines(file: str, source: str) -> Sequence[int]:
+    """Return the lines of a file that have code of their own, in order."""
+    return sorted(set(_code_lines(compile(source, file, "exec", dont_inherit=True))))
 
 
 def _code_lines(code: CodeType) -> Iterator[int]:

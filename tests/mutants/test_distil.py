@@ -60,8 +60,8 @@ def test_a_run_about_other_files_keeps_nothing(tmp_path: Path) -> None:
     opened = worker.Opened(Calls(names["fits"]))
     r.take(opened, 0, 0, 0)
     assert not [*tmp_path.iterdir()]
-    assert r.asks("passes/y.py", ("passes",))
-    assert not r.asks("passes/y.py", ("emit",))
+    assert r.asks("passes/y.py", "passes")
+    assert not r.asks("passes/y.py", "emission")
 
 
 def test_the_corpus_holds_what_shows_most_in_its_time() -> None:
