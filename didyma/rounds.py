@@ -40,6 +40,7 @@ NODE = 64  # elements that cost as much as judging one node at all levels
 LARGE = 1 << 17  # elements of a program of which the slowest engines judge one round
 SLOW = frozenset(("simt",))  # it runs every thread in NumPy
 HEAVY = 1 << 30  # multiplications of a program that is judged in the ring in one round
+HUGE = 1 << 33  # multiplications of a program that is judged in one round, and not in the ring
 LARGEST = 1 << 29  # multiplications of a Primitive that interpreters run beside a faster engine
 # The values that peers are judged on.
 ORDINARY = frozenset((Distribution.NORMAL, Distribution.SMALL, Distribution.UNIT))
@@ -182,7 +183,8 @@ def schedule(source: Source, tries: int | None = None) -> tuple[Round, ...]:
     """Return the rounds of a judgement: ``tries`` of them, or more the smaller the program is.
 
     The first three contain every kind of value for every parameter.  A program whose inputs cannot
-    vary has one round.  DidymaError ``bad-option`` for less than one try.
+    vary has one round, and so has one of more than ``HUGE`` multiplications, unless more are asked
+    for.  DidymaError ``bad-option`` for less than one try.
     """
     if tries is not None:
         require_integer("tries", tries, 1)
@@ -193,10 +195,16 @@ def schedule(source: Source, tries: int | None = None) -> tuple[Round, ...]:
         return (Round(0, "given values" if source.given else "no inputs", Distribution.NORMAL),)
     first = list(_first(source))
     worth = max(FEWEST, WORK // max(1, work(m, source.env)))
-    count = min(worth, len(first)) if tries is None else tries
+    usual = 1 if _multiplications(source) > HUGE else min(worth, len(first))
+    count = usual if tries is None else tries
     more = (Round(0, k.value, k) for k in cycle((Distribution.MIXED, Distribution.NORMAL, *_KINDS)))
     chosen = [*first, *islice(more, max(0, count - len(first)))][:count]
     return tuple(replace(r, number=i) for i, r in enumerate(chosen))
+
+
+def _multiplications(source: Source) -> int:
+    """Return the multiplications of convolutions and matrix products of the entry."""
+    return fitting.products(source.module, source.env, source.module.entry)
 
 
 def _first(source: Source) -> Iterator[Round]:
@@ -250,8 +258,9 @@ def judged(
     ONNX does not define the results of other numbers, and an error relative to the largest value
     means nothing where that overflows.  ``model`` is the ONNX model that the module was imported
     from, which peers may run.  With ``ring`` each round is judged in the ring as well; of a program
-    of more than ``HEAVY`` multiplications, the first one, whose numbers are random.  Primitives of
-    more than ``LARGEST`` multiplications run on engines alone, if one of those is not slow.
+    of more than ``HEAVY`` multiplications, the first one, whose numbers are random, and of more
+    than ``HUGE`` none.  Primitives of more than ``LARGEST`` multiplications run on engines alone,
+    if one of those is not slow.
     ``progress`` and ``alive`` are as of ``judge``.
 
     Raises the DidymaError of a compilation that failed because of the program itself.
@@ -262,18 +271,19 @@ def judged(
             raise made.error
         return Judged(replace(made.report(), setting=setting))
     given = bound(made.fused, externs)
+    multiplications = _multiplications(source)
+    ring = ring and multiplications <= HUGE
     chosen = [levels.in_ring(e) for e in engines] if ring else engines
     backends = [levels.EngineBackend(e, made, externs=given) for e in chosen]
     subject, contract = levels.subject(made, given), levels.contract_of(made)
     large = work(source.module, source.env) > LARGE
-    heavy = fitting.products(source.module, source.env, source.module.entry) > HEAVY
     fast = any(b.name not in SLOW for b in backends)
     engines_only = _largest(made.fused, source.env) if fast else frozenset[str]()
     reports: list[Report] = []
     for r in rounds:
         now = [b for b in backends if r.number == 0 or not (large and b.name in SLOW)]
         arrays = source.values(r)
-        now_in_ring = ring and (r.number == 0 or not heavy)
+        now_in_ring = ring and (r.number == 0 or multiplications <= HEAVY)
         of = f", round {r.number + 1} of {len(rounds)}" if len(rounds) > 1 else ""
         plain = r.kind in ORDINARY or len(rounds) == 1
         say = _with_suffix(progress, of)

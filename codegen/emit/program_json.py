@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -21,7 +21,8 @@ from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.emit.externs import Entry
 from didyma.codegen.emit.names import sanitise
 from didyma.codegen.emit.shapes import result_shape
-from didyma.refimpl.ir.dims import Dim
+from didyma.codegen.memory.peak import symbolic_peak
+from didyma.refimpl.ir.dims import Dim, add
 from didyma.refimpl.ir.expr import of_dim
 from didyma.refimpl.ir.kernel import Kernel, KernelText, Signature
 from didyma.refimpl.ir.lines import walk
@@ -98,7 +99,7 @@ def program_json(
         "kernels": kernels,
         **({"externs": _externs(externs)} if externs else {}),
         **({"buckets": _buckets(p, buckets)} if buckets else {}),
-        "functions": {f.name: _body(f, called) for f in p.functions},
+        "functions": {name: _body(f, called) for name, f in p.function.items()},
         "main": _body(p, called),
     }
     return json.dumps(found, separators=(",", ":")) + "\n"
@@ -178,9 +179,29 @@ def _body(p: Program, called: Mapping[str, str]) -> dict[str, Any]:
     return {
         "inputs": list(p.inputs),
         "outputs": list(p.outputs),
+        "memory": _memory(p),
         "ranges": {d.name: [str(d.lo), str(d.hi)] for d in p.dims},
         "values": values,
         "lines": [_line(s, called) for s in p.lines],
+    }
+
+
+def _memory(p: Program) -> dict[str, Any]:
+    """Return the bytes of inputs, of results and of constants, and the workspace on each device.
+
+    What the run decides of a workspace is left out: values whose sizes it finds.
+    """
+    types = p.type
+
+    def nbytes(names: Iterable[str]) -> Any:
+        return size(add(*(types[v].nbytes for v in names)))
+
+    devices = sorted({t.device for t in types.values()})
+    return {
+        "inputs": nbytes(p.inputs),
+        "outputs": nbytes((*p.outputs, *p.results)),
+        "constants": sum(len(t.data) for _, t in p.constants),
+        "workspace": {d: size(symbolic_peak(p, d)) for d in devices},
     }
 
 

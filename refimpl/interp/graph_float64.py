@@ -27,7 +27,7 @@ from didyma.refimpl.ops.bars import LEAST, Bar, Contract, centre_dtype, settle
 
 def _all_but_exact(v: Array, dtype: DType) -> Bar:
     """A bar that is not exact, so that nothing is rounded, and wider than that by nothing."""
-    return Bar(v, np.full(v.shape, LEAST if dtype.is_float else 0.0))
+    return Bar(v, np.broadcast_to(LEAST if dtype.is_float else 0.0, v.shape))
 
 
 class InFloat64(Arrays):

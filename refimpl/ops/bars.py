@@ -262,9 +262,14 @@ def settle(b: Bar, dtype: DType) -> Bar:
     if not dtype.is_float:
         return b
     dt = dtype.compute
-    if not _near(np.abs(b.c) + b.e, dt):
+    if not _near(np.abs(_unrepeated(b.c)) + _unrepeated(b.e), dt):
         return b
     return _overflow(b, b.e, dt)
+
+
+def _unrepeated(a: Array) -> Array:
+    """Return one of the equal elements along each axis of stride 0, whose size becomes 1."""
+    return a[tuple(slice(None if s else 1) for s in a.strides)]
 
 
 def close(c: Array, lo: Array, hi: Array, known: Array) -> Bar:

@@ -187,5 +187,24 @@ def test_large_products_run_on_engines_alone_if_one_is_fast(
     assert checked_levels(dd.check(product, engines="simt", tries=1)) >= {"kernel", "program"}
 
 
+def test_a_huge_program_is_judged_once_and_not_in_the_ring(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @dd.trace(dd.f32[4, 8], dd.f32[8, 3])
+    def product(x: dd.Tensor, y: dd.Tensor) -> dd.Tensor:
+        return x @ y
+
+    def seen(r: Report) -> tuple[int, int]:
+        return len(r.setting.rounds), sum(level.ring_total for level in r.levels)
+
+    monkeypatch.setattr(rounds, "HUGE", 4 * 8 * 3)
+    count, compared = seen(dd.check(product, engines="host"))
+    assert count >= FEWEST
+    assert compared > 0
+    monkeypatch.setattr(rounds, "HUGE", 4 * 8 * 3 - 1)
+    assert seen(dd.check(product, engines="host")) == (1, 0)
+    assert seen(dd.check(product, engines="host", tries=2)) == (2, 0)
+
+
 def checked_levels(r: Report) -> set[str]:
     return {level.name for level in r.levels if level.agree}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,20 @@ def judge(c: Array, e: Array, out: Array) -> bool:
 )
 def test_floats_by_rule(c: list[float], e: list[float], out: list[float], right: bool) -> None:
     assert judge(np.array(c), np.array(e), np.array(out, np.float32)) is right
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_parts_give_what_the_whole_does(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = np.arange(30.0).reshape(1, 5, 3, 2)
+    e = np.where(c == 7, np.inf, 0.5)
+    out = (c + 0.25).astype(np.float32)
+    out[0, 3] += wrong
+    t = TensorType(DType.F32, out.shape)
+    whole = compare("y", Bar(c, e), out, t)
+    assert whole.agree is not wrong
+    monkeypatch.setattr("didyma.oracle.compare.PIECE", 7)
+    parts = compare("y", Bar(c, e), out, t)
+    assert replace(parts, off=0.0) == replace(whole, off=0.0)  # NaN is unlike itself
 
 
 def test_undecided_elements_are_counted() -> None:

@@ -90,3 +90,10 @@ def test_values_on_the_same_bytes_have_the_same_storage() -> None:
         assert values[a]["storage"] == values[b]["storage"]
     owners = ("x", "k", "class", "spare", "t", "u", "w")
     assert len({values[x]["storage"] for x in owners}) == len(owners)
+
+
+def test_each_function_tells_its_memory() -> None:
+    m = module("grows")
+    p = plan(bare(m), planner("didyma"))
+    told = json.loads(program_json(p, cuda.emit(p.kernels), {}))["main"]["memory"]
+    assert told.keys() == {"inputs", "outputs", "constants", "workspace"}
