@@ -81,7 +81,6 @@ class Lives:
     outputs: Collection[str] = ()
     root: dict[str, str] = field(init=False)
     spans: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])
-    parent: list[int] = field(default_factory=list[int])  # block around each block
     of: dict[str, Life] = field(default_factory=dict[str, Life])
 
     def __post_init__(self) -> None:
@@ -90,13 +89,13 @@ class Lives:
         self._at: list[Line] = []  # by step
         self._uses: dict[str, _Uses] = {}
         self._streams = StreamWork.of(walk(self.lines))
-        self._block(self.lines, (), -1)
+        self._block(self.lines, ())
         for name, uses in self._uses.items():
             block = uses.path[-1][0]
             spans = self.spans[block]
             start, end = spans[uses.first][0], spans[uses.last][1]
             if self._streams is not None:
-                start, end = self._ordered(name, block, start, end)
+                end = max(end, self._released(name, block, end))
             self.of[name] = Life(Range(start, end), block, uses.first, uses.last)
 
     def alone_on(self, value: str, stream: int) -> bool:
@@ -111,11 +110,10 @@ class Lives:
         """Return the innermost line at a step."""
         return self._at[step]
 
-    def _block(self, lines: Sequence[Line], path: tuple[tuple[int, int], ...], parent: int) -> None:
+    def _block(self, lines: Sequence[Line], path: tuple[tuple[int, int], ...]) -> None:
         block = len(self.spans)
         spans: list[tuple[int, int]] = []
         self.spans.append(spans)
-        self.parent.append(parent)
         for i, line in enumerate(lines):
             here = (*path, (block, i))
             first = len(self._at)
@@ -125,7 +123,7 @@ class Lives:
                 self._streams.line(line, first, block, self.root)
             self._at.append(line)
             for b in blocks(line):
-                self._block(b, here, block)
+                self._block(b, here)
                 self._at.append(line)
             spans.append((first, len(self._at) - 1))
 
@@ -155,17 +153,13 @@ class Lives:
             uses.path = uses.path[:depth]
         uses.last = at
 
-    def _ordered(self, name: str, block: int, start: int, end: int) -> tuple[int, int]:
-        """Extend a life until every stream has waited for the work on the buffer."""
+    def _released(self, name: str, block: int, end: int) -> int:
+        """Return the step by which every stream has waited for the work on a buffer.
+
+        That is at the latest where its home block ends: there every stream waits for every other.
+        """
         assert self._streams is not None
-        around = [block]
-        while self.parent[around[-1]] >= 0:
-            around.append(self.parent[around[-1]])
-        end = self._streams.released(name, frozenset(around), end, len(self._at) - 1)
-        for b in around[:-1]:  # in a loop the next round must not overtake either
-            first, last = self.spans[b][0][0], self.spans[b][-1][1]
-            start, end = min(start, first), max(end, last)
-        return start, end
+        return self._streams.released(name, block, end, self.spans[block][-1][1])
 
 
 def live_ranges(lines: Sequence[Line], borrowed: Iterable[str] = ()) -> dict[str, Range]:

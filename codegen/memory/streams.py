@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from didyma.refimpl.ir.program import (
@@ -64,11 +64,11 @@ class StreamWork:
         for v in values:
             self.done.setdefault(root.get(v, v), {})[stream_of(line)] = step
 
-    def released(self, name: str, blocks: Collection[int], end: int, last: int) -> int:
+    def released(self, name: str, home: int, end: int, last: int) -> int:
         """Return the first step, not before ``end``, by which all streams wait for a buffer's work.
 
-        Only waits in ``blocks``, the buffer's home and those around it, surely happen; ``last`` is
-        the step of the return, which waits for everything.
+        Only waits in ``home``, the block of the buffer, surely happen; ``last`` is its last step,
+        where everything is waited for.
         """
         work = self.done.get(name, {})
         if not work:
@@ -77,7 +77,7 @@ class StreamWork:
         if all(seen[s] == work.keys() for s in self.all):
             return end
         for step, block, wait in self.waits:
-            if block not in blocks or wait.stream not in seen or wait.on not in seen:
+            if block != home or wait.stream not in seen or wait.on not in seen:
                 continue
             seen[wait.stream] |= {s for s in seen[wait.on] if work[s] < step}
             if all(found >= work.keys() for found in seen.values()):

@@ -77,7 +77,6 @@ class _Spread:
                 yield from self._waits(0, (value,), ())
             case Carry(values):
                 yield from self._waits(0, (), [v for pair in values for v in pair])
-                self.root |= {value: self._owner(new) for value, new in values}
             case View(value, of):
                 self.root[value] = self._owner(of)
             case If(cond, then, other):
