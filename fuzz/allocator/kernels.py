@@ -29,6 +29,7 @@ from didyma.refimpl.ir.loop import (
     Compare,
     Expr,
     For,
+    Let,
     Load,
     LoopKind,
     PrimFunc,
@@ -68,17 +69,44 @@ def kernel(
     salt: int,
     *,
     updates: bool = False,
+    together: bool = False,
     dims: tuple[DimVar, ...] = (),
 ) -> PrimFunc:
     """Write a kernel: inputs ``x0``… , then outputs ``y0``…
 
     With ``updates`` each output's own old element is added, and only the first half of them is
-    written: the rest must survive.
+    written: the rest must survive.  Outputs ``together``, of one length, are written in one loop,
+    whose rounds read all that they need before they write.
     """
     xs = tuple(Buffer(f"x{k}", r.type.dtype, (r.type.numel,)) for k, r in enumerate(reads))
     ys = tuple(Buffer(f"y{k}", t.dtype, (t.numel,)) for k, t in enumerate(writes))
-    nests = tuple(_nest(k, y, xs, reads, salt, updates) for k, y in enumerate(ys))
-    return PrimFunc(name, (*xs, *ys), tuple(y.name for y in ys), Block(nests), dims)
+    if together:
+        body: Stmt = _together(ys, xs, reads, salt)
+    else:
+        body = Block(tuple(_nest(k, y, xs, reads, salt, updates) for k, y in enumerate(ys)))
+    return PrimFunc(name, (*xs, *ys), tuple(y.name for y in ys), body, dims)
+
+
+def _together(ys: Sequence[Buffer], xs: Sequence[Buffer], reads: Sequence[Read], salt: int) -> Stmt:
+    i, size = Var("i"), ys[0].shape[0]
+    held = [Var(f"read{j}") for j in range(len(xs))]
+    stores: list[Stmt] = []
+    for k, y in enumerate(ys):
+        total = ix.add(ix.mul(i, ix.index(7)), ix.index(salt + k))
+        for j, value in enumerate(held):
+            total = ix.add(total, ix.mul(value, ix.index(2 * j + 3)))
+        stores.append(Store(y.name, (i,), _fitting(total, y.dtype)))
+    body: Stmt = Block(tuple(stores))
+    for value, x, r in zip(held, xs, reads, strict=True):
+        body = Let(value, _element(x, r, i, size), body)
+    return For(i, ix.of_dim(size), body, LoopKind.PARALLEL)
+
+
+def _fitting(total: Expr, dtype: DType) -> Expr:
+    """Return a sum as an element of a dtype."""
+    if dtype.is_float:
+        total = ix.mod(total, ix.index(FLOAT_RANGE))
+    return total if dtype is INDEX else Cast(total, dtype)
 
 
 def _nest(
@@ -91,9 +119,7 @@ def _nest(
     if updates:
         old: Expr = Load(y.name, (i,), y.dtype)
         total = ix.add(total, ix.mul(Cast(old, INDEX), ix.index(5)))
-    if y.dtype.is_float:
-        total = ix.mod(total, ix.index(FLOAT_RANGE))
-    value: Expr = total if y.dtype is INDEX else Cast(total, y.dtype)
+    value = _fitting(total, y.dtype)
     size = ceildiv(y.shape[0], 2) if updates else y.shape[0]
     return For(i, ix.of_dim(size), Store(y.name, (i,), value), LoopKind.PARALLEL)
 

@@ -8,7 +8,7 @@ checks matter as much as the values: bounds, initialisation, races and barrier d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import assert_never
 
@@ -87,6 +87,7 @@ def run(
         buffers = {**buffers, f.params[-1].name: np.zeros((), arithmetic.held(returns))}
     depth = _lane_depth(f.body, f.function)
     writers = Counter(_writes(f.body, f.function))
+    writers.update(_beneath(buffers, writers))
     known_externals, local = externals or {}, in_memory(f)
     launch = Launch(
         arithmetic, depth, dims, f.function, known_externals, writers, local, Lanes(depth)
@@ -100,6 +101,13 @@ def run(
         compile_stmt(f.body, Site(launch, frame, f.body))(None)
         frame.settle()
     return None if returns is None else buffers[f.params[-1].name][()]
+
+
+def _beneath(buffers: Mapping[str, Array], written: Collection[str]) -> list[str]:
+    """Return the arrays that are not written themselves, but share memory with such as are."""
+    over = [a for name, a in buffers.items() if name in written]
+    rest = ((name, a) for name, a in buffers.items() if name not in written)
+    return [name for name, a in rest if any(np.may_share_memory(a, b) for b in over)]
 
 
 def compile_stmt(s: Stmt, place: Site) -> Run:

@@ -25,9 +25,9 @@ from tests.codegen.make import Graph
 T = TensorType(DType.I32, (8,))
 
 
-def shared(at: At, writes: int = 1) -> Array:
+def shared(at: At, writes: int = 1, *, together: bool = False) -> Array:
     """Run a kernel whose first result lies on its operand; return that result."""
-    k = kernel("k", [Read(T, at)], [T] * writes, 3)
+    k = kernel("k", [Read(T, at)], [T] * writes, 3, together=together)
     x = np.arange(8, dtype=np.int32)
     more = {f"y{i}": np.zeros(8, np.int32) for i in range(1, writes)}
     launch(k, {"x0": x, "y0": x, **more}, {})
@@ -42,6 +42,10 @@ def test_the_same_element_may_be_written_over() -> None:
 def test_another_element_may_not(at: At) -> None:
     with pytest.raises(InterferenceError, match="other elements"):
         shared(at)
+
+
+def test_what_was_read_stays_when_it_is_written_over() -> None:
+    assert shared(At.SAME, writes=2, together=True).tolist() == shared(At.SAME).tolist()
 
 
 def test_an_operand_is_not_read_after_it_is_written_over() -> None:
