@@ -254,6 +254,25 @@ def _cut_before(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     return True
 
 
+def _shown_twice(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Read a carried value by a view of a view, once its place may have been written again."""
+    flat = t.with_shape(t.numel)
+    u = t.with_shape(1, t.numel, 1) if c.chance(2) else t
+    other = b.operand(u, c)
+    if not t.rank or other is None:
+        return False
+    f, (x, y) = _begun(b, [t, u])
+    z = f.param(t)
+    shown = f.node("reshape", (x,), flat, shape=flat.shape)
+    shown = f.node("reshape", (shown,), u, shape=u.shape)
+    new = long_body(f, c, c.pick(((z,), (x,))), t)[-1]
+    read = long_body(f, c, c.pick(((shown, y), (y, shown))), u)[-1]
+    made = _loop(b, c, [name, other], [t, u], f, [new, c.pick((read, shown))], (name,))
+    read_again(b, c, (made[0], name), t)
+    read_again(b, c, (made[1], other), u)
+    return True
+
+
 def _counted(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     """Scan by a number of steps alone, twice or one inside the other: each counts by itself."""
     named = (dims.symbol(v.name) for v in b.dims if v.lo == 0)  # of no step, perhaps
@@ -296,6 +315,7 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
         "sizes exchanged": _exchanged,
         "rounds of growth": _grown,
         "rounds of a part": _cut_before,
+        "rounds of views": _shown_twice,
         "counted scans": _counted,
     }
 )
@@ -306,6 +326,7 @@ CHANGES: Mapping[str, Mapping[str, bool | int]] = MappingProxyType(  # options, 
     {
         "across": _APART,
         "rounds of growth": _APART,
+        "rounds of views": {"graph.simplify": False, "graph.fuse": False},
         "rounds of parts": _MOVED,
         "rounds of a part": _MOVED,
     }

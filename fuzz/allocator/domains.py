@@ -19,7 +19,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
 
@@ -31,6 +31,7 @@ from didyma.codegen.memory.arena.outward import outward
 from didyma.codegen.memory.arena.problem import FREE, lower_bound
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.memory.symbolic import SymbolicBuffer, plan
+from didyma.codegen.order.streams import spread
 from didyma.fuzz.allocator import judge, orders, recordings, replays, tapes, traces
 from didyma.fuzz.allocator import programs as shapes
 from didyma.fuzz.allocator.functions import dispatched, outlined
@@ -70,7 +71,7 @@ def programs(domain: str, seed: int, *, run: bool = False) -> JudgedCase:
     """Plan and judge a random program; ``run`` also runs it."""
     wrapped = domain == "wrappers"
     shape = shapes.wrapped(seed) if wrapped else SHAPES.get(domain) or shapes.mixed(seed)
-    bare = shapes.program(seed, shape)
+    bare = _program(seed, shape)
     if (domain == "mixed" and seed % 8 == 5) or (wrapped and seed % 3 == 2):
         bare = outlined(bare, seed)
     elif (domain == "mixed" and seed % 8 == 2) or (wrapped and seed % 3 == 1):
@@ -79,12 +80,19 @@ def programs(domain: str, seed: int, *, run: bool = False) -> JudgedCase:
     return JudgedCase(domain, seed, name, judged(bare, name, seed, run=run, wrapped=wrapped))
 
 
+def _program(seed: int, shape: Shape) -> Program:
+    """Make a program; of those with streams the compiler spreads half over streams itself."""
+    if not shape.streams or seed // 2 % 2:
+        return shapes.program(seed, shape)
+    return spread(shapes.program(seed, replace(shape, streams=False)), 2 + seed % 2)
+
+
 def again(domain: str, seed: int) -> JudgedCase:
     """Plan a random program, and judge calls of it that are repeated."""
     what, shape = (
         (tapes.judged, tapes.shape) if domain == "tapes" else (replays.judged, shapes.repeated)
     )
-    bare = shapes.program(seed, shape(seed))
+    bare = _program(seed, shape(seed))
     bare = outlined(bare, seed) if seed % 4 == 3 else bare
     name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
     try:

@@ -216,9 +216,11 @@ class Maker:
         if name is None:
             name = f"k{len(self.kernels)}"
             declared = self._declared([*types, *(s.type for s in specs)])
+            alike = len({t.numel for t in types}) == 1 and not updates
             self.kernels[name] = kernels.kernel(
-                name, specs, types, salt, updates=updates, dims=declared
-            )
+                name, specs, types, salt, updates=updates, together=alike and salt % 2 == 0,
+                dims=declared,
+            )  # fmt: skip
             self.made[key] = name
         values = [r for r, _ in reads]
         self._wait(self.stream, values, writes)
@@ -311,8 +313,8 @@ class Maker:
         self.block.lines.append(Bind(v.name, value))
         return v
 
-    def grow(self, dtype: DType, rounds: int) -> str:
-        """A loop whose value is longer after each round."""
+    def grow(self, dtype: DType, rounds: int, beside: int = 0) -> str:
+        """A loop whose value is longer after each round; more kernels read it ``beside``."""
         u = DimVar(f"late{len(self.late)}", 2, 2 + 3 * (rounds + 1))
         self.late.append(u)
         n = symbol(u.name)
@@ -324,6 +326,8 @@ class Maker:
         index = self.begin_repeat(rounds)
         del index
         (longer,) = self.launch([(value, At.SHIFTED)], [TensorType(dtype, (dims.add(n, 3),))])
+        for _ in range(beside):
+            self.launch([(value, At.REVERSED)], [TensorType(dtype, (4,))])
         self._wait(0, (), (value, longer))
         self.block.lines.append(Carry(((value, longer),), ((u.name, dims.add(n, 3)),)))
         self.end()

@@ -166,7 +166,7 @@ def _launch(s: _Source) -> None:
 
 
 def _like(s: _Source) -> None:
-    """A kernel on a value that nothing reads again, and now and then reads twice, or a view."""
+    """One or two values like one that nothing reads again; now and then it is read twice."""
     r = s.r
     names = s.m.block.names
     own = [n for n in s.m.owned() if n in names]
@@ -178,7 +178,7 @@ def _like(s: _Source) -> None:
     if r.random() < 0.3:
         shown = TensorType(t.dtype, (1, t.numel), t.device)
         reads.append((s.m.view(of, shown) if r.random() < 0.5 else of, s.at()))
-    s.m.launch(reads, [t])
+    s.m.launch(reads, [t] * r.choice((1, 1, 2)))
     names.remove(of)
 
 
@@ -375,7 +375,7 @@ def _late(s: _Source) -> None:
         u = symbol(s.m.bind(s.one(known), s.r.randrange(3), s.r.choice((4, 70))).name)
         s.numels += [u, dims.mul(2, u)]
     else:
-        s.m.grow(s.r.choice(s.dtypes), s.r.randrange(4))
+        s.m.grow(s.r.choice(s.dtypes), s.r.randrange(4), s.r.randrange(3))
 
 
 def _next(s: _Source) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from random import Random
 from typing import Any
 from unittest import mock
@@ -20,7 +21,7 @@ from didyma.codegen.emit import wrapper
 from didyma.codegen.runtime import driver, modules
 from didyma.codegen.runtime.device_array import DeviceArray
 from didyma.codegen.runtime.prepared import FEWEST, Prepared
-from didyma.codegen.runtime.record import Launched, obstacle, record
+from didyma.codegen.runtime.record import Copied, Launched, Step, obstacle, record
 from didyma.fuzz.allocator import meaning
 from didyma.fuzz.allocator.wrappers import FRESH, InterpretedKernels, LoopEngine
 from didyma.fuzz.gpu import Gpu, Library
@@ -99,6 +100,31 @@ def _numel(b: Buffer) -> Dim:
     return dims.mul(1, *b.shape)
 
 
+def unordered(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield each two steps that touch a byte which one of them writes, and that nothing orders.
+
+    A launch comes after those that it names and all before these; a copy parts what is before it
+    from what is after it.
+    """
+    before = list[set[int]]()
+    for i, s in enumerate(steps):
+        if isinstance(s, Copied):
+            before.append({*range(i)})
+            continue
+        copies = [k for k in range(i) if isinstance(steps[k], Copied)]
+        named = {*s.after, *copies[-1:]}
+        before.append(named.union(*(before[k] for k in named)))
+        for k in {*range(i)} - before[-1]:
+            if _clash(steps[k], s) or _clash(s, steps[k]):
+                yield f"step {i + 1} does not wait for step {k + 1}: {steps[k]} and {s}"
+
+
+def _clash(s: Step, other: Step) -> bool:
+    """Return whether a step writes a byte that another one touches."""
+    written = (s.target,) if isinstance(s, Copied) else s.written
+    return any(p.meets(q) for p in written for q in other.parts)
+
+
 def judged(
     bare: Program, planned: Program, envs: Sequence[Mapping[str, int]], seed: int
 ) -> Iterator[str]:
@@ -136,7 +162,8 @@ class _Calls:
     def judged(self, envs: Sequence[Mapping[str, int]]) -> Iterator[str]:
         ready = [self._prepared(env) for env in envs]
         weights = dict(self.places.kept)
-        if wrong := next(self._lines(ready), ""):
+        recorded = (unordered(p.recording.steps) for p in ready)
+        if wrong := next(chain(*recorded, self._lines(ready)), ""):
             yield wrong
             return
         for number in range(CALLS):

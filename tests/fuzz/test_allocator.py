@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,8 @@ from didyma.codegen.memory.arena import fit
 from didyma.codegen.memory.arena.problem import I64
 from didyma.codegen.memory.symbolic.search import OrderSearch
 from didyma.codegen.memory.symbolic.stack import Order
-from didyma.codegen.runtime.didyma_runtime.host import Buffer
+from didyma.codegen.order import streams
+from didyma.codegen.runtime.didyma_runtime.host import Buffer, Stage
 from didyma.codegen.runtime.didyma_runtime.recorder import MEMORY, Place, Placed, Recorder, Taken
 from didyma.codegen.runtime.didyma_runtime.walk import Walk
 from didyma.codegen.runtime.engine import KernelText
@@ -25,7 +27,7 @@ from didyma.fuzz.allocator.functions import dispatched, outlined
 from didyma.fuzz.allocator.kernels import movers
 from didyma.fuzz.allocator.machine import NAMES, MemoryMachine, planned
 from didyma.fuzz.allocator.programs import mixed, program, wrapped
-from didyma.refimpl.ir.lines import walk
+from didyma.refimpl.ir.lines import rewrite, walk
 from didyma.refimpl.ir.program import (
     Bind,
     Call,
@@ -34,6 +36,7 @@ from didyma.refimpl.ir.program import (
     Extern,
     If,
     Launch,
+    Line,
     Program,
     Repeat,
     Wait,
@@ -201,7 +204,54 @@ def test_calls_that_keep_an_earlier_address_are_found(monkeypatch: pytest.Monkey
 def test_streams_that_do_not_wait_in_a_graph_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     for line in ("wait", "join"):
         monkeypatch.setattr(f"didyma.codegen.runtime.record._Recorder.{line}", nothing)
-    assert "other bytes" in found_by("replays", range(20, 60))
+    assert "does not wait for step" in found_by("replays", range(20, 60))
+
+
+def test_recorded_bytes_that_another_stream_uses_are_not_given_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def free(self: Any, buffer: Any) -> None:
+        if buffer in self._live:
+            self._live.remove(buffer)
+
+    monkeypatch.setattr("didyma.codegen.runtime.record._Recorder.free", free)
+    assert "does not wait for step" in found_by("replays", range(18, 60))
+
+
+def test_a_fault_that_stays_for_the_next_launch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = Stage.go
+
+    def stays(self: Any, entry: Any, record: bytes, *args: Any) -> tuple[int, ...]:
+        found = go(self, entry, record, *args)
+        self._last = record
+        return found
+
+    monkeypatch.setattr(Stage, "go", stays)
+    assert "an assertion does not hold" in found_by("tapes", range(8))
+
+
+def test_an_input_that_begins_where_no_buffer_may_is_not_taken_as_it_lies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("didyma.codegen.runtime.didyma_runtime.host.WIDEST", 1)
+    assert "bytes too far" in found_by("tapes", range(20))
+
+
+def no_wait(line: Line, block: int, index: int) -> Sequence[Line]:
+    """Return a line, unless it waits."""
+    del block, index
+    return () if isinstance(line, Wait) else (line,)
+
+
+def test_a_compiler_that_spreads_programs_without_waits_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without(p: Program, count: int) -> Program:
+        lines = rewrite(streams.spread(p, count).lines, no_wait)
+        return replace(p, lines=lines)
+
+    monkeypatch.setattr("didyma.fuzz.allocator.domains.spread", without)
+    assert "P-wait" in found_by("wrappers", range(20))
 
 
 def test_a_tape_that_takes_one_allocation_for_another_is_found(

@@ -22,7 +22,7 @@ WANTED = {
     "carried test": "while", "idle sides": "if", "views returned": CALL,
     "rounds apart": "while", "rounds in turn": "while", "rounds in other shapes": "while",
     "rounds of parts": "concat", "sizes exchanged": "while", "rounds of growth": "concat",
-    "rounds of a part": "slice", "counted scans": "scan",
+    "rounds of a part": "slice", "rounds of views": "reshape", "counted scans": "scan",
     "parts": "concat", "views": "slice", "cuts": "slice", "boxes": "slice", "results": "reshape",
     "packed": "slice", "turned": "flip", "nested": "scan", "across": "scan",
 }  # fmt: skip
