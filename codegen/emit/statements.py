@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
+from didyma.codegen.emit import copies
+from didyma.codegen.emit.copies import Copy
 from didyma.codegen.emit.expressions import CBuffer, Expressions
 from didyma.codegen.emit.intrinsics import c_type, components
 from didyma.codegen.emit.lines import TextLines
@@ -69,6 +71,8 @@ class Statements:
     expressions: Expressions
     functions: Mapping[str, PrimFunc]
     noalias: bool  # of the function whose body is being written
+    copied: frozenset[str] = frozenset()  # shared buffers into which copies run beside threads
+    copying: bool = False  # whether what is stored may come later
     cluster: int = 1  # blocks of a cluster
     chain: Chain | None = None
     several: bool = False  # whether there are blocks along other axes than that of the chain
@@ -94,8 +98,9 @@ class Statements:
         chain = next((s for s in stmts(f.body) if isinstance(s, Chain)), None)
         several = {s.axis for s in stmts(f.body) if isinstance(s, For)} & {*AXES[1:3]}
         return Statements(
-            names, lines, expressions, f.function, f.noalias, cluster, chain, bool(several)
-        )
+            names, lines, expressions, f.function, f.noalias, copies.targets(f.body),
+            cluster=cluster, chain=chain, several=bool(several),
+        )  # fmt: skip
 
     def write(self, s: Stmt) -> None:
         """Append a statement."""
@@ -167,6 +172,14 @@ class Statements:
     def _attr(self, s: AttrStmt) -> None:
         if s.key == "unroll" and isinstance(s.body, For):
             self._loop(s.body, f"#pragma unroll {s.value}")
+        elif copies.begins(s):
+            self.copying = True
+            self.write(s.body)
+            self.copying = False
+            self.lines.add("cp_async_commit();")
+        elif s.key == "copies":
+            self.lines.add("cp_async_wait(0);")
+            self.write(s.body)
         else:
             self.lines.add(f"// {quote(str(s.value))}")
             self.write(s.body)
@@ -200,12 +213,19 @@ class Statements:
 
     def _store(self, s: Store) -> None:
         x = self.expressions
+        if self.copying and (copy := copies.of_store(s)):
+            self._copy(copy)
+            return
         value = x.data(s.value)
         if (other := x.elsewhere(s.buffer, s.index)) is not None:
             dtype = c_type(x.buffers[s.buffer].buffer.dtype)
             self.lines.add(f"cluster_store_{dtype}({other}, {value.text});")
         else:
             self.lines.add(f"{x.element(s.buffer, s.index)} = {value.text};")
+
+    def _copy(self, copy: Copy) -> None:
+        to, source = (self.expressions.element(*end) for end in (copy.to, copy.source))
+        self.lines.add(f"{copy.name}(&{to}, &{source});")
 
     def _allocate(self, b: Buffer, body: Stmt) -> Stmt:
         """Declare a buffer; return the statements that remain to be written."""
@@ -218,6 +238,7 @@ class Statements:
         self.expressions.buffers[b.name] = CBuffer(b, name, scalar)
         if not scalar:
             qualifier = "" if b.scope is Scope.LOCAL else "__shared__ "
+            qualifier += f"__align__({copies.WIDEST}) " if b.name in self.copied else ""
             self.lines.add(f"{qualifier}{t} {name}[{max(count, 1)}];")
             return body
         if isinstance(body, Block) and body.body and _stores(body.body[0], b):
@@ -257,8 +278,12 @@ class Statements:
     def _for(self, s: For) -> None:
         if s.kind is LoopKind.BOUND:
             self._bound(s)
-        elif s.kind is LoopKind.VECTORIZED and (wide := find(s, self._global_vectors())):
-            self._lanes(s, wide)
+        elif s.kind is LoopKind.VECTORIZED and (wide := find(s, self._vectors())):
+            begun = copies.of_lanes(s) if self.copying else []
+            for copy in begun:
+                self._copy(copy)
+            if not begun:
+                self._lanes(s, wide)
         else:
             self._loop(s)
 
@@ -315,11 +340,14 @@ class Statements:
             self.write(s.body)
         self.lines.add("}")
 
-    def _global_vectors(self) -> frozenset[str]:
+    def _vectors(self) -> frozenset[str]:
+        """Return the one-dimensional buffers that begin where a wide access may."""
         if not self.noalias:  # a wide load may come before a store to the same bytes
             return frozenset()
-        buffers = (p.buffer for p in self.expressions.buffers.values())
-        return frozenset(b.name for b in buffers if b.scope is Scope.GLOBAL and len(b.shape) == 1)
+        buffers = [p.buffer for p in self.expressions.buffers.values() if len(p.buffer.shape) == 1]
+        return frozenset(
+            b.name for b in buffers if b.scope is Scope.GLOBAL or b.name in self.copied
+        )
 
     def _lanes(self, s: For, wide: Wide) -> None:
         """Unroll a vectorised loop lane by lane, between its wide loads and wide stores."""

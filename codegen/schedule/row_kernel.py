@@ -19,6 +19,7 @@ from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     RANK,
     Allocate,
+    AttrStmt,
     Barrier,
     Binary,
     Block,
@@ -107,11 +108,12 @@ def of_row(
     exists: list[Expr],
     known: Collection[Load] = (),
     hint: Sequence[Stmt] = (),
+    copied: Mapping[Load, Load] | None = None,
 ) -> Stmt:
     """Return what a thread does of a row, which ``exists`` where these conditions hold.
 
     The thread has what it keeps of the ``known`` loads from another row.  The ``hint`` comes after
-    its loads.
+    its loads, which are those of ``copied`` where other memory has what they load.
     """
     rows, wide = stages.rows, stages.wide
     held = (stages.turns or 0) * wide.width + stages.edges
@@ -121,7 +123,10 @@ def of_row(
     if stages.team.rank is not None:  # every block has begun before another gives it something
         body = Block((Barrier(Scope.CLUSTER), *_items(body)))
     if new := {x: b for x, b in stages.kept.items() if x not in known}:
-        fill = stages.over(partial(filled, new), exists, at_once=True)
+        near = copied or {}
+        here = partial(filled, {near.get(x, x): b for x, b in new.items()})
+        fill = stages.over(here, exists, at_once=True)
+        fill = AttrStmt("copies", "end", fill) if near else fill
         body = Block((fill, *hint, *_items(body)))
         for b in reversed(new.values()):
             body = Allocate(b, body)

@@ -55,6 +55,11 @@ class Target:
         "tiled", "short", "split", "full", "across", "along", "alone", "poor",
     )  # fmt: skip
 
+    @property
+    def room(self) -> int:
+        """The bytes of shared memory that a kernel may declare: a launch asks for large ones."""
+        return max(self.shared, self.dynamic)
+
     def covers(self, other: Target) -> bool:
         """Return whether what relies on another target runs on this one.
 

@@ -15,14 +15,13 @@
 | L-outermost | nothing but bound loops and allocations is around a bound loop; the grid first |
 | L-grid | a grid axis extends over dims alone, and to 65535 at most along y and z |
 | L-threads | a block has 1 to 1024 threads, 64 at most along z |
-| L-shared | shared buffers need a block of threads, and 48 KiB at most |
+| L-shared | shared buffers need a block of threads, and 48 KiB at most, or what the target has |
 | L-barrier | every thread reaches a barrier or exchange: nothing around it depends on the thread |
 | L-store | only outputs and buffers made inside are written |
 | L-store-dtype | a stored value has its buffer's dtype |
 | L-atomic | an atomic acts on i32, i64, u32, u64, f32 or f64, in shared or device memory |
 | L-free | what is freed is a buffer made inside, no parameter |
 | L-prefetch | what is prefetched is in device memory |
-| L-attr | an attribute is known, with a value of its kind; unroll counts a serial loop, from 1 |
 | L-place | a buffer is placed over one made inside, of its scope and at least as large |
 """
 
@@ -43,6 +42,7 @@ from didyma.refimpl.ir.vectors import is_vector
 from didyma.refimpl.ir.walk import expr_children, exprs, stmt_exprs, stmts, subexprs
 from didyma.refimpl.ir.workspace import opened
 from didyma.refimpl.verify import axes, outside, regions, tensors
+from didyma.refimpl.verify.attributes import verify_attribute, verify_copies
 from didyma.refimpl.verify.calls import Calls, Weight
 from didyma.refimpl.verify.clusters import Clusters
 from didyma.refimpl.verify.exchanges import verify_partners, verify_value
@@ -132,9 +132,9 @@ class _Verifier:
             raise self.broken("L-threads", "block", f"{threads} threads", want)
         verify_partners(self.scalars, f.body, threads, self.target.warp)
         in_block = any(_is_thread(axis) or axis == ir.RANK for axis in self.bound)
-        if self.shared > (self.target.shared if in_block else 0):
+        if self.shared > (self.target.room if in_block else 0):
             got = f"{self.shared} bytes for {threads if in_block else 0} threads"
-            want = f"at most {self.target.shared} bytes, in a block of threads"
+            want = f"at most {self.target.room} bytes, in a block of threads"
             raise self.broken("L-shared", "shared buffers", got, want)
         self.clusters.verify(f.body)
         outside.verify(f, self.scalars)
@@ -241,23 +241,13 @@ class _Verifier:
                 if (scope := self.scalars.access(name, index, s).scope) is not ir.Scope.GLOBAL:
                     raise self.broken("L-prefetch", s, f"{name}, {scope}", "device memory")
             case ir.AttrStmt():
-                self._attr(s)
+                verify_attribute(self.scalars, s)
                 self.stmt(s.body)
+                verify_copies(self.scalars, s, self.f.outputs, self.target)
             case ir.For() | ir.Allocate() | ir.PlacementAllocate() | ir.Compute():
                 raise AssertionError(s)  # pragma: no cover - see stmt
             case _:
                 assert_never(s)
-
-    def _attr(self, s: ir.AttrStmt) -> None:
-        kind = ir.STMT_ATTRS.get(s.key)
-        if kind is None:
-            raise self.broken("L-attr", s, s.key, f"one of {', '.join(ir.STMT_ATTRS)}")
-        if type(s.value) is not kind or (isinstance(s.value, int) and s.value < 1):
-            want = "a string" if kind is str else "a count from 1"
-            raise self.broken("L-attr", s, repr(s.value), want)
-        serial = isinstance(s.body, ir.For) and s.body.kind is ir.LoopKind.SERIAL
-        if s.key == "unroll" and not serial:
-            raise self.broken("L-attr", s, show_line(s.body), "a serial loop as the body")
 
     def _under(self, s: ir.Stmt, divergent: bool, body: ir.Stmt) -> None:
         """Check a statement below one that threads, or blocks, may disagree on."""

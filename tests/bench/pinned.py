@@ -75,6 +75,7 @@ ALL: tuple[Pinned, ...] = (
     Pinned("full", _W["full_sum_f32"], "full(groups=1, lanes=512, wide=4)"),
     Pinned("cluster", _W["softmax_bf16"], f"cluster(back=0, blocks=2, {_LANES})"),
     Pinned("rows", _W["softmax_bf16"], f"rows(ahead=0, groups=1, keep=1, {_LANES})"),
+    Pinned("streamed", _W["softmax_bf16"], f"streamed(blocks=2, groups=1, keep=1, {_LANES})"),
     Pinned("looped", _W["softmax_bf16"], f"looped(back=0, groups=1, {_LANES})"),
     Pinned("chain", _W["cumulative_sum_f32"], "chain(lanes=64, turns=1)"),
     Pinned("scan", _W["cumulative_sum_f32"], "scan(groups=4, lanes=64, turns=4)"),
@@ -99,6 +100,7 @@ NARROW = tuple(  # accesses of one element
         ("full", "full(groups=1, lanes=512, wide=1)"),
         ("cluster", "cluster(back=0, blocks=2, lanes=128, online=0, wide=1)"),
         ("rows", "rows(ahead=0, groups=1, keep=1, lanes=128, online=0, wide=1)"),
+        ("streamed", "streamed(blocks=2, groups=1, keep=1, lanes=128, online=0, wide=2)"),
         ("looped", "looped(back=0, groups=1, lanes=128, online=0, wide=1)"),
         ("sweep", "sweep(blocks=4, groups=4, lanes=64, wide=1)"),
     )
@@ -106,6 +108,7 @@ NARROW = tuple(  # accesses of one element
 READS = (  # one more read of an input
     Slower("rows", OF["looped"].point, "read"),
     Slower("cluster", OF["looped"].point, "read"),
+    Slower("streamed", OF["looped"].point, "read"),
     Slower("sweep", "apart()", "read"),
     Slower("matmul", f"serial({_SERIAL}, wide=1)", "read"),
 )

@@ -125,7 +125,7 @@ class Recipe:
         """Return whether the target has the threads and the shared memory of a block."""
         threads, shared = self.block(work, values)
         target = work.facts.target
-        return threads <= target.threads and shared <= target.shared
+        return threads <= target.threads and shared <= target.room
 
     def points(self, work: Work) -> Iterator[tuple[float, Point]]:
         """Return all points of the recipe with their distance from the first, the nearest first.
@@ -202,7 +202,7 @@ def _too_large(work: Work, threads: int, shared: int, where: str) -> DidymaError
     target = work.facts.target
     return DidymaError(
         "target-lacks", where, got=f"blocks of {threads} threads with {shared} bytes of memory",
-        want=f"at most {target.threads} threads and {target.shared} bytes, as {target.name} has",
+        want=f"at most {target.threads} threads and {target.room} bytes, as {target.name} has",
     )  # fmt: skip
 
 

@@ -27,13 +27,21 @@ KEPT_AHEAD = 9 << 20  # bytes that a cache keeps until they are used, beside wha
 def _fit(work: Work) -> Fit | None:
     if work.rows is None or not holds(work, values := default(work)):
         return None
-    length, (groups, lanes) = work.facts.largest(work.rows.length), work.row_shape
     passes = sum(isinstance(s, Fold) for s in work.rows.stages) - values.get("online", 0)
     covered = passes == 1 or values.get("ahead", 0) > 0
-    alone = row_threads.held_alone(work.row_sizes) if covered else 0
-    options = work.facts.options
-    well = row_threads.suits(length, groups, lanes, values["wide"], options, alone)
-    return Fit.TILED if well else Fit.POOR
+    return Fit.TILED if are_held(work, values, covered=covered) else Fit.POOR
+
+
+def are_held(work: Work, values: Values, *, covered: bool) -> bool:
+    """Return whether holding rows beats reading them again.
+
+    ``covered`` says whether rows are on their way while a block with a multiprocessor to itself
+    computes.
+    """
+    assert work.rows is not None
+    length, (groups, lanes) = work.facts.largest(work.rows.length), work.row_shape
+    alone, options = row_threads.held_alone(work.row_sizes) if covered else 0, work.facts.options
+    return row_threads.suits(length, groups, lanes, values["wide"], options, alone)
 
 
 def holds(work: Work, values: Values) -> bool:
@@ -132,7 +140,8 @@ def block(work: Work, values: Values) -> tuple[int, int]:
     return threads, sum(parts)
 
 
-def _legal(work: Work, values: Values) -> bool:
+def is_legal(work: Work, values: Values) -> bool:
+    """Return whether values go together, for threads that hold a row."""
     one = not (values.get("keep") and values.get("online"))
     return one and holds(work, values) and is_warp(work, values) and suits(work, values)
 
@@ -169,4 +178,4 @@ def threads(work: Work, values: Values) -> Threads:
     return Threads(groups, values["lanes"], values["wide"], work.row_across, 1, groups * ahead)
 
 
-RECIPE = Recipe("rows", _fit, default, space, shared_of, _build, _legal)
+RECIPE = Recipe("rows", _fit, default, space, shared_of, _build, is_legal)

@@ -20,7 +20,7 @@ from tests.codegen.row_programs import softmax, softmax_backward
 SM_90A = Options(target="sm_90a")
 F32, BF16 = DType.F32, DType.BF16
 MANY = 1 << 16  # rows
-HELD_ALONE = "rows(ahead=1, groups=1, keep=1, lanes=1024, online=0, wide=8)"
+HELD_ALONE = "streamed(blocks=128, groups=1, keep=1, lanes=1024, online=0, wide=8)"
 
 
 def traced(f: Callable[..., Any], dtype: DType, *shape: int) -> dd.Program:
@@ -97,7 +97,7 @@ def log_sum(x: dd.Tensor) -> dd.Tensor:
         (centred, F32, (4096, 32_768), "rows(ahead=0, groups=1, lanes=1024, online=1, wide=4)"),
         (row_norm, F32, (4096, 32_768), "rows(ahead=0, groups=1, lanes=1024, wide=4)"),
         (softmax_backward, F32, (4096, 32_768), "looped(back=1, groups=1, lanes=1024, wide=4)"),
-        # the next row is announced while one is computed
+        # the next row is copied, or announced, while one is computed
         (softmax, BF16, (8192, 32_768), HELD_ALONE),
         (row_norm, BF16, (32_768, 4096), "rows(ahead=4, groups=2, lanes=128, wide=4)"),
         (softmax, BF16, (MANY, 256), "rows(ahead=8, groups=16, keep=1, lanes=8, online=0, wide=8)"),

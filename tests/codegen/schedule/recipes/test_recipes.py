@@ -20,7 +20,7 @@ from didyma.refimpl.interp import graph as reference
 from didyma.refimpl.ir.dims import Dim, DimVar, symbol
 from didyma.refimpl.ir.graph import Attr, Module
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.target import PORTABLE, Target
+from didyma.refimpl.ir.target import PORTABLE, SM_90A, Target
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.bars import Contract, exact, judge
 from didyma.refimpl.verify import loop as laws
@@ -131,6 +131,7 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "long softmax": (softmax(symbol("long")), {"long": 33}, "looped"),
     "long variance": (centred(symbol("long")), {"long": 45}, "looped"),
     "few rows": (softmax(4096), {}, "cluster"),
+    "rows of whole blocks": (softmax(1280), {}, "streamed"),
     "gradients": (gradients(70, 40), {}, "sweep"),
     "gradients of odd rows": (gradients(33, 9), {}, "sweep"),
     "gradients on a core": (gradients(7, 40), {}, "apart"),
@@ -141,6 +142,8 @@ def wanted(name: str) -> Options:
     """Return options for a module: of a target with clusters, or a core, where they are wanted."""
     targets = {"few rows": "sm_90a", "chain": "sm_90a", "gradients on a core": "cpu"}
     long = {"graph.long_run": 1024, "kernels.waits": True} if name == "chain" else {}
+    if name == "rows of whole blocks":
+        return Options(target=replace(SM_90A, name="small", threads=64, processors=1))
     return Options().changed({"target": targets.get(name, "portable"), **long})
 
 

@@ -1,0 +1,97 @@
+"""Rows that are folded several times, by blocks that stay and copy the next row meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from didyma.codegen.schedule import row_wide, streamed
+from didyma.codegen.schedule import rows as nests
+from didyma.codegen.schedule.recipes import rows
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.codegen.schedule.row_stages import OnePass
+from didyma.refimpl.ir.loop import Const, Load, PrimFunc
+
+ROWS = 4  # of a block, at least: nothing covers the copies of its first one
+LARGEST = 80 << 10  # bytes of shared memory of a block that was faster so
+SPARE = 24  # one multiprocessor in so many may have no block, if no row is left over then
+
+
+def _fit(work: Work) -> Fit | None:
+    if work.rows is None or work.row_across or "cp_async" not in work.facts.target.families:
+        return None
+    values = default(work)
+    if not isinstance(work.rows.length, Const) or not _copied(work, values):
+        return None
+    threads, shared = block(work, values)
+    many = work.facts.largest(work.rows.nest.numel) >= ROWS * values["groups"] * values["blocks"]
+    alone = 2 * threads > work.facts.target.threads and shared <= LARGEST
+    held = rows.are_held(work, values, covered=True)
+    return Fit.TILED if many and alone and held else Fit.POOR
+
+
+def _copied(work: Work, values: Values) -> Sequence[Load]:
+    """Return what threads copy of a row before they need it."""
+    nest, loads = rows.elements(work, values)
+    lanes, wide = values["lanes"], values["wide"]
+    if not rows.holds(work, values) or _has_edges(work, values):
+        return ()
+    kept = nests.kept_loads(work.facts, nest, lanes, wide, loads)
+    return streamed.copied(work.facts, nest, kept, wide)
+
+
+def _has_edges(work: Work, values: Values) -> bool:
+    assert work.rows is not None
+    return row_wide.has_edges(work.facts, work.rows, values["wide"])
+
+
+def default(work: Work) -> Values:
+    """Return as many blocks as run at once, of threads as the model gives rows that are held."""
+    found = {k: v for k, v in rows.default(work).items() if k != "ahead"}
+    target = work.facts.target
+    together = max(1, target.threads // (found["groups"] * found["lanes"]))  # as registers allow
+    return found | {"blocks": _even(work, found["groups"], together * target.processors)}
+
+
+def _even(work: Work, groups: int, most: int) -> int:
+    """Return how many blocks to start where ``most`` run at once.
+
+    Fewer, if so all have as many rows and hardly any multiprocessor is idle: no row is a last one.
+    """
+    assert work.rows is not None
+    count = work.facts.largest(work.rows.nest.numel)
+    least = most - most // SPARE
+    whole = (n for n in range(most, least - 1, -1) if count % (n * groups) == 0)
+    return next(whole, most)
+
+
+def space(work: Work) -> Space:
+    """Return the numbers of blocks, of rows in each, of threads for each, and of elements."""
+    found = {k: v for k, v in rows.space(work).items() if k != "ahead"}
+    processors = work.facts.target.processors
+    groups = default(work)["groups"]
+    blocks = {_even(work, groups, processors * k) for k in (1, 2, 3, 4, 6, 8)}
+    return found | {"blocks": (1, 2, *sorted(blocks))}
+
+
+def block(work: Work, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes that they share: parts of folds, and rows."""
+    assert work.rows is not None
+    threads, parts = rows.shared_of(work, values)
+    row = sum(x.dtype.nbytes for x in _copied(work, values)) * work.facts.largest(work.rows.length)
+    return threads, parts + values["groups"] * row
+
+
+def _legal(work: Work, values: Values) -> bool:
+    return rows.is_legal(work, values) and bool(_copied(work, values))
+
+
+def _build(work: Work, values: Values) -> PrimFunc:
+    """Schedule blocks that take rows in turn, and copy the next while they compute."""
+    nest, loads = rows.elements(work, values)
+    once = OnePass(work.row_online, 1) if values.get("online") and work.row_online else None
+    threads = rows.threads(work, values)
+    return streamed.scheduled(work.facts, nest, threads, values["blocks"], loads, once)
+
+
+RECIPE = Recipe("streamed", _fit, default, space, block, _build, _legal)

@@ -1,0 +1,147 @@
+"""Copies to shared memory that run while a thread goes on: as text, by law, and where they pay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import didyma as dd
+from didyma.codegen.emit.cuda import emit
+from didyma.codegen.runtime.engine import KernelFault
+from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.simt.access import Traffic
+from didyma.codegen.runtime.simt.engine import Simt
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.target import SM_80, SM_90A
+from didyma.refimpl.ir.text import parse_loop, show
+from didyma.refimpl.ir.types import Array
+from didyma.refimpl.verify import loop as laws
+from tests.codegen.emit.test_runs import launch
+from tests.oracle.lanes import both
+
+COPY = """
+kernel @copy(x: f32[16], y: f32[16]) writes (y) {
+  alloc s: f32[16] shared
+  for t in 4 bound threadIdx.x {
+    attr copies = "begin" { for v in 4 vectorized { s[t * 4 + v] = x[t * 4 + v] } }
+    attr copies = "end" { for w in 4 vectorized { y[t * 4 + w] = s[t * 4 + w] } }
+  }
+}
+"""
+ROWS, LENGTH = 7, 1280
+
+
+def kernel(text: str = COPY) -> PrimFunc:
+    (f,) = parse_loop(text)
+    laws.verify(f, SM_80)
+    assert parse_loop(show((f,))) == (f,)
+    return f
+
+
+def on(name: str, f: PrimFunc) -> Array:
+    held = {"x": np.arange(16, dtype=np.float32), "y": np.zeros(16, np.float32)}
+    if name == "interpreters":
+        both.run(f, held, {})
+        return held["y"]
+    return launch(engine(name), f, held, {})[1]
+
+
+@pytest.mark.parametrize("name", ["interpreters", "simt", "host"])
+def test_what_is_copied_arrives(name: str) -> None:
+    assert on(name, kernel()).tolist() == [*range(16)]
+
+
+def test_a_thread_copies_and_reads_whole_accesses() -> None:
+    source = emit([kernel()]).source
+    order = [
+        "__shared__ __align__(16) f32 s[16];", "cp_async16_f32(&s[t * 4], &x[t * 4]);",
+        "cp_async_commit();", "cp_async_wait(0);", "load4_f32(&s[t * 4])", "store4_f32(&y[t * 4]",
+    ]  # fmt: skip
+    places = [source.index(x) for x in order]
+    assert places == sorted(places)
+
+
+def test_single_elements_of_four_bytes_are_copied_and_smaller_ones_stored() -> None:
+    text = COPY.replace("for v in 4 vectorized { s[t * 4 + v] = x[t * 4 + v] }", "s[t] = x[t]")
+    assert "cp_async4_f32(&s[t], &x[t]);" in emit([kernel(text)]).source
+    narrow = emit([kernel(text.replace("f32", "bf16"))]).source
+    assert "s[t] = x[t];" in narrow
+    assert "cp_async2" not in narrow
+
+
+def test_eight_elements_of_four_bytes_are_two_copies() -> None:
+    text = COPY.replace("t * 4", "t * 8").replace("in 4 vec", "in 8 vec")
+    source = emit([kernel(text.replace("[16]", "[32]"))]).source
+    assert "cp_async16_f32(&s[t * 8], &x[t * 8]);" in source
+    assert "cp_async16_f32(&s[t * 8 + 4], &x[t * 8 + 4]);" in source
+
+
+def test_a_read_before_the_wait_is_a_fault() -> None:
+    early = COPY.replace('attr copies = "end"', 'attr remark = "early"')
+    with pytest.raises(KernelFault) as e:
+        on("simt", kernel(early))
+    assert "unwaited" in {x.kind for x in e.value.faults}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "got"),
+    [
+        ("s[t * 4 + v] = x[t * 4 + v] }", "y[t * 4 + v] = x[t * 4 + v] }", "from x, global, to y"),
+        ("= x[t * 4 + v] }", "= y[t * 4 + v] }", "from y, global, to s"),
+        ("= x[t * 4 + v] }", "= exp(x[t * 4 + v]) }", "exp"),
+        ('"begin" {', '"begin" { barrier', "barrier"),
+    ],
+)
+def test_nothing_but_copies_of_what_is_only_read_may_come_later(
+    old: str, new: str, got: str
+) -> None:
+    with pytest.raises(DidymaError, match=got) as e:
+        kernel(COPY.replace(old, new, 1))
+    assert e.value.code == "L-attr"
+
+
+def softmax() -> dd.Program:
+    def traced(x: dd.Tensor) -> dd.Tensor:
+        return dd.softmax(x, axis=-1)
+
+    made: dd.Program = dd.trace(dd.f32[ROWS, LENGTH])(traced)
+    return made
+
+
+def options(p: dd.Program, choice: str) -> dd.Options:
+    """Pin the only function to a schedule, on a device with one multiprocessor."""
+    one = dd.Options(target=replace(SM_90A, name="one", processors=1))
+    (name,) = dd.compile(p, options=one).compiled.loops
+    return one.changed({"kernels.choices": f"{name}: {choice}"})
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "blocks=2, groups=1, keep=1, lanes=64, online=0, wide=4",
+        "blocks=1, groups=2, keep=0, lanes=32, online=1, wide=4",
+        "blocks=3, groups=1, keep=0, lanes=64, online=0, wide=1",
+    ],
+)
+def test_blocks_copy_each_of_their_rows_once(choice: str) -> None:
+    """Some blocks have a row more than others, and blocks of two rows have one too many."""
+    p = softmax()
+    chosen = options(p, f"streamed({choice})")
+    report = dd.check(p, engines=["simt"], options=chosen, tries=1)
+    assert report.agree, [str(f) for f in report.findings]
+    traffic = Traffic()
+    dd.compile(p, engine=Simt(traffic=traffic), options=chosen)(np.zeros((ROWS, LENGTH), "f4"))
+    assert sum(traffic.read.values()) == ROWS * LENGTH * 4
+
+
+def test_rows_of_an_odd_length_are_not_streamed_by_wide_accesses() -> None:
+    def traced(x: dd.Tensor) -> dd.Tensor:
+        return dd.softmax(x, axis=-1)
+
+    p: dd.Program = dd.trace(dd.bf16[ROWS, 133])(traced)
+    chosen = options(p, "streamed(blocks=1, groups=1, keep=0, lanes=32, online=0, wide=8)")
+    with pytest.raises(DidymaError, match="bad-choice"):
+        dd.compile(p, options=chosen)
