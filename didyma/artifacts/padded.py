@@ -63,17 +63,11 @@ class Padding:
 
 
 def of(m: Module, wishes: Mapping[str, padding.Buckets]) -> Padding:
-    """Return a program for padded inputs.
+    """Return a program for padded inputs, which lie in row-major order whatever types say.
 
-    DidymaError ``bad-bucket``; ``not-padded`` where padding would change results, or an input has
-    strides.
+    DidymaError ``bad-bucket``; ``not-padded`` where padding would change results.
     """
     sizes = padding.chosen(m, wishes)
-    if strided := [p for p in m.entry.params if p.type.strides is not None]:
-        raise DidymaError(
-            "not-padded", f"@{m.entry.name}", got=f"%{strided[0].name}: {strided[0].type}",
-            want="inputs in row-major order", help="build the program without buckets",
-        )  # fmt: skip
     return Padding(m, pad(m, {name: dims.symbol(name) for name in sizes}), sizes)
 
 
