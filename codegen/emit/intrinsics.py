@@ -65,7 +65,12 @@ name               meaning
                    the two other axes, and the second extent of a box of 64 by that by 1
 ``tma_load3_T``    starts the copy of a box: to shared memory, by a description, from three
                    coordinates; zeros for what is outside of the array.  The bytes come to a barrier
-``assert_b8````assert_b8``      a fault of the launch unless it is true
+``tma_store3_T``   starts the copy of a box from shared memory: to coordinates, by a description;
+                   nothing is written outside of the array
+``tma_commit``     the stores of boxes that a thread has started since the last commit are a group
+``tma_wait``       the thread waits until only a literal number of its last groups still read shared
+                   memory; before it ends it waits for all
+``assert_b8``      a fault of the launch unless it is true
 ``inf_T nan_T``    literals that C lacks
 =================  ==================================================================
 
@@ -95,7 +100,7 @@ FAMILIES = {
     "named_barrier": "mbarrier", "tensor_map": "tma", "tma_": "tma",
 }  # fmt: skip
 # Functions whose one argument is a literal.
-LITERALS = ("cp_async_wait", "wgmma_wait", "setmaxnreg_dec", "setmaxnreg_inc")
+LITERALS = ("cp_async_wait", "wgmma_wait", "tma_wait", "setmaxnreg_dec", "setmaxnreg_inc")
 BOXED = (DType.F16, DType.BF16)  # elements of arrays of which boxes are copied
 
 INT_BINARY = (
@@ -263,6 +268,8 @@ def _boxes() -> dict[str, CFunction]:
         "mbarrier_expect": CFunction(("u64 *", "u32"), "void"),
         "mbarrier_wait": CFunction(("u64 *", "u32"), "void"),
         "named_barrier": CFunction(("u32", "u32"), "void"),
+        "tma_commit": CFunction((), "void"),
+        "tma_wait": CFunction(("u32",), "void"),
         "setmaxnreg_dec": CFunction(("u32",), "void"),
         "setmaxnreg_inc": CFunction(("u32",), "void"),
     }
@@ -271,6 +278,8 @@ def _boxes() -> dict[str, CFunction]:
         table[f"tensor_map3_{t}"] = CFunction(described, "void")
         copied = (f"{t} *", "const u64 *", *("i64",) * 3, "u64 *")
         table[f"tma_load3_{t}"] = CFunction(copied, "void")
+        stored = ("const u64 *", *("i64",) * 3, f"const {t} *")
+        table[f"tma_store3_{t}"] = CFunction(stored, "void")
     return table
 
 

@@ -13,6 +13,7 @@ from didyma.codegen.emit.intrinsics import NBYTES, c_type
 from didyma.codegen.templates.partial import Fail, Partial
 from didyma.codegen.templates.pieces import pieces
 from didyma.codegen.templates.problem import Output, Problem, Run, Subgraph
+from didyma.codegen.templates.results import Result, result
 from didyma.codegen.templates.writer import Writer, size, words
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import Buffer, Expr
@@ -30,6 +31,8 @@ NAMES = (
     "store_output",
     "store_outputs",
     "store_line",
+    "result",
+    "result_address",
 )
 WIDE = 8  # results that ``store_outputs`` stores together
 ACCESS = 16  # bytes of the widest access, and of an asynchronous copy
@@ -227,6 +230,31 @@ class Hooks:
             return self._wrote([line for lines in written for line in lines])
 
         return self._partial.hole("store_outputs", self.line(), fill)
+
+    def result(self, into: str, index: Sequence[str], *values: str, mask: str = "") -> str:
+        """Declare ``into`` as what ``store_output`` would store, or as 0 where there is no mask.
+
+        The text stores it itself, in boxes: the problem has one ``results.result``.
+        """
+        return self._value("result", "store_output", self._one().value,
+                           (into, mask, *index, *values))  # fmt: skip
+
+    def result_address(self) -> str:
+        """Return the address of the first element of the one result."""
+        found = self._one()
+        at = self._place(found.place, found.run, ["0"] * len(found.place.extents))
+
+        def fill() -> Sequence[str]:
+            array = self._writer.arrays[found.run.buffer]
+            return self._wrote([f"&{array}[{self._writer.own(at)}]"])
+
+        return self._partial.hole("result_address", self.line(), fill)
+
+    def _one(self) -> Result:
+        found = result(self.problem, ACCESS)
+        if found is None:
+            raise self.fail(self.line(), "result", "one result that lies in runs of 16 bytes")
+        return found
 
     def finished(self, rendered: str) -> tuple[str, Writer]:
         """Return the text of the kernel, once the template is rendered, and what wrote into it.

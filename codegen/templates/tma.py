@@ -14,13 +14,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
+from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.templates import mma, wgmma
+from didyma.codegen.templates.boxes import WORDS
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.mma import narrowed
 from didyma.codegen.templates.pace import cycles, lines
 from didyma.codegen.templates.persistent import PROCESSORS, RING
-from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.problem import Problem, Run
+from didyma.codegen.templates.results import result
 from didyma.codegen.templates.suiting import is_faster, suited
 from didyma.codegen.templates.tiles import EXCHANGE, ORDER, TRADE
 from didyma.codegen.templates.writer import size
@@ -42,7 +45,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + """\
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
 {% macro describe(name, at, side, extent, by, batch, step, far) %}
-    tensor_map3_{{ T }}(&maps[blockIdx.x * 32 + {{ at }}],
+    tensor_map3_{{ T }}(&maps[blockIdx.x * {{ words }} + {{ at }}],
         {{ address(name, ("0", "0", "0")) }},
         {{ "%s, %s" % ((terms, extent) if by == "term" else (extent, terms)) }},
         {{ batches if batch == "batch" else 1 }}, {{ step }}, {{ far }},
@@ -51,20 +54,22 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + """\
 {% macro fetch(name, at, side, start, by, batch) %}
 {% if by == "term" %}
             tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }}],
-                &maps[blockIdx.x * 32 + {{ at }}], turn * 64, {{ start }}, {{ batch }},
+                &maps[blockIdx.x * {{ words }} + {{ at }}], turn * 64, {{ start }}, {{ batch }},
                 &full[stage]);
 {% else %}
 {% for panel in range(side // 64) %}
             tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }} + {{ panel * 4096 }}],
-                &maps[blockIdx.x * 32 + {{ at }}], {{ start }} + {{ panel * 64 }}, turn * 64,
-                {{ batch }}, &full[stage]);
+                &maps[blockIdx.x * {{ words }} + {{ at }}], {{ start }} + {{ panel * 64 }},
+                turn * 64, {{ batch }}, &full[stage]);
 {% endfor %}
 {% endif %}
 {% endmacro %}
 {{ def_kernel("left", "right") }} {
   __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * 64 }}];
   __shared__ __align__(1024) {{ T }} right_tile[{{ stages * span * 64 }}];
-{% if not wide %}
+{% if slots %}
+  __shared__ __align__(1024) {{ R }} chunks[{{ 2 * slots * 4096 }}];
+{% elif not wide %}
   __shared__ __align__(16) f32 part[{{ 128 * 40 }}];
 {% endif %}
   __shared__ __align__(8) u64 full[{{ stages }}];
@@ -80,7 +85,14 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + """\
 {{ describe("left", 0, height, rows, left_by, left_batch, left_step, left_far) }}
   } else if (threadIdx.x < 64) {
 {{ describe("right", 16, width, columns, right_by, right_batch, right_step, right_far) }}
-  } else if (threadIdx.x == 64) {
+{% if slots %}
+  } else if (threadIdx.x < 96) {
+    tensor_map3_{{ R }}(&maps[blockIdx.x * {{ words }} + 32],
+        {{ result_address() }},
+        {{ columns }}, {{ rows }}, {{ batches if result_batch == "batch" else 1 }},
+        {{ result_step }}, {{ result_far }}, 64);
+{% endif %}
+  } else if (threadIdx.x == {{ 96 if slots else 64 }}) {
     for (u32 i = 0; i < {{ stages }}; ++i) {
       mbarrier_init(&full[i], 2);
       mbarrier_init(&empty[i], {{ 4 + 4 * shared }});
@@ -193,6 +205,44 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + """\
         total[{{ i * each }} + i] = sums{{ i }}[i];
 {% endfor %}
       }
+{% if slots %}
+      #pragma unroll
+      for (u32 i = 0; i < {{ above * width // 64 }}; ++i) {
+        const u32 chunk = (mine * {{ slots }} + i % {{ slots }}) * 4096;
+        if (threadIdx.x % 128 == 0) {
+          tma_wait({{ slots - 1 }});
+        }
+        named_barrier(mine + 1, 128);
+        #pragma unroll
+        for (u32 j = 0; j < 16; ++j) {
+          const u32 line = warp * 16 + j % 2 * 8 + lane / 4;
+          const i64 row = top + {{ rows_before }}i / {{ width // 64 }} * 64 + line;
+          const i64 column = side + i % {{ width // 64 }} * 64 + j / 2 * 8 + lane % 4 * 2;
+{% for part in "xy" %}
+          {{ result("of_" + part, ("batch", "row", "column" if part == "x" else "column + 1"),
+                    "total[i * 32 + j * 2 + %d]" % loop.index0,
+                    mask=all(below("row", rows, height), below("column", columns, width))) }}
+{% endfor %}
+          {{ R }}x2 pair;
+          pair.x = of_x;
+          pair.y = of_y;
+          store2_{{ R }}(&chunks[chunk + line * 64 + (j / 2 ^ lane / 4) * 8 + lane % 4 * 2], pair);
+        }
+        proxy_fence();
+        named_barrier(mine + 1, 128);
+        if (threadIdx.x % 128 == 0) {
+          tma_store3_{{ R }}(&maps[blockIdx.x * {{ words }} + 32],
+              side + i % {{ width // 64 }} * 64,
+              top + {{ rows_before }}i / {{ width // 64 }} * 64, {{ result_batch }},
+              &chunks[chunk]);
+          tma_commit();
+        }
+      }
+    }
+    if (threadIdx.x % 128 == 0) {
+      tma_wait(0);
+    }
+{% else %}
       #pragma unroll
       for (u32 i = 0; i < {{ above * width // 32 }}; ++i) {
 {% if wide %}
@@ -219,6 +269,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + """\
 {% endif %}
       }
     }
+{% endif %}
   }
 }
 """)  # fmt: skip
@@ -227,12 +278,13 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "width": (64, 128, 160, 192, 256),
     "alternate": (0, 1),
     "group": (8, 16),
+    "slots": (0, 1, 2),
 })  # fmt: skip
 THREADS, MOST_SUMS, MOST_STAGES = 3 * GROUP, 192, 8
 PART, BARRIERS, MAP = 2 * ROWS * 40 * 4, 256, 4096  # bytes
 RIGHT_COLUMN = 2  # the axis of the right operand that is of columns
 NEEDED = {"wgmma", "tma", "mbarrier"}  # families
-WORDS = 32  # of the descriptions of a block
+CHUNK = ROWS * LINE * 2  # bytes in which four warps hand over results
 
 
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
@@ -265,15 +317,16 @@ def _stage(p: Problem, values: Values) -> int:
     return (values["height"] + _span(p, values)) * LINE * 2
 
 
-def _beside(p: Problem) -> int:
+def _beside(p: Problem, values: Values) -> int:
     """Return the bytes of shared memory beside those of tiles."""
-    return BARRIERS + MAP + (PART if p.stored(WIDE) is None else 0)
+    handed = 2 * values["slots"] * CHUNK
+    return BARRIERS + MAP + (handed or (PART if p.stored(WIDE) is None else 0))
 
 
 def _stages(asked: Asked, values: Values) -> int:
     """Return how many stages of tiles the shared memory of a target has room for."""
     p = _problem(asked)
-    return min(MOST_STAGES, (asked.target.dynamic - _beside(p)) // _stage(p, values))
+    return min(MOST_STAGES, (asked.target.dynamic - _beside(p, values)) // _stage(p, values))
 
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
@@ -282,7 +335,10 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     sums = tall // ROWS * values["width"] // 2
     fits = tall % ROWS == 0 and tall <= 2 * ROWS and sums <= MOST_SUMS and stages >= 2
     p = _problem(asked)
-    return THREADS if fits else 0, stages * _stage(p, values) + _beside(p)
+    if slots := values["slots"]:
+        chunks = tall // ROWS * values["width"] / LINE  # of four warps
+        fits &= chunks % slots == 0 and result(p, ACCESS) is not None
+    return THREADS if fits else 0, stages * _stage(p, values) + _beside(p, values)
 
 
 def cost(asked: Asked, values: Values) -> float:
@@ -316,10 +372,24 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     names["span"] = _span(p, values)
     names["wide"] = int(p.stored(WIDE) is not None)
     names |= _lies(p, "left", ("", "row", "term")) | _lies(p, "right", ("", "term", "column"))
+    names |= _results(p, values)
     name = Names(b.name for b in p.loop.params).fresh("maps")
-    maps = Buffer(name, DType.U64, (WORDS * (asked.target.processors or PROCESSORS),))
+    words = int(names["words"])
+    maps = Buffer(name, DType.U64, (words * (asked.target.processors or PROCESSORS),))
     launch = Launch((p.dim(grid), 1, 1), (THREADS, 1, 1), None, names, {"maps": maps})
     return text.render(p, values, launch)
+
+
+def _results(p: Problem, values: Values) -> dict[str, Given]:
+    """Return how results are stored: by boxes, of how many words are described, or by threads."""
+    found = result(p, ACCESS) if values["slots"] else None
+    if found is None:
+        return {"words": 2 * WORDS, "R": ""}
+    return {
+        "words": 3 * WORDS,
+        "R": c_type(found.value.value.dtype),
+        **_strides(p, "result", found.run),
+    }
 
 
 def _lies(p: Problem, name: str, axes: tuple[str, str, str]) -> dict[str, Given]:
@@ -329,10 +399,13 @@ def _lies(p: Problem, name: str, axes: tuple[str, str, str]) -> dict[str, Given]
     """
     run = p.run(name, ACCESS)
     assert run is not None, f"{name} does not lie in runs"
+    return {f"{name}_by": axes[run.axis], **_strides(p, name, run)}
+
+
+def _strides(p: Problem, name: str, run: Run) -> dict[str, Given]:
     far, steps = run.steps[0], [size(e, p.loop) for e in run.steps]
     shared = far == ix.index(0) or p.output.extents[0] == ix.index(1)
     return {
-        f"{name}_by": axes[run.axis],
         f"{name}_step": steps[3 - run.axis],
         f"{name}_batch": "0" if shared else "batch",
         f"{name}_far": ACCESS if shared else steps[0],

@@ -27,6 +27,7 @@ def cases() -> Iterator[LaunchCase]:
         yield _group_product(n, d)
     yield from map(_pairs, (DType.F16, DType.BF16))
     yield from map(_boxes, (DType.F16, DType.BF16))
+    yield from map(_stored_boxes, (DType.F16, DType.BF16))
     yield _flushed()
 
 
@@ -231,6 +232,39 @@ def _boxes(dtype: DType) -> LaunchCase:
 """
     given = {"x": x, "map": np.zeros(16, np.uint64)}
     return _case(f"boxes of {t}", "tma", body, given, want, 384)
+
+
+def _stored_boxes(dtype: DType) -> LaunchCase:
+    """Two boxes of an array that ends inside of them, stored one after the other from one place."""
+    t = c_type(dtype)
+    x = _numbers(dtype, 1024)
+    corners = ((8, 1, 1), (0, 3, 0))
+    row, column = np.ogrid[:8, :64]
+    want = np.zeros(408, dtype.numpy)
+    for box, (c0, c1, c2) in zip(x.reshape(2, 8, 64), corners, strict=True):
+        inside = (row + c1 < 5) & (column + c0 < 24)
+        want[(8 + 200 * c2 + 40 * (row + c1) + column + c0)[inside]] = box[inside]
+    body = f"""\
+  __shared__ __align__(1024) {t} s[512];
+  if (threadIdx.x < 32) tensor_map3_{t}(&map[0], &y[8], 24, 5, 2, 40, 200, 8);
+  for (u32 turn = 0; turn < 2; ++turn) {{
+    if (threadIdx.x == 0) tma_wait(0);
+    __syncthreads();
+    for (u32 n = threadIdx.x; n < 512; n += 128) {{
+      const u32 at = n * 2;
+      s[(at ^ (at >> 7 & 7) << 4) / 2] = x[turn * 512 + n];
+    }}
+    proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {{
+      tma_store3_{t}(&map[0], turn == 0 ? 8 : 0, 1 + 2 * turn, 1 - turn, &s[0]);
+      tma_commit();
+    }}
+  }}
+  if (threadIdx.x == 0) tma_wait(0);
+"""
+    given = {"x": x, "map": np.zeros(16, np.uint64)}
+    return _case(f"stored boxes of {t}", "tma", body, given, want, 128)
 
 
 def _flushed() -> LaunchCase:

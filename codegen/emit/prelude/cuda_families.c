@@ -39,6 +39,10 @@ FN void mbarrier_wait(u64 *barrier, u32 parity) {
   } while (!ended);
 }
 
+#define tma_commit() asm volatile("cp.async.bulk.commit_group;" ::: "memory")
+
+#define tma_wait(most) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(most) : "memory")
+
 #define named_barrier(number, threads) \
   asm volatile("bar.sync %0, %1;" :: "r"((u32)(number)), "n"(threads) : "memory")
 
@@ -88,6 +92,12 @@ FN void tma_load3_T(T *to, const u64 *map, i64 c0, i64 c1, i64 c2, u64 *barrier)
                " [%0], [%1, {%2, %3, %4}], [%5];"
                :: "r"(in_shared__(to)), "l"(map), "r"((i32)c0), "r"((i32)c1), "r"((i32)c2),
                   "r"(in_shared__(barrier)) : "memory");
+}
+
+FN void tma_store3_T(const u64 *map, i64 c0, i64 c1, i64 c2, const T *from) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];"
+               :: "l"(map), "r"((i32)c0), "r"((i32)c1), "r"((i32)c2), "r"(in_shared__(from))
+               : "memory");
 }
 
 //:

@@ -58,6 +58,10 @@ FN void ends__(u64 *barrier, u32 parity, u32 line) {
 static void gathers__(u32 number, u32 threads, u32 line);
 #define named_barrier(number, threads) gathers__((number), (threads), __LINE__)
 
+#define tma_commit() ((void)0)
+
+#define tma_wait(most) ((void)(most))
+
 #define setmaxnreg_dec(registers) ((void)(registers))
 
 #define setmaxnreg_inc(registers) ((void)(registers))
@@ -93,6 +97,21 @@ FN void boxed__T(T *to, const u64 *map, i64 c0, i64 c1, i64 c2, u64 *barrier) {
 
 #define tma_load3_T(to, map, c0, c1, c2, barrier) \
   boxed__T((T *)aligned__((to), 1024, __LINE__), (map), (c0), (c1), (c2), (barrier))
+
+FN void unboxed__T(const u64 *map, i64 c0, i64 c1, i64 c2, const T *from) {
+  T *to = (T *)map[0];
+  const i64 *n = (const i64 *)map + 1;
+  i64 i, k, rows = (i64)map[6];
+  for (i = 0; i < rows; i++)
+    for (k = 0; k < 64; k++) {
+      i64 x = c0 + k, y = c1 + i;
+      if (x >= 0 && x < n[0] && y >= 0 && y < n[1] && c2 >= 0 && c2 < n[2])
+        to[x + y * n[3] + c2 * n[4]] = from[i * 64 + (k / 8 ^ i % 8) * 8 + k % 8];
+    }
+}
+
+#define tma_store3_T(map, c0, c1, c2, from) \
+  unboxed__T((map), (c0), (c1), (c2), (const T *)aligned__((from), 1024, __LINE__))
 
 //: T in types
 /* A copy is done when it starts. */

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from didyma.codegen.runtime.simt.copies import Copies, Moved, Place, zeros_like
+from didyma.codegen.runtime.simt.copies import KINDS, Copies, Moved, Place, zeros_like
 from didyma.codegen.runtime.simt.meets import Meets
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Warps
 from didyma.codegen.runtime.simt.turns import Turn
@@ -67,7 +67,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.everyone = np.arange(self.warps.size)
-        self.copies = Copies(np.zeros((2, self.warps.size), np.int64))
+        self.copies = Copies(np.zeros((len(KINDS), self.warps.size), np.int64))
         self.steps = np.zeros(self.warps.size if self.traffic is not None else 0, np.int64)
 
     def who(self, m: Mask) -> Lanes:

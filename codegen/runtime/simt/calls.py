@@ -9,9 +9,9 @@ from typing import Protocol, TypeAlias
 from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import NBYTES, TABLE, VECTORS, components
-from didyma.codegen.runtime.simt import access, chain, groups, matrices, meets
+from didyma.codegen.runtime.simt import access, boxes, chain, groups, matrices, meets
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
-from didyma.codegen.runtime.simt.copies import PRODUCT
+from didyma.codegen.runtime.simt.copies import PRODUCT, STORE
 from didyma.codegen.runtime.simt.values import Arithmetic
 from didyma.refimpl.ir.fragments import PRODUCTS
 from didyma.refimpl.ir.loop import ATOMIC_OPS, AtomicOp
@@ -188,6 +188,18 @@ def _meeting(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval 
     """Compile a call by which groups of threads meet, or copies of boxes come; None for others."""
     if name.startswith("setmaxnreg_"):
         return lambda r, m: None
+    if name == "tma_commit":
+        return lambda r, m: r.copies.commit(r.who(m), STORE)
+    if name == "tma_wait":
+        most = t.expr(args[0])
+        return lambda r, m: r.copies.wait(r.warps, r.who(m), int(most(r, m)), STORE)
+    if name.startswith("tma_store3_"):
+        (maps, where), (held, first) = t.address(args[0]), t.address(args[4])
+        corner = list(map(t.expr, args[1:4]))
+        return lambda r, m: boxes.store(
+            r, name, (r.arrays[maps], where(r, m)), [v(r, m) for v in corner],
+            (r.arrays[held], first(r, m)), m, line,
+        )  # fmt: skip
     if name == "named_barrier":
         number, threads = map(t.expr, args)
         return lambda r, m: meets.numbered(r, number(r, m), threads(r, m), m, line)

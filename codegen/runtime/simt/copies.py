@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from didyma.codegen.runtime.simt.memory import Flight, LaneArray, Lanes, Report, Warps
 from didyma.refimpl.interp import scalar_ring
 
-COPY, PRODUCT = range(2)  # kinds of what is under way
+KINDS = COPY, PRODUCT, STORE = range(3)  # of what is under way
 _NEVER = np.iinfo(np.int64).max  # the group of a lane that takes no part
 
 
@@ -45,7 +45,7 @@ class Moved:
 class Copy:
     """A copy or a product under way, and the group that it is in, in each lane.
 
-    ``kind`` says whose groups these are: those of copies, or of products of four warps.
+    ``kind`` says whose groups these are: of copies, products of four warps, or stores of boxes.
     """
 
     name: str
@@ -89,10 +89,14 @@ class Copies:
         first[who] = self.closed[kind, who] - most
         self._end(warps, first, kind)
 
+    def left(self, kind: int) -> list[Copy]:
+        """Return what is under way of a kind."""
+        return [c for c in self.under_way if c.kind == kind]
+
     def end(self, warps: Warps) -> None:
         """End whatever is under way: the threads have ended."""
         last = np.full(int(self.closed.shape[1]), _NEVER)
-        for kind in (COPY, PRODUCT):
+        for kind in KINDS:
             self._end(warps, last, kind)
 
     def _end(self, warps: Warps, first: Lanes, kind: int) -> None:

@@ -23,6 +23,7 @@ from didyma.codegen.runtime.geometry import (
 )
 from didyma.codegen.runtime.simt.access import MOST_ROUNDS, Run, Traffic, ended
 from didyma.codegen.runtime.simt.control import Exec, StoppedError
+from didyma.codegen.runtime.simt.copies import STORE
 from didyma.codegen.runtime.simt.in_ring import InRing
 from didyma.codegen.runtime.simt.machine import Translator
 from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
@@ -131,6 +132,9 @@ class SimtKernels:
                     ended(run, 0)
                 except StoppedError as e:
                     reports.add(*e.args)
+                for c in run.copies.left(STORE):
+                    detail = f"the block ends before a wait for {c.name}, which reads shared memory"
+                    reports.add("unwaited", detail, len(c.moved[0].who), c.line)
                 run.copies.end(warps)
                 if self.traffic is not None:
                     self.traffic.statements[kernel] += int(run.steps.sum())

@@ -59,7 +59,7 @@ class Translator:
     def function(self, f: c.FuncDef) -> tuple[Exec, tuple[str, ...]]:
         """Compile the body of a kernel; return it with the names of the parameters."""
         params = f.decl.type.args.params
-        self.fenced = groups.calls(f, ("wgmma_m",))
+        self.fenced = groups.calls(f, ("wgmma_m", "tma_store"))
         self.in_turn = groups.calls(f, ("mbarrier_", "named_barrier", "tma_", "tensor_map"))
         self.types.update((p.name, self._type_name(p.type)) for p in params)
         body, names = self.stmt(f.body), tuple(p.name for p in params)

@@ -19,10 +19,12 @@ from tests.codegen.templates.judging import judged, points, request
 GPU = Options(target="sm_90a")
 _, DTYPES, SIZES = FAMILIES["tma_gemm"]
 SEEDS = (1, 8, 10, 11)  # whose operands lie in runs of 16 bytes
-TOGETHER = "tma_gemm(alternate=0, group=8, height=128, width=64)"
-IN_TURN = "tma_gemm(alternate=1, group=8, height=64, width=64)"
-WIDE = "tma_gemm(alternate=1, group=8, height=64, width=128)"
-ODD = "tma_gemm(alternate=1, group=8, height=64, width=160)"
+TOGETHER = "tma_gemm(alternate=0, group=8, height=128, slots=0, width=64)"
+IN_TURN = "tma_gemm(alternate=1, group=8, height=64, slots=0, width=64)"
+WIDE = "tma_gemm(alternate=1, group=8, height=64, slots=0, width=128)"
+ODD = "tma_gemm(alternate=1, group=8, height=64, slots=0, width=160)"
+BOXES = "tma_gemm(alternate=0, group=8, height=128, slots=1, width=64)"
+BOXES_IN_TURN = "tma_gemm(alternate=1, group=8, height=64, slots=1, width=128)"
 ARRIVES = """\
         if (turn > 0 && lane == 0) {
           mbarrier_arrive(&empty[before]);
@@ -66,6 +68,21 @@ FAULTS = {
                "total[{{ i * each }} + i] = cast_bf16_f32(cast_f32_bf16(sums{{ i }}[i]))"),
 }  # fmt: skip
 POINTS = {"order": IN_TURN, "skipped stages": IN_TURN, "panel": WIDE}
+FAULTS_OF_BOXES = {
+    "wait for a chunk": ("          tma_wait({{ slots - 1 }});\n", ""),
+    "wait for too few": ("tma_wait({{ slots - 1 }})", "tma_wait({{ slots }})"),
+    "group": ("          tma_commit();\n", ""),
+    "last wait": ("      tma_wait(0);\n", ""),
+    "fence": ("        proxy_fence();\n", ""),
+    "written together": ("        proxy_fence();\n        named_barrier(mine + 1, 128);\n",
+                         "        proxy_fence();\n"),
+    "swizzle of results": ("(j / 2 ^ lane / 4) * 8", "j / 2 * 8"),
+    "sums of a piece": ("i * 32 + j * 2 + %d", "i * 32 + j / 2 * 4 + %d"),
+    "box": ("side + i % {{ width // 64 }} * 64,\n", "side,\n"),
+    "rows of a box": ("* 64, {{ result_batch }}", "* 64 + 1, {{ result_batch }}"),
+    "step of rows": ("{{ result_step }}, {{", "{{ result_step }} + 8, {{"),
+    "extent": ("{{ columns }}, {{ rows }}, {{", "{{ columns }} - 8, {{ rows }}, {{"),
+}  # fmt: skip
 NARROW = ("exchange", "numbers", "fragment")  # faults in what stores results one by one
 
 
@@ -92,6 +109,25 @@ def test_drawn_products_are_right(seed: int) -> None:
     assert judged(d.program, point, options=FEW) == {""}, f"{d.about}: {point}"
 
 
+@dd.trace(dd.f16[2, 72, 24], dd.f16[2, 24, 72], dd.f16[72, 72], dd.f32[72])
+def residual(x: dd.Tensor, w: dd.Tensor, z: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return dd.astype(x @ w + b, dd.bf16) * dd.astype(z, dd.bf16)
+
+
+@pytest.mark.parametrize("point", [BOXES, BOXES_IN_TURN])
+def test_results_that_are_stored_in_boxes_are_right(point: str) -> None:
+    assert judged(residual, point, options=FEW) == {""}
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_BOXES)
+def test_a_planted_fault_in_stores_of_boxes_is_found(fault: str) -> None:
+    old, new = FAULTS_OF_BOXES[fault]
+    assert old in tma.TEXT.source
+    text = Text("tma_gemm", tma.TEXT.source.replace(old, new))
+    wrong = replace(tma.TEMPLATE, render=partial(tma.render, text=text))
+    assert judged(residual, BOXES_IN_TURN, wrong, FEW, engines=("simt",)) != {""}
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     old, new = FAULTS[fault]
@@ -114,3 +150,4 @@ def test_what_nvrtc_makes_of_the_kernel_is_right() -> None:
     if not state.runs:
         pytest.skip(f"ptx: {state.why}")
     assert judged(layer, TOGETHER, options=FEW, engines=("ptx",)) == {""}
+    assert judged(residual, BOXES, options=FEW, engines=("ptx",)) == {""}

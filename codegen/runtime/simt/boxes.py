@@ -1,0 +1,65 @@
+"""Copies of boxes from shared memory to arrays, in groups that the thread which starts them awaits.
+
+As PTX has ``cp.async.bulk.tensor`` with ``bulk_group``.  The bytes move when a copy starts; who
+writes to what it has yet to read, before the wait, is a fault, and so is what was not fenced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from didyma.codegen.runtime.simt.clocks import ClockArray
+from didyma.codegen.runtime.simt.copies import STORE, Moved
+from didyma.codegen.runtime.simt.memory import LaneArray
+from didyma.refimpl.ir.group_products import ALIGNMENT, LINE, swizzled
+
+if TYPE_CHECKING:
+    from didyma.codegen.runtime.simt.access import Mask, Run, Value
+
+
+def store(
+    r: Run, name: str, described: tuple[LaneArray, Value], corner: list[Value],
+    held: tuple[LaneArray, Value], m: Mask, line: int,
+) -> None:  # fmt: skip
+    """Let active lanes start the copy of a box each, by a description, from shared memory."""
+    for lane in r.who(m):
+        where, first, *at = (int(r.lanes(v)[lane]) for v in (described[1], held[1], *corner))
+        _store(r, name, (described[0], where), (at[0], at[1], at[2]), (held[0], first), lane, line)
+
+
+def _store(
+    r: Run, name: str, described: tuple[LaneArray, int], corner: tuple[int, int, int],
+    held: tuple[LaneArray, int], lane: int, line: int,
+) -> None:  # fmt: skip
+    def report(kind: str, detail: str, lanes: int) -> None:
+        r.report(kind, f"{detail}, by {name}", lanes, line)
+
+    (maps, where), (source, first) = described, held
+    assert r.meets is not None, "no groups"
+    box = r.meets.boxes.get((maps.name, where))
+    if box is None:
+        report("uninitialised", f"{maps.name}[{where}] is read", 1)
+        return
+    if not isinstance(source, ClockArray) or source.alignment % ALIGNMENT or first % (8 * LINE):
+        text = f"{source.kind} {source.name}[{first}] is at no multiple of {ALIGNMENT} bytes"
+        report("misaligned", f"{text} of shared memory", 1)
+        return
+    place, inside = box.elements(corner)
+    who = np.full(inside.size, lane)
+    here, mine = source.locate(swizzled(first + np.arange(inside.size)), r.warps, who, report)
+    there, writers = box.array.locate(place[inside], r.warps, who[inside], report)
+    if here.size < inside.size or there.size < int(inside.sum()):
+        return
+    source.check_read(here, r.warps, mine, report)
+    if source.loose is not None and (lost := source.loose[here]).any():
+        i = int(here[lost][0]) % source.count
+        text = f"shared {source.name}[{i}] is read before a proxy_fence of the thread that wrote it"
+        report("unfenced", text, int(lost.sum()))
+    box.array.check_write(there, r.warps, writers, report)
+    box.array.write(there, source.read(here)[inside])
+    if r.traffic is not None:
+        r.traffic.written[r.kernel, box.array.name] += there.size * box.array.data.itemsize
+        r.traffic.accesses[r.kernel, box.array.name] += 1
+    r.copies.start(name, line, np.asarray([lane]), [Moved(source, here, mine, False)], STORE)
