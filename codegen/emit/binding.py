@@ -55,6 +55,7 @@ def bind(
                 want = f"{code(d, sizes)}, {quoted(dims.text(d))}"
                 got = f"{python[v]}[{axis}]"
                 yield f"    rt.size({quoted(sanitise(v))}, {axis}, {got}, {want})"
+    yield from _pitches(p, sizes)
     for i, v in lie:
         yield from _row(i, v, types[v], sizes)
     items = ", ".join(f"{quoted(d.name)}: {sizes[d.name]}" for d in given_dims(p))
@@ -183,8 +184,13 @@ def _sizes(
         where = quoted(f"{sanitise(at.input)}, axis {at.axis}")
         more = "".join(f", ({other})" for other in others)
         yield f"    {sizes[t.symbol]} = rt.solve({where}, {first}{more})"
+    yield from _ranges(p, {t.symbol for t in told(p)}, sizes)
+
+
+def _pitches(p: Program, sizes: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line that reads each size from strides, and its check."""
+    index = {v: i for i, v in enumerate(p.inputs)}
     for t in told_by_strides(p):
-        index = {v: i for i, v in enumerate(p.inputs)}
         lo = next(d.lo for d in p.dims if d.name == t.symbol)
         lines = (
             f"strides[{index[x.input]}][{x.axis}], {code(x.slope, sizes)}, {code(x.offset, sizes)}"
@@ -192,8 +198,13 @@ def _sizes(
         )
         rows = ", ".join(f"({line})" for line in lines)
         yield f"    {sizes[t.symbol]} = rt.pitch({lo}, {rows})"
+    yield from _ranges(p, {t.symbol for t in told_by_strides(p)}, sizes)
+
+
+def _ranges(p: Program, names: Set[str], sizes: Mapping[str, str]) -> Iterator[str]:
     for var in given_dims(p):
-        yield f"    rt.in_range({quoted(var.name)}, {sizes[var.name]}, {var.lo}, {var.hi})"
+        if var.name in names:
+            yield f"    rt.in_range({quoted(var.name)}, {sizes[var.name]}, {var.lo}, {var.hi})"
 
 
 def _next(sizes: Sequence[tuple[str, int, Dim]], bound: Set[str]) -> Told | None:

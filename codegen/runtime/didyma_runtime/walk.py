@@ -195,6 +195,13 @@ def _on(engine: Any, device: str, work: Callable[[], T]) -> T:
         return work()
 
 
+def _require_ranges(p: Json, told: Sequence[Json], sizes: Mapping[str, int]) -> None:
+    names = {t["symbol"] for t in told}
+    for name, (lo, hi) in p["sizes"].items():
+        if name in names:
+            in_range(name, sizes[name], int(lo), int(hi))
+
+
 def _bound(p: Json, types: Sequence[Json], given: list[Any]) -> dict[str, int]:
     """Return the sizes that the inputs' shapes and strides tell, all checked.
 
@@ -209,6 +216,11 @@ def _bound(p: Json, types: Sequence[Json], given: list[Any]) -> dict[str, int]:
         at, axis, *_ = told["places"][0]
         where = f"{types[at]['name']}, axis {axis}"
         sizes[told["symbol"]] = solve(where, *lines[0], *lines[1:])
+    _require_ranges(p, p["bind"], sizes)
+    for t, a in zip(types, given, strict=True):
+        for axis, (size, got) in enumerate(zip(t["shape"], a.shape, strict=True)):
+            want = value(size, sizes)
+            require_size(t["name"], axis, got, want, str(want))
     found: dict[int, tuple[int | None, ...]] = {
         i: rows.strides(t["name"], a)
         for i, (t, a) in enumerate(zip(types, given, strict=True))
@@ -220,12 +232,7 @@ def _bound(p: Json, types: Sequence[Json], given: list[Any]) -> dict[str, int]:
             for at, axis, slope, offset in told["places"]
         )
         sizes[told["symbol"]] = rows.pitch(told["least"], *places)
-    for name, (lo, hi) in p["sizes"].items():
-        in_range(name, sizes[name], int(lo), int(hi))
-    for t, a in zip(types, given, strict=True):
-        for axis, (size, got) in enumerate(zip(t["shape"], a.shape, strict=True)):
-            want = value(size, sizes)
-            require_size(t["name"], axis, got, want, str(want))
+    _require_ranges(p, p["strides"], sizes)
     for i, got in found.items():
         name, wanted = types[i]["name"], _values(types[i]["strides"], sizes)
         for axis, (step, want) in enumerate(zip(got, wanted, strict=True)):

@@ -74,6 +74,7 @@ def test_a_module_and_its_json_read_the_memory_itself() -> None:
         (rows(3, 8)[:, ::-1], None, "x, axis 1", "stride -1", "1 elements"),
         (None, np.ones((4, 3), np.float32), "y, axis 0", "stride 3", "1 elements"),
         (rows(3, 4097), None, "s", "s = 4097", "0 <= s <= 4096"),
+        (rows(3, 4097)[:, :3], None, "x, axis 1", "size 3", "4"),  # sizes come first
         (
             np.ndarray((3, 4), np.float32, bytes(99), 0, (18, 4)), None,
             "x, axis 0", "a stride of 18 bytes", "a multiple of the 4 bytes of an element",
@@ -94,7 +95,8 @@ def test_other_strides_are_refused_by_all_that_run(
         e = caught.value
         assert isinstance(e, (DidymaError, Refused))
         assert (e.where, e.got, e.want) == (where, got, want)
-        assert e.code == ("dim-out-of-range" if where == "s" else "input-strides")
+        codes = {"s = 4097": "dim-out-of-range", "size 3": "dim-mismatch"}
+        assert e.code == codes.get(got, "input-strides")
 
 
 def test_results_show_the_input_and_need_no_kernel() -> None:
