@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeAlias
@@ -92,6 +92,11 @@ class WatchedEngine:
         self._host: Clock = {}  # the work that has ended before whatever the host does next
 
     # ---- the launch interface
+
+    def current(self) -> AbstractContextManager[None]:
+        """Return what lets a thread use the engine."""
+        found: AbstractContextManager[None] = self.engine.current()
+        return found
 
     @contextmanager
     def on(self, device: str) -> Generator[None]:

@@ -87,6 +87,11 @@ def _program(seed: int, shape: Shape) -> Program:
     return spread(shapes.program(seed, replace(shape, streams=False)), 2 + seed % 2)
 
 
+def _eager(seed: int) -> bool:
+    """Return whether a plan leaves out whatever it may; half of those of each planner do."""
+    return seed // len(PLANNERS_OF_PROGRAMS) % 2 == 1
+
+
 def again(domain: str, seed: int) -> JudgedCase:
     """Plan a random program, and judge calls of it that are repeated."""
     what, shape = (
@@ -97,7 +102,8 @@ def again(domain: str, seed: int) -> JudgedCase:
     name = PLANNERS_OF_PROGRAMS[seed % len(PLANNERS_OF_PROGRAMS)]
     try:
         envs = judge.bindings(bare.dims, Random(seed))[-2:]
-        wrong = next(what(bare, planned(bare, name), envs, seed), "")
+        plan = planned(bare, name, eager=_eager(seed))
+        wrong = next(what(bare, plan, envs, seed), "")
     except EngineMissing:
         wrong = ""  # what runs tapes is compiled, which an engine may do without
     except Exception as e:  # whatever it is, the call has failed
@@ -113,7 +119,7 @@ def judged(
     A program that is ``wrapped`` runs at its last binding alone, by its wrapper too.
     """
     try:
-        plan = planned(bare, name)
+        plan = planned(bare, name, eager=_eager(seed))
     except Exception as e:  # whatever it is, the planner has failed
         return (Verdict("planner", f"{type(e).__name__}: {e}"),)
     found = every(bare, plan, seed, run=run)

@@ -36,9 +36,12 @@ T = TypeVar("T")
 Planned = Callable[[Program, Choice], Program]
 
 
-def planned(bare: Program, which: Choice) -> Program:
-    """Plan a program by a planner, given by name or as an object; its movers may become views."""
-    return plan(bare, planner(which), movers=movers(bare))
+def planned(bare: Program, which: Choice, *, eager: bool = False) -> Program:
+    """Plan a program by a planner, given by name or as an object; its movers may become views.
+
+    An ``eager`` plan leaves out whatever copies and bytes it may, at any peak.
+    """
+    return plan(bare, planner(which), movers=movers(bare), eager=eager)
 
 
 class BrokenPlanError(AssertionError):

@@ -16,8 +16,7 @@ from unittest import mock
 import numpy as np
 
 from didyma.codegen.devices import named
-from didyma.codegen.emit import wrapper
-from didyma.codegen.emit.program_json import program_json
+from didyma.codegen.emit import program_json, wrapper
 from didyma.codegen.runtime import modules
 from didyma.codegen.runtime.didyma_runtime import numbered, walk
 from didyma.codegen.runtime.didyma_runtime.devices import OWN, Devices
@@ -25,7 +24,7 @@ from didyma.codegen.runtime.didyma_runtime.loading import Loaded
 from didyma.codegen.runtime.engine import KernelText, Routine, Signature
 from didyma.fuzz.allocator.kernels import ROUTINES
 from didyma.oracle import in_place
-from didyma.oracle.watched_engine import WatchedEngine
+from didyma.oracle.watched_engine import WatchedEngine, WatchedKernels
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import dims, lines
 from didyma.refimpl.ir import expr as ix
@@ -168,14 +167,7 @@ def run(
     """
     source = wrapper.emit(p, text_of(p))
     made: dict[str, Any] = dict(modules.module(source))
-    streams = any(several(f.lines) for f in (p, *p.functions))
-    engine = engine_for(p)
-    watched = WatchedEngine(engine, use, source, streams=streams)
-    names = {k.name: (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels}
-    text: Any = InterpretedKernels({k.name: loops(k) for k in p.kernels})
-    if isinstance(engine, Devices):
-        text = engine.kernels([text] * len(engine.engines))
-    kernels = watched.loaded(text, names)
+    watched, kernels = _watched(p, use, source)
     routines = {"mix": _routine(p)} if externs is None else externs
     watching = {name: watched.routine(x) for name, x in routines.items()}
     means = [partial(numbered, variant)] if most_variants(p) > 1 else []
@@ -184,23 +176,44 @@ def run(
     return out
 
 
+def _watched(p: Program, use: MemoryUse, source: str = "") -> tuple[WatchedEngine, WatchedKernels]:
+    """Return an engine for a program that is watched, and the kernels there."""
+    engine = engine_for(p)
+    streams = any(several(f.lines) for f in (p, *p.functions))
+    watched = WatchedEngine(engine, use, source, streams=streams)
+    names = {k.name: (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels}
+    text: Any = InterpretedKernels({k.name: loops(k) for k in p.kernels})
+    if isinstance(engine, Devices):
+        text = engine.kernels([text] * len(engine.engines))
+    return watched, watched.loaded(text, names)
+
+
 def walked(p: Program, inputs: Sequence[Array]) -> list[Array] | None:
     """Return the results of what walks the JSON of a program; it takes the first of variants.
 
-    None for programs of several devices and those that call routines, of which JSON tells sizes.
+    None for those that call routines, of which JSON tells sizes.  EngineMemoryFault, and what
+    kernels raise.
     """
     called = (x for f in (p, *p.functions) for x in lines.walk(f.lines))
-    if named(p) or any(isinstance(x, Extern) for x in called):
+    if any(isinstance(x, Extern) for x in called):
         return None
-    engine = LoopEngine()
-    kernels = InterpretedKernels({k.name: loops(k) for k in p.kernels})
+    engine, kernels = _watched(p, MemoryUse())
 
-    def load(others: object, objects: object, table: object, constants: Any, *_: object) -> Loaded:
+    def load(
+        others: object, objects: object, table: object, constants: Sequence[Array], *rest: Any
+    ) -> Loaded:
         del others, objects, table
-        return Loaded(engine, kernels, [engine.upload(c) for c in constants], {})
+        weights = list[Any]()
+        for c, device in zip(constants, rest[-1], strict=True):
+            with engine.on(device) if device else nullcontext():
+                weights.append(engine.upload(c))
+        return Loaded(engine, kernels, weights, {})
 
+    # the workspace by symbols, which no walk reads, takes two fifths of judging a program
+    with mock.patch.object(program_json, "symbolic_peak", return_value=0):
+        text = program_json.program_json(p, text_of(p), {})
     with mock.patch.object(walk, "load", load):
-        run = walk.read(program_json(p, text_of(p), {}).encode(), _missing)
+        run = walk.read(text.encode(), _missing)
     return run(list(inputs))
 
 

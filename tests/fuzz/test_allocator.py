@@ -148,6 +148,15 @@ def test_a_wrapper_that_leaves_a_line_out_is_found(
     assert len(checks) > left[0] / 3
 
 
+def test_a_walk_whose_blocks_do_not_wait_for_all_streams_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Walk, "_join", nothing)
+    found = found_by("wrappers", range(30_000, 30_020))
+    assert "wrapper" in found
+    assert "does not wait" in found
+
+
 def test_a_walk_that_returns_zeros_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = Walk.lines
 

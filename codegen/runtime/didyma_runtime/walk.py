@@ -242,12 +242,23 @@ def _bound(p: Json, types: Sequence[Json], given: list[Any]) -> dict[str, int]:
     return sizes
 
 
+def _several(lines: Sequence[Json]) -> bool:
+    """Return whether lines use any stream but the first."""
+    return any(
+        x["line"] == "Wait"
+        or x.get("stream", 0) != 0
+        or any(_several(x.get(block, ())) for block in ("then", "other", "test", "body"))
+        for x in lines
+    )
+
+
 class Walk:
     """A run of the lines of a program or of one of its functions.
 
     ``values`` are the buffers of values by name; of those that own their bytes or share an
     allocation, ``_owners`` are the allocations; ``arrays`` are those that results share.  What no
-    name holds any more is freed by Python.
+    name holds any more is freed by Python.  Where a block or a function begins or ends, all streams
+    wait for one another, if there are several.
     """
 
     def __init__(
@@ -264,6 +275,8 @@ class Walk:
         self._values, self._owners = values, dict(values)
         self._arrays = arrays or {}
         self._shows: dict[str, Json] = {}
+        bodies = (p["main"], *p["functions"].values())
+        self._streams = any(_several(b["lines"]) for b in bodies)
 
     def lines(self, lines: Sequence[Json]) -> list[Array] | None:
         """Run lines; return the results where the last of them returns some."""
@@ -271,6 +284,15 @@ class Walk:
         for line in lines:
             found = self._run(line)
         return found
+
+    def _join(self) -> None:
+        if self._streams:
+            self._engine.join()
+
+    def _block(self, lines: Sequence[Json]) -> None:
+        self._join()
+        self.lines(lines)
+        self._join()
 
     def _size(self, size: Any) -> int:
         return value(size, self._sizes)
@@ -370,7 +392,7 @@ class Walk:
         names = (*body["inputs"], *body["outputs"])
         given = (self._values[v] for v in (*x["inputs"], *x["outputs"]))
         values = dict(zip(names, given, strict=True))
-        Walk(self._p, body, self._loaded, dict(self._sizes), values).lines(body["lines"])
+        Walk(self._p, body, self._loaded, dict(self._sizes), values)._block(body["lines"])
 
     def _extern(self, x: Json) -> None:
         run = routine(self._loaded.externs, x["name"])
@@ -380,21 +402,23 @@ class Walk:
         _on(self._engine, device, partial(run, self._engine, *buffers, attrs))
 
     def _if(self, x: Json) -> None:
-        self.lines(x["then" if truth(self._engine, self._values[x["cond"]]) else "other"])
+        self._block(x["then" if truth(self._engine, self._values[x["cond"]]) else "other"])
 
     def _while(self, x: Json) -> None:
         while True:
-            self.lines(x["test"])
+            self._block(x["test"])
             if not truth(self._engine, self._values[x["cond"]]):
                 return
-            self.lines(x["body"])
+            self._block(x["body"])
 
     def _repeat(self, x: Json) -> None:
+        self._join()
         for index in range(self._size(x["extent"])):
             self._sizes[x["index"]] = index
-            self.lines(x["body"])
+            self._block(x["body"])
 
     def _return(self, x: Json) -> list[Array]:
+        self._join()
         return [self._result(v) for v in x["values"]]
 
     def _result(self, v: str) -> Array:
