@@ -82,7 +82,9 @@ ENOUGH = 100  # programs, of which some must be of each kind
 BATCH = 25  # artifacts to a process
 PLAIN = 0.75  # share of programs of which no op becomes an external function
 CHILD = """
-import importlib, json, pathlib, sys
+import sys
+known = {n.partition(".")[0] for n in (*sys.stdlib_module_names, "numpy", *sys.modules)}
+import importlib, json, pathlib
 import numpy as np
 found = []
 for folder in sys.argv[1:]:
@@ -105,7 +107,6 @@ for folder in sys.argv[1:]:
     sys.path.remove(folder)
     for name in [n for n in sys.modules if n.partition(".")[0] in ("module", "didyma_runtime")]:
         del sys.modules[name]
-known = {*sys.stdlib_module_names, "numpy", "__main__", "_virtualenv"}
 strange = {n.partition(".")[0] for n in sys.modules} - known
 assert not {n for n in strange if not n.startswith(("_", "cython_runtime"))}, strange
 print(json.dumps(found))
