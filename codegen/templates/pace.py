@@ -5,29 +5,40 @@ from __future__ import annotations
 from didyma.codegen.templates.problem import Problem
 from didyma.refimpl.ir.group_products import LINE
 
-# Fitted to 468 times of an H200: products, bytes fetched and results stored in a cycle of a
-# multiprocessor, and cycles of a turn, of a tile and of a block.  Results and tiles were fitted
-# again, to 140 later times.
-PRODUCTS_A_CYCLE, SHARE, FETCHED_A_CYCLE, EPILOGUE = 2048, 1.08, 57, 8
-LEAST, TILE, START = 346, 1200, 1270
+# Fitted to 510 times of an H200: products, bytes fetched and results stored in a cycle of a
+# multiprocessor, by threads or in boxes; cycles of a turn, of a tile, and of a block.  Tiles and
+# blocks differ where groups take tiles in turn, and where results are stored in boxes.
+PRODUCTS_A_CYCLE, SHARE, FETCHED_A_CYCLE, LEAST = 2048, 1.03, 65, 300
+NARROW = 10  # columns that a product takes as many cycles for beside its own
+EPILOGUE, START = (16, 48), (2760, 3690)
+TILE = ((1990, 2750), (1710, 1390))
 
 
 def cycles(
-    sides: tuple[int, int], lines: tuple[float, float], turns: int, waves: int, hidden: bool = False
+    sides: tuple[int, int],
+    lines: tuple[float, float],
+    turns: int,
+    waves: int,
+    *,
+    hidden: bool = False,
+    boxes: bool = False,
 ) -> float:
     """Estimate the cycles of a product that multiprocessors do in so many waves of tiles.
 
     ``sides`` are the rows and columns of a tile, ``lines`` the bytes that are fetched for each of
-    them in a turn, of which there are as many to a tile.  Where they are ``hidden``, the stores of
-    all tiles but the last take no time of their own.
+    them in a turn, of which there are as many to a tile.  Where stores are ``hidden``, groups take
+    tiles in turn: one stores while the other multiplies.  With ``boxes`` TMA stores.
     """
     height, width = sides
-    products = SHARE * height * width * LINE / PRODUCTS_A_CYCLE
+    products = SHARE * height * (width + NARROW) * LINE / PRODUCTS_A_CYCLE
     fetched = (height * lines[0] + width * lines[1]) / FETCHED_A_CYCLE
     step = max(products, fetched, LEAST)
-    stores = height * width / EPILOGUE
-    shown = stores / waves if hidden else stores
-    return START + waves * (turns * step + shown + TILE)
+    stores, tile = height * width / EPILOGUE[boxes], TILE[hidden][boxes]
+    once = turns * step
+    if hidden:
+        once = max(once + tile, (once + stores) / 2)
+        return START[boxes] + waves * once + stores
+    return START[boxes] + waves * (once + tile + stores)
 
 
 def lines(p: Problem, name: str, nbytes: int) -> float:

@@ -278,7 +278,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "width": (64, 128, 160, 192, 256),
     "alternate": (0, 1),
     "group": (8, 16),
-    "slots": (0, 1, 2),
+    "slots": (0, 2),
 })  # fmt: skip
 THREADS, MOST_SUMS, MOST_STAGES = 3 * GROUP, 192, 8
 PART, BARRIERS, MAP = 2 * ROWS * 40 * 4, 256, 4096  # bytes
@@ -336,8 +336,9 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     fits = tall % ROWS == 0 and tall <= 2 * ROWS and sums <= MOST_SUMS and stages >= 2
     p = _problem(asked)
     if slots := values["slots"]:
-        chunks = tall // ROWS * values["width"] / LINE  # of four warps
-        fits &= chunks % slots == 0 and result(p, ACCESS) is not None
+        chunks = tall // ROWS * (values["width"] // LINE)  # of four warps
+        fits &= values["width"] % LINE == chunks % slots == 0
+        fits &= result(p, ACCESS) is not None
     return THREADS if fits else 0, stages * _stage(p, values) + _beside(p, values)
 
 
@@ -356,7 +357,8 @@ def cost(asked: Asked, values: Values) -> float:
     waves = -(-tiles // (asked.target.processors or PROCESSORS))
     over = _span(p, values) / width
     fetched = lines(p, "left", ACCESS), lines(p, "right", ACCESS) * over
-    return cycles((height, width), fetched, turns, waves, bool(values["alternate"]))
+    how = {"hidden": bool(values["alternate"]), "boxes": bool(values["slots"])}
+    return cycles((height, width), fetched, turns, waves, **how)
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
