@@ -14,6 +14,7 @@ from didyma.codegen.guards import guarded
 from didyma.codegen.routines import Routine
 from didyma.codegen.runtime import carried
 from didyma.codegen.runtime.carried import Carried, Carries
+from didyma.codegen.runtime.device_array import DeviceArray
 from didyma.codegen.runtime.didyma_runtime.externs import listed
 from didyma.codegen.runtime.engine import Engine, reader
 from didyma.codegen.runtime.engine import Routine as Call
@@ -22,8 +23,8 @@ from didyma.refimpl.interp import graph
 from didyma.refimpl.interp.scalar_ring import value_of
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.external import External, alone, externals
-from didyma.refimpl.ir.graph import Module
-from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.graph import Function, Module
+from didyma.refimpl.ir.types import Array, DType, nbytes_of
 
 # What a user gives: from the arrays of the inputs to that of the result, or a sequence of several.
 # Equal inputs must give equal bits.
@@ -48,11 +49,34 @@ class InPlace:
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class OnDevice:
+    """An implementation that engine ``cuda`` runs where arrays lie: ``call(function, ys, xs)``.
+
+    It is given the function, and its results and operands as ``DeviceArray``; its work goes on
+    CUDA's default stream.  On other engines the function's body is run in its place.
+    """
+
+    call: Callable[[Function, Sequence[DeviceArray], Sequence[DeviceArray]], None]
+
+    def __call__(self, f: Function, ys: Sequence[DeviceArray], xs: Sequence[DeviceArray]) -> None:
+        """Write the results, or start the work that will."""
+        self.call(f, ys, xs)
+
+
+def on_device(
+    buffers: Sequence[Any], types: Sequence[tuple[DType, tuple[int, ...]]]
+) -> list[DeviceArray]:
+    """Return buffers of engine ``cuda`` as arrays of these dtypes and shapes."""
+    return [DeviceArray(b.address, *t, 0, b) for b, t in zip(buffers, types, strict=True)]
+
+
 def _unwritten(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     count = math.prod(shape) * dtype.itemsize
     return np.full(count, POISON, np.uint8).view(dtype).reshape(shape)
 
 
+DEVICE = "cuda"  # the engine that runs an ``OnDevice``
 POISON = 0xA5  # each byte of an array that nobody has written
 
 
@@ -65,13 +89,18 @@ class Bound:
     implementation: Implementation | None = None
 
     @property
+    def runs_anywhere(self) -> bool:
+        """Whether an implementation was given, and not for one engine alone."""
+        return not isinstance(self.implementation, (OnDevice, type(None)))
+
+    @property
     def carried(self) -> Carried | None:
         """The implementation, if it can go along with the program."""
         return self.implementation if isinstance(self.implementation, Carried) else None
 
     def __call__(self, inputs: Sequence[Array], sizes: Mapping[str, int]) -> tuple[Array, ...]:
         """Return the results; DidymaError ``extern-result`` where an implementation's are not."""
-        if self.implementation is None:
+        if self.implementation is None or isinstance(self.implementation, OnDevice):
             env = {s: sizes[s] for s in self.external.sizes}
             return tuple(graph.run(self.module, inputs, env))
         f = self.external.function
@@ -93,6 +122,13 @@ class Bound:
         f = self.external.function
         down = reader(engine).download
         sizes = dict(zip(self.external.sizes, attrs.get("sizes", ()), strict=True))
+        if isinstance(self.implementation, OnDevice) and engine.name == DEVICE:
+            ys, xs = (
+                [(t.dtype, dims.values(t.shape, sizes)) for t in types]
+                for types in (f.result_types(), [p.type for p in f.params])
+            )
+            self.implementation(f, on_device(outputs, ys), on_device(inputs, xs))
+            return
         arrays = [
             value_of(down(b, p.type.dtype, dims.values(p.type.shape, sizes)))
             for b, p in zip(inputs, f.params, strict=True)
@@ -101,6 +137,23 @@ class Bound:
             source = engine.upload(result)
             engine.copy(target, source)
             engine.free(source)
+
+    def on(
+        self, engine: Engine, inputs: Sequence[Array], sizes: Mapping[str, int]
+    ) -> tuple[Array, ...]:
+        """Return the results of a call on an engine, if that runs it where arrays lie."""
+        if not isinstance(self.implementation, OnDevice) or engine.name != DEVICE:
+            return self(inputs, sizes)
+        want = [
+            (t.dtype, dims.values(t.shape, sizes)) for t in self.external.function.result_types()
+        ]
+        given = [engine.upload(a) for a in inputs]
+        made = [engine.allocate(nbytes_of(*t)) for t in want]
+        self.routine(engine, made, given, {"sizes": [sizes[s] for s in self.external.sizes]})
+        out = tuple(reader(engine).download(b, *t) for b, t in zip(made, want, strict=True))
+        for b in (*given, *made):
+            engine.free(b)
+        return out
 
 
 def results(

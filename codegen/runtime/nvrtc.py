@@ -5,17 +5,14 @@ NVRTC is found in the wheels of NVIDIA, in the CUDA toolkit, or where the loader
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from didyma.codegen.runtime import device_code, nvrtc_library, nvrtc_process
+from didyma.codegen.runtime import cuda_libraries, device_code, nvrtc_library, nvrtc_process
 from didyma.codegen.runtime.nvrtc_library import Built, Job
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
@@ -356,7 +353,7 @@ def _resources(log: str) -> Iterator[Resources]:
 @cache
 def _found() -> tuple[str, tuple[int, int]]:
     """Return the library's path and version; EngineMissing where none can be loaded."""
-    for candidate in _candidates():
+    for candidate in cuda_libraries.paths("nvrtc"):
         try:
             return candidate, nvrtc_library.version(nvrtc_library.declared(candidate))
         except OSError:
@@ -373,16 +370,3 @@ def _found() -> tuple[str, tuple[int, int]]:
 def processor_time() -> float:
     """Return the processor time in seconds of this process and of NVRTC, which works for it."""
     return process_time() + nvrtc_process.service(_found()[0]).seconds
-
-
-def _candidates() -> Iterator[str]:
-    """Yield libraries to try, newest first within a place."""
-    homes = [os.environ.get(v, "") for v in ("CUDA_HOME", "CUDA_PATH")]
-    folders = [Path(p) / "nvidia" for p in sys.path if p and (Path(p) / "nvidia").is_dir()]
-    places = [(f, "*/lib/libnvrtc.so.*") for f in folders]
-    places += [(Path(h), "lib64/libnvrtc.so.*") for h in (*homes, "/usr/local/cuda") if h]
-    for place, pattern in places:
-        for path in sorted(place.glob(pattern), reverse=True):
-            if "alt" not in path.name:
-                yield str(path)
-    yield from ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")

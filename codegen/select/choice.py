@@ -47,13 +47,13 @@ class Candidate:
     choice: Choice
     kernels: tuple[Kernel, ...]
     text: KernelText
-    routine: Routine | None = None
+    routine: tuple[Routine, Function] | None = None
 
     @property
     def digest(self) -> str:
         """A hash of the kernels' text and launches: equal candidates run equal kernels."""
         if self.routine is not None:
-            return digest(f"routine {self.routine.name}")
+            return digest(f"routine {self.routine[0].name}")
         texts = [k.text for k in self.kernels if isinstance(k, ClaimedKernel)]
         rows = [f"{t.grid} {t.block}" for t in texts]  # generated texts tell theirs
         return digest("\n".join((self.text.source, *rows)))
@@ -129,7 +129,7 @@ def build(
         text = codegens.at(choice.points[0], Asked(function, loop, options.device), options)
         routine = None if text is not None else _routine(choice, function)
         if routine is not None:
-            return Candidate(choice, (), KernelText("", ()), routine)
+            return Candidate(choice, (), KernelText("", ()), (routine, function))
     kernels: tuple[Kernel, ...]
     if text is not None:
         kernels = launched(claim(text, loop, str(choice), options.device), options)

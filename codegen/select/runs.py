@@ -10,9 +10,11 @@ from typing import Any
 
 from didyma.codegen.routines import Routine
 from didyma.codegen.runtime.engine import Engine
-from didyma.codegen.runtime.externs import results
+from didyma.codegen.runtime.externs import DEVICE, OnDevice, on_device, results
 from didyma.codegen.select.choice import Candidate
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.graph import Function
 from didyma.refimpl.ir.kernel import scratch
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array
@@ -50,7 +52,7 @@ class Bench:
         DidymaError ``extern-result`` where a routine returns other arrays.
         """
         if c.routine is not None:
-            return partial(self._call, c.routine)
+            return partial(self._call, *c.routine)
         loaded = self.engine.load(c.text)
         held = dict(self.buffers)
         for b in scratch(c.kernels, held):
@@ -69,9 +71,25 @@ class Bench:
 
         return run
 
-    def _call(self, routine: Routine) -> None:
-        """Call a routine on arrays of the operands, and store its results, as programs do."""
+    def _call(self, routine: Routine, function: Function) -> None:
+        """Call a routine on arrays of the operands, and store its results, as programs do.
+
+        DidymaError ``target-lacks`` for one that another engine runs.
+        """
         types = {b.name: (b.dtype, dims.values(b.shape, self.env)) for b in self.loop.params}
+        if isinstance(routine.call, OnDevice):
+            if self.engine.name != DEVICE:
+                raise DidymaError(
+                    "target-lacks", routine.name, got=self.engine.name,
+                    want=f"engine {DEVICE}, which runs it where arrays lie",
+                )  # fmt: skip
+            ys, xs = (
+                on_device([self.buffers[n] for n in names], [types[n] for n in names])
+                for names in (self.loop.outputs, self.loop.inputs)
+            )
+            routine.call(function, ys, xs)
+            self.engine.join()
+            return
         given = (self.engine.download(self.buffers[n], *types[n]) for n in self.loop.inputs)
         want = [(types[n][0].numpy, types[n][1]) for n in self.loop.outputs]
         made = results(routine.call(*given), want, routine.name)
