@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ARCHITECTURE = "sm_90a"
 MEND = "python3 -m pip install nvidia-cuda-nvrtc"
 SOUND = (13, 5)  # the first version seen without the faults of ``docs/measurements.md``
+MINIMAL = (12, 4)  # that may leave out textures and launches, of which kernel text knows nothing
 ATTEMPTS = 12
 # What nvcc includes of itself in every file.
 AS_NVCC = (
@@ -97,6 +98,7 @@ class NvrtcCompiler:
         self._architecture = architecture
         self.version = f"{found[0]}.{found[1]}"
         self.sound = found >= SOUND
+        self._less = ("--minimal",) if found >= MINIMAL else ()  # no textures and no launches
 
     def _build(self, job: Job) -> Built:
         return nvrtc_process.service(self._path).build(job)
@@ -120,7 +122,7 @@ class NvrtcCompiler:
 
     def options(self, text: KernelText) -> tuple[str, ...]:
         """Return the options of NVRTC for a text, which fuses products and sums where it may."""
-        usual = (f"--gpu-architecture={self._architecture}", "--ptxas-options=-v")
+        usual = (f"--gpu-architecture={self._architecture}", "--ptxas-options=-v", *self._less)
         return usual if text.contract else (*usual, "--fmad=false")
 
     def compile(self, text: KernelText) -> Cubin:
