@@ -51,6 +51,7 @@ TWICE = 2  # members that kill each term, of different programs
 TRIES = 8  # of a term that a domain does not kill, after which it is tried ever more seldom
 HANG = 8.0  # times the processor time that a case takes, and some, is a hang
 LONGEST = 2.0  # seconds that are always one
+SLOWEST = 400.0  # milliseconds of a member that the corpus may hold
 # Folders of the compiler that the judge of a domain looks at; where none are named, all.
 JUDGED: Mapping[str, Sequence[str]] = MappingProxyType(
     {
@@ -298,12 +299,12 @@ def _worth(term: str, times: int = 0) -> float:
 
 
 def timed(opened: worker.Opened, m: Member) -> Member | None:
-    """Return a member with the time that it takes as the compiler is; None if it is wrong."""
+    """Return a member with the time that it takes; None if it is wrong as it is, or too slow."""
     case = m.case(opened.domain)
     start = time.process_time()
-    if opened.judged(case).findings:
-        return None
-    return replace(m, ms=max(0.1, round(1000 * (time.process_time() - start), 1)))
+    is_wrong = bool(opened.judged(case).findings)
+    ms = max(0.1, round(1000 * (time.process_time() - start), 1))
+    return None if is_wrong or ms > SLOWEST else replace(m, ms=ms)
 
 
 def brief(m: Member) -> Member:

@@ -282,7 +282,7 @@ def main(
     folder.mkdir(parents=True, exist_ok=True)
     import_all()
     domains = {d.name: d for d in registry.make(registry.Setup(("host", "simt")), domain or ())}
-    before = results(folder)
+    before = {k: row for place in (*(start or ()), folder) for k, row in results(place).items()}
     every = (
         m for m in sources.every()
         if m.reach_line and m.group in GROUPS and any(name in m.file for name in about or ("",))
