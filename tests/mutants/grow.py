@@ -174,7 +174,7 @@ class Growth:
                     return "killed", r, None
                 reached, seconds = self._traced(lines(), r.domain, case)
                 if reached is not None:
-                    text = self._text(r.domain, case, (max(r.dice, 0), 0), seconds, str(want))
+                    text = self._text(r.domain, case, r.drawn, seconds, str(want))
                     return "killed", r, (text, reached)
             with planted(some):
                 found = self._shown(recipes, end, say)

@@ -17,6 +17,7 @@ from tests.mutants.distil import judges
 from tests.mutants.mutant import Mutant
 
 DRAWN = 5  # one in so many cases after the members is drawn anew
+INDICES = 1024  # of a seed: what a case is like depends on its index in some domains
 QUICK = 24  # of the members that execute a mutant's line, those that are mostly changed
 
 
@@ -31,6 +32,11 @@ class Recipe(NamedTuple):
     def is_member(self) -> bool:
         """Whether it is a member as it is."""
         return bool(self.key) and self.dice < 0
+
+    @property
+    def drawn(self) -> tuple[int, int]:
+        """The seed and the index of what is drawn anew."""
+        return divmod(self.dice, INDICES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +79,9 @@ class Pool:
         """Return the case of a recipe."""
         domain = self.domains[r.domain]
         if not r.key:
-            return domain.draw(r.dice, 0)
+            return domain.draw(*r.drawn)
         case = self.members[r.key][1].case(domain)
-        return case if r.is_member else distilled.changed(case, domain, Dice(r.dice), (r.dice, 0))
+        return case if r.is_member else distilled.changed(case, domain, Dice(r.dice), r.drawn)
 
     def ms(self, key: str) -> float:
         """Return the milliseconds that a case like a member takes; 100 if it is like none."""

@@ -72,7 +72,8 @@ def test_a_case_that_is_drawn_becomes_a_member(tmp_path: Path) -> None:
     g = grown(tmp_path, [1], ["False", "(word and word[0].isascii())"])
     assert {row["outcome"] for row in results(tmp_path).values()} == {"killed"}
     kept = distilled.parse((tmp_path / "words.txt").read_text(encoding="utf-8"))
-    assert {WORDS[m.facts["seed"] % len(WORDS)] for m in kept} == {"a._b", "9"}
+    shown = {WORDS[Words().draw(m.facts["seed"], m.facts["index"])] for m in kept}
+    assert shown == {"a._b", "9"}
     assert all("emit/names.py: " in m.shows[0] for m in kept)
     assert {m.key for m in kept} < g.pool.members.keys()
 
