@@ -196,4 +196,9 @@ def _workspace() -> int:
     return address.value
 
 
-CUBLASLT = Routine("cublaslt", lambda f: factors(f) is not None, OnDevice(multiply))
+def suits(f: Function) -> bool:
+    """Return whether a function is a product that cuBLASLt computes."""
+    return factors(f) is not None
+
+
+CUBLASLT = Routine("cublaslt", suits, OnDevice(multiply))

@@ -24,13 +24,13 @@ from didyma.codegen.templates.problem import Problem, Subgraph
 from didyma.codegen.templates.products import product
 from didyma.codegen.templates.rounding import unrounded
 from didyma.codegen.templates.suiting import suited
-from didyma.codegen.templates.tiles import ORDER
+from didyma.codegen.templates.tiles import ORDER, ROUNDED
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.fragments import COLUMNS, PRODUCTS, ROWS, WARP, Product
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.loop import Cast, Const, Expr, LetExpr, Select
 
-TEXT = Text("mma_gemm", ORDER + """\
+TEXT = Text("mma_gemm", ORDER + ROUNDED + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
 {% set T, threads = dtype("left"), height // tall * (width // wide) * 32 %}
 {% set down_warps, across_warps = height // tall, width // wide %}
@@ -39,11 +39,6 @@ TEXT = Text("mma_gemm", ORDER + """\
 {% set right_line, right_count = (width, depth) if right_by == "column" else (depth, width) %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
-{% macro rounded(fragment, parts) %}
-{% for part in parts %}
-        {{ fragment }}.{{ part }} = tf32_f32({{ fragment }}.{{ part }});
-{% endfor %}
-{% endmacro %}
 {% macro swizzled(line, piece, length) %}
 {%- set pieces = length // lanes %}
 {{- "(%s) * %d + (%s ^ (%s) / %d %% %d) * %d" % (
@@ -164,7 +159,10 @@ TEXT = Text("mma_gemm", ORDER + """\
       #pragma unroll
       for (u32 step = 0; step < {{ depth // terms_each }}; ++step) {
 {% for i in range(above) %}
-{% if left_by == "row" %}
+{% if left_by == "row" and narrow %}
+{{ turned("a%d" % i, "left_tile[stage * %d" % (height * depth), "upper + %d" % (16 * i), left_line,
+          {"x": (0, 0), "y": (8, 0), "z": (0, 4), "w": (8, 4)}) -}}
+{% elif left_by == "row" %}
         const {{ T }}x{{ 2 * lanes // 2 }} a{{ i }} = ldmatrix4_trans_{{ T }}(
             &left_tile[stage * {{ height * depth }} + {{ swizzled(
                 "step * 16 + lane % 8 + lane / 16 * 8",
@@ -174,12 +172,15 @@ TEXT = Text("mma_gemm", ORDER + """\
             &left_tile[stage * {{ height * depth }} + {{ swizzled(
                 "upper + %d + lane %% 16" % (16 * i), "(step * 2 + lane / 16)", left_line) }}]);
 {% endif %}
-{% if narrow %}
+{% if narrow and left_by != "row" %}
 {{ rounded("a%d" % i, "xyzw") -}}
 {% endif %}
 {% endfor %}
 {% for j in range(beside) %}
-{% if right_by == "column" %}
+{% if right_by == "column" and narrow %}
+{{ turned("b%d" % j, "right_tile[stage * %d" % (width * depth), "outer + %d" % (8 * j), right_line,
+          {"x": (0, 0), "y": (0, 4)}) -}}
+{% elif right_by == "column" %}
         const {{ T }}x{{ lanes // 2 }} b{{ j }} = ldmatrix2_trans_{{ T }}(
             &right_tile[stage * {{ width * depth }} + {{ swizzled(
                 "step * 16 + lane % 16", "(outer / 8 + %d)" % j, right_line) }}]);
@@ -188,7 +189,7 @@ TEXT = Text("mma_gemm", ORDER + """\
             &right_tile[stage * {{ width * depth }} + {{ swizzled(
                 "outer + %d + lane %% 8" % (8 * j), "(step * 2 + lane / 8 % 2)", right_line) }}]);
 {% endif %}
-{% if narrow %}
+{% if narrow and right_by != "column" %}
 {{ rounded("b%d" % j, "xy") -}}
 {% endif %}
 {% endfor %}
@@ -383,7 +384,7 @@ def _run(p: Problem, m: Product, operand: str, axes: tuple[str, ...]) -> str:
     """Return the axis along which an operand is copied; bytes are not turned as they are loaded."""
     run = p.run(operand, ACCESS) or pieces(p, operand, ACCESS)
     by = "" if run is None else axes[run.axis]
-    return by if by == "term" or m.operands.nbytes == 2 else ""
+    return by if by == "term" or m.operands.nbytes > 1 else ""
 
 
 def _is_pieced(p: Problem, operand: str) -> bool:

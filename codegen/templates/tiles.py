@@ -2,7 +2,8 @@
 
 ``ORDER`` says in which order blocks take the tiles of a matrix.  By ``EXCHANGE`` each four warps
 hand over 32 columns of their sums in shared memory, so that a thread stores neighbours together; by
-``TRADE`` four threads trade eight sums each by shuffles instead.
+``TRADE`` four threads trade eight sums each by shuffles instead.  ``ROUNDED`` rounds the elements
+of a fragment to tf32, which it loads one by one where lines of shared memory are of one term.
 """
 
 from __future__ import annotations
@@ -68,5 +69,20 @@ TRADE = """\
           }
 {{ swap("k / 2 * 4 + k % 2", 2, 1) }}
 {{ swap("k", 4, 2) }}
+{% endmacro %}
+"""
+ROUNDED = """\
+{% macro rounded(fragment, parts) %}
+{% for part in parts %}
+        {{ fragment }}.{{ part }} = tf32_f32({{ fragment }}.{{ part }});
+{% endfor %}
+{% endmacro %}
+{% macro turned(fragment, tile, first, length, parts) %}
+        f32x{{ parts | length }} {{ fragment }};
+{% for part, (across, down) in parts.items() %}
+        {{ fragment }}.{{ part }} = tf32_f32(
+            {{ tile }} + {{ swizzled("step * 8 + %d + lane %% 4" % down,
+                "((%s + %d) / 4 + lane / 16)" % (first, across), length) }} + lane / 4 % 4]);
+{% endfor %}
 {% endmacro %}
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 
 import numpy as np
@@ -62,6 +63,10 @@ def test_products_of_equal_batches_have_factors_and_others_have_none() -> None:
 
     for program in (shared, bytes_, followed, moved):
         assert factors(function(program)) is None
+
+
+def test_it_goes_to_the_processes_that_tune() -> None:
+    assert pickle.loads(pickle.dumps(CUBLASLT)) == CUBLASLT
 
 
 def test_where_no_gpu_is_the_body_runs_and_the_report_says_so() -> None:

@@ -152,10 +152,10 @@ def made(job: tuple[Shape, int, bool, Sequence[str]]) -> list[Built]:
 
 
 def _apart(points: Iterator[Point]) -> Iterator[Point]:
-    """Yield points that differ in more than their stages."""
+    """Yield points that differ in more than their stages and the order of tiles."""
     seen: set[tuple[tuple[str, int], ...]] = set()
     for p in points:
-        rest = tuple(pair for pair in p.values if pair[0] != "stages")
+        rest = tuple(pair for pair in p.values if pair[0] not in ("stages", "group"))
         if rest not in seen:
             seen.add(rest)
             yield p

@@ -49,6 +49,12 @@ FAULTS = {
                "pair.x = cast_bf16_f32(cast_f32_bf16(pair.x));\n        store2_{{ acc }}("),
     "staged": ("    __syncthreads();\n    #pragma unroll {{", "    #pragma unroll {{"),
 }  # fmt: skip
+FAULTS_OF_ROUNDING = {
+    "unrounded": ('{{ rounded("b%d" % j, "xy") -}}', ""),
+    "line": ("step * 8 + %d + lane %% 4", "step * 8 + %d + lane %% 2"),
+    "piece": ("lane / 16)", "lane / 8)"),
+    "place": ("+ lane / 4 % 4]", "+ lane % 4]"),
+}
 
 
 @dd.trace(dd.bf16[40, 72], dd.bf16[72, 104], dd.f32[104])
@@ -100,13 +106,19 @@ def test_operands_rounded_to_tf32_are_rounded_in_the_kernel_that_multiplies_them
     assert report.agree, report
 
 
-def test_an_operand_that_is_not_rounded_before_it_is_multiplied_is_found() -> None:
-    source = mma.TEXT.source
-    text = Text("mma_gemm", source.replace('{{ rounded("b%d" % j, "xy") -}}', ""))
+@pytest.mark.parametrize("fault", FAULTS_OF_ROUNDING)
+def test_a_planted_fault_in_products_of_rounded_operands_is_found(fault: str) -> None:
+    @dd.trace(dd.f32[24, 40], dd.f32[40, 24] if fault != "unrounded" else dd.f32[24, 40])
+    def rounded(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        right = dd.tf32(w)
+        return dd.tf32(x) @ (right if fault != "unrounded" else dd.transpose(right, (1, 0)))
+
+    old, new = FAULTS_OF_ROUNDING[fault]
+    assert old in mma.TEXT.source
+    text = Text("mma_gemm", mma.TEXT.source.replace(old, new))
     wrong = replace(mma.TEMPLATE, render=partial(mma.render, text=text))
-    assert text.source != source
-    d = drawn(9, (dd.f32,), ROUNDED, rounded=True)
-    assert "" not in judged(d.program, points(d.program)[0], wrong, GPU)
+    assert judged(rounded, POINT, options=GPU, engines=("simt",)) == {""}
+    assert "" not in judged(rounded, POINT, wrong, GPU, engines=("simt",))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
