@@ -32,16 +32,16 @@ _TYPE = re.compile(
 )
 
 
-def rules(text: str) -> tuple[Rule, ...]:
-    """Return the rules that a text's own expressions make."""
+def rules(text: str) -> tuple[tuple[float, Rule], ...]:
+    """Return the rules that a text's own expressions make, each with its weight."""
     places = _often(m[1].strip() for m in _PLACE.finditer(text))
     extents = [x.strip() for m in _SHARED.finditer(text) for x in _PLACE.findall(m[0])]
     limits = _often([*(m[1].strip() for m in _LIMIT.finditer(text)), *extents])
     tests = _often(m[1] for m in _ATOM.finditer(text))
     fields = _often(m[0] for m in _FIELD.finditer(text) if not m[0].endswith((".x", ".y", ".z")))
     return (
-        _unwrapped, _wrapped(text), _swapped, _put(_PLACE, places), _put(_LIMIT, limits),
-        _narrowed(tests), _scaled(fields), _typed,
+        (0.5, _unwrapped), (0.5, _wrapped(text)), (1, _swapped), (1, _put(_PLACE, places)),
+        (2, _put(_LIMIT, limits)), (0.5, _narrowed(tests)), (0.5, _scaled(fields)), (0.5, _typed),
     )  # fmt: skip
 
 

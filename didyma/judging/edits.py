@@ -10,13 +10,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from itertools import chain, product, zip_longest
+from operator import ne
 
-from didyma.judging import borrowed, forgotten
+from didyma.judging import borrowed, exchanged, forgotten
 from didyma.judging.borrowed import Rule
 from didyma.judging.natural import Naturalness
 
 _NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
+_ZERO = re.compile(r"(?<![\w.])(?:0|1)\.0?f?(?![\w.])")
 _FLOAT = re.compile(r"(?<![\w.])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+\.?(?=f))(f?)(?![\w.])")
 _OPERAND = r"[A-Za-z_][\w.]*(?:\[[^\[\]]*\]|\([^()]*\))?|\d+"
 _TERM = re.compile(rf"\s([-+*/])\s(?:{_OPERAND})(?=[\s;),\]])")
@@ -36,11 +39,12 @@ _INTEGERS = frozenset(("int", "unsigned", "size_t", "long", "uint32_t", "int64_t
 _CAST = re.compile(
     r"\((?:float|double|int|unsigned|long long|char|half|__half|u?int\d+_t)\)\s*(?=[\w(])"
 )
-_PLACE = re.compile(r"\[(\w+)\]")
+_INNER = re.compile(r"(?:\[|(?<=[\[(])\()([^\[\]()]+)[\])]")
 _ANY_PLACE = re.compile(r"\[([^\[\]]+)\]")
 _PLACES = re.compile(r"\b(\w+)\[([^\[\]]+)\]\[([^\[\]]+)\]")
 _FACTOR = re.compile(rf"(?<=[-+*=(\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|[-+]=))")
 _WORD = re.compile(r"\b(?:\w+\.)*\w+\b")
+_LITERALS = 8  # numbers of a text that take the places of others: the most frequent
 _USUAL = 3  # how often a word counts for an edit that has no new one
 _OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/%]) (?=[\w(])")
 _ASSIGNED = re.compile(r"(?<![=<>!])=(?!=)|\breturn\b")
@@ -50,6 +54,7 @@ _LOOP = re.compile(r"\s*for\s*\((?:[^()]|\([^()]*\))*\)")
 _NAMED = re.compile(r"(?<=[a-z_])(add|sub|mul|div|min|max|Add|Sub|Min|Max)(?=\d|_|\()")
 _INSTEAD = {"add": ("mul", "sub"), "sub": ("add",), "mul": ("add", "div"), "div": ("mul",),
             "min": ("max",), "max": ("min", "add")}  # fmt: skip
+_COMPONENT = re.compile(r"\b(?!threadIdx|blockIdx|blockDim|gridDim)(\w+)\.([xyzw])\b")
 _FIELD = re.compile(r"(?<!Idx)(?<!Dim)\.([xyzw])\b")
 # What a call is given.  A sign before a parameter's type is no edit: NVRTC has crashed on one.
 _GIVEN = re.compile(
@@ -84,38 +89,72 @@ class Edit:
 def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
     """Yield edits of some lines of a text; rules take turns, the most natural edits of each first.
 
-    What a text declares and never uses comes first: it was likely forgotten.
+    A rule has as many turns as its weight says.  What a text declares and never uses comes first:
+    it was likely forgotten.
     """
     rows = text.split("\n")
-    ints = sorted({*_INT.findall(text), *_CONSTANT.findall(text)})
+    declared = _declared(text)
+    further = (n for t in _INTEGERS for n in declared.get(t, ()))
+    ints = sorted({*_INT.findall(text), *_CONSTANT.findall(text), *further})
     arrays = sorted({a or b for a, b in _ARRAY.findall(text)})
     kinds = {
-        t: sorted(names) for t, names in _declared(text).items()
+        t: sorted(names) for t, names in declared.items()
         if t not in _INTEGERS and not names <= {*arrays}
     }  # fmt: skip
     kinds = {"int": ints, "array": arrays, **kinds}
+    literals = _often(_NUMBER.findall(text))
     floats = sorted({*kinds.get("float", ()), *kinds.get("double", ())} - {*arrays})
     unused = forgotten.names(text, kinds)
     numbers, whole = ([n for n, _ in unused if n in row] for row in (floats, arrays))
     joined = _joined(numbers, whole, ints)
-    rules = (
-        *_RULES, *borrowed.rules(text), forgotten.extended(text), forgotten.divided(ints),
-        forgotten.repeated(kinds, text), _moved(ints),
-        _each(_NUMBER, lambda m: ints if int(m[1]) > 1 else ()),
-        *map(_exchanged, kinds.values()), _multiplied(floats),
+    rules: tuple[tuple[float, Rule], ...] = (
+        *_RULES, *borrowed.rules(text), (1, forgotten.extended(text)),
+        (0.5, forgotten.divided(ints)), (0.5, forgotten.repeated(kinds, text)),
+        (1, _moved(ints)), (1, _each(_NUMBER, lambda m: _nearest(m, ints))),
+        (4, _each(_NUMBER, lambda m: _near(m, literals))), (1, _each(_ZERO, lambda m: floats)),
+        (2, exchanged.names), (2, exchanged.choices), (1, _offset),
+        *((2, _exchanged(names, near=True)) for names in kinds.values()),
+        *((0.5, _exchanged(names, near=False)) for names in kinds.values()),
+        (1, _multiplied(floats)),
+        (30, joined), (8, forgotten.updated(kinds, text)),
     )  # fmt: skip
     known = Naturalness.of(rows)
     chosen = [n for n in lines if 0 < n <= len(rows) and not _HEAD.search(rows[n - 1])]
-    first, *streams = (_of_rule(r, rows, chosen, known) for r in (forgotten.taken(unused), *rules))
-    turns = [s for r, s in zip(rules, streams, strict=True) for _ in range(_TURNS.get(r, 1))]
-    turns += [_of_rule(joined, rows, chosen, known)] * _OF_JOINED
-    turns += [_of_rule(forgotten.updated(kinds, text), rows, chosen, known)] * _OF_UPDATED
+
+    def turns(at: int, weight: float, rule: Rule) -> Iterator[tuple[float, int, Edit]]:
+        for k, e in enumerate(_of_rule(rule, rows, chosen, known), 1):
+            yield k / weight, at, e
+
+    streams = (turns(k, w, rule) for k, (w, rule) in enumerate(rules))
+    first = _of_rule(forgotten.taken(unused), rows, chosen, known)
+    in_turn = (e for _, _, e in merge(*streams, key=lambda t: t[:2]))
     seen: set[tuple[int, str]] = set()
-    for wave in chain(zip(first), zip_longest(*turns)):
-        for e in wave:
-            if e is not None and e.new != e.old and (e.line, e.new) not in seen:
-                seen.add((e.line, e.new))
-                yield e
+    for e in chain(first, in_turn):
+        if e.new != e.old and (e.line, e.new) not in seen:
+            seen.add((e.line, e.new))
+            yield e
+
+
+def _often(found: Sequence[str]) -> list[str]:
+    return [x for x, _ in Counter(found).most_common(_LITERALS)]
+
+
+def _nearest(m: re.Match[str], names: Sequence[str]) -> list[str]:
+    """Return names for a number, those of its line first."""
+    return sorted(names, key=lambda n: not forgotten.count(n, m.string))
+
+
+def _near(m: re.Match[str], literals: Sequence[str]) -> list[str]:
+    """Return other numbers of a text for one."""
+    return [n for n in dict.fromkeys((*literals, "0", "1")) if n != m[1]]
+
+
+def _offset(row: str) -> Iterator[str]:
+    """Yield a line with one more or less in what it assigns."""
+    if (m := _ASSIGNED.search(row)) and not _LOOP.match(row):
+        for end in _ENDS.finditer(row, m.end()):
+            for more in (" - 1", " + 1"):
+                yield row[: end.start()] + more + row[end.start() :]
 
 
 def with_barriers(text: str, lines: Sequence[int]) -> Iterator[Edit]:
@@ -197,8 +236,22 @@ def _real(m: re.Match[str]) -> list[str]:
     x, f = float(m[1]), m[2]
     near = (x + 1, x - 1) if x.is_integer() else ()
     values = (0.0, 1.0, -x, 2 * x, x / 2, *near) if x else (1.0,)
-    texts = [f"{v!r}{f}" for v in dict.fromkeys(values) if v != x]
+    texts = [_as(v, m[1]) + f for v in dict.fromkeys(values) if v != x]
     return [*texts, "-INFINITY"] if x == 0 else texts
+
+
+def _as(v: float, written: str) -> str:
+    """Return a number as another one is written: ``1.`` or ``1.0``."""
+    return f"{v:g}." if written.endswith(".") and v.is_integer() else repr(v)
+
+
+def _components(row: str) -> Iterator[str]:
+    """Yield a line with a sum in which a component of a vector is added that it lacks."""
+    last = {m[1]: m for m in _COMPONENT.finditer(row)}
+    for name, m in last.items():
+        here = {n[2] for n in _COMPONENT.finditer(row) if n[1] == name}
+        for c in (c for c in "xyzw" if c not in here and len(here) > 1):
+            yield f"{row[: m.end()]} + {name}.{c}{row[m.end() :]}"
 
 
 def _pairs(row: str) -> Iterator[str]:
@@ -211,21 +264,32 @@ def _pairs(row: str) -> Iterator[str]:
                 yield from _each(re.compile(plain), lambda m, new=new: [new])(row)  # type: ignore[misc]  # bound at once
 
 
-def _exchanged(names: Sequence[str]) -> Rule:
-    """Return the rule that puts another of some names in the place of each."""
+def _exchanged(names: Sequence[str], *, near: bool) -> Rule:
+    """Return the rule that puts another of some names in the place of each.
+
+    A ``near`` one is on the line or like the name; the rule brings all of these, or all others.
+    """
+    own = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b") if len(names) > 1 else None
 
     def rule(row: str) -> Iterator[str]:
-        if len(names) < 2 or _INT.search(row.partition("=")[0]) is None:
-            own = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b") if names else None
-        else:
-            own = re.compile(rf"(?<==)(.*?)\b({'|'.join(map(re.escape, names))})\b")
-        for m in own.finditer(row) if own else ():
-            last = m.lastindex or 1
+        declares = _INT.search(row.partition("=")[0])
+        start = row.find("=") + 1 if declares else 0
+        for m in own.finditer(row, start) if own else ():
             for new in names:
-                if new != m[last]:
-                    yield row[: m.start(last)] + new + row[m.end(last) :]
+                if new != m[1] and _is_near(m[1], new, row) is near:
+                    yield row[: m.start()] + new + row[m.end() :]
 
     return rule
+
+
+def _is_near(name: str, other: str, row: str) -> bool:
+    """Return whether a name is likely meant by another: it is on the line, or like the other.
+
+    >>> _is_near("tx", "ty", "i = tx;"), _is_near("n", "m", "i < n")
+    (True, False)
+    """
+    alike = len(name) == len(other) > 1 and sum(map(ne, name, other)) < 2
+    return alike or forgotten.count(other, row) > 0
 
 
 def _joined(numbers: Sequence[str], arrays: Sequence[str], indices: Sequence[str]) -> Rule:
@@ -248,14 +312,15 @@ def _joined(numbers: Sequence[str], arrays: Sequence[str], indices: Sequence[str
 
 
 def _moved(names: Sequence[str]) -> Rule:
-    """Return the rule that adds to an index another of some names, if the line has it."""
+    """Return the rule that adds to an index, or a part of it, another of some names of the line."""
 
     def rule(row: str) -> Iterator[str]:
         here = [n for n in names if forgotten.count(n, row)]
-        for m in _PLACE.finditer(row):
+        for m in _INNER.finditer(row):
             for name in here:
-                if name != m[1]:
+                if not forgotten.count(name, m[1]):
                     yield f"{row[: m.start(1)]}{name} + {row[m.start(1) :]}"
+                    yield f"{row[: m.end(1)]} + {name}{row[m.end(1) :]}"
 
     return rule
 
@@ -273,28 +338,26 @@ def _multiplied(names: Sequence[str]) -> Rule:
     return rule
 
 
-_NUMBERS = _each(_NUMBER, _whole)
-_TURNS = {_NUMBERS: 4}  # of a rule that makes many edits, in each round of turns
-_OF_JOINED = 30  # turns of the rule that brings what a text forgets
-_OF_UPDATED = 8  # turns of the rule that changes what never changes
-_RULES: tuple[Rule, ...] = (
-    _each(re.compile(r"(?<=[\w\])])\s*(?<![<>])(<=|>=|<|>)(?![<>])\s*(?=[\w(])"), _comparison),
-    _each(re.compile(r"\s*[-+]\s*1\b(?![.\w])"), lambda m: [""]),
-    _each(_BOUND, lambda m: [f"{m[0]} + 1", f"{m[0]} - 1"]),
-    _each(_OPERATOR, lambda m: [f" {_INVERSE[m[1]]} "]),
-    _NUMBERS,
-    _pairs,
-    _each(_NAMED, _named),
-    _each(_FIELD, _field),
-    _each(_FLOAT, _real),
-    _each(_DIFFERENCE, lambda m: [f"{m[2]} - {m[1]}"]),
-    _each(_CAST, lambda m: [""]),
-    _each(_PLACES, lambda m: [f"{m[1]}[{m[3]}][{m[2]}]"]),
-    _each(_ANY_PLACE, lambda m: [f"[{m[1]} - 1]", f"[{m[1]} + 1]"]),
-    _each(_INDEX, lambda m: [f"{m[1]}[{m[4]} * {m[3]} + {m[2]}]"]),
-    _each(_OPERATOR, lambda m: [" * ", " + ", " % "]),
-    _each(_TERM, lambda m: [""]),
-    _each(_GIVEN, lambda m: ["(-"]),
-    _each(re.compile(r"(?<=[(,=?:] )-(?=\w)|(?<=\()-(?=\w)"), lambda m: [""]),
-    _each(re.compile(r"= (\w+);"), lambda m: [f"= {m[1]} * {m[1]};"]),
+# Each rule has a weight: how many of its edits are tried for one of a rule of weight 1.
+_RULES: tuple[tuple[float, Rule], ...] = (
+    (2, _each(re.compile(r"(?<=[\w\])])\s*(?<![<>])(<=|>=|<|>)(?![<>])\s*(?=[\w(])"), _comparison)),
+    (2, _each(re.compile(r"\s*[-+]\s*1\b(?![.\w])"), lambda m: [""])),
+    (1, _each(_BOUND, lambda m: [f"{m[0]} + 1", f"{m[0]} - 1"])),
+    (2, _each(_OPERATOR, lambda m: [f" {_INVERSE[m[1]]} "])),
+    (4, _each(_NUMBER, _whole)),
+    (1, _pairs),
+    (1, _each(_NAMED, _named)),
+    (2, _each(_FIELD, _field)),
+    (2, _components),
+    (2, _each(_FLOAT, _real)),
+    (1, _each(_DIFFERENCE, lambda m: [f"{m[2]} - {m[1]}"])),
+    (1, _each(_CAST, lambda m: [""])),
+    (1, _each(_PLACES, lambda m: [f"{m[1]}[{m[3]}][{m[2]}]"])),
+    (1, _each(_ANY_PLACE, lambda m: [f"[{m[1]} - 1]", f"[{m[1]} + 1]"])),
+    (1, _each(_INDEX, lambda m: [f"{m[1]}[{m[4]} * {m[3]} + {m[2]}]"])),
+    (1, _each(_OPERATOR, lambda m: [" * ", " + ", " % "])),
+    (2, _each(_TERM, lambda m: [""])),
+    (1, _each(_GIVEN, lambda m: ["(-"])),
+    (1, _each(re.compile(r"(?<=[(,=?:] )-(?=\w)|(?<=\()-(?=\w)"), lambda m: [""])),
+    (1, _each(re.compile(r"= (\w+);"), lambda m: [f"= {m[1]} * {m[1]};"])),
 )  # fmt: skip

@@ -24,9 +24,9 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Bar
 
-SEARCH = 5.0  # seconds of processor time for the line of what is wrong
+SEARCH = 6.0  # seconds of processor time for the line of what is wrong
 LEAST_SEARCH = 2.0  # however long the rounds took
-WHOLE = 7.0  # seconds of both, where the rounds leave as many for the line
+WHOLE = 8.0  # seconds of both, where the rounds leave as many for the line
 SCHEDULES = 3  # orders of warps that the first rounds run in
 THOROUGH = 3  # rounds that run in all of them
 

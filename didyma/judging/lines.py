@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 
@@ -67,7 +68,8 @@ def suspect(
         text = task.source.text
         near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
         tried = chain(with_barriers(text, near), edits(text, lines))
-        found, likely = _mending(task, tried, (failed, passed), seconds)
+        with _without_garbage():
+            found, likely = _mending(task, tried, (failed, passed), seconds)
         if found:
             best = found[0]
             return Suspect(best.line, best, tuple(e for e in found[1:_MOST] if e.line != best.line))
@@ -76,6 +78,18 @@ def suspect(
     line = _writer(task, min(failed, key=lambda c: sum(c.env.values()))) if failed else 0
     last = stores(kernels[-1], task.source)[-1:]
     return next((Suspect(n) for n in (line, *last) if n), _elsewhere(kernels[-1]))
+
+
+@contextmanager
+def _without_garbage() -> Iterator[None]:
+    """Collect no garbage meanwhile, since each pass takes long and finds little."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _mending(

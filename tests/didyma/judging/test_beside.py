@@ -129,6 +129,25 @@ def test_engines_at_the_edge_of_a_bar_are_in_no_dispute() -> None:
 
 
 @needs_ptx
+@pytest.mark.parametrize("agreed", [True, False])
+def test_overflows_of_a_wrong_kernel_are_in_no_dispute(
+    agreed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = KERNELS["add"]
+    task = make_task(Source(kernel.text, "k.cu"), kernel.spec.module, kernel.launch)
+    beside_, case = beside.Beside("host"), judge(task).cases[0]
+    nan, inf = np.full(1, np.nan, np.float32), np.full(1, np.inf, np.float32)
+
+    def unfused(*_: object) -> list[Array]:
+        return [nan]
+
+    monkeypatch.setattr(beside, "run", unfused)
+    bar = Bar(np.full(1, np.inf), np.zeros(1))
+    beside_.meet(task, case, [nan, nan], [bar], [inf], agreed=agreed, twins=False)
+    assert bool(beside_.differ) is agreed
+
+
+@needs_ptx
 def test_the_ring_shows_a_wrong_term_that_bars_cannot() -> None:
     """One of 4,000 terms is another one, which the bar of a sum in any order is too wide to see."""
     launch = Launch("sums", "r", "64")

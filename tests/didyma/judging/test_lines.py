@@ -52,6 +52,15 @@ HEAD = (
         ("  for (k = 0; k < 9 && i < 16; ++k)", "  for (k = 0; k < 9; ++k)"),
         ("  y = 1; p = old;", "  y = 1;"),
         ("  s[old] = i; s[p] = i;", "  s[old] = i;"),
+        ("  lo = big ? a : b;", "  lo = big ? b : a;"),
+        ("  y = p * i + old * j;", "  y = p * j + old * i;"),
+        ("  int k = j - 1;", "  int k = j;"),
+        ("  y = s[(i * 3 + j) * 5] + j;", "  y = s[(i * 3) * 5] + j;"),
+        ("  if ((j & 31) == 16) y = 1;", "  if ((j & 31) == 0) y = 1;"),
+        ("  y = shfl(p, j);", "  y = shfl(p, 1);"),
+        ("  p = old;", "  p = 0.f;"),
+        ("  p += v.x + v.y + v.z;", "  p += v.x + v.y;"),
+        ("  int k = 8 * j + i;", "  int k = 8 * i + i;"),
     ],
 )
 def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:

@@ -1,0 +1,37 @@
+"""Edits that exchange two parts of a line: names, and what a condition chooses between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import combinations
+
+_NAME = re.compile(r"(?<![\w.>])[A-Za-z_]\w*(?:\.[xyzw]\b)?(?!\s*[\w(<&*]|\.\w)")
+_KEPT = frozenset(("if", "for", "while", "return", "else", "const", "int", "float"))
+_ARM = r"([\w.\[\]*+ -]+?)"
+_CHOICE = re.compile(rf"\?\s*{_ARM}\s*:\s*{_ARM}(?=\s*[;,)])")
+
+
+def names(row: str) -> Iterator[str]:
+    """Yield a line with two of its names exchanged, those first that stand near each other.
+
+    >>> next(names("y[i] = b * sn + a * cs;"))
+    'i[y] = b * sn + a * cs;'
+    >>> "y[i] = b * cs + a * sn;" in names("y[i] = b * sn + a * cs;")
+    True
+    """
+    found = [m for m in _NAME.finditer(row) if m[0] not in _KEPT]
+    pairs = [(a, b) for a, b in combinations(found, 2) if a[0] != b[0]]
+    for a, b in sorted(pairs, key=lambda p: p[1].start() - p[0].start()):
+        between = row[a.end() : b.start()]
+        yield row[: a.start()] + b[0] + between + a[0] + row[b.end() :]
+
+
+def choices(row: str) -> Iterator[str]:
+    """Yield a line in which a condition chooses the other way.
+
+    >>> [*choices("lo = big ? b : a;")]
+    ['lo = big ? a : b;']
+    """
+    for m in _CHOICE.finditer(row):
+        yield f"{row[: m.start()]}? {m[2]} : {m[1]}{row[m.end() :]}"
