@@ -1,0 +1,55 @@
+"""Kernels of Triton, which Triton 3.9 compiled from the text in ``docs/judge.md``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.runtime.ptx.sources import Source
+from didyma.judging.judge import Judgement, Outcome, judge, located
+from didyma.judging.making import Launch, make_task
+from didyma.judging.task import Draw
+from didyma.refimpl.ir.graph import Module
+from didyma.show import judge_kernel as show
+
+FOLDER = Path(__file__).parents[2] / "data" / "triton"
+r, m, k = dd.dim("r", 1, 4096), dd.dim("m", 1, 256), dd.dim("k", 1, 256)
+n = dd.dim("n", 1, 256)
+
+
+@dd.trace(dd.f32[r, n])
+def softmax(x: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(x, axis=1)
+
+
+@dd.trace(dd.f16[m, k], dd.f16[k, n])
+def product(a: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return a.astype("f32") @ b.astype("f32")
+
+
+def judged(name: str, spec: Module, grid: str, *args: str) -> Judgement:
+    launch = Launch(grid=grid, block="128", args=(*args, "null", "null"))
+    draw = Draw(rounds=6, most=1 << 13)
+    return located(judge(make_task(Source.read(FOLDER / name), spec, launch, draw=draw)))
+
+
+@pytest.mark.parametrize("name", ["softmax.ptx", "softmax_of_zeros.ptx"])
+def test_a_softmax_is_right_if_what_is_masked_is_no_largest_element(name: str) -> None:
+    found = judged(name, softmax.module, "r", "x", "out", "n")
+    right = name == "softmax.ptx"
+    assert found.outcome is (Outcome.CORRECT if right else Outcome.WRONG)
+    assert not found.faults
+    if not right:
+        assert "kernels.py:13: wrong-value" in next(
+            row for row in show.lines(show.record(found, name)) if "wrong-value" in row
+        )
+
+
+def test_a_product_by_groups_of_warps_is_right() -> None:
+    text = (FOLDER / "product.ptx").read_text()
+    assert "wgmma.mma_async" in text
+    grid = "cdiv(m, 64), cdiv(n, 64)"
+    found = judged("product.ptx", product.module, grid, "a", "b", "out", "m", "n", "k")
+    assert found.outcome is Outcome.CORRECT
