@@ -266,8 +266,9 @@ def _shown_twice(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     shown = f.node("reshape", (x,), flat, shape=flat.shape)
     shown = f.node("reshape", (shown,), u, shape=u.shape)
     new = long_body(f, c, c.pick(((z,), (x,))), t)[-1]
-    read = long_body(f, c, c.pick(((shown, y), (y, shown))), u)[-1]
-    made = _loop(b, c, [name, other], [t, u], f, [new, c.pick((read, shown))], (name,))
+    late = new if u == t else f.node("reshape", (new,), u, shape=u.shape)
+    read = f.node("add", c.pick(((shown, late), (late, shown), (shown, y))), u)
+    made = _loop(b, c, [name, other], [t, u], f, [new, c.pick((read, read, shown))], (name,))
     read_again(b, c, (made[0], name), t)
     read_again(b, c, (made[1], other), u)
     return True

@@ -84,7 +84,7 @@ def _program(seed: int, shape: Shape) -> Program:
     """Make a program; of those with streams the compiler spreads half over streams itself."""
     if not shape.streams or seed // 2 % 2:
         return shapes.program(seed, shape)
-    return spread(shapes.program(seed, replace(shape, streams=False)), 2 + seed % 2)
+    return spread(shapes.program(seed, replace(shape, streams=False, late=True)), 2 + seed % 2)
 
 
 def _eager(seed: int) -> bool:

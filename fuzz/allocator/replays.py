@@ -33,7 +33,7 @@ from didyma.refimpl.ir.loop import Binary, Buffer
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.types import Array
 
-CALLS = 14  # of a program: enough for more sets of addresses than graphs are kept for
+CALLS = (14, 4, 4)  # of programs in turn; the most use more addresses than graphs are kept for
 STREAMS = (0, 0, 0x500)  # by their handles
 AGAIN = 0.6  # the chance that an input, a result or scratch memory is where an earlier one was
 ALIASED = 0.2  # the chance that an input is another one of its type
@@ -135,7 +135,8 @@ def judged(
     if not obstacle(planned):
         gpu = Gpu(LoopEngine(), random=Random(seed))
         with mock.patch.object(driver, "library", return_value=Library(gpu)):
-            yield from _Calls(bare, planned, gpu, Random(seed)).judged(envs)
+            calls = _Calls(bare, planned, gpu, Random(seed))
+            yield from calls.judged(envs, CALLS[seed % len(CALLS)])
 
 
 class _Calls:
@@ -159,14 +160,14 @@ class _Calls:
         self.places.keep(address, data)
         return _Weight(address, len(data))
 
-    def judged(self, envs: Sequence[Mapping[str, int]]) -> Iterator[str]:
+    def judged(self, envs: Sequence[Mapping[str, int]], calls: int) -> Iterator[str]:
         ready = [self._prepared(env) for env in envs]
         weights = dict(self.places.kept)
         recorded = (unordered(p.recording.steps) for p in ready)
         if wrong := next(chain(*recorded, self._lines(ready)), ""):
             yield wrong
             return
-        for number in range(CALLS):
+        for number in range(calls):
             turn = self.random.randrange(len(envs))
             if wrong := next(self._call(envs[turn], ready[turn]), ""):
                 yield f"call {number + 1}, sizes {dict(envs[turn])}: {wrong}"
