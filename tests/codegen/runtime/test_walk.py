@@ -13,19 +13,35 @@ import pytest
 
 from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.emit.program_json import program_json
+from didyma.codegen.memory.peak import peak
 from didyma.codegen.memory.plan import plan
 from didyma.codegen.memory.planners import planner
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.didyma_runtime import Refused, walk
 from didyma.codegen.runtime.didyma_runtime.host import here
 from didyma.codegen.runtime.objects import shared_object
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array
 from tests.codegen.control.modules import TEXTS, module
 from tests.codegen.emit.test_wrapper import every_line
 from tests.codegen.order.test_control import bare, inputs
 
 Run = Callable[[list[Any]], list[Array]]
+TWO = """module {
+  dims n in [1, 64]
+  func @main(%x: f32[n, 100]) -> (%y) {
+    %e = exp(%x) : f32[n, 100]
+    %s = cumulative_sum(%e, axis=1, exclusive=false, reverse=false) : f32[n, 100]
+    %t = sum(%s, axes=(1,), keepdims=false) : f32[n]
+    %c = constant(value=f32[4] [1.0, 2.0, 3.0, 5.0]) : f32[4]
+    %k = sum(%c, axes=(0,), keepdims=true) : f32[1]
+    %b = broadcast_to(%k, shape=(n,)) : f32[n]
+    %y = multiply(%t, %b) : f32[n]
+  }
+}"""
 
 
 def loaded(p: Program, change: Mapping[str, Any] = MappingProxyType({})) -> Run:
@@ -92,8 +108,12 @@ def test_values_on_the_same_bytes_have_the_same_storage() -> None:
     assert len({values[x]["storage"] for x in owners}) == len(owners)
 
 
-def test_each_function_tells_its_memory() -> None:
-    m = module("grows")
-    p = plan(bare(m), planner("didyma"))
-    told = json.loads(program_json(p, cuda.emit(p.kernels), {}))["main"]["memory"]
-    assert told.keys() == {"inputs", "outputs", "constants", "workspace"}
+@pytest.mark.parametrize("n", [1, 5])
+def test_each_function_tells_its_memory(n: int) -> None:
+    c = compile(parse_module(TWO), Options())
+    told = json.loads(program_json(c.program, c.text, {}))["main"]["memory"]
+    sizes = {"n": n}
+    assert walk.value(told["inputs"], sizes) == 4 * 100 * n
+    assert walk.value(told["outputs"], sizes) == 4 * n
+    assert told["constants"] == 16
+    assert walk.value(told["workspace"][""], sizes) == peak(c.program, sizes) > 0
