@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from didyma.codegen.schedule import prefetch, row_wide
 from didyma.codegen.schedule.nest import NestFacts, bound, let_all, tail
@@ -108,25 +107,31 @@ def of_row(
     exists: list[Expr],
     known: Collection[Load] = (),
     hint: Sequence[Stmt] = (),
-    copied: Mapping[Load, Load] | None = None,
+    copied: Callable[[Load, Expr], Load] | None = None,
 ) -> Stmt:
     """Return what a thread does of a row, which ``exists`` where these conditions hold.
 
     The thread has what it keeps of the ``known`` loads from another row.  The ``hint`` comes after
-    its loads, which are those of ``copied`` where other memory has what they load.
+    its loads.  With ``copied`` these are what it tells of each at a position, for rows beyond the
+    last one, too.
     """
     rows, wide = stages.rows, stages.wide
     held = (stages.turns or 0) * wide.width + stages.edges
-    body = stages.write(rows.stages, exists)
+    if copied is not None:
+        stages.ends = tuple(exists)
+    computed = exists if copied is None else []
+    body = stages.write(rows.stages, computed)
     for x in rows.values:
         body = Allocate(Buffer(x.name, x.dtype, (held,), Scope.LOCAL), body)
     if stages.team.rank is not None:  # every block has begun before another gives it something
         body = Block((Barrier(Scope.CLUSTER), *_items(body)))
     if new := {x: b for x, b in stages.kept.items() if x not in known}:
-        near = copied or {}
-        here = partial(filled, {near.get(x, x): b for x, b in new.items()})
-        fill = stages.over(here, exists, at_once=True)
-        fill = AttrStmt("copies", "end", fill) if near else fill
+
+        def here(place: Expr) -> Stmt:
+            return filled({copied(x, place) if copied else x: b for x, b in new.items()}, place)
+
+        fill = stages.over(here, computed, at_once=True)
+        fill = fill if copied is None else AttrStmt("copies", "end", fill)
         body = Block((fill, *hint, *_items(body)))
         for b in reversed(new.values()):
             body = Allocate(b, body)

@@ -70,6 +70,7 @@ class Stages:
     every second pass over a row that is loaded again goes from its end to its beginning, so that it
     begins with what caches still hold.
     ``filled`` counts how often the threads of a block wait in a row until all have left something.
+    Under the conditions ``ends`` a row is stored.
     """
 
     team: Team
@@ -83,6 +84,7 @@ class Stages:
     back: bool = False
     tiles: list[Buffer] = field(default_factory=list[Buffer])
     filled: int = 0
+    ends: tuple[Expr, ...] = ()
 
     @property
     def facts(self) -> NestFacts:
@@ -236,6 +238,7 @@ class Stages:
 
     def _end(self, exists: list[Expr]) -> Stmt:
         each, once, group = self.rows.each, self.rows.once, self.team.group
+        exists = [*exists, *self.ends]
         last = (
             []
             if each is None

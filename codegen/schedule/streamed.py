@@ -8,7 +8,7 @@ multiprocessor nearly to itself keeps memory busy by that while it computes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from didyma.codegen.schedule import prefetch, row_wide, rows, sweep
@@ -17,12 +17,12 @@ from didyma.codegen.schedule.row_kernel import Threads, of_row
 from didyma.codegen.schedule.row_stages import OnePass, Stages, filled
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.team import Team
-from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Allocate,
     AttrStmt,
     Barrier,
+    Binary,
     Block,
     Buffer,
     Expr,
@@ -53,11 +53,11 @@ def scheduled(
     facts: NestFacts,
     nest: RowNest,
     threads: Threads,
-    blocks: int,
+    count: int,
     loads: Mapping[Load, Sequence[int]],
     once: OnePass | None = None,
 ) -> PrimFunc:
-    """Schedule ``blocks`` blocks of threads, which take rows in turn.
+    """Schedule ``count`` blocks of threads, which take rows in turn.
 
     Threads keep their elements of a row, of the ``loads`` of its stages, as far as registers do.
     """
@@ -69,26 +69,24 @@ def scheduled(
     kept = {
         x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, (turns * width,), Scope.LOCAL) for x in held
     }
-    extents = tuple(facts.largest(e) for e in nest.extents)
+    size = turns * width * threads.groups * threads.lanes
     tiles = {
-        x: Buffer(fresh(f"{x.buffer}_next"), x.dtype, (threads.groups, *extents), Scope.SHARED)
+        x: Buffer(fresh(f"{x.buffer}_next"), x.dtype, (size,), Scope.SHARED)
         for x in copied(facts, nest, held, width)
     }
-    own = replace(facts, buffers=facts.buffers | {t.name: t for t in tiles.values()})
-    wide = row_wide.of(own, nest, width)
-    if width > 1:
-        wide = replace(wide, buffers=wide.buffers | {t.name for t in tiles.values()})
-    stages = Stages(replace(team, facts=own), nest, wide, turns, 0, kept, once)
-    return _Streamed(facts, stages, blocks, tiles).kernel()
+    stages = Stages(team, nest, row_wide.of(facts, nest, width), turns, 0, kept, once)
+    return _Streamed(stages, count, tiles).kernel()
 
 
 @dataclass(frozen=True, slots=True)
 class _Streamed:
-    """Writes the kernel: ``tiles`` are shared memory to which rows are copied before their turn."""
+    """Writes the kernel: ``tiles`` are shared memory to which rows are copied before their turn.
 
-    facts: NestFacts
+    Each thread has places of its own there, and each of ``count`` blocks has rows of its own.
+    """
+
     stages: Stages
-    blocks: int
+    count: int
     tiles: Mapping[Load, Buffer]
 
     def kernel(self) -> PrimFunc:
@@ -97,51 +95,60 @@ class _Streamed:
         known = {x: b for x, b in stages.kept.items() if sweep.same_in_rows(stages.rows, x)}
         first = [stages.over(partial(filled, known), [], at_once=True)] if known else []
         at = ix.add(ix.mul(block, ix.index(team.groups)), team.group)
-        body: Stmt = Block((*first, self._copies(at), self._rows(block, known)))
+        last = ix.sub(stages.rows.nest.numel, ix.ONE)
+        begun = self._copies(Binary("min", at, last), [])  # a row that is computed in vain, too
+        body: Stmt = Block((*first, begun, self._rows(block, known)))
         for b in known.values():
             body = Allocate(b, body)
         body = bound(team.lane, ix.index(team.lanes), "threadIdx.x", body)
         body = bound(team.group, ix.index(team.groups), "threadIdx.y", body)
-        flat = stages.wide.buffers
         for t in (*stages.tiles, *self.tiles.values()):
-            body = Allocate(replace(t, shape=(dims.mul(*t.shape),)) if t.name in flat else t, body)
-        body = bound(block, ix.index(self.blocks), "blockIdx.x", body)
-        return self.facts.kernel(body, "rows_streamed", flat)
+            body = Allocate(t, body)
+        body = bound(block, ix.index(self.count), "blockIdx.x", body)
+        return team.facts.kernel(body, "rows_streamed", stages.wide.buffers)
 
     def _rows(self, block: Var, known: Mapping[Load, Buffer]) -> Stmt:
         """Return the loop over the rows of a thread."""
         stages, team, count = self.stages, self.stages.team, self.stages.rows.nest.numel
         turn, row = (Var(team.facts.names.fresh(n)) for n in ("turn", "row"))
-        share = self.blocks * team.groups
-        near = {x: self._in(t, x) for x, t in self.tiles.items()}
-        hint = self._copies(ix.add(row, ix.index(share)))
-        body = of_row(stages, row, tail(row, count, share), known, [hint], near)
+        share = self.count * team.groups
+        more = ix.compare("lt", ix.add(row, ix.index(share)), count)
+        hint = self._copies(ix.add(row, ix.index(share)), [more])
+        body = of_row(stages, row, tail(row, count, share), known, [hint], self._next)
         if stages.filled == 1:  # no thread is a row ahead of one that still reads
             body = Block((body, Barrier()))
-        at = ix.add(ix.mul(turn, ix.index(self.blocks)), block)
+        at = ix.add(ix.mul(turn, ix.index(self.count)), block)
         body = Let(row, ix.add(ix.mul(at, ix.index(team.groups)), team.group), body)
         return For(turn, ix.ceildiv(count, ix.index(share)), body)
 
-    def _in(self, tile: Buffer, load: Load) -> Load:
-        """Return the load of an element of a row that has been copied."""
-        return Load(tile.name, (self.stages.team.group, *self.stages.rows.axes), load.dtype)
+    def _next(self, load: Load, position: Expr) -> Load:
+        """Return the load of what has been copied for the element at a thread's position."""
+        match position:
+            case Binary("add", Binary("mul", turn), v) if self.stages.wide.width > 1:
+                return self._at(load, turn, v)
+            case _:
+                return self._at(load, position, None)
 
-    def _copies(self, row: Expr) -> Stmt:
+    def _at(self, load: Load, turn: Expr, v: Expr | None) -> Load:
+        """Return the load of neighbour ``v`` of those that a thread takes in a turn."""
+        team, width = self.stages.team, ix.index(self.stages.wide.width)
+        unit = ix.add(ix.mul(turn, ix.index(team.groups)), team.group)
+        unit = ix.add(ix.mul(unit, ix.index(team.lanes)), team.lane)
+        at = unit if v is None else ix.add(ix.mul(unit, width), v)
+        return Load(self.tiles[load].name, (at,), load.dtype)
+
+    def _copies(self, row: Expr, conditions: list[Expr]) -> Stmt:
         """Return the statement by which a thread begins to copy its elements of a row."""
         stages, fresh = self.stages, self.stages.facts.names.fresh
         nest, later = stages.rows.nest, Var(fresh("later"))
         index = [Var(fresh(v.name)) for v in nest.index]
         table: dict[str, Expr] = {v.name: n for v, n in zip(nest.index, index, strict=True)}
 
-        def of(_: Expr) -> Stmt:
-            return Block(
-                tuple(
-                    Store(t.name, self._in(t, x).index, substitute_expr(x, table))
-                    for x, t in self.tiles.items()
-                )
-            )
+        def of(position: Expr) -> Stmt:
+            pairs = [(self._next(x, position), substitute_expr(x, table)) for x in self.tiles]
+            return Block(tuple(Store(to.buffer, to.index, x) for to, x in pairs))
 
-        body = stages.over(of, [ix.compare("lt", later, nest.numel)], at_once=True)
+        body = stages.over(of, conditions, at_once=True)
         body = AttrStmt("copies", "begin", body)
         places = dict(zip(index, ix.unflatten(later, nest.extents), strict=True))
         return Let(later, row, let_all(places, body))

@@ -12,7 +12,7 @@ from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_stages import OnePass
 from didyma.refimpl.ir.loop import Const, Load, PrimFunc
 
-ROWS = 4  # of a block, at least: nothing covers the copies of its first one
+ROWS = 32  # of a block, at least, where that was faster: nothing covers the copies of its first one
 LARGEST = 80 << 10  # bytes of shared memory of a block that was faster so
 SPARE = 24  # one multiprocessor in so many may have no block, if no row is left over then
 
@@ -26,8 +26,9 @@ def _fit(work: Work) -> Fit | None:
     threads, shared = block(work, values)
     many = work.facts.largest(work.rows.nest.numel) >= ROWS * values["groups"] * values["blocks"]
     alone = 2 * threads > work.facts.target.threads and shared <= LARGEST
+    much = values.get("keep", 0) > 0  # to compute of an element, which takes longer than copying it
     held = rows.are_held(work, values, covered=True)
-    return Fit.TILED if many and alone and held else Fit.POOR
+    return Fit.TILED if many and alone and much and held else Fit.POOR
 
 
 def _copied(work: Work, values: Values) -> Sequence[Load]:
@@ -78,8 +79,9 @@ def block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: parts of folds, and rows."""
     assert work.rows is not None
     threads, parts = rows.shared_of(work, values)
-    row = sum(x.dtype.nbytes for x in _copied(work, values)) * work.facts.largest(work.rows.length)
-    return threads, parts + values["groups"] * row
+    turns = nests.turns_of(work.facts, work.rows, values["lanes"], values["wide"]) or 0
+    own = sum(x.dtype.nbytes for x in _copied(work, values)) * turns * values["wide"]
+    return threads, parts + threads * own
 
 
 def _legal(work: Work, values: Values) -> bool:

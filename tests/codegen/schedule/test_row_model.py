@@ -97,8 +97,11 @@ def log_sum(x: dd.Tensor) -> dd.Tensor:
         (centred, F32, (4096, 32_768), "rows(ahead=0, groups=1, lanes=1024, online=1, wide=4)"),
         (row_norm, F32, (4096, 32_768), "rows(ahead=0, groups=1, lanes=1024, wide=4)"),
         (softmax_backward, F32, (4096, 32_768), "looped(back=1, groups=1, lanes=1024, wide=4)"),
-        # the next row is copied, or announced, while one is computed
+        # the next row is copied while one is computed, if that is much, and blocks have many rows
         (softmax, BF16, (8192, 32_768), HELD_ALONE),
+        # or announced
+        (softmax, BF16, (3000, 32_000), HELD_ALONE.replace("streamed(blocks=128", "rows(ahead=1")),
+        (centred, BF16, (8192, 32_768), "rows(ahead=1, groups=1, lanes=1024, online=1, wide=4)"),
         (row_norm, BF16, (32_768, 4096), "rows(ahead=4, groups=2, lanes=128, wide=4)"),
         (softmax, BF16, (MANY, 256), "rows(ahead=8, groups=16, keep=1, lanes=8, online=0, wide=8)"),
         # but no row of few, or short ones, or of more than the cache keeps

@@ -70,9 +70,9 @@ def scattered(*shape: int, count: int, reduction: str, dtype: DType = DType.F32)
     return primitive(g.module(g("scatter", x, at, u, axis=0, reduction=reduction)))
 
 
-def softmax(length: Dim = 40) -> Module:
+def softmax(length: Dim = 40, rows: int = 5) -> Module:
     g = Graph()
-    x = g.param("x", 5, length)
+    x = g.param("x", rows, length)
     e = g("exp", g("subtract", x, g("max", x, axes=(1,), keepdims=True)))
     d = g("divide", e, g("sum", e, axes=(1,), keepdims=True))
     return primitive(g.module(d, dims=() if isinstance(length, int) else LONG))
@@ -131,7 +131,7 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "long softmax": (softmax(symbol("long")), {"long": 33}, "looped"),
     "long variance": (centred(symbol("long")), {"long": 45}, "looped"),
     "few rows": (softmax(4096), {}, "cluster"),
-    "rows of whole blocks": (softmax(1280), {}, "streamed"),
+    "rows of whole blocks": (softmax(640, 32), {}, "streamed"),
     "gradients": (gradients(70, 40), {}, "sweep"),
     "gradients of odd rows": (gradients(33, 9), {}, "sweep"),
     "gradients on a core": (gradients(7, 40), {}, "apart"),
@@ -143,7 +143,7 @@ def wanted(name: str) -> Options:
     targets = {"few rows": "sm_90a", "chain": "sm_90a", "gradients on a core": "cpu"}
     long = {"graph.long_run": 1024, "kernels.waits": True} if name == "chain" else {}
     if name == "rows of whole blocks":
-        return Options(target=replace(SM_90A, name="small", threads=64, processors=1))
+        return Options(target=replace(SM_90A, name="small", threads=32, processors=1))
     return Options().changed({"target": targets.get(name, "portable"), **long})
 
 
