@@ -63,8 +63,8 @@ CONTROL = (
         "an i64 scalar",
         "`dim`",
         "The symbol `dim` is bound to the value of the operand from here on. The value must lie in "
-        "the symbol's range (`dim-out-of-range`). The node has no result. This is how "
-        "data-dependent sizes come into a graph.",
+        "the symbol's range (`dim-out-of-range`), also if nothing needs the symbol. The node has "
+        "no result. This is how data-dependent sizes come into a graph.",
     ),
 )
 _LAW = re.compile(r"^\| (\w+-[\w-]+) \| (.+) \|$", re.MULTILINE)
