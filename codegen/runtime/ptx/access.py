@@ -28,7 +28,7 @@ from didyma.codegen.runtime.ptx.memory import (
     WRITE,
 )
 from didyma.codegen.runtime.ptx.operands import Action, Operands
-from didyma.codegen.runtime.ptx.taint import PARTIAL, unfolded
+from didyma.codegen.runtime.ptx.taint import COMPUTED, PARTIAL, unfolded
 from didyma.refimpl.ir.types import Array
 
 if TYPE_CHECKING:
@@ -166,9 +166,12 @@ def _taint(
 def _keep_taint(
     m: Machine, parts: Sequence[Operand], ids: Array, addresses: Array, size: int, where: int
 ) -> None:
-    """Let memory to which tainted bytes were copied count as not written."""
+    """Let memory to which tainted bytes were copied count as not written.
+
+    What was computed of them is reported where it is stored, and counts as written.
+    """
     masks = [m.taints.of(o.index, ids) if isinstance(o, Reg) else None for o in parts]
-    masks = [x if x is None else np.where(x & PARTIAL, np.uint16(0), x) for x in masks]
+    masks = [x if x is None else np.where(x & (PARTIAL | COMPUTED), np.uint16(0), x) for x in masks]
     if any(x is not None for x in masks):
         none = np.zeros((ids.size, size), np.bool_)
         which = np.concatenate([none if x is None else unfolded(x, size) for x in masks], 1)

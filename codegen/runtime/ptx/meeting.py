@@ -11,6 +11,7 @@ from didyma.codegen.runtime.ptx.code import Pair, Reg, unknown
 from didyma.codegen.runtime.ptx.kinds import TYPES
 from didyma.codegen.runtime.ptx.machine import AT_WARP, DONE, RUN
 from didyma.codegen.runtime.ptx.operands import Operands, Source
+from didyma.codegen.runtime.ptx.taint import COMPUTED
 from didyma.refimpl.ir.types import Array
 
 if TYPE_CHECKING:
@@ -138,16 +139,16 @@ def _shuffle(ops: Operands) -> Body:
             ]
             inside = j <= limit
         j = np.where(inside, j, lane)
-        taking = present & want
+        taking, lost = present & want, np.zeros(m.ids.size, np.bool_)
         if (taking != ALL).any():
             lost = (taking >> j.astype(np.uint32)) & np.uint32(1) == 0
-            if lost.any():
-                text = f"shfl.{how} reads lane {int(j[lost][0])}, which takes no part"
-                m.report("inactive-lane", text, ids[lost])
         every = np.zeros(m.size, np.uint32)
         every[ids] = m.active(a(m))
         if m.taints.masks:
             _shuffle_taint(m, ids, (ids & ~31) + j)
+        if lost.any():
+            text = f"shfl.{how} reads lane {int(j[lost][0])}, which takes no part"
+            _lose(m, ids[lost], text)
         put(m, m.widened(every[(ids & ~31) + j]))
         if other:
             other(m, m.widened(inside))
@@ -155,11 +156,24 @@ def _shuffle(ops: Operands) -> Body:
     return shuffle
 
 
-def _shuffle_taint(m: Machine, ids: Array, source: Array) -> None:
-    ins = m.kernel.program.instrs[m.at]
-    to, given = ins.args[0], ins.args[1]
+def _lose(m: Machine, ids: Array, text: str) -> None:
+    """Taint what lanes get from lanes that take no part: it is reported where it is used."""
+    to = _received(m)
+    if to is not None:
+        m.taints.texts[m.at] = text
+        m.taints.kinds[m.at] = "inactive-lane"
+        m.taints.set(to.index, ids, 0xFF | COMPUTED, m.at)
+
+
+def _received(m: Machine) -> Reg | None:
+    to = m.kernel.program.instrs[m.at].args[0]
     to = to.first if isinstance(to, Pair) else to
-    if isinstance(to, Reg):
+    return to if isinstance(to, Reg) else None
+
+
+def _shuffle_taint(m: Machine, ids: Array, source: Array) -> None:
+    to, given = _received(m), m.kernel.program.instrs[m.at].args[1]
+    if to is not None:
         mask = m.taints.masks.get(given.index) if isinstance(given, Reg) else None
         origin = m.taints.origin.get(given.index, -1) if isinstance(given, Reg) else -1
         m.taints.set(to.index, ids, None if mask is None else mask[source], origin)

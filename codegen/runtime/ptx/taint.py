@@ -5,7 +5,7 @@ the taint, to memory too.  What is computed of such a value is tainted as a whol
 A use is an address, a branch or another guard, an atomic, and a store of what was computed; a
 computed value that is dropped, as where a compiler computes both sides of a choice, is none.  A
 mask or an insertion changes some bits of a byte, as for a bit field: when that is stored, its bytes
-count as written.
+count as written.  What a shuffle reads of a lane that takes no part is tainted, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ COMPUTED, PARTIAL = 0x100, 0x200  # beside a bit for each byte
 class Taints:
     """Which bytes of which registers are tainted, in all lanes; and of parameters of calls.
 
-    ``origin`` is the load from which a register's taint comes, ``texts`` say what loads read.
+    ``origin`` is the load or shuffle from which a register's taint comes; ``texts`` say what it
+    read, and ``kinds`` what a use is to be called if not uninitialised.
     """
 
     size: int
@@ -36,6 +37,7 @@ class Taints:
     origin: dict[int, int] = field(default_factory=dict[int, int])
     slots: dict[int, Array] = field(default_factory=dict[int, Array])
     texts: dict[int, str] = field(default_factory=dict[int, str])
+    kinds: dict[int, str] = field(default_factory=dict[int, str])
 
     @property
     def some(self) -> bool:
@@ -75,7 +77,8 @@ def use(m: Machine, reg: int, ids: Array, computed: bool = False) -> None:
     if lanes.size:
         origin = m.taints.origin[reg]
         pc = origin if origin >= 0 else -1 - origin
-        m.report("uninitialised", m.taints.texts.get(origin, "memory is read"), lanes, pc=pc)
+        kind = m.taints.kinds.get(origin, "uninitialised")
+        m.report(kind, m.taints.texts.get(origin, "memory is read"), lanes, pc=pc)
         for r in [*m.taints.masks]:  # one report is enough
             if m.taints.origin.get(r) == origin:
                 m.taints.set(r, lanes, None, origin)

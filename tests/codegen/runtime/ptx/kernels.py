@@ -43,6 +43,23 @@ def floats(*shape: int) -> Array:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
+# Lanes 2 and 3 add what lanes hold that take no part, and nobody needs their sums.
+TOTAL = r"""
+extern "C" __global__ void k(const float* x, float* y) {
+  __shared__ float parts[4];
+  float v = x[threadIdx.x];
+  for (int far = 16; far; far /= 2) v += __shfl_down_sync(0xffffffffu, v, far);
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = v;
+  __syncthreads();
+  if (threadIdx.x < 4) {
+    v = parts[threadIdx.x];
+    v += __shfl_down_sync(0xfu, v, 2);
+    v += __shfl_down_sync(0xfu, v, 1);
+    if (threadIdx.x == 0) *y = v;
+  }
+}
+"""
+
 SOFTMAX = r"""
 template <typename F> __device__ float folded(float v, float* parts, F f, float empty) {
   for (int far = 16; far; far /= 2) v = f(v, __shfl_xor_sync(0xffffffffu, v, far));
@@ -234,6 +251,10 @@ CASES: dict[str, Case] = {
         PIPELINE, (1,), (32,), given(x=_P, y=(5, 32), tiles=_NUMBER(5)),
         {"y": _P.reshape(5, 32, 4).sum(2)[:, ::-1]},
     ),
+    "total": Case(
+        TOTAL, (1,), (128,), given(x=_Q[:128], y=(1,)),
+        {"y": _Q[:128].sum(keepdims=True)},
+    ),
     "phases": Case(PHASES, (1,), (64,), given(x=_Q[:64], y=(64,)), {"y": _Q[63::-1]}),
     "message": Case(
         MESSAGE, (2,), (32,),
@@ -303,6 +324,14 @@ PLANTED: dict[str, Planted] = {
         "last block", "__shfl_down_sync(~0u", "__shfl_down_sync(0xffffu",
         "wrong-mask inactive-lane",
         "__shfl_down_sync",
+    ),
+    "sum of lanes that take no part": Planted(
+        "total", "v += __shfl_down_sync(0xfu, v, 2);", "v += __shfl_down_sync(0xfu, v, 4);",
+        "inactive-lane", "v, 4)",
+    ),
+    "copy from a lane that takes no part": Planted(
+        "total", "if (threadIdx.x == 0) *y = v;", "*y = __shfl_down_sync(0xfu, v, 4);",
+        "inactive-lane", "*y",
     ),
     "race in global memory": Planted("last block", "parts[blockIdx.x] = v", "parts[0] = v", "race"),
     "copy that is not waited for": Planted(
