@@ -92,7 +92,7 @@ def join(
     while bad := {
         i
         for i, inner in plans.items()
-        if not inner or any(not _serves(groups[j], plans, readers, results) for j in inner)
+        if not inner or any(not _serves(j, groups[j], plans, readers, results) for j in inner)
     }:
         plans = {i: inner for i, inner in plans.items() if i not in bad}
     every = {*plans, *set[int]().union(*plans.values())}
@@ -160,12 +160,22 @@ def _both(one: FusionGroup, other: FusionGroup) -> FusionGroup:
 
 
 def _serves(
+    j: int,
     g: FusionGroup,
     plans: Mapping[int, set[int]],
     readers: Mapping[str, set[int]],
     results: frozenset[str],
 ) -> bool:
-    """Return whether a group is a kernel that stores one value, for weighted sums alone."""
+    """Return whether group ``j`` is a kernel that stores one value, for weighted sums alone.
+
+    Each sum that reads it, or of which a product or weight does, must compute it itself.
+    """
     if g.call or g.view or g.binds or g.stages or len(g.writes) != 1 or g.writes[0] in results:
         return False
-    return readers.get(g.writes[0], set()) <= {*plans, *set[int]().union(*plans.values())}
+    reading, taking = readers.get(g.writes[0], set[int]()), set[int]()
+    for i, inner in plans.items():
+        if not reading.isdisjoint(own := {i, *inner}):
+            if j not in inner:
+                return False
+            taking |= own
+    return reading <= taking

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from didyma.codegen.lower.rows import rows_of
@@ -15,6 +16,7 @@ from didyma.refimpl.ir.text import parse
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
+from didyma.refimpl.verify.graph import verify
 from tests.codegen.graphs import bindings, graph, operands, same_bits
 from tests.codegen.make import Graph, kernels
 
@@ -269,3 +271,17 @@ def test_what_is_fused_stays_fused() -> None:
     for seed in range(40):
         f = fuse(simplify(inline(graph(seed))))
         assert fuse(f) == f
+
+
+def test_a_product_of_weights_is_stored_if_another_sum_takes_it_as_values() -> None:
+    g = Graph()
+    x, y, z = (g.param(name, 2, 4, 4) for name in "xyz")
+    weights = g("abs", g("matmul", x, y))
+    values = g("matmul", z, z)
+    mixed = g("multiply", weights, values)
+    m = g.module(g("matmul", mixed, mixed), g("matmul", weights, values))
+    f = fuse(m, Options(target="sm_90a"))
+    verify(f)
+    inputs = [np.full((2, 4, 4), k, np.float32) for k in (1, 2, 3)]
+    for want, got in zip(run(m, inputs), run(f, inputs), strict=True):
+        assert np.array_equal(want, got)
