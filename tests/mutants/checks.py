@@ -6,7 +6,7 @@ child whose mutant changed a module, so nothing here outlives a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, zip_longest
@@ -127,11 +127,15 @@ def on(domain: str, engine: str) -> str:
     return f"{domain} on {engine}"
 
 
-def of_levels(engine: str) -> tuple[str, ...]:
-    """Return the checks on an engine whose findings name levels of the compile, or the engine."""
+def of_levels(engine: str, levels: Collection[str]) -> tuple[str, ...]:
+    """Return the checks on an engine whose findings name levels of the compile, or the engine.
+
+    The domain of programs judges plans and wrappers alone: it is one where ``program`` is a level.
+    """
     names = [e.name if e.alone else on(e.name, engine) for e in DOMAINS.values()]
     names += [VARIED] if engine == "host" else []
-    return tuple(n for n in names if n not in ("planners", "programs"))
+    others = {"planners"} if "program" in levels else {"planners", "programs"}
+    return tuple(n for n in names if n not in others)
 
 
 def graphs(engine: str) -> Domain[Any]:

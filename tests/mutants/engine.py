@@ -231,7 +231,7 @@ class Engine:
             }
         found = self.reached.queues(m, self.planter.at_import(m))
         if t.engine:
-            wanted = checking.of_levels(t.engine)
+            wanted = checking.of_levels(t.engine, t.levels)
             return {k: v for k, v in found.items() if k in wanted}
         near = unit_tests.of(m.file, m.site.scope)
         if tests := [i for i in near if not self.reached.is_wrong(UNIT_TESTS, i)]:
