@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
@@ -81,7 +81,7 @@ def suspect(
 
 
 @contextmanager
-def _without_garbage() -> Iterator[None]:
+def _without_garbage() -> Generator[None]:
     """Collect no garbage meanwhile, since each pass takes long and finds little."""
     collects = gc.isenabled()
     gc.disable()

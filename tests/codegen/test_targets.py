@@ -31,7 +31,7 @@ from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.verify import loop, program
 from tests.errors.test_codes import says
 
-SMALL = replace(PORTABLE, name="small", threads=64, shared=128, stack=1024, atomics=())
+SMALL = replace(PORTABLE, name="small", threads=64, shared=128, dynamic=0, stack=1024, atomics=())
 KERNEL = """kernel @k(x: f32[256], y: f32[256]) writes (y) {
   for b in 2 bound blockIdx.x {
     for t in 128 bound threadIdx.x {

@@ -103,7 +103,7 @@ def test_a_crash_or_a_hang_costs_its_case_alone(tmp_path: Path) -> None:
     folder = tmp_path / "findings"
     code, said = didyma(
         where, "fuzz", "--domain", "graphs", "--seconds", "400", "--jobs", "2", "--engine", "host",
-        "--timeout", "5", "--seed", "1", "--stop-after", "3", "--findings", folder,
+        "--timeout", "10", "--seed", "1", "--stop-after", "3", "--findings", folder,
     )  # fmt: skip
     assert code == 1
     expected = (("argmin", "hang", "no answer"), ("argmax", "crash", "SIGSEGV"),

@@ -114,7 +114,7 @@ def _read_again(x: Expressions, e: Expr) -> Term:
     ("place", "slip"),
     [
         ("expressions._folded", _unrounded),
-        ("statements.Statements._global_vectors", _hoisted),
+        ("statements.Statements._vectors", _hoisted),
         ("expressions.Expressions.index", _read_again),
     ],
 )
