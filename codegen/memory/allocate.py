@@ -22,7 +22,8 @@ from didyma.codegen.memory.values import PlannedValues, called_peak, static_prob
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.program import Arena, Assert, Program
+from didyma.refimpl.ir.lines import walk
+from didyma.refimpl.ir.program import Arena, Assert, Call, Program
 from didyma.refimpl.ir.text import show_instruction
 
 OVER = "over-capacity"
@@ -49,7 +50,8 @@ def allocated(values: PlannedValues, planner: Planner, capacity: int | None, sta
     if capacity is None:
         return planned
     _require_peak(planned, planner, capacity)
-    return planned if planner.whole is None else _within(planned, capacity)
+    calls = any(isinstance(x, Call) for x in walk(planned.lines))
+    return _within(planned, capacity) if calls or planner.whole is not None else planned
 
 
 def _wholes(values: PlannedValues, reuse: Whole, out: Insertion) -> None:

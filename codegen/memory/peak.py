@@ -82,7 +82,7 @@ def symbolic_peak(p: Program, device: str) -> Dim:
     for name, t in p.types:
         here = t.device == device and known.keys() >= {*free(t.nbytes)}
         size[name] = align(t.nbytes, ALIGNMENT) if here else 0
-    meter = _Meter(p, size, dict(known), substitute, lambda f, _: symbolic_peak(f, device))
+    meter = _Meter(p, size, dict(known), substitute, lambda f, _: symbolic_peak(f, device), device)
     meter.run(p.lines)
     return meter.most
 
@@ -92,7 +92,10 @@ def _evaluated(d: Dim, env: Sizes) -> Dim:
 
 
 class _Meter:
-    """Counts bytes line by line; ``value`` evaluates a size, ``inside`` is the peak of a call."""
+    """Counts bytes line by line; ``value`` evaluates a size, ``inside`` is the peak of a call.
+
+    Arenas count on any device, or on the one that is given.
+    """
 
     def __init__(
         self,
@@ -101,11 +104,12 @@ class _Meter:
         env: dict[str, Dim],
         value: Callable[[Dim, Sizes], Dim],
         inside: Callable[[Program, Sizes], Dim],
+        device: str | None = None,
     ) -> None:
         self.functions = p.function
         self.size = size
         self.env = env
-        self.value, self.inside = value, inside
+        self.value, self.inside, self.device = value, inside, device
         self.allocated: dict[str, Dim] = {}
         self.called: dict[tuple[str, tuple[tuple[str, Dim], ...]], Dim] = {}
         self.now: Dim = 0
@@ -129,7 +133,9 @@ class _Meter:
             case Allocate(value):
                 self.take(value, self.size[value])
             case Arena(name, nbytes):
-                self.take(name, align(self.value(nbytes, self.env), ALIGNMENT))
+                here = self.device is None or line.device == self.device
+                size = align(self.value(nbytes, self.env), ALIGNMENT) if here else 0
+                self.take(name, size)
             case Reuse(value, over) | PlacementAllocate(value, over):
                 self.allocated[value] = self.allocated.pop(over)
             case Launch() | Dispatch():

@@ -225,12 +225,14 @@ class _Scan:
             at = ix.sub(ix.sub(self.vectors, ix.ONE), here)
         along = Var(fresh(run.along.name))
         if shape.width == 1:
-            body = let_all({along: at}, substitute(stmt(ix.ZERO), {run.along.name: along}))
+            body = copied(stmt(ix.ZERO), self.facts.names)
+            body = let_all({along: at}, substitute(body, {run.along.name: along}))
         else:
             part = self.column if shape.across else Var(fresh("part"))
             neighbour = run.nest.index[run.others[-1]] if shape.across else run.along
             new = Var(fresh(neighbour.name))
             body = moved(stmt(v), shape.wide, self._to(neighbour, part, v))
+            body = copied(body, self.facts.names)
             body = substitute(body, {neighbour.name: new})
             body = For(
                 v, by, let_all({new: ix.add(ix.mul(part, by), v)}, body), LoopKind.VECTORIZED
@@ -256,7 +258,7 @@ class _Scan:
         return to
 
     def _load(self, held: Buffer) -> Callable[[Expr], Stmt]:
-        return lambda v: copied(self.run.kept(held.name, v), self.facts.names)
+        return lambda v: self.run.kept(held.name, v)
 
     def _inner(self, held: Sequence[Buffer]) -> tuple[Sequence[Buffer], list[Stmt]]:
         """Return the buffers of what vectors come to so far, and how they are made."""
@@ -427,7 +429,7 @@ class _Scan:
         if source is not None:
             parts.append(Load(source.name, (v,), self.dtype))
         value = reduce(self._joined, parts) if parts else self.run.start
-        return copied(self.run.done(value), self.facts.names)
+        return self.run.done(value)
 
     def _shifted(self, b: Buffer) -> Iterator[Stmt]:
         """Yield what leaves each element of a vector out of what it comes to."""

@@ -25,6 +25,7 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Block,
     Buffer,
+    Const,
     Expr,
     For,
     Let,
@@ -95,8 +96,11 @@ class _Streamed:
         known = {x: b for x, b in stages.kept.items() if sweep.same_in_rows(stages.rows, x)}
         first = [stages.over(partial(filled, known), [], at_once=True)] if known else []
         at = ix.add(ix.mul(block, ix.index(team.groups)), team.group)
-        last = ix.sub(stages.rows.nest.numel, ix.ONE)
-        begun = self._copies(Binary("min", at, last), [])  # a row that is computed in vain, too
+        count = stages.rows.nest.numel
+        last = ix.sub(count, ix.ONE)
+        known_some = isinstance(count, Const) and count.value > 0
+        some = [] if known_some else [ix.compare("lt", ix.ZERO, count)]
+        begun = self._copies(Binary("min", at, last), some)  # a row that is computed in vain, too
         body: Stmt = Block((*first, begun, self._rows(block, known)))
         for b in known.values():
             body = Allocate(b, body)

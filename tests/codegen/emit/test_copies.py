@@ -103,11 +103,11 @@ def test_nothing_but_copies_of_what_is_only_read_may_come_later(
     assert e.value.code == "L-attr"
 
 
-def softmax() -> dd.Program:
+def softmax(rows: int | dd.Size = ROWS) -> dd.Program:
     def traced(x: dd.Tensor) -> dd.Tensor:
         return dd.softmax(x, axis=-1)
 
-    made: dd.Program = dd.trace(dd.f32[ROWS, LENGTH])(traced)
+    made: dd.Program = dd.trace(dd.f32[rows, LENGTH])(traced)
     return made
 
 
@@ -135,6 +135,14 @@ def test_blocks_copy_each_of_their_rows_once(choice: str) -> None:
     traffic = Traffic()
     dd.compile(p, engine=Simt(traffic=traffic), options=chosen)(np.zeros((ROWS, LENGTH), "f4"))
     assert sum(traffic.read.values()) == ROWS * LENGTH * 4
+
+
+def test_where_there_are_no_rows_nothing_is_copied() -> None:
+    p = softmax(dd.dim("n", 0, 9))
+    chosen = options(p, "streamed(blocks=2, groups=1, keep=1, lanes=64, online=0, wide=4)")
+    exe = dd.compile(p, engine="simt", options=chosen)
+    for rows in (0, 5):
+        assert np.asarray(exe(np.ones((rows, LENGTH), "f4"))).shape == (rows, LENGTH)
 
 
 def test_rows_of_an_odd_length_are_not_streamed_by_wide_accesses() -> None:

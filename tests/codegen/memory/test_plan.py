@@ -434,6 +434,31 @@ def test_open_sizes_keep_a_capacity_in_whole_allocations(name: str, most: int) -
         assert kept == (peak(p, {"n": n}) <= most)
 
 
+def test_a_capacity_holds_what_called_functions_of_open_sizes_take_beside() -> None:
+    m = parse_module("""
+      module {
+        dims n in [0, 3], m in [2, 3]
+        func @folded(%a: f32[n, m]) -> (%c) attrs(NoInline=1) {
+          %b = cumulative_sum(%a, axis=1, exclusive=false, reverse=false) : f32[n, m]
+          %c = cumulative_sum(%b, axis=1, exclusive=false, reverse=false) : f32[n, m]
+        }
+        func @main(%x: f32[n, m]) -> (%z) {
+          %y = cumulative_sum(%x, axis=0, exclusive=false, reverse=true) : f32[n, m]
+          %z = call @folded(%y) : f32[n, m]
+        }
+      }""")
+    free = compile(m, Options(), until="plan").program
+    most = peak(free, {"n": 3, "m": 3})
+    for capacity, refused in ((most, False), (most - 256, True)):
+        options = Options().changed({"memory.capacity": capacity})
+        p = compile(m, options, until="plan").program
+        asserted = [x for x in p.lines if isinstance(x, Assert)]
+        assert bool(asserted) == refused
+        for x in asserted:
+            assert evaluate(x.lhs, {"n": 0, "m": 2}) == capacity
+            assert evaluate(x.lhs, {"n": 3, "m": 3}) == most
+
+
 def test_open_sizes_keep_a_capacity_where_results_are_in_place() -> None:
     m = parse_module("""
       module {

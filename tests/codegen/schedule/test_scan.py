@@ -173,3 +173,13 @@ def test_a_core_takes_a_line_by_one_thread() -> None:
         x: Array = np.arange(4000, dtype=np.float32).reshape(shape)
         got = dd.compile(p, engine="host", options=dd.Options().changed({"target": CPU}))(x)
         assert np.array_equal(np.asarray(got), np.cumsum(x, axis))
+
+
+def test_what_is_read_at_places_that_are_bound_may_be_read_by_vectors() -> None:
+    def both(x: dd.Tensor) -> dd.Tensor:
+        along = dd.reshape(dd.cumulative_sum(dd.reshape(x, (96,)), axis=0), (6, 16))
+        return along & dd.cumulative_sum(x, axis=0, exclusive=True)
+
+    options = dd.Options().changed({"graph.long_run": 8, "graph.spread_cost": 0})
+    report = dd.check(traced(both, dd.i32[6, 16]), engines=["simt"], options=options, tries=1)
+    assert report.agree, [str(f) for f in report.findings]
