@@ -54,7 +54,7 @@ def mutant(new: str) -> Mutant:
 def grown(folder: Path, members: Sequence[int], news: Sequence[str]) -> Growth:
     """Return a run that hunted some mutants of a function, from members of few words."""
     wants, numbers = wanted([mutant(new) for new in news], 1)
-    g = Growth(Pool({"words": Words()}), folder, numbers, time.monotonic() + 60, 0.2, 1)
+    g = Growth(Pool({"words": Words()}), folder, numbers, time.monotonic() + 60, 2.0, 1)
     g.record([("words", Member({"seed": i, "index": 0}, "", ms=0.1)) for i in members])
     g.hunt(wants)
     return g
@@ -85,7 +85,7 @@ def test_a_mutant_of_no_consequence_survives(tmp_path: Path) -> None:
 
 def test_lines_that_a_case_is_first_to_execute_make_it_a_member(tmp_path: Path) -> None:
     _, numbers = wanted([mutant("False")], 1)
-    g = Growth(Pool({"words": Words()}), tmp_path, numbers, time.monotonic() + 60, 0.2, 1)
+    g = Growth(Pool({"words": Words()}), tmp_path, numbers, time.monotonic() + 60, 2.0, 1)
     g.explore(0.01)
     assert g.pool.reach
 
