@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 from random import Random
 
 import numpy as np
@@ -32,7 +32,7 @@ from didyma.codegen.memory.arena.problem import FREE, lower_bound
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.memory.symbolic import SymbolicBuffer, plan
 from didyma.codegen.order.streams import spread
-from didyma.fuzz.allocator import judge, orders, recordings, replays, tapes, traces
+from didyma.fuzz.allocator import definitions, judge, orders, recordings, replays, tapes, traces
 from didyma.fuzz.allocator import programs as shapes
 from didyma.fuzz.allocator.functions import dispatched, outlined
 from didyma.fuzz.allocator.judge import Verdict
@@ -150,6 +150,9 @@ def arena(domain: str, seed: int) -> JudgedCase:
         case "search":
             name = SEARCH[seed % len(SEARCH)]
             p = traces.arena(seed, 7 if name == "hill_climb" else 14)
+            few = p.pick(np.flatnonzero((p.size > 0) & (p.upper > p.lower))[: definitions.FEW])
+            if wrong := next(definitions.searched(few), ""):
+                return JudgedCase(domain, seed, name, (Verdict("placement", wrong),))
         case "fixed":
             name = QUICK[seed % len(QUICK)]
             p = traces.fixed(seed, lambda p: solve(p, "greedy_by_size").offsets.tolist())
@@ -189,6 +192,9 @@ def placed(p: Problem, name: str | ArenaPlanner, seed: int) -> list[Verdict]:
         peak=found.peak,
     )
     verdicts = [Verdict("placement", f"{f.kind}: {f.message}") for f in faults]
+    if not verdicts and isinstance(name, str):
+        by_rule = definitions.differing(p, name, found.offsets.tolist())
+        verdicts += [Verdict("placement", wrong) for wrong in islice(by_rule, 1)]
     if seed % 4 == 1 and not verdicts:
         verdicts += _by_every_way(p, seed)
     if seed % 16 == 0 and not verdicts:
@@ -299,8 +305,11 @@ def oriented(
         at = p.place(env)
         return at.peak, at.offsets
 
-    faults = symbolic_plan.check(blocks, alignment, placed, iter([every[0], every[-1], *kept]))
-    return [Verdict("placement", f"{f.kind}: {f.message}") for f in faults]
+    some = [every[0], every[-1], *kept]
+    faults = symbolic_plan.check(blocks, alignment, placed, iter(some))
+    wrong = (w for env in (*some, p.certificate.at) for w in orders.stacked(p, env))
+    found = [Verdict("placement", f"{f.kind}: {f.message}") for f in faults]
+    return found or [Verdict("placement", w) for w in islice(wrong, 1)]
 
 
 # ---- traces as text

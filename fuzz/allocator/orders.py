@@ -6,13 +6,15 @@ an order is the longest chain of such buffers, and the least peak is that of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, permutations
 from random import Random
 from typing import TypeAlias
 
+from didyma.codegen.memory.symbolic import SymbolicPlan
 from didyma.codegen.memory.symbolic.search import ENOUGH, OrderSearch
 from didyma.codegen.memory.symbolic.stack import Order, Stack
+from didyma.refimpl.ir import dims
 
 Life: TypeAlias = tuple[int, int]  # alive from the first step up to but not at the second
 Sizes: TypeAlias = Sequence[int]
@@ -91,6 +93,29 @@ def _stacked(
 
 def _together(lives: Sequence[Life], u: int, v: int) -> bool:
     return lives[u][0] < lives[v][1] and lives[v][0] < lives[u][1]
+
+
+def stacked(p: SymbolicPlan, env: Mapping[str, int]) -> Iterator[str]:
+    """Yield where the code of a plan does not stack buffers by its best order at a binding.
+
+    Its certificate says the worst ratio of the peak to the load, and bounds it.
+    """
+    lives = [(b.lower, b.upper) for b in p.buffers]
+    sizes = [-(-dims.evaluate(b.size, env) // p.alignment) * p.alignment for b in p.buffers]
+    at = p.place(env)
+    every = [_ends(lives, o.order, sizes) for o in p.orientations]
+    peaks = [max(ends.values(), default=0) for ends in every]
+    ends = every[at.orientation]
+    want = {b.name: ends[i] - sizes[i] for i, b in enumerate(p.buffers)}
+    if at.peak != min(peaks) or at.orientation != peaks.index(min(peaks)):
+        yield f"peaks are {peaks}, not {at.peak} of order {at.orientation}, {dict(env)}"
+    elif dict(at.offsets) != want:
+        yield f"offsets are {want}, not {dict(at.offsets)}, {dict(env)}"
+    load, c = _load(lives, sizes), p.certificate
+    if load and c.proven is not None and at.peak > load * c.proven * (1 + 1e-9):
+        yield f"the peak is {at.peak} of {load}, proven to be {c.proven} of it, {dict(env)}"
+    if env == c.at and (c.peak, c.lower_bound) != (at.peak, load):
+        yield f"the worst is {at.peak} of {load}, not {c.peak} of {c.lower_bound}, {dict(env)}"
 
 
 def _orders(orders: Sequence[Order], count: int) -> Iterator[str]:

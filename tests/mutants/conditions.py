@@ -86,11 +86,16 @@ class Counts:
         return value
 
     def compared(self, number: int, a: Any, op: str, b: Any) -> Any:
-        """Return what a comparison says; where both are equal its boundary decides alone."""
+        """Return what a comparison says; where both are equal its boundary decides alone.
+
+        Arrays are equal where any of their elements are.
+        """
         if self.dropped == number:
             return _COMPARE[_BOUNDARY[op]](a, b)
-        if self.dropped < 0 and not self.quiet and number not in self.alone and (a == b) is True:
-            self.alone.add(number)
+        if self.dropped < 0 and not self.quiet and number not in self.alone:
+            equal = a == b
+            if equal is True or (isinstance(equal, np.ndarray) and equal.any()):
+                self.alone.add(number)
         return _COMPARE[op](a, b)
 
     def kept(self, number: int, value: Any) -> Any:
