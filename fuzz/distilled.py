@@ -26,13 +26,15 @@ from didyma.codegen.options import USUAL, Options
 from didyma.fuzz import given
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.corpus_files import FOLDER
-from didyma.fuzz.domains.domain import Domain
+from didyma.fuzz.counters import Counters, more
+from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.ways import CHOICES, pointed
 from didyma.fuzz.emission.kernels import Case as Kernel
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.steering.draw import changes
 from didyma.fuzz.steering.meter import Wish
 from didyma.fuzz.steering.near import near
+from didyma.oracle.report import Finding
 from didyma.refimpl.ir.text import parse_loop, parse_module, show
 
 FILES = FOLDER / "distilled"
@@ -48,7 +50,8 @@ class Member:
     """A case of the corpus: what it needs beside its text, and why it is there.
 
     It shows so ``many`` things that members before it do not, such as ``shows``; ``ms`` are the
-    milliseconds of processor time that judging it took.
+    milliseconds of processor time that judging it took.  Its ``counters`` (``fuzz/counters.py``)
+    may not rise.
     """
 
     facts: Mapping[str, Any]
@@ -56,6 +59,7 @@ class Member:
     shows: tuple[str, ...] = field(default=(), compare=False)
     many: int = field(default=1, compare=False)
     ms: float = field(default=1.0, compare=False)
+    counters: Counters = field(default_factory=dict[str, int], compare=False)
 
     @property
     def key(self) -> str:
@@ -86,7 +90,8 @@ class Member:
 
     def text(self) -> str:
         """Return the member as ``parse`` reads it."""
-        head = {"ms": self.ms, "many": self.many, "shows": self.shows, **self.facts}
+        counters = {"counters": dict(self.counters)} if self.counters else {}
+        head = {"ms": self.ms, "many": self.many, "shows": self.shows, **counters, **self.facts}
         return f"# {json.dumps(head)}\n{self.body}"
 
 
@@ -125,8 +130,8 @@ def parse(text: str) -> tuple[Member, ...]:
     for part in f"\n{text}".split(f"\n{_HEAD}")[1:]:
         head, _, body = part.partition("\n")
         facts = json.loads("{" + head)
-        why = tuple(facts.pop("shows")), facts.pop("many"), facts.pop("ms")
-        found.append(Member(facts, body.rstrip("\n") + "\n" * bool(body), *why))
+        why = (facts.pop("shows"), facts.pop("many"), facts.pop("ms"), facts.pop("counters", {}))
+        found.append(Member(facts, body.rstrip("\n") + "\n" * bool(body), tuple(why[0]), *why[1:]))
     return tuple(found)
 
 
@@ -145,6 +150,15 @@ def drawn(domain: Domain[Any], seed: int, index: int, wish: Wish) -> Any:
         return every[wish[1]].case(domain)
     c = Dice(((seed + SALT) << 64) + index)
     return changed(c.pick(tuple(every.values())).case(domain), domain, c, (seed, index))
+
+
+def held(domain: str, o: Outcome, wishes: Sequence[Wish]) -> Outcome:
+    """Return the outcome of a case, with a finding if it is a member whose counters have risen."""
+    if o.findings or not wishes or wishes[0][0] != KEPT:
+        return o
+    key = wishes[0][1]
+    risen = more(o.counters, members(domain)[key].counters)
+    return replace(o, findings=(Finding("counters", key, "counter", risen),)) if risen else o
 
 
 def changed(case: Any, domain: Domain[Any], c: Chooser, anew: tuple[int, int]) -> Any:

@@ -24,7 +24,8 @@ class Finding:
     """A disagreement: the level, the pass, node, function or kernel, and what was seen.
 
     ``kind`` is ``value``, ``ring`` (payloads in the ring differ), ``plan``, ``fault`` (a check of
-    an interpreter or engine) or ``error`` (an exception that is none of these).
+    an interpreter or engine), ``counter`` (a kept program needs more than it did) or ``error`` (an
+    exception that is none of these).
     """
 
     level: str

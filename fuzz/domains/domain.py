@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from didyma.fuzz.steering.meter import Key as Key  # for domains
@@ -25,7 +25,8 @@ class Outcome:
     which findings are grouped.  ``size`` counts nodes, or whatever a case of the domain is made
     of; ``checked`` of ``total`` elements could be decided.  ``covered`` are the keys that the case
     covers.  ``unexpected`` is an error of the judge itself, which is a finding as well.
-    ``ring_checked`` of ``ring_total`` floats could be compared in the ring.
+    ``ring_checked`` of ``ring_total`` floats could be compared in the ring.  ``counters`` are exact
+    (``fuzz/counters.py``), of domains that count anything.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -37,6 +38,7 @@ class Outcome:
     unexpected: str = ""
     ring_checked: int = 0
     ring_total: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 class Domain(Protocol[C]):

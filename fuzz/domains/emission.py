@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -9,8 +10,9 @@ from typing import Any
 
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.simt.access import Traffic
 from didyma.codegen.runtime.simt.engine import Simt
-from didyma.fuzz import saved
+from didyma.fuzz import counters, saved
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.fuzz.domains.graphs import EngineChoice
 from didyma.fuzz.domains.kernels import Kernels, outcome
@@ -51,12 +53,15 @@ class Emission(Kernels):
 
     def judge(self) -> Judge[Case]:
         """Start the engines; ``unknown-engine`` or EngineMissing if one cannot run here."""
-        every = [_exact(engine(e) if isinstance(e, str) else e) for e in self.engines]
+        traffic = Traffic()
+        every = [_exact(engine(e) if isinstance(e, str) else e, traffic) for e in self.engines]
         quick = [e for e in every if e.name not in SLOW]
 
         def judged(case: Case) -> Outcome:
             often = self.every or not quick or case.seed % SELDOM == 0
-            return judged_on(case, every if often or reads_behind_guards(case) else quick)
+            before = Counter(counters.of_traffic(traffic))
+            found = judged_on(case, every if often or reads_behind_guards(case) else quick)
+            return replace(found, counters=Counter(counters.of_traffic(traffic)) - before)
 
         return judged
 
@@ -78,9 +83,12 @@ class Emission(Kernels):
         return {"operations": len(kinds), "pairs": len(covered) - len(kinds)}
 
 
-def _exact(e: Engine) -> Engine:
-    """Return an engine on which no signed integer of C may overflow, if it can tell."""
-    return replace(e, exact=True) if isinstance(e, Simt) else e
+def _exact(e: Engine, traffic: Traffic) -> Engine:
+    """Return an engine on which no signed integer of C may overflow, if it can tell.
+
+    It counts what threads do.
+    """
+    return replace(e, exact=True, traffic=traffic) if isinstance(e, Simt) else e
 
 
 def judged_on(case: Case, engines: Sequence[Engine]) -> Outcome:

@@ -17,6 +17,7 @@ from didyma.fuzz import (
     alone,
     at_run,
     calls_again,
+    counters,
     coverage,
     layouts,
     levels,
@@ -222,7 +223,7 @@ class GraphJudge:
 
     def __call__(self, case: Case) -> Outcome:
         """Judge every level."""
-        made, inputs = self._compiled(case), case.inputs()
+        made, inputs, counted = self._compiled(case), case.inputs(), dict[str, int]()
         chosen = [e for e in self.engines if not case.quick or e.name not in SLOW] or self.engines
         covered: list[Key] = [*coverage.keys(case, inputs), *((ENGINE, e.name) for e in chosen)]
         if isinstance(made, Failed):
@@ -236,6 +237,7 @@ class GraphJudge:
             for name, value in rules.places(made):
                 places.setdefault(name, []).append(value)
             covered += ((DECISION, name) for name in places)
+            counted |= counters.of_kernels(made.program.kernels, dict(case.env))
             if not report.findings:
                 covered += self._examiner.keys(case, inputs, made, places)
         findings = tuple(report.findings)
@@ -248,6 +250,7 @@ class GraphJudge:
             tuple(covered),
             ring_checked=sum(level.ring_checked for level in report.levels),
             ring_total=sum(level.ring_total for level in report.levels),
+            counters=counted,
         )
 
     def _called_again(

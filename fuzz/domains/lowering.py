@@ -16,7 +16,7 @@ import numpy as np
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Scheduled, compile
 from didyma.codegen.rules import schedules
-from didyma.fuzz import traits
+from didyma.fuzz import counters, traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
@@ -185,6 +185,7 @@ class Lowering(Domain[Case]):
             tuple(dict.fromkeys(covered)),
             ring_checked=sum(level.ring_checked for level in levels),
             ring_total=sum(level.ring_total for level in levels),
+            counters=counters.of_kernels((k for ks in made.kernels.values() for k in ks), env),
         )
 
     def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:

@@ -16,7 +16,7 @@ from didyma.codegen.passes.fuse import fuse
 from didyma.codegen.passes.running import block_runs
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.pipeline import Fused, compile
-from didyma.fuzz import padding, replay
+from didyma.fuzz import counters, padding, replay
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import Case
@@ -168,6 +168,7 @@ class PassJudge:
             sum(c.checked for c in many),
             sum(c.total for c in many),
             tuple(covered),
+            counters=counters.of_graph(made.fused, dict(case.env)),
         )
 
 

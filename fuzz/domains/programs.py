@@ -19,7 +19,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.passes.place import place
 from didyma.codegen.pipeline import Planned, compile
 from didyma.codegen.runtime.externs import bound, routines
-from didyma.fuzz import control, control_bytes, control_sizes, traits
+from didyma.fuzz import control, control_bytes, control_sizes, counters, traits
 from didyma.fuzz.allocator import wrappers
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
@@ -107,9 +107,10 @@ class Programs(Domain[Case]):
                 return Outcome(size=size)
             finding = Finding(stages[-1], "while compiling", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), traits.of_error(e), size)
-        findings = tuple(chain(_placed(case), _findings(made, case, self.options)))[:1]
+        use = MemoryUse()
+        findings = tuple(chain(_placed(case), _findings(made, case, self.options, use)))[:1]
         covered = tuple(dict.fromkeys(_keys(made, case)))
-        return Outcome(findings, frozenset(), size, covered=covered)
+        return Outcome(findings, frozenset(), size, covered=covered, counters=counters.of_run(use))
 
     @property
     def _graphs(self) -> Graphs:
@@ -226,14 +227,18 @@ def _placed(case: Case) -> Iterator[Finding]:
         )
 
 
-def _findings(made: Planned, case: Case, options: Options) -> Iterator[Finding]:
-    """Yield what is wrong with a plan, or else with what its wrapper does."""
+def _findings(made: Planned, case: Case, options: Options, first: MemoryUse) -> Iterator[Finding]:
+    """Yield what is wrong with a plan, or else with what its wrapper does.
+
+    ``first`` is told what the first variant takes of memory.
+    """
     inputs, env = case.inputs(), dict(case.env)
     for e in plan_check.check(made.program, env):
         yield Finding("plan", f"line {e.step}", "plan", f"{e.kind}: {e.message}")
         return
     for variant in range(most_variants(made.program)):
-        refusal, want, use = "", list[Array](), MemoryUse()
+        refusal, want = "", list[Array]()
+        use = MemoryUse() if variant else first
         try:
             want = _one_by_one(made, inputs, env, variant)
         except DidymaError as e:

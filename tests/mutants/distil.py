@@ -12,7 +12,8 @@ Zalewski, "american fuzzy lop", 2014).  Programs are appended to ``FOLDER/DOMAIN
 found, so a run that is stopped keeps what it has, and goes on from there.
 
 ``keep`` writes the corpus anew, or with ``--add`` adds to it: of the programs of folders those that
-together show all that they show, the ones first that show most in the time that they take.  To
+together show all that they show, the ones first that show most in the time that they take.
+``counters`` keeps the counters of members as they are now (``fuzz/counters.py``).  To
 reach more than the corpus does, let a run start from it: ``--start fuzz/corpus/distilled``.  A run
 ``--about`` some files asks for their terms alone, and so comes to more cases.  ``keep`` takes what
 ``tests/mutants/grow.py`` found of mutants, too.
@@ -39,6 +40,7 @@ import typer
 
 from didyma.fuzz import distilled, worker
 from didyma.fuzz.chooser import Dice
+from didyma.fuzz.counters import Counters, more
 from didyma.fuzz.distilled import Member
 from didyma.fuzz.domains import registry
 from didyma.fuzz.domains.domain import Domain
@@ -127,7 +129,8 @@ class Reach:
             print(f"wrong: {domain.name} {seed} {index}: {outcome.findings[0]}"[:300], flush=True)
             return
         due = [n for n in alone if self.due(domain.name, n)]
-        killed = self.killed(opened, case, due, min(LONGEST, 0.4 + HANG * ms / 1000))
+        seconds = min(LONGEST, 0.4 + HANG * ms / 1000)
+        killed = self.killed(opened, case, due, seconds, outcome.counters)
         new = alone - self.decided
         if not killed and not new:
             return
@@ -135,15 +138,20 @@ class Reach:
         self.kills.update(killed)
         shows = [str(terms[n]) for n in killed] + [str(terms[n]) + ALONE for n in new - killed]
         kept = distilled.member(domain, case, seed, index)
-        kept = replace(kept, shows=tuple(shows), many=len(shows), ms=ms)
+        kept = replace(kept, shows=tuple(shows), many=len(shows), ms=ms, counters=outcome.counters)
         self.parents.setdefault(domain.name, []).append(case)
         with (self.folder / f"{domain.name}.txt").open("a", encoding="utf-8") as f:
             f.write(kept.text())
 
     def killed(
-        self, opened: worker.Opened, case: Any, due: Sequence[int], seconds: float
+        self,
+        opened: worker.Opened,
+        case: Any,
+        due: Sequence[int],
+        seconds: float,
+        counters: Counters,
     ) -> frozenset[int]:
-        """Return the terms without which a finding, a crash or a hang of a case shows.
+        """Return the terms without which a case has a finding, a crash, a hang or a risen counter.
 
         A hang takes more than so many seconds of processor time.
         """
@@ -156,7 +164,8 @@ class Reach:
                 forget_results()
                 limit_cpu(seconds)
                 again = worker.Opened(opened.domain) if remembers else opened
-                say((number, bool(again.judged(case).findings)))
+                o = again.judged(case)
+                say((number, bool(o.findings or more(o.counters, counters))))
 
         while rest and time.monotonic() < self.end:
             (ended,) = forked([tuple(rest)], work, 1, patience=120.0)
@@ -271,6 +280,23 @@ def keep(
         print(f"{d.name}: {len(kept)} of {sum(m.ms for m in kept) / 1000:.1f} s")
 
 
+@app.command()
+def counters(
+    domain: Annotated[
+        list[str] | None, typer.Option(help="A domain; all if none is given.")
+    ] = None,
+) -> None:
+    """Keep the counters of members as they are now, after a change of the compiler on purpose."""
+    for d in registry.make(registry.Setup(("host", "simt")), domain or ()):
+        opened, path = worker.Opened(d), distilled.FILES / f"{d.name}.txt"
+        every = read(d, distilled.FILES)
+        now = [replace(m, counters=opened.judged(m.case(d)).counters) for m in every]
+        path.write_text("".join(m.text() for m in now), encoding="utf-8")
+        risen = sum(bool(more(b.counters, a.counters)) for a, b in zip(every, now, strict=True))
+        fallen = sum(bool(more(a.counters, b.counters)) for a, b in zip(every, now, strict=True))
+        print(f"{d.name}: of {len(now)} members {risen} need more and {fallen} less")
+
+
 def cover(
     found: Mapping[tuple[str, str], Member], most_ms: float, most: int
 ) -> dict[tuple[str, str], Member]:
@@ -302,9 +328,9 @@ def timed(opened: worker.Opened, m: Member) -> Member | None:
     """Return a member with the time that it takes; None if it is wrong as it is, or too slow."""
     case = m.case(opened.domain)
     start = time.process_time()
-    is_wrong = bool(opened.judged(case).findings)
+    o = opened.judged(case)
     ms = max(0.1, round(1000 * (time.process_time() - start), 1))
-    return None if is_wrong or ms > SLOWEST else replace(m, ms=ms)
+    return None if o.findings or ms > SLOWEST else replace(m, ms=ms, counters=o.counters)
 
 
 def brief(m: Member) -> Member:

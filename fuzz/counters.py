@@ -1,0 +1,170 @@
+"""Exact counters of compiled cases: what kept programs may not need more of than they did.
+
+They are counted from graphs, kernels and programs at the sizes of a case, so they are the same on
+every machine.  Results may be right although a promise is lost: one launch more, elements that are
+loaded twice, a larger peak.  ``fuzz/distilled.py`` holds members of the corpus to their counters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from didyma.codegen.runtime.geometry import evaluate
+from didyma.codegen.runtime.simt.access import Traffic
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.interp.memory_use import MemoryUse
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
+from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Module
+from didyma.refimpl.ir.kernel import Kernel, loops
+from didyma.refimpl.ir.loop import (
+    Atomic,
+    Barrier,
+    Buffer,
+    Expr,
+    For,
+    Load,
+    LoopKind,
+    PrimFunc,
+    Ramp,
+    Stmt,
+    Store,
+)
+from didyma.refimpl.ir.lowered import written_out
+from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ir.walk import stmt_children, stmt_exprs, subexprs
+
+Sizes: TypeAlias = Mapping[str, int]
+Counters: TypeAlias = Mapping[str, int]
+
+
+def of_graph(fused: Module, env: Sizes) -> Counters:
+    """Count what a graph of Primitive functions needs, where each call runs once.
+
+    ``calls`` are those of functions that compute, ``bytes`` what these read and write, and
+    ``elements`` what all their nodes compute.
+    """
+    sizes, found = _sizes(fused, env), Counter[str]()
+    functions = {f.name: f for f in fused.functions}
+    for f in fused.functions:
+        types = f.types()
+        for n in f.nodes:
+            if n.op != CALL or PRIMITIVE not in functions[n.callee].attr:
+                continue
+            callee = functions[n.callee]
+            if RESHAPE_ONLY in callee.attr:
+                continue
+            found["calls"] += 1
+            found["bytes"] += sum(_nbytes(types[v], sizes) for v in {*n.args, *n.results})
+            found["elements"] += sum(
+                math.prod(_size(d, sizes) for d in t.shape) for x in callee.nodes for t in x.types
+            )
+    return found
+
+
+def of_kernels(kernels: Iterable[Kernel], env: Sizes) -> Counters:
+    """Count what one launch of each kernel does, as its loops say it.
+
+    ``launches`` are those of kernels; ``accesses`` the loads and stores of parameters, a wide one
+    once, ``moved`` their bytes and ``barriers`` the barriers, each as often as the loops around it
+    run; conditions count as true.  A loop counts once where its extent depends on data.
+    """
+    found = Counter[str]()
+    for k in kernels:
+        f = written_out(loops(k))
+        found["launches"] += 1
+        _Walk(f, env, found).stmt(f.body, 1, 1)
+    return found
+
+
+def of_run(use: MemoryUse) -> Counters:
+    """Return the ``launches`` and ``copies`` of a run, and its ``peak`` of memory in bytes."""
+    copies = sum(name == "copy" for name, _ in use.steps)
+    return {"launches": len(use.steps) - copies, "copies": copies, "peak": use.most}
+
+
+def of_traffic(traffic: Traffic) -> Counters:
+    """Return what threads of a simulator did: ``statements``, ``accesses`` and bytes ``moved``."""
+    return {
+        "statements": traffic.statements.total(),
+        "accesses": traffic.accesses.total(),
+        "moved": traffic.read.total() + traffic.written.total(),
+    }
+
+
+def more(now: Counters, kept: Counters) -> str:
+    """Return a sentence about the counters that are higher than those kept, empty if none is.
+
+    >>> more({"launches": 2, "peak": 0}, {"launches": 1, "peak": 512})
+    'launches 2, kept 1'
+    """
+    risen = (k for k in kept if now.get(k, 0) > kept[k])
+    return "; ".join(f"{k} {now[k]}, kept {kept[k]}" for k in risen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Counts the accesses of a kernel's statements."""
+
+    kernel: PrimFunc
+    env: Sizes
+    found: Counter[str]
+    params: Mapping[str, Buffer] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", {b.name: b for b in self.kernel.params})
+
+    def stmt(self, s: Stmt, many: int, wide: int) -> None:
+        """Count a statement that runs so many times, each for so many elements next to another."""
+        for e in stmt_exprs(s):
+            for x in subexprs(e):
+                if isinstance(x, Load):
+                    self.access(x.buffer, x.index, many, wide)
+        match s:
+            case For(_, extent, body, LoopKind.VECTORIZED):
+                self.stmt(body, many, wide * _rounds(extent, self.env))
+                return
+            case For(_, extent, body):
+                self.stmt(body, many * _rounds(extent, self.env), wide)
+                return
+            case Store(buffer, index):
+                self.access(buffer, index, many, wide)
+            case Atomic(_, buffer, index):
+                self.access(buffer, index, 2 * many, wide)
+            case Barrier():
+                self.found["barriers"] += many
+            case _:
+                pass
+        for child in stmt_children(s):
+            self.stmt(child, many, wide)
+
+    def access(self, buffer: str, index: Iterable[Expr], many: int, wide: int) -> None:
+        """Count a load or a store of so many elements that runs so many times."""
+        b = self.params.get(buffer)
+        if b is not None:
+            lanes = math.prod(x.lanes for x in index if isinstance(x, Ramp))
+            self.found["accesses"] += many
+            self.found["moved"] += many * wide * lanes * b.dtype.nbytes
+
+
+def _rounds(extent: Expr, env: Sizes) -> int:
+    try:
+        return max(0, evaluate(extent, env))
+    except (DidymaError, KeyError, TypeError):
+        return 1
+
+
+def _sizes(m: Module, env: Sizes) -> Sizes:
+    return {v.name: v.lo for v in m.dims} | dict(env)
+
+
+def _nbytes(t: TensorType, sizes: Sizes) -> int:
+    return _size(t.nbytes, sizes)
+
+
+def _size(d: Dim, sizes: Sizes) -> int:
+    return dims.evaluate(d, {name: sizes.get(name, 1) for name in dims.free(d)})

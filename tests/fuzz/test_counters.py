@@ -1,0 +1,84 @@
+"""Counters of cases: each by hand, and that a kept program whose counters rise is a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Fused, compile
+from didyma.fuzz import counters, distilled, worker
+from didyma.fuzz.distilled import KEPT, Member
+from didyma.fuzz.domains import registry
+from didyma.refimpl.interp.memory_use import MemoryUse
+from didyma.refimpl.ir.text import parse_loop, parse_module
+
+KERNEL = """
+kernel @k(x: f32[n, 8], y: f32[n, 8]) writes (y) dims n in [0, 9] {
+  for i in n bound blockIdx.x {
+    barrier
+    for j in 2 {
+      for k in 4 vectorized {
+        y[i, j * 4 + k] = x[i, j * 4 + k] + x[i, 0]
+      }
+    }
+  }
+}
+"""
+GRAPH = """
+module {
+  func @main(%x: f32[4, 6]) -> (%s) {
+    %e = exp(%x) : f32[4, 6]
+    %s = sum(%e, axes=(1,), keepdims=false) : f32[4]
+  }
+}
+"""
+
+
+def test_accesses_of_a_kernel_are_counted_by_its_loops() -> None:
+    (k,) = parse_loop(KERNEL)
+    assert counters.of_kernels([k], {"n": 3}) == {
+        "launches": 1, "barriers": 3, "accesses": 3 * 2 * 3, "moved": 3 * 2 * 3 * 4 * 4
+    }  # fmt: skip
+    assert counters.of_kernels([k], {"n": 0})["moved"] == 0
+
+
+@pytest.mark.parametrize(("fuse", "calls", "nbytes"), [(True, 1, 112), (False, 2, 304)])
+def test_a_graph_needs_a_call_for_each_function(fuse: bool, calls: int, nbytes: int) -> None:
+    last = "fuse" if fuse else "separate"
+    made = compile(parse_module(GRAPH), Options().changed({"graph.fuse": fuse}), until=last)
+    assert isinstance(made, Fused)
+    got = counters.of_graph(made.fused, {})
+    assert got == {"calls": calls, "bytes": nbytes, "elements": 28}
+
+
+def test_a_run_is_counted_by_its_steps() -> None:
+    use = MemoryUse(steps=[("k", 0), ("copy", 64), ("k", 64)], most=64)
+    assert counters.of_run(use) == {"launches": 2, "copies": 1, "peak": 64}
+
+
+@pytest.mark.parametrize("domain", ["passes", "lowering", "programs"])
+def test_a_counter_of_a_member_that_rises_is_a_finding(
+    domain: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (d,) = registry.make(registry.Setup(("host", "simt")), [domain])
+    every = distilled.members(domain)
+    key, m = min(((k, m) for k, m in every.items() if m.counters), key=lambda x: x[1].ms)
+    opened, wishes = worker.Opened(d), [(KEPT, key)]
+    assert not opened.drawn(0, 0, wishes)[1].findings
+    name, value = max(m.counters.items(), key=lambda x: x[1])
+    fewer = replace(m, counters={**m.counters, name: value - 1})
+    changed = MappingProxyType({**every, key: fewer})
+
+    def members(domain: str) -> Mapping[str, Member]:
+        del domain
+        return changed
+
+    monkeypatch.setattr(distilled, "members", members)
+    (f,) = opened.drawn(0, 0, wishes)[1].findings
+    assert (f.level, f.kind, f.message) == (
+        "counters", "counter", f"{name} {value}, kept {value - 1}"
+    )  # fmt: skip
