@@ -68,6 +68,16 @@ def claim(text: TextKernel, loop: PrimFunc, where: str, target: Target = PORTABL
             "target-lacks", where, got=f"{asked} bytes of shared memory",
             want=f"at most {target.dynamic}, which a block has on the {target.name} target",
         )  # fmt: skip
+    if not 0 < head.cluster <= target.cluster:
+        raise DidymaError(
+            "target-lacks", where, got=f"clusters of {head.cluster} blocks",
+            want=f"1 to {target.cluster}, which a cluster has on the {target.name} target",
+        )  # fmt: skip
+    if isinstance(across := text.grid[0], int) and across % head.cluster:
+        raise DidymaError(
+            "bad-kernel", where, got=f"{across} blocks along x in clusters of {head.cluster}",
+            want="whole clusters",
+        )  # fmt: skip
     fresh = _apart(text, loop)
     made = ClaimedKernel(fresh, loop, tuple(v for v in loop.dims if v.name in head.symbols))
     _match(reader, head, text, made)

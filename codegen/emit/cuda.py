@@ -125,6 +125,7 @@ def _text_signature(k: ClaimedKernel, name: str, head: Head) -> Signature:
         dims=head.symbols,
         grid=(x, y, z),
         block=k.text.block,
+        cluster=head.cluster,
     )
 
 

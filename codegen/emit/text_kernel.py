@@ -19,7 +19,10 @@ from didyma.codegen.emit.subset import place, strip, to_c99
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import TARGETS, Target
 
-HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?([A-Za-z_]\w*)\s*\(")
+HEAD = re.compile(
+    r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)\s*)*([A-Za-z_]\w*)\s*\("
+)
+CLUSTER = re.compile(r"__cluster_dims__\s*\(\s*(\d+)\s*,\s*1\s*,\s*1\s*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +30,14 @@ class Head:
     """The head of a kernel: its name, its pointers as (name, C type, const), and its symbols.
 
     ``idle`` are pointers that are not const, and that the text neither stores to nor hands on.
+    Every ``cluster`` blocks along x are one cluster.
     """
 
     name: str
     pointers: tuple[tuple[str, str, bool], ...]
     symbols: tuple[str, ...]
     idle: tuple[str, ...] = ()
+    cluster: int = 1
 
 
 @lru_cache(maxsize=16)
@@ -100,7 +105,9 @@ class Reader:
                 raise self.error(_line(p), f"the argument {p.name}", want)
         stored = set(_stored(f.body))
         idle = tuple(n for n, _, const in pointers if not const and n not in stored)
-        return Head(f.decl.name, tuple(pointers), tuple(symbols), idle)
+        cluster = CLUSTER.search(self.source)
+        size = 1 if cluster is None else int(cluster[1])
+        return Head(f.decl.name, tuple(pointers), tuple(symbols), idle, size)
 
     def _words(self, f: c.FuncDef, head: Head) -> None:
         """Refuse words that the text does not declare and the preludes do not implement."""

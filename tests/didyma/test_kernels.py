@@ -227,6 +227,9 @@ def test_configurations_that_do_not_fit_or_are_unknown_are_refused() -> None:
     large = rows(ROWS.replace("part[{{ threads }}]", "part[16384]"), configs=[{"threads": 4}])
     with says("target-lacks", "65536 bytes of shared memory"):
         dd.compile(program(large))
+    together = ROWS.replace("void spread", "void __cluster_dims__(4, 1, 1) spread")
+    with says("target-lacks", "clusters of 4 blocks"):
+        dd.compile(program(rows(together)))
 
 
 def two_products(x: dd.Tensor, w: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from didyma.codegen.runtime.simt import clusters
 from didyma.codegen.runtime.simt.copies import KINDS, Copies, Moved, Place, zeros_like
 from didyma.codegen.runtime.simt.meets import Meets
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Warps
@@ -287,6 +288,9 @@ def ended(r: Run, line: int) -> None:
 def meeting(r: Run, m: Mask, line: int) -> None:
     """Let whole clusters pass; one of which only some threads arrive is a fault."""
     w = r.warps
+    if r.meets is not None:
+        clusters.meet(r, m, line)
+        return
     every = np.ones(w.size, np.bool_) if m is None else m
     w.meet(arrived(r, every, "barrier of a cluster", line, w.cluster))
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from didyma.codegen.runtime.simt.clusters import Across
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Report, Warps
 from didyma.refimpl.ir.target import PORTABLE
 
@@ -31,6 +32,7 @@ class Clocks:
 
     blocks: int
     threads: int
+    cluster: int = 1
     now: Lanes = field(init=False)
     boxes: dict[int, str] = field(default_factory=dict[int, str])
 
@@ -78,9 +80,11 @@ class ClockArray(LaneArray):
     clocks: Clocks = field(default_factory=lambda: Clocks(0, 1))
     seen: Lanes = field(init=False)
     reader_lane: Lanes = field(init=False)
+    across: Across = field(init=False)
 
     def __post_init__(self) -> None:
         LaneArray.__post_init__(self)
+        self.across = Across(self.data.size if self.clocks.cluster > 1 else 0)
         shape = (self.data.size, self.clocks.warps)
         self.seen = np.zeros(shape, np.int32)
         self.reader_lane = np.full(shape, _NOBODY, np.int32)
@@ -88,6 +92,7 @@ class ClockArray(LaneArray):
     def check_read(self, at: Lanes, warps: Warps, who: Lanes, report: Report) -> None:
         """Look for uninitialised, unwaited and racing reads, then remember the readers."""
         self.check_there(at, "read", report)
+        at, who = self._own(at, warps, who, "read", report)
         self._after_writer(at, who, "read", report)
         self._remember(at, who)
 
@@ -95,6 +100,9 @@ class ClockArray(LaneArray):
         self, at: Lanes, warps: Warps, who: Lanes, report: Report, atomic: bool = False
     ) -> None:
         """Look for copies under way, for races with writers and readers; remember the writers."""
+        if self.written is not None:
+            self.written[at] = True
+        at, who = self._own(at, warps, who, "written", report)
         self._check_free(at, who, report, atomic)
         if self.loose is not None:
             self.loose[at] = True
@@ -107,6 +115,8 @@ class ClockArray(LaneArray):
 
     def check_box(self, at: Lanes, who: Lanes, barrier: int, phase: Lanes, report: Report) -> None:
         """Likewise, where a copy writes that lanes have started, and that comes to a barrier."""
+        if self.clocks.cluster > 1:
+            self.across.box(at)
         self._check_free(at, who, report, atomic=False)
         if self.loose is not None:
             self.loose[at] = False
@@ -134,6 +144,18 @@ class ClockArray(LaneArray):
         assert self.flight is not None
         np.subtract.at(self.flight.leaving, at, 1)
         self._remember(at, who)
+
+    def _own(
+        self, at: Lanes, warps: Warps, who: Lanes, verb: str, report: Report
+    ) -> tuple[Lanes, Lanes]:
+        """Return the accesses that are of a block's own elements; report races between blocks."""
+        if warps.cluster == 1:
+            return at, who
+        own: NDArray[np.bool_] = at // self.count == warps.block[who]
+        if late := self.across.check(at, own, warps, who, verb == "written"):
+            what = f"{self.kind} {self.name} is {verb}"
+            report("race", f"{what} while another block of the cluster touches it", late)
+        return at[own], who[own]
 
     def _check_free(self, at: Lanes, who: Lanes, report: Report, atomic: bool) -> None:
         """Report elements that somebody may still write or read, and mark them as written."""

@@ -127,7 +127,7 @@ class Meets:
 def in_turn(whole: Run, body: Callable[[Run, Mask], None]) -> None:
     """Run a kernel whose groups of threads wait for each other."""
     w = whole.warps
-    meets = Meets(Clocks(w.blocks, w.threads))
+    meets = Meets(Clocks(w.blocks, w.threads, w.cluster))
     for first in range(0, w.threads, GROUP):
         mask = np.arange(w.size) % w.threads // GROUP == first // GROUP
         _begin(replace(_copied(whole), meets=meets), whole, body, mask)
@@ -226,7 +226,7 @@ def gather(r: Run, number: int, threads: int, m: Mask, line: int) -> None:
     _wait(r, lambda: bool((b.phase[here] > goal).all()), f"{name} of {threads} threads", who, line)
     clocks.acquire(who, b.known)
     if not number:
-        r.warps.epoch[here] = b.phase[here]
+        r.warps.pass_barrier(here, b.phase[here])
 
 
 def numbered(r: Run, number: Value, threads: Value, m: Mask, line: int) -> None:

@@ -83,6 +83,15 @@ class Warps:
         now = self.epoch[blocks]
         self.epoch[blocks] = ((now >> _MEETING) + 1) << _MEETING
 
+    @property
+    def met(self) -> Lanes:
+        """How many barriers of its cluster each block has passed."""
+        return self.epoch >> _MEETING
+
+    def pass_barrier(self, blocks: Lanes, count: Lanes) -> None:
+        """Let blocks have passed so many barriers of their own since the last of their cluster."""
+        self.epoch[blocks] = (self.met[blocks] << _MEETING) + count
+
     def others(self, who: Lanes, rank: Lanes) -> Lanes:
         """Return the blocks that have ranks in the clusters of lanes, which touch their memory."""
         own = self.block[who]

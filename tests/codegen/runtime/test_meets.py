@@ -30,20 +30,20 @@ BOX = """\
 """
 
 
-def text(body: str, threads: int = 32) -> KernelText:
-    """A kernel f of one block."""
+def text(body: str, threads: int = 32, cluster: int = 1) -> KernelText:
+    """A kernel f of one cluster of blocks."""
     buffers = (("x", DType.BF16), ("y", DType.BF16), ("map", DType.U64))
-    sizes, grid = (index(512), index(512), index(16)), (index(1), index(1), index(1))
-    s = Signature("f", buffers, sizes, ("y", "map"), (), grid, (threads, 1, 1))
+    sizes, grid = (index(512), index(512), index(16)), (index(cluster), index(1), index(1))
+    s = Signature("f", buffers, sizes, ("y", "map"), (), grid, (threads, 1, 1), (), cluster)
     return KernelText(HEAD + body, (s,))
 
 
-def run(name: str, body: str, threads: int = 32) -> Array:
+def run(name: str, body: str, threads: int = 32, cluster: int = 1) -> Array:
     """What the kernel makes of the bits 0 to 511."""
     e = engine(name)
     x = e.upload(np.arange(512, dtype=np.uint16).view(DType.BF16.numpy))
     y, maps = e.allocate(1024), e.allocate(128)
-    e.load(text(body, threads)).launch("f", (x, y, maps), {})
+    e.load(text(body, threads, cluster)).launch("f", (x, y, maps), {})
     return np.asarray(e.download(y, "bf16", (8, 64))).view(np.uint16)
 
 
@@ -116,3 +116,51 @@ def test_barriers_of_some_warps_order_those_alone(old: str, new: str, said: str)
     assert old in MEET
     with pytest.raises(KernelFault, match=said):
         run("simt", MEET.replace(old, new), 128)
+
+
+# Each of two blocks takes what the other's second four warps have written, once all have met.
+CLUSTER = """\
+  __shared__ __align__(1024) bf16 s[128];
+  __shared__ __align__(8) u64 full[1];
+  const u32 rank = blockIdx.x % 2;
+  if (threadIdx.x == 0) mbarrier_init(&full[0], 128);
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    mbarrier_wait(&full[0], 0);
+  } else {
+    s[threadIdx.x - 128] = x[blockIdx.x * 128 + threadIdx.x - 128];
+    mbarrier_arrive(&full[0]);
+  }
+  cluster_barrier();
+  if (threadIdx.x < 128) {
+    y[blockIdx.x * 128 + threadIdx.x] = cluster_load_bf16(&s[threadIdx.x], 1 - rank);
+  }
+  cluster_barrier();
+}
+"""
+
+
+def test_blocks_of_a_cluster_meet_whose_warps_go_their_own_ways() -> None:
+    got = run("simt", CLUSTER, 256, 2).reshape(-1)
+    assert (got[:256] == np.arange(256).reshape(2, 128)[::-1].reshape(-1)).all()
+
+
+LAST = "  cluster_barrier();\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  }\n  cluster_barrier();\n", "  }\n", "may not have begun"),
+        (LAST, "}\n", "may have ended"),
+        (LAST, "  s[threadIdx.x % 128] = x[0];\n" + LAST, "another block of the cluster touches"),
+        ("cluster_load_bf16(&s[threadIdx.x], 1 - rank);\n",
+         "s[threadIdx.x];\n    cluster_store_bf16(&s[threadIdx.x], 1 - rank, x[0]);\n",
+         "another block of the cluster touches"),
+        (LAST, "  if (threadIdx.x < 128) cluster_barrier();\n}\n", "hang"),
+    ],
+)  # fmt: skip
+def test_what_blocks_of_a_cluster_race_for_is_found(old: str, new: str, said: str) -> None:
+    assert old in CLUSTER
+    with pytest.raises(KernelFault, match=said):
+        run("simt", CLUSTER.replace(old, new), 256, 2)
