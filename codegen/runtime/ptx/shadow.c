@@ -130,46 +130,36 @@ static int alike(int other, int what) {
    reads, or one as strong as can be among such.  It takes the place of an earlier one of its warp,
    or of one that a barrier has settled. */
 static int again(State *s, Node *head, int me, int block, int what) {
-  Node *n, *to = head, *pool = s->pool;
+  Node *n, *to = 0, *pool = s->pool;
   int first = (int)s->first, lane = me + first, bar = s->bar[block], count = 0, many = 0, w, slot;
-  if (s->mates || s->rows[me] || !alike(head->what, what) || head->next && !(head->what & ALIKE))
+  int kinds = STRENGTH | EVERYONE | (what ? 0 : WRITES); /* those of all must be as the head's */
+  if ((head->what & kinds) != (what & STRENGTH) || head->next && !(head->what & ALIKE) || s->mates ||
+      s->rows[me])
     return 0;
-  while ((to->lane ^ lane) & ~31 || (to->what ^ what) & WRITES) {
-    if (!to->next) { to = 0; break; }
-    if (++count == FEW) return 0;
-    to = &pool[to->next];
-  }
-  if (to) many = to->time > bar && to->time > s->warp[me] && (to->lane != lane || to->what & MANY);
-  for (n = head; !to; n = &pool[n->next]) {
-    w = n->lane - first;
-    if (n->time <= bar && !(n->what & WRITES & ~what) && w >= 0 && w < s->lanes && s->block[w] == block)
+  for (n = head;; n = &pool[n->next]) {
+    if (!((n->lane ^ lane) >> 5 | (n->what ^ what) & WRITES)) {
       to = n;
-    else if (!n->next) {
-      slot = fresh_node(s);
-      to = &pool[slot];
-      to->next = head->next;
-      head->next = slot;
+      many = n->time > bar && n->time > s->warp[me] && (n->lane != lane || n->what & MANY);
+      break;
     }
+    if (!to && n->time <= bar && !(n->what & WRITES & ~what)) {
+      w = n->lane - first;
+      if (w >= 0 && w < s->lanes && s->block[w] == block) to = n;
+    }
+    if (!n->next) break;
+    if (++count == FEW) return 0;
+  }
+  if (!to) {
+    slot = fresh_node(s);
+    to = &pool[slot];
+    to->next = head->next;
+    head->next = slot;
   }
   if (to != head) {
     to->lane = head->lane; to->time = head->time; to->pc = head->pc; to->what = head->what;
   }
   head->lane = lane; head->time = (int)s->now; head->pc = (int)s->pc;
   head->what = what | ALIKE | (many ? MANY : 0);
-  return 1;
-}
-
-/* Remember a plain read of a cell whose last plain write is known, if nothing in the list can
-   conflict with it. */
-static int looked(State *s, Node *head, int me, int block) {
-  int lane = me + (int)s->first;
-  if (head->time == s->now && head->lane >> 5 == lane >> 5) {
-    if (head->what == (MANY | ALIKE)) return 1;
-    if (head->what == ALIKE) { head->lane = lane; head->what = MANY | ALIKE; return 1; }
-  }
-  if (head->time) return again(s, head, me, block, 0);
-  head->lane = lane; head->time = (int)s->now; head->pc = (int)s->pc; head->what = ALIKE;
-  head->next = 0;
   return 1;
 }
 
@@ -344,46 +334,65 @@ void access_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where,
   i64 i, offset, last = -1;
   Space *usual = &s->space[where < 2 ? where : 0];
   int wide = 1 << usual->shift, k, cells = (int)nbytes >> usual->shift;
-  int plain = !strength && where < 2 && (how == READ || how == WRITE) && values && usual->cells && cells;
+  int plain = !strength && where < 2 && (how == READ || how == WRITE) && values && usual->cells && cells &&
+              usual->size >= nbytes;
   int near = usual->copies == 1 && !s->ranks; /* only lanes of the block are there */
   int warp = -1, block, known, reads = how == READ, *blocks = s->block, *bars = s->bar;
+  int word = nbytes == 4, once = word && cells == 1, now = (int)s->now, first = (int)s->first;
+  i64 apart = usual->copies ? usual->size : 0, odd = nbytes - 1;
   u32 all = 0x01010101u * (VALID | INIT), written = how == WRITE ? 0x01010101u * INIT : 0;
   i64 base = usual->base, end = usual->size - nbytes, low = where ? base : (i64)1 << 63;
   u8 *flags = usual->flags, *data = usual->data, *f, *to, *v = values;
-  Cell *c;
+  Cell *c, *table = usual->cells;
+  int shift = (int)usual->shift, pc = (int)s->pc;
   for (i = 0; i < n; ++i, v += nbytes) {
     int me = lanes[i], w = (int)where, what = (int)strength;
     i64 at = addresses[i];
     if (plain) { /* the usual access to memory that is valid and, for a load, written */
-      if (at == last && me >> 5 == warp && nbytes == 4) { /* as the lane before, of its warp */
+      if (at == last && me >> 5 == warp) { /* a word, as the lane before, of its warp */
         *(u32 *)v = ((u32 *)v)[-1];
         if (places) places[i] = places[i - 1];
         continue;
       }
       last = -1;
       i64 from = at >= low ? at - base : at;
-      if (from >= 0 && from <= end && !(from & (nbytes - 1))) {
+      if ((u64)from <= (u64)end && !(from & odd)) {
         block = blocks[me];
-        at = usual->copies ? from + usual->size * block : from;
+        at = from + apart * block;
         f = flags + at;
-        if (nbytes == 4 ? (*(u32 *)f | written) == all : usual_flags(f, (int)nbytes, how == WRITE)) {
-          c = &usual->cells[at >> usual->shift];
+        if (word ? (*(u32 *)f | written) == all : usual_flags(f, (int)nbytes, !reads)) {
+          c = &table[at >> shift];
           known = near ? bars[block] : 0;
           to = data + at;
           if (places) places[i] = at;
           if (reads) {
-            if (nbytes == 4) *(u32 *)v = *(u32 *)to; else move(v, to, (int)nbytes);
-            for (k = 0; k < cells; ++k, ++c)
-              if (c->time > known || !looked(s, &c->first, me, block))
-                note(s, c, me, 0, 0, from + k * wide, w);
-              else if (cells == 1 && c->first.what == (MANY | ALIKE)) last = addresses[i], warp = me >> 5;
+            if (word) *(u32 *)v = *(u32 *)to; else move(v, to, (int)nbytes);
+            for (k = 0; k < cells; ++k, ++c) {
+              Node *head = &c->first;
+              if (c->time > known) note(s, c, me, 0, 0, from + k * wide, w);
+              else if (!head->time) {
+                head->lane = me + first; head->time = now; head->pc = pc; head->what = ALIKE;
+                head->next = 0;
+              } else if (head->time != now || (head->lane ^ me + first) >> 5 ||
+                         (head->what | MANY) != (MANY | ALIKE)) {
+                if (!again(s, head, me, block, 0)) note(s, c, me, 0, 0, from + k * wide, w);
+              } else {
+                if (head->what == ALIKE) { head->lane = me + first; head->what = MANY | ALIKE; }
+                if (once) last = addresses[i], warp = me >> 5;
+              }
+            }
             continue;
           }
-          if (nbytes == 4) *(u32 *)f = all;
+          if (word) *(u32 *)f = all;
           for (k = 0; k < cells; ++k, ++c, to += wide) {
             u8 *from_ = v + k * wide;
             int same = wide == 4 ? *(u32 *)to == *(u32 *)from_ : equal(to, from_, wide);
-            note(s, c, me, WRITES, same, from + k * wide, w);
+            if (c->first.time > known || (c->first.what & (ALIKE | EVERYONE)) != ALIKE && c->first.time ||
+                c->time > known && c->lane != me + first)
+              note(s, c, me, WRITES, same, from + k * wide, w);
+            else { /* a barrier is behind all others: the head of a list is its latest access */
+              c->lane = me + first; c->time = now; c->pc = pc;
+            }
             if (same) continue;
             s->changed = 1;
             if (wide == 4) *(u32 *)to = *(u32 *)from_; else move(to, from_, wide);
