@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,23 @@ from didyma.codegen.runtime.ptx.text import split
 from didyma.commands import exits, guess, host_code
 from didyma.commands.hints import Extents
 from didyma.commands.second import Second, second
+from didyma.judging import layouts
 from didyma.judging.heads import source_name
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType
 from didyma.show import sanitize as show
 
-_ARRAY = re.compile(r"(?:(out|zero):)?(\w+)\[([\d,\s]*)\](?::(-?\d+)\.\.(-?\d+))?$")
+_ARRAY = re.compile(
+    r"(?:(out|zero):)?(\w+)\[([\d,\s]*)\](?::(-?\d+)\.\.(-?\d+))?"
+    r"(?::strides=\(([-\d,\s]*)\)(?::offset=(\d+))?)?$"
+)
 _SCALAR = re.compile(r"(\w+):(-?[\w.+-]+)$")
 _WHOLE = re.compile(r"[iu]\d+:(\d+)$")
 _FILE = re.compile(r"(?:(out):)?(.+\.npy)$")
 _STRUCT = re.compile(r"\{(.*)\}$", re.S)
 _WANT = (
-    "[NAME=]f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=i32:VALUE, NAME=null, NAME=FILE.npy, of a "
+    "[NAME=]f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=f32[SIZE,SIZE]:strides=(STRIDE,STRIDE), "
+    "NAME=i32:VALUE, NAME=null, NAME=FILE.npy, of a "
     "structure NAME={FIELD=…, FIELD=…}, or of a tensor map NAME=map(f32[SIZE,SIZE], box=8x32)"
 )
 _POISON = 0xFF
@@ -233,7 +238,8 @@ def _argument(
             if usual and not m[1] and not m[4] and dtype.is_int:
                 at = rng.random(values.shape) < _SHARE
                 values[at] = rng.choice(np.array(usual), int(at.sum()))
-            return engine.Argument(name, values, m[1] == "out")
+            made = engine.Argument(name, values, m[1] == "out")
+            return made if m[6] is None else _strided(made, m[6], m[7], item)
         if m := _FILE.match(spec):
             return engine.Argument(name, _loaded(Path(m[2])), m[1] == "out")
         if spec == "null":
@@ -241,6 +247,34 @@ def _argument(
         if m := _SCALAR.match(spec):
             return engine.Argument(name, _number(m[2], _dtype(m[1], item), item))
     raise DidymaError("bad-option", f"--arg {item}", got=item, want=_WANT)
+
+
+def _strided(a: engine.Argument, strides: str, offset: str | None, item: str) -> engine.Argument:
+    """Return an array whose elements lie at strides, in elements, and what is between them.
+
+    The address that is passed is that of the first element, ``offset`` elements behind the begin
+    of the memory.  DidymaError ``bad-option`` for other strides than one for each axis, for an
+    offset with which an element lies before the memory, and for an output whose elements share
+    memory.
+    """
+    shape, steps = a.value.shape, tuple(int(n) for n in strides.replace(" ", "").split(",") if n)
+    if len(steps) != len(shape):
+        want = f"a stride for each of {len(shape)} axes"
+        raise DidymaError("bad-option", f"--arg {item}", got=f"{len(steps)} strides", want=want)
+    least = layouts.first(shape, steps)
+    before = int(offset) - least if offset else 0
+    if before < 0:
+        want = f"offset={least} or more, or none, which is that"
+        raise DidymaError("bad-option", f"--arg {item}", got=f"offset={offset}", want=want)
+    free = np.concatenate((np.ones(before, np.bool_), layouts.between(shape, steps)))
+    if a.output and np.count_nonzero(~free) < a.value.size:
+        want = "elements of an output that share no memory"
+        raise DidymaError("bad-option", f"--arg {item}", got=f"strides ({strides})", want=want)
+    memory = np.full(free.size * a.value.itemsize, _POISON, np.uint8).view(a.value.dtype)
+    memory[before:] = layouts.spread(a.value, steps)
+    written = np.repeat(free == a.output, a.value.itemsize)
+    start = (before + least) * a.value.itemsize
+    return replace(a, value=memory, written=written, start=start)
 
 
 def _dtype(name: str, item: str) -> DType:

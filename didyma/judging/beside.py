@@ -211,6 +211,8 @@ def launched(on: Engine, text: Plain, made: Mapping[str, Argument], shape: Shape
     """
     if {n for n, _ in (*text.pointers, *text.scalars)} != {*made} or not made:
         raise Outside(0, "no parameters, or such of other names")
+    if any(a.start for a in made.values()):
+        raise Outside(0, "pointers behind the beginning of their memory")
     buffers = [
         on.allocate(a.value.nbytes) if a.output else on.upload(a.value)
         for a in (made[n] for n, _ in text.pointers)

@@ -157,14 +157,20 @@ class _Binding:
         self._strides()
 
     def _strides(self) -> None:
-        """Give numbers that are named after the strides of an array what they say."""
+        """Give numbers that are named after the strides of an array what they say.
+
+        An array has its own name and that of the pointer to it.
+        """
         ranks = {n: len(t.shape) for n, t in (*self.inputs.items(), *self.outputs.items())}
+        own = {_plain(p.name): r.name for p, r in zip(self.params, self.roles, strict=True)
+               if isinstance(r, Operand | Result)}  # fmt: skip
+        called = {name: ranks[array] for name, array in own.items()} | ranks
         lettered: dict[str, int] = {}
         for k, p in enumerate(self.params):
-            found = None if p.pointer or self.roles[k] is not None else _stride(p.name, ranks)
+            found = None if p.pointer or self.roles[k] is not None else _stride(p.name, called)
             if found is None:
                 continue
-            name, axis = found
+            name, axis = found[0] if found[0] in ranks else own[found[0]], found[1]
             if axis is None:  # named by letters, in the order of the axes
                 axis = lettered[name] = lettered.get(name, -1) + 1
             if axis < ranks[name]:
@@ -194,6 +200,7 @@ class _Binding:
         row: list[Role] = [*map(Operand, read), *map(Result, written)]
         for k, role in zip(pointers, row, strict=False):
             self.roles[k] = role
+        self._strides()
         numbers = [
             k for k, r in enumerate(self.roles)
             if r is None and not self.params[k].pointer and not _is_float(self.params[k])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from math import prod
@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from didyma.fuzz.values import Distribution
+from didyma.judging import layouts
 from didyma.judging.task import Task
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Module
@@ -92,12 +93,23 @@ def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
         drawn = tuple(_with_special(x, case.kind, (task.draw.seed, case.number, i))
                       for i, x in enumerate(drawn))  # fmt: skip
     params, extents = task.spec.entry.params, _indexed(task.spec, case.env)
-    return tuple(
+    made = tuple(
         task.contract.promised(
             _ranged(task, p.name, _within(x, extents.get(p.name, 0)), (case.number, again, i))
         )
         for i, (p, x) in enumerate(zip(params, drawn, strict=True))
     )
+    return shared(task, case.env, made)
+
+
+def shared(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """Return inputs of which elements that share memory, by their strides, have one value."""
+    steps = layouts.strides(task, env)
+    return tuple(
+        np.ascontiguousarray(layouts.seen(layouts.spread(x, steps[p.name]), x.shape, steps[p.name]))
+        if p.name in steps and x.size else x
+        for p, x in zip(task.spec.entry.params, arrays, strict=True)
+    )  # fmt: skip
 
 
 def _indexed(m: Module, env: Mapping[str, int]) -> dict[str, int]:

@@ -207,6 +207,10 @@ def _same_bits(a: Array, b: Array) -> bool:
     return bitwise("", a, b).agree  # all NaNs are equal
 
 
+def _differ(a: Array, b: Array) -> bool:
+    return not _same_bits(a, b)
+
+
 def batch_invariance(task: Task, done: Sequence[Case]) -> dict[str, bool]:
     """Return, by the size that counts independent results, whether their bits depend on it.
 
@@ -241,7 +245,7 @@ def _invariant(task: Task, size: str, leads: Sequence[bool], done: Sequence[Case
     whole = inputs.values(task, case)
     part = tuple(np.ascontiguousarray(x[:half]) if a else x
                  for x, a in zip(whole, leads, strict=True))  # fmt: skip
-    if half < low[size]:
+    if half < low[size] or any(map(_differ, part, inputs.shared(task, fewer, part))):
         return None
     want = zip(interpreter.run(task.spec, whole), interpreter.run(task.spec, part), strict=True)
     if not all(_same_bits(a[:half], b) for a, b in want):

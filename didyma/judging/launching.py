@@ -233,14 +233,14 @@ def _argument(
             return replace(held[key(role)], name=name)
         case Operand(n):
             if n in steps:
-                return Argument(name, layouts.spread(given[n], steps[n]))
+                return _strided(name, given[n], steps[n])
             return Argument(name, given[n] if name in step.numbers else _as_array(given[n]))
         case Result(n, zeroed, over):
             if over:
                 x = given[over]
-                return Argument(
-                    name, layouts.spread(x, steps[n]) if n in steps else _as_array(x).copy()
-                )
+                if n in steps:
+                    return _strided(name, x, steps[n])
+                return Argument(name, _as_array(x).copy())
             t = dict(zip(entry.results, entry.result_types(), strict=True))[n]
             made = _memory(name, t.dtype, dims.values(t.shape, env), zeroed)
             return _spread(made, steps[n]) if n in steps else made
@@ -254,11 +254,17 @@ def _argument(
             return _memory(name, of.dtype, sizes, of.zeroed)
 
 
+def _strided(name: str, x: Array, steps: Sequence[int]) -> Argument:
+    """Return an array with strides as an argument."""
+    start = layouts.first(x.shape, steps) * x.itemsize
+    return Argument(name, layouts.spread(x, steps), start=start)
+
+
 def _spread(a: Argument, steps: Sequence[int]) -> Argument:
     """Return an output with strides; what lies between its elements need not be written."""
     written = np.repeat(layouts.between(a.value.shape, steps), a.value.itemsize)
-    value = layouts.spread(a.value, steps)
-    return replace(a, value=value, written=written if a.output else None)
+    made = _strided(a.name, a.value, steps)
+    return replace(made, output=a.output, written=written if a.output else None)
 
 
 def _as_array(x: Array) -> Array:

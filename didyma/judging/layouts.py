@@ -1,8 +1,10 @@
 """Where the elements of arrays lie in memory, for kernels that are told strides.
 
-An array is strided where an argument or the launch asks for ``stride(x, axis)``.  Of such an array
-the axes whose strides are asked for are drawn apart from each other, or in another order; the
-others lie as in row-major order.  Between rows there are elements that are nobody's.
+An input has the strides that its type declares.  Another array is strided where an argument or the
+launch asks for ``stride(x, axis)``: the axes whose strides are asked for are drawn apart from each
+other, or in another order; the others lie as in row-major order.  Between rows there are elements
+that are nobody's.  Strides are in elements; a pointer is to the first element of an array, which
+negative strides have behind others.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from numpy.lib.stride_tricks import as_strided
 
 from didyma.judging.expressions import USUAL, Functions, evaluate
 from didyma.judging.task import Result, Scalar, Task
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array
 
 _ASKED = re.compile(r"\bstride\(\s*(\w+)\s*,\s*(-?\d+)\s*\)")
-_TRIES = 32  # draws, until one fulfils the conditions; then arrays lie in row-major order
+_TRIES = 64  # draws, until one fulfils the conditions
 _PADS = (1, 2, 3, 4, 8, 16, 32)  # elements after a row
+_UNITS = (1, 4, 8, 16)  # elements of which strides are multiples
 POISON = 0xFF  # a NaN in every float, in memory that nobody has written
 
 
@@ -34,24 +38,63 @@ def asks(condition: str) -> bool:
 def strides(task: Task, env: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """Return the strides, in elements, of arrays that have others than those of row-major order.
 
-    They are drawn anew for each binding of sizes, so that the conditions of the task hold.
+    They are drawn anew for each binding of sizes, so that the conditions of the task hold: zero and
+    negative ones where no others do.  DidymaError ``bad-option`` where none is found.
     """
-    asked = _asked(task)
-    if not asked:
-        return {}
     entry = task.spec.entry
     types = {p.name: p.type for p in entry.params}
     types |= dict(zip(entry.results, entry.result_types(), strict=True))
-    shapes = {n: dims.values(t.shape, env) for n, t in types.items()}
-    rng = np.random.default_rng((task.draw.seed, *env.values()))
+    declared = {n: dims.values(t.strides, env) for n, t in types.items() if t.strides is not None}
+    asked = {n: axes for n, axes in _asked(task).items() if n not in declared}
     conditions = [w for w in task.draw.where if asks(w)]
-    for _ in range(_TRIES):
-        drawn = {n: _drawn(shapes[n], axes, rng) for n, axes in asked.items() if n in shapes}
+    if not asked and not conditions:
+        return declared
+    shapes = {n: dims.values(t.shape, env) for n, t in types.items()}
+    usual = {n: row_major(shape) for n, shape in shapes.items()}
+    rng = np.random.default_rng((task.draw.seed, *env.values()))
+    named = _named(conditions, {n: len(shape) for n, shape in shapes.items()})
+    for k in range(_TRIES if conditions else 1):
+        unit = int(rng.choice(_UNITS)) if k else 1
+        drawn = {n: _drawn(shapes[n], axes, rng, unit) for n, axes in asked.items()}
+        if k >= _TRIES // 2:
+            drawn = {n: _any_sign(s, {a for x, a in named if x == n}, rng, n not in entry.results)
+                     for n, s in drawn.items()}  # fmt: skip
+        drawn |= declared
         drawn |= _in_place(task, drawn)
-        known: Functions = {**USUAL, "stride": partial(_stride, drawn)}
-        if all(evaluate(w, env, "--where", known) for w in conditions):
+        if _hold(conditions, env, usual | drawn):
             return drawn
-    return {}
+    if _hold(conditions, env, usual | declared):
+        return declared
+    sizes = ", ".join(f"{k}={n}" for k, n in env.items())
+    raise DidymaError(
+        "bad-option", f"--where {' and '.join(conditions)}", got=f"no strides at {sizes}",
+        want="conditions that strides fulfil which the kernel takes",
+        help="strides of an input may also be declared by its type in the specification",
+    )  # fmt: skip
+
+
+def _named(conditions: Sequence[str], ranks: Mapping[str, int]) -> set[tuple[str, int]]:
+    """Return the arrays and axes of whose strides conditions speak."""
+    named = {(n, int(axis)) for w in conditions for n, axis in _ASKED.findall(w)}
+    if strange := [n for n, a in named if not -ranks.get(n, 0) <= a < ranks.get(n, 0)]:
+        known = ", ".join(f"{n} of {rank} axes" for n, rank in ranks.items())
+        raise DidymaError("bad-option", f"--where {conditions[0]}", got=strange[0], want=known)
+    return {(n, axis % ranks[n]) for n, axis in named}
+
+
+def _hold(
+    conditions: Sequence[str], env: Mapping[str, int], strides: Mapping[str, Sequence[int]]
+) -> bool:
+    known: Functions = {**USUAL, "stride": partial(_stride, strides)}
+    return all(evaluate(w, env, "--where", known) for w in conditions)
+
+
+def _any_sign(
+    steps: Sequence[int], axes: set[int], rng: np.random.Generator, zero: bool
+) -> tuple[int, ...]:
+    """Return strides of which those of some axes may be negative, or 0 with ``zero``."""
+    signs = rng.choice((-1, 0, 1) if zero else (-1, 1), len(steps))
+    return tuple(s * int(signs[k]) if k in axes else s for k, s in enumerate(steps))
 
 
 def _stride(strides: Mapping[str, Sequence[int]], name: str, axis: int) -> int:
@@ -68,20 +111,32 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def span(shape: Sequence[int], steps: Sequence[int]) -> int:
-    """Return how many elements there are from the first to the last of an array.
+    """Return how many elements of memory an array extends over.
 
-    >>> span((2, 3), (10, 1))
-    13
+    >>> span((2, 3), (10, 1)), span((4, 3), (0, -1))
+    (13, 3)
     """
     if not prod(shape):
         return 0
-    return 1 + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
+    return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, steps, strict=True))
+
+
+def first(shape: Sequence[int], steps: Sequence[int]) -> int:
+    """Return how many elements of memory lie before the first of an array.
+
+    >>> first((2, 3), (10, -1))
+    2
+    """
+    if not prod(shape):
+        return 0
+    return sum((1 - n) * s for n, s in zip(shape, steps, strict=True) if s < 0)
 
 
 def seen(memory: Array, shape: Sequence[int], steps: Sequence[int]) -> Array:
-    """Return the array with some strides, in elements, that begins where the memory does."""
+    """Return the array with some strides, in elements, that extends over memory."""
     flat = memory.reshape(-1)
-    return as_strided(flat, tuple(shape), tuple(s * flat.itemsize for s in steps))
+    begin = flat[first(shape, steps) :]
+    return as_strided(begin, tuple(shape), tuple(s * flat.itemsize for s in steps))
 
 
 def spread(x: Array, steps: Sequence[int]) -> Array:
@@ -115,7 +170,7 @@ def _asked(task: Task) -> dict[str, frozenset[int]]:
 
 
 def _drawn(
-    shape: Sequence[int], asked: frozenset[int], rng: np.random.Generator
+    shape: Sequence[int], asked: frozenset[int], rng: np.random.Generator, unit: int
 ) -> tuple[int, ...]:
     """Draw strides: the leading axes that are asked for, in any order if these are all."""
     free = next((k for k in range(len(shape)) if k not in asked), len(shape))
@@ -125,7 +180,7 @@ def _drawn(
     step, steps = 1, [0] * len(shape)
     for k in reversed(order):
         is_row = k < free and k != order[-1] and rng.random() < 0.75
-        step += int(rng.choice(_PADS)) if is_row else 0
+        step = -(-(step + int(rng.choice(_PADS))) // unit) * unit if is_row else step
         steps[k] = step
         step *= max(1, shape[k])
     return tuple(steps)

@@ -61,7 +61,7 @@ def _launch(
     if shared > _USUAL_SHARED:
         driver.allow_shared(function, shared)
     values = [
-        a.value.tobytes() if b is None else b.address.to_bytes(8, "little")
+        a.value.tobytes() if b is None else (b.address + a.start).to_bytes(8, "little")
         for a, b in zip(made, buffers, strict=True)
     ]
     cells = [ctypes.create_string_buffer(v, len(v)) for v in values]

@@ -73,6 +73,42 @@ def test_a_null_pointer_is_reached_in_vain(
     assert judged(tmp_path, right, "x=null", "y=null", "n=u32:0") == 0
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "code"),
+    [
+        ("x=f32[33]:strides=(1)", "y=out:f32[33]:strides=(1)", 0),
+        ("x=f32[33]:strides=(2)", "y=out:f32[33]", 1),
+        ("x=f32[33]:strides=(0)", "y=out:f32[33]", 1),
+        ("x=f32[33]:strides=(-1)", "y=out:f32[33]", 1),
+        ("x=f32[3,11]:strides=(11,1):offset=7", "y=out:f32[3,11]:strides=(11,1)", 0),
+        ("x=f32[40]", "y=out:f32[2,16]:strides=(17,1)", 0),
+        ("x=f32[40]", "y=out:f32[2,16]:strides=(18,1)", 1),
+    ],
+)
+def test_elements_lie_at_the_strides_that_are_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], x: str, y: str, code: int
+) -> None:
+    right = COPY.replace("GE", "ge")
+    assert judged(tmp_path, right, x, y, "n=u32:33") == code
+    kinds = {f["kind"] for f in json.loads(capsys.readouterr().out)["findings"]}
+    assert kinds <= {"uninitialised", "out-of-bounds", "unwritten"}
+
+
+def test_pointers_are_to_the_first_element_whatever_the_signs_of_strides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turned = COPY.replace("GE", "ge").replace("add.u64 %x", "sub.u64 %x")
+    for x, code in (("f32[33]:strides=(-1)", 0), ("f32[33]:strides=(-1):offset=35", 0),
+                    ("f32[32]:strides=(-1)", 1), ("f32[33]", 1)):  # fmt: skip
+        assert judged(tmp_path, turned, f"x={x}", "y=out:f32[33]", "n=u32:33") == code
+        assert len(json.loads(capsys.readouterr().out)["findings"]) == code
+        pair = f"p={{x={x},y=out:f32[33]}}"
+        whole = turned.replace(".param .u64 x, .param .u64 y", ".param .align 8 .b8 p[16]")
+        whole = whole.replace("[x]", "[p]").replace("[y]", "[p+8]")
+        assert judged(tmp_path, whole, pair, "n=u32:33") == code
+        capsys.readouterr()
+
+
 def test_arguments_are_read_and_drawn(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", np.arange(6, dtype=np.float64))
     items = [
@@ -107,6 +143,9 @@ def test_items_may_have_no_names() -> None:
         ("n=i32:many", "bad-option"),
         ("n=u8:256", "bad-option"),
         ("x=absent.npy", "unreadable-file"),
+        ("x=f32[4,8]:strides=(1)", "bad-option"),
+        ("x=f32[4]:strides=(-2):offset=5", "bad-option"),
+        ("x=out:f32[4,8]:strides=(0,1)", "bad-option"),
     ],
 )
 def test_items_that_are_no_arguments_are_refused(item: str, code: str) -> None:

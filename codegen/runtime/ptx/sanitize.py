@@ -26,7 +26,8 @@ class Argument:
     """An argument: an array, or a scalar of no axes.  An ``output`` counts as unwritten.
 
     One with ``fields`` is a structure of these, as C lays it out; it has no value of its own.
-    ``written`` says of an output which bytes an earlier launch has written.
+    ``written`` says which bytes are written before the launch: if it is None, none of an output
+    and all of another array.  The address that is passed is that of the byte ``start``.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Argument:
     output: bool = False
     fields: tuple[Argument, ...] = ()
     written: Array | None = None
+    start: int = 0
 
     @property
     def align(self) -> int:
@@ -198,7 +200,7 @@ def _given(a: Argument, numbers: Iterator[int]) -> Value:
     """Return what is passed for an argument; ``numbers`` are those of the arrays, in order."""
     if a.fields:
         return tuple(_parts(a, 0, numbers))
-    return Pointer(next(numbers)) if a.value.ndim else a.value.tobytes()
+    return Pointer(next(numbers), a.start) if a.value.ndim else a.value.tobytes()
 
 
 def _parts(
@@ -208,7 +210,7 @@ def _parts(
         if f.fields:
             yield from _parts(f, first + at, numbers)
         else:
-            yield first + at, Pointer(next(numbers)) if f.value.ndim else f.value.tobytes()
+            yield first + at, Pointer(next(numbers), f.start) if f.value.ndim else f.value.tobytes()
 
 
 def _bytes(a: Array) -> Array:
@@ -296,8 +298,9 @@ def _unwritten(
     for a, r in zip(arrays, regions, strict=True):
         whole = r.written.reshape(-1, a.value.itemsize).all(1)
         same = (r.data == _bytes(a.value)).reshape(-1, a.value.itemsize).all(1)
-        untouched = ~whole & (same & a.output)
-        for kind, where in (("uninitialised", ~whole & ~untouched), ("unwritten", untouched)):
+        untouched = ~whole & same & ~_written(a).reshape(-1, a.value.itemsize).all(1)
+        lost_values = (("uninitialised", ~whole & ~untouched), ("unwritten", untouched & a.output))
+        for kind, where in lost_values:
             lost = np.flatnonzero(where)
             if lost.size:
                 at = f"argument {a.name}[{_index(int(lost[0]), a.value.shape)}]"

@@ -12,6 +12,7 @@ from didyma.judging import layouts
 from didyma.judging.judge import Judgement, Outcome, judge
 from didyma.judging.making import Launch, make_task
 from didyma.judging.task import Draw, Task
+from didyma.refimpl.errors import DidymaError
 
 needs_ptx = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
 m, n = dd.dim("m", 1, 64), dd.dim("n", 1, 64)
@@ -101,3 +102,51 @@ def test_what_is_in_place_has_one_layout() -> None:
     assert verdict(text.replace("* ldx", "* n"), ("x=inplace:x", "ldx=stride(x, 0)")).outcome is (
         Outcome.WRONG
     )
+
+
+@dd.trace(dd.f32[m, n].strided((0, 1)), dd.f32[m, n].strided((-n, -1), offset=m * n - 1))
+def declared(x: dd.Tensor, y: dd.Tensor) -> dd.Tensor:
+    return x + y
+
+
+@needs_ptx
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("", ""), ("x[k]", "x[blockIdx.x * n + k]"), ("y[-", "y["), ("- k]", "+ k]")],
+)
+def test_strides_of_a_type_say_where_elements_lie(right: str, wrong: str) -> None:
+    text = """__global__ void f(const float* x, const float* y, float* z, int n) {
+      for (int k = threadIdx.x; k < n; k += 32)
+        z[blockIdx.x * n + k] = x[k] + y[-(int)blockIdx.x * n - k]; }"""
+    made = make_task(Source(text.replace(right, wrong), "k.cu"), declared.module,
+                     Launch("", "m", "32"), None, Draw(rounds=4))  # fmt: skip
+    assert judge(made).outcome is (Outcome.WRONG if right else Outcome.CORRECT)
+
+
+@needs_ptx
+def test_zero_and_negative_strides_are_drawn_where_a_condition_asks_for_them() -> None:
+    signed = ANY.replace("blockIdx.x * stride", "(int)blockIdx.x * stride")
+    for where in ("stride(x, 0) == 0", "stride(x, 0) < 0"):
+        assert verdict(signed, AXES, (where,)).outcome is Outcome.CORRECT
+    assert verdict(ANY, AXES, ("stride(x, 0) < 0",)).outcome is Outcome.WRONG  # it is unsigned
+
+
+@needs_ptx
+@pytest.mark.parametrize(
+    ("where", "got"),
+    [
+        ("stride(add, 0) == 0", "no strides at"), ("stride(x, 0) * 0 == 1", "no strides at"),
+        ("stride(z, 0) == 0", "z"), ("stride(x, 2) == 0", "x"),
+    ],
+)  # fmt: skip
+def test_strides_that_no_array_has_are_refused(where: str, got: str) -> None:
+    with pytest.raises(DidymaError, match=f"got:  {got}") as e:
+        verdict(ANY, AXES, (where,))
+    assert e.value.code == "bad-option"
+
+
+@needs_ptx
+def test_a_condition_on_a_stride_that_the_kernel_does_not_take_is_refused() -> None:
+    plain = "__global__ void f(const float* x, float* y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }"
+    with pytest.raises(DidymaError, match="no strides at"):
+        verdict(plain, (), ("stride(x, 0) == 0",))
