@@ -19,7 +19,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Module
+from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, TO, Module
 from didyma.refimpl.ir.kernel import Kernel, loops
 from didyma.refimpl.ir.loop import (
     Atomic,
@@ -38,6 +38,8 @@ from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ir.walk import stmt_children, stmt_exprs, subexprs
 
+_OF_GRAPH = ("calls", "bytes", "elements", "constants", "copies")
+
 Sizes: TypeAlias = Mapping[str, int]
 Counters: TypeAlias = Mapping[str, int]
 
@@ -45,14 +47,18 @@ Counters: TypeAlias = Mapping[str, int]
 def of_graph(fused: Module, env: Sizes) -> Counters:
     """Count what a graph of Primitive functions needs, where each call runs once.
 
-    ``calls`` are those of functions that compute, ``bytes`` what these read and write, and
-    ``elements`` what all their nodes compute.
+    ``calls`` are those of functions that compute, ``bytes`` what these read and write,
+    ``elements`` what all their nodes compute, ``constants`` the bytes of constants, and ``copies``
+    the nodes that bring a value to a device.
     """
-    sizes, found = _sizes(fused, env), Counter[str]()
+    sizes, found = _sizes(fused, env), Counter[str](dict.fromkeys(_OF_GRAPH, 0))
     functions = {f.name: f for f in fused.functions}
     for f in fused.functions:
         types = f.types()
         for n in f.nodes:
+            found["copies"] += n.op == TO
+            if n.op == "constant":
+                found["constants"] += _nbytes(n.types[0], sizes)
             if n.op != CALL or PRIMITIVE not in functions[n.callee].attr:
                 continue
             callee = functions[n.callee]

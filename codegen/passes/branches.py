@@ -103,5 +103,5 @@ def _scan(n: Node) -> Replacement | None:
     return Replacement(SCAN, empty, dict(zip(n.results[:k], n.args[:k], strict=True)))
 
 
-def _constant(name: str, value: Tensor, t: TensorType | None = None) -> Node:
-    return Node((name,), "constant", (), (t or value.type,), attrs({"value": value}))
+def _constant(name: str, value: Tensor, t: TensorType) -> Node:
+    return Node((name,), "constant", (), (t,), attrs({"value": value}))

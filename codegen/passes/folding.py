@@ -37,8 +37,8 @@ def fold(n: Node, values: Values, operand: int, result: int) -> Node | None:
     would round them.  Nodes without operands, and ``broadcast_to``, stay: a loop computes their
     elements more cheaply than it loads them.
     """
-    op = OPS.get(n.op)
-    if op is None or not n.args or n.op == "broadcast_to" or n.types[0].device:
+    op = OPS[n.op]
+    if not n.args or n.op == "broadcast_to" or n.types[0].device:
         return None
     t = n.types[0]
     if op.kind == Kind.ELEMENTWISE and t.dtype in _WIDER:
@@ -91,8 +91,8 @@ def fold_repeated(n: Node, values: Values) -> tuple[Node, Node] | None:
     So a value of any size that is computed from one element each of constants takes no kernel.
     None for other nodes, and in f16 and bf16 as of ``fold``.
     """
-    op, t = OPS.get(n.op), n.types[0]
-    if op is None or op.kind is not Kind.ELEMENTWISE or not t.rank or t.dtype in _WIDER or t.device:
+    op, t = OPS[n.op], n.types[0]
+    if op.kind is not Kind.ELEMENTWISE or not t.rank or t.dtype in _WIDER or t.device:
         return None
     elements = list[Array]()
     for a in n.args:

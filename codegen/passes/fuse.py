@@ -116,7 +116,7 @@ def separate(m: Module) -> Module:
 
 @dataclass
 class _Partition:
-    """A partition under construction; nodes are given by their position."""
+    """A partition under construction; nodes are given by their position, and none is dead."""
 
     results: frozenset[str]
     mentioned: Mapping[str, frozenset[str]]  # symbols by function
@@ -168,9 +168,6 @@ class _Partition:
             heard,
             picked,
         )
-
-    def is_read(self, n: Node) -> bool:
-        return n.op in CONTROL or any(r in self.readers or r in self.results for r in n.results)
 
     def folds(self, i: int) -> bool:
         return self.kinds[i] in (Kind.REDUCTION, Kind.OPAQUE)
@@ -266,15 +263,11 @@ class _Partition:
         """Decide, from last to first, whether each value is stored or inlined in its readers."""
         for i in reversed(range(len(self.nodes))):
             n = self.nodes[i]
-            if not self.is_read(n):
-                continue
-            readers = [x for r in n.results for x in self.readers.get(r, ()) if x[0] in self.roots]
+            readers = [x for r in n.results for x in self.readers.get(r, ())]
             roots = frozenset[int]().union(*(self.roots[j] for j, _ in readers))
             if n.op == "constant":
                 self.roots[i] = roots
                 continue
-            if not roots and self.results.isdisjoint(n.results) and n.op not in CONTROL:
-                continue  # read by dead nodes alone
             if i not in self.stored and not self.may_inline(i, readers, roots):
                 self.store(i, readers, roots)
             if i in self.stored:
@@ -403,7 +396,7 @@ class _Partition:
 
     def groups(self) -> list[FusionGroup]:
         """Return kernels, views and calls, in the order of the nodes that they store."""
-        inside: dict[int, list[int]] = {i: [] for i in sorted(self.stored) if i in self.roots}
+        inside: dict[int, list[int]] = {i: [] for i in sorted(self.stored)}
         for i, roots in sorted(self.roots.items()):
             for r in roots:
                 inside[r].append(i)
@@ -443,4 +436,4 @@ class _Partition:
         return found & self.bound
 
     def only_aligned(self, value: str, root: int) -> bool:
-        return self.reads_aligned([x for x in self.readers[value] if x[0] in self.roots], root)
+        return self.reads_aligned(self.readers[value], root)

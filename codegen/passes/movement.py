@@ -161,7 +161,7 @@ def lossless(source: DType, target: DType) -> bool:
         mantissa, exponent = _TARGETS[target]
         if source.is_float:
             return _FLOATS[source][0] <= mantissa and _FLOATS[source][1] <= exponent
-        return source is DType.BOOL or source.bits - source.is_signed <= mantissa
+        return source.bits - source.is_signed <= mantissa
     if source is DType.BOOL:
         return True
     bits = source.bits - source.is_signed

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from didyma.refimpl.ir import dims
+from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.loop import Expr, Load, Var
@@ -39,7 +39,7 @@ def masks(n: Node, types: Sequence[TensorType], grown: frozenset[str]) -> Masks 
     old elements would come out otherwise, or may.
     """
     fine = Masks("add", ((),) * len(types))
-    if not any(set(dims.free(t.shape)) & grown for t in (*types, *n.types)):
+    if grown.isdisjoint((*control.symbols(n), *(s for t in types for s in dims.free(t.shape)))):
         return fine
     numbers = count()
     at = tuple(_index(numbers) for _ in n.types[0].shape)

@@ -42,7 +42,7 @@ class _Widening:
 
     def function(self, f: Function) -> Function:
         """Rewrite the scans of a function."""
-        if not any(n.op == SCAN and any(map(_wide, _stacked(n))) for n in f.nodes):
+        if not any(any(map(_wide, _stacked(n))) for n in f.nodes):
             return f
         supply = Names(f.types())
         nodes = tuple(new for n in f.nodes for new in self.node(n, supply))
@@ -51,7 +51,7 @@ class _Widening:
 
     def node(self, n: Node, supply: Names) -> Sequence[Node]:
         """Return a scan that stacks wide rows, and casts of its stacks; any other node alone."""
-        wide = {i: w for i, t in enumerate(_stacked(n)) if (w := _wide(t))} if n.op == SCAN else {}
+        wide = {i: w for i, t in enumerate(_stacked(n)) if (w := _wide(t))}
         if not wide:
             return (n,)
         k = control.count(n, "states")
@@ -90,6 +90,7 @@ class _Widening:
 
 
 def _stacked(n: Node) -> Sequence[TensorType]:
+    """Return the types of what a scan stacks; none of any other node."""
     return n.types[control.count(n, "states") :] if n.op == SCAN else ()
 
 

@@ -181,6 +181,21 @@ def test_what_would_see_the_padding_is_refused(f: One) -> None:
     assert e.value.code == "not-padded"
 
 
+def test_a_padded_size_that_attributes_alone_mention_is_refused() -> None:
+    m = parse_module(
+        """module {
+  dims n in [0, 9]
+  func @main(%x: f32[2], %y: f32[n], %z: f32[]) -> (%a) {
+    %a = pad(%x, %z, high=(9 - n,), low=(n,), mode="constant") : f32[11]
+  }
+}
+"""
+    )
+    with pytest.raises(DidymaError) as e:
+        padded(m, {"n": 9})
+    assert e.value.code == "not-padded"
+
+
 @pytest.mark.parametrize("wish", [1.0, -0.1, (), (3, 3), (0, 4), (101,), 7, "n"])
 def test_buckets_that_are_none_are_refused(wish: object) -> None:
     program = traced(dd.negative, dd.f32[N])

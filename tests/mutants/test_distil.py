@@ -12,6 +12,8 @@ from didyma.fuzz import distilled, worker
 from didyma.fuzz.distilled import Member
 from didyma.fuzz.domains.domain import Domain, Judge, Outcome
 from didyma.oracle.report import Finding
+from tests.mutants.conditions import Counts, Term
+from tests.mutants.directed import Written, missing
 from tests.mutants.distil import ALONE, Reach, cover
 from tests.mutants.test_conditions import instrumented
 
@@ -79,3 +81,11 @@ def test_the_corpus_holds_what_shows_most_in_its_time() -> None:
     assert [m.many for m in chosen.values()] == [2, 3, 1]
     assert [*cover(found, 5.0, 10)] == [("passes", "quick"), ("passes", "slow")]
     assert len(cover(found, 100.0, 1)) == 1
+
+
+def test_terms_that_no_member_shows_are_listed_with_whether_they_decide() -> None:
+    terms = [Term("passes/a.py", n, "x", True) for n in range(3)]
+    reached = Written(Counts([*terms, Term("lower/b.py", 1, "x", True)]), Path(), 0.0)
+    reached.about = ("passes/",)
+    reached.kills[0], reached.decided = 1, {0, 2}
+    assert [*missing(reached)] == [str(terms[1]), f"{terms[2]} decides"]

@@ -9,10 +9,11 @@ from didyma.codegen.passes.fuse import fuse, separate
 from didyma.codegen.passes.inline import inline
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.pipeline import compile
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.graph import run
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, Function, Module
-from didyma.refimpl.ir.text import parse
+from didyma.refimpl.ir.text import parse, parse_module
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
@@ -285,3 +286,25 @@ def test_a_product_of_weights_is_stored_if_another_sum_takes_it_as_values() -> N
     inputs = [np.full((2, 4, 4), k, np.float32) for k in (1, 2, 3)]
     for want, got in zip(run(m, inputs), run(f, inputs), strict=True):
         assert np.array_equal(want, got)
+
+
+def test_a_call_that_only_checks_a_size_stays() -> None:
+    m = parse_module(
+        """module {
+  dims r in [0, 2]
+  func @checks(%a: i64[]) -> (%sum) attrs(NoInline=1) {
+    () = bind(%a, dim="r")
+    %row = iota(axis=0, dtype=i64, shape=(r,)) : i64[r]
+    %sum = sum(%row, axes=(0,), keepdims=false) : i64[]
+  }
+  func @main(%a: i64[], %x: f32[3]) -> (%y) {
+    %unread = call @checks(%a) : i64[]
+    %y = abs(%x) : f32[3]
+  }
+}
+"""
+    )
+    assert "checks" in [n.callee for n in fuse(m).entry.nodes]
+    with pytest.raises(DidymaError) as e:
+        run(fuse(m), [np.array(5), np.ones(3, np.float32)], {})
+    assert e.value.code == "dim-out-of-range"
