@@ -23,6 +23,8 @@ _ZERO = re.compile(r"(?<![\w.])(?:0|1)\.0?f?(?![\w.])")
 _FLOAT = re.compile(r"(?<![\w.])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+\.?(?=f))(f?)(?![\w.])")
 _OPERAND = r"[A-Za-z_][\w.]*(?:\[[^\[\]]*\]|\([^()]*\))?|\d+"
 _TERM = re.compile(rf"\s([-+*/])\s(?:{_OPERAND})(?=[\s;),\]])")
+_LEADING = re.compile(rf"(?<=[(=,] )(?:{_OPERAND}) \* |(?<=[(\[])(?:{_OPERAND}) \* ")
+_ARGUMENT = re.compile(r"(?<=[(,] )[A-Za-z_]\w*(?=[,)])|(?<=\()[A-Za-z_]\w*(?=,)")
 _DIFFERENCE = re.compile(rf"({_OPERAND})\s*-\s*({_OPERAND})")
 _BOUND = re.compile(r"([<>=]=|[<>])(\s*)(\w+)(?=\s*[;)&|?])")
 _INDEX = re.compile(r"\b(\w+)\[(\w+) \* (\w+) \+ (\w+)\]")
@@ -36,6 +38,12 @@ _DECLARED = re.compile(
 )
 _NEXT = re.compile(r",\s*(\w+)(?=\s*(?:[=,;]|$))")
 _INTEGERS = frozenset(("int", "unsigned", "size_t", "long", "uint32_t", "int64_t", "int32_t"))
+_NOTHING = (
+    re.compile(
+        r"(?<![\w.\])*/%] )(?<![\w.\])*/%])(\w[\w.]*) (?:[-/%<>]|[<>=!]=) \1(?![\w.(\[]| [*/%])"
+    ),
+    re.compile(r"\b(?:int|float|unsigned|auto|\w+_t) (\w+) = (?:[^;]*\W)?\1\b"),
+)
 _CAST = re.compile(
     r"\((?:float|double|int|unsigned|long long|char|half|__half|u?int\d+_t)\)\s*(?=[\w(])"
 )
@@ -130,9 +138,18 @@ def edits(text: str, lines: Sequence[int]) -> Iterator[Edit]:
     in_turn = (e for _, _, e in merge(*streams, key=lambda t: t[:2]))
     seen: set[tuple[int, str]] = set()
     for e in chain(first, in_turn):
-        if e.new != e.old and (e.line, e.new) not in seen:
+        if e.new != e.old and (e.line, e.new) not in seen and not _void(e):
             seen.add((e.line, e.new))
             yield e
+
+
+def _void(e: Edit) -> bool:
+    """Return whether an edit brings a term that says nothing, or reads what it declares.
+
+    >>> _void(Edit(1, "int m = n / 4;", "int m = n / m;")), _void(Edit(1, "i < n", "i < i"))
+    (True, True)
+    """
+    return any(len(p.findall(e.new)) > len(p.findall(e.old)) for p in _NOTHING)
 
 
 def _often(found: Sequence[str]) -> list[str]:
@@ -217,6 +234,7 @@ def _comparison(m: re.Match[str]) -> list[str]:
 def _whole(m: re.Match[str]) -> list[str]:
     n = int(m[1])
     row = (n + 1, n - 1, 2 * n, n // 2) if n < 8 else (2 * n, n // 2, n - 1, n + 1)
+    row = (2 * n + 1, n // 2, *row) if n & 1 and n & (n + 1) == 0 and n > 1 else row  # a mask
     return [str(v) for v in dict.fromkeys(row) if v >= 0 and v != n]
 
 
@@ -355,8 +373,11 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (1, _each(_PLACES, lambda m: [f"{m[1]}[{m[3]}][{m[2]}]"])),
     (1, _each(_ANY_PLACE, lambda m: [f"[{m[1]} - 1]", f"[{m[1]} + 1]"])),
     (1, _each(_INDEX, lambda m: [f"{m[1]}[{m[4]} * {m[3]} + {m[2]}]"])),
-    (1, _each(_OPERATOR, lambda m: [" * ", " + ", " % "])),
+    (1, _each(_OPERATOR, lambda m: [" * ", " + ", " - ", " % "])),
     (2, _each(_TERM, lambda m: [""])),
+    (1, _each(_LEADING, lambda m: [""])),
+    (0.5, _each(_LEADING, lambda m: [m[0] * 2])),
+    (1, _each(_ARGUMENT, lambda m: [f"{m[0]} + 1", f"{m[0]} - 1"])),
     (1, _each(_GIVEN, lambda m: ["(-"])),
     (1, _each(re.compile(r"(?<=[(,=?:] )-(?=\w)|(?<=\()-(?=\w)"), lambda m: [""])),
     (1, _each(re.compile(r"= (\w+);"), lambda m: [f"= {m[1]} * {m[1]};"])),

@@ -9,11 +9,13 @@ from time import process_time
 import numpy as np
 
 from didyma.codegen.runtime.ptx.sanitize import Finding
+from didyma.codegen.runtime.ptx.shape import RANDOM
 from didyma.judging import inputs, launching
 from didyma.judging.beside import ENGINES, Beside
 from didyma.judging.decoys import Decoys
 from didyma.judging.inputs import Case
-from didyma.judging.lines import Suspect, suspect, truth
+from didyma.judging.lines import Suspect, suspect
+from didyma.judging.mending import truth
 from didyma.judging.outcome import Outcome as Outcome
 from didyma.judging.sizes import bindings, tiles
 from didyma.judging.task import Task
@@ -27,18 +29,22 @@ from didyma.refimpl.ops.bars import Bar
 SEARCH = 6.0  # seconds of processor time for the line of what is wrong
 LEAST_SEARCH = 2.0  # however long the rounds took
 WHOLE = 8.0  # seconds of both, where the rounds leave as many for the line
-SCHEDULES = 3  # orders of warps that the first rounds run in
+ORDERS = (0, 1, 2)  # of warps; the first rounds run in all of them, and in a random one
 THOROUGH = 3  # rounds that run in all of them
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """An output outside of its bars in a round; ``faulty`` where checks found faults there."""
+    """An output outside of its bars in a round, in an order of warps.
+
+    ``faulty`` says that checks found faults there.
+    """
 
     output: str
     message: str
     case: Case
     faulty: bool = False
+    schedule: int = 0
 
 
 @dataclass(slots=True)
@@ -113,10 +119,11 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
                 continue
             raise
         found.cases.append(case)
+        sound = not (found.wrong or found.faults)
         outputs = _round(found, case, arrays, right)
         if outputs is None:
             break  # what hangs once would hang in every round
-        if case.number not in found.faulty:
+        if sound and case.number not in found.faulty:  # else the verdict is known
             agreed = not any(w.case == case for w in found.wrong)
             twins = any(f.kind == "same-value" for f in found.notes)
             for b in found.others:
@@ -140,12 +147,13 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
     Faults name lines themselves, but the cause may be elsewhere; half of the time is for them.
     """
     seconds = min(seconds, max(LEAST_SEARCH, WHOLE - found.seconds))
-    wrong = {w.case.number for w in found.wrong if not w.faulty}
-    faulty = {c.number for f, c in found.faults if f.kind != "hang"}
-    numbers = wrong or faulty
-    if numbers:
-        failed = [c for c in found.cases if c.number in numbers]
-        passed = [c for c in found.cases if c.number not in wrong | found.faulty]
+    wrong = {w.case.number: w.schedule for w in reversed(found.wrong) if not w.faulty}
+    faulty = {c.number: f.schedule for f, c in reversed(found.faults) if f.kind != "hang"}
+    failing = wrong or faulty
+    if failing:
+        failed = [(c, failing[c.number]) for c in found.cases if c.number in failing]
+        hung = {c.number for f, c in found.faults if f.kind == "hang"}
+        passed = [c for c in found.cases if c.number not in hung | failing.keys()]
         races = [n for f, _ in found.faults if f.kind == "race" for n in f.lines]
         time = seconds if wrong else seconds / 2
         found.suspect = suspect(found.task, failed, passed, time, races)
@@ -165,7 +173,9 @@ def _round(
     """Run a round; return the outputs, or None if the kernel hangs."""
     task = found.task
     thorough = len(found.cases) <= THOROUGH
-    orders = range(SCHEDULES) if thorough else (case.number % SCHEDULES,)
+    orders = ORDERS if thorough else (ORDERS[case.number % len(ORDERS)],)
+    if thorough or any(s.kernel.synchronises for s in task.steps):
+        orders = (*orders, RANDOM + case.number)
     before: Sequence[Array] = ()
     for schedule in orders:
         ran = launching.run(task, case.env, arrays, schedule)
@@ -182,14 +192,20 @@ def _round(
         if before and not all(map(_same_bits, before, ran.outputs)):
             found.deterministic = False
         before = ran.outputs
-        _compare(found, case, right, ran, count=schedule == orders[0])
+        _compare(found, case, right, ran, schedule, count=schedule == orders[0])
         if any(f.kind == "hang" for f in ran.faults):
             return None
     return before
 
 
 def _compare(
-    found: Judgement, case: Case, right: Sequence[Bar], ran: launching.Ran, *, count: bool
+    found: Judgement,
+    case: Case,
+    right: Sequence[Bar],
+    ran: launching.Ran,
+    schedule: int,
+    *,
+    count: bool,
 ) -> None:
     entry = found.task.spec.entry
     rows = zip(entry.results, entry.result_types(), right, ran.outputs, strict=True)
@@ -200,7 +216,7 @@ def _compare(
             found.total += c.total
         if not c.agree and not any(w.case == case and w.output == name for w in found.wrong):
             faulty = any(f.kind != "unwritten" for f in ran.faults)
-            found.wrong.append(Wrong(name, c.message, case, faulty))
+            found.wrong.append(Wrong(name, c.message, case, faulty, schedule))
 
 
 def _same_bits(a: Array, b: Array) -> bool:

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.code import Instr
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.sources import Source
-from didyma.judging import inputs, launching
-from didyma.judging.edited import TOGETHER, Way, fastest
-from didyma.judging.edits import Edit, edits, familiar, with_barriers
+from didyma.judging.edits import Edit, edits, with_barriers
 from didyma.judging.inputs import Case
+from didyma.judging.mending import Round, mended
 from didyma.judging.task import Task
-from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.interp import graph as interpreter
-from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import bars as bars_
-from didyma.refimpl.ops.bars import Bar
 
 _STORES = frozenset(("st", "red", "atom"))
 _AROUND = 2  # lines
 _MOST = 3  # edits that are told
-_LONGER = 1.0  # seconds: for the rounds after the first, and for more edits than one
-_APART = 8  # lines between two that have instructions; loops that were unrolled have none
-_SLOWER = 8  # times as long as the kernel itself that an edited one may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +40,7 @@ class Suspect:
 
 def suspect(
     task: Task,
-    failed: Sequence[Case],
+    failed: Sequence[tuple[Case, int]],
     passed: Sequence[Case],
     seconds: float,
     races: Sequence[int] = (),
@@ -58,24 +49,30 @@ def suspect(
 
     Edits of single lines are tried for ``seconds`` of processor time.  Of those that make all
     rounds right, the line of the most familiar one is the answer; else it is the line of an
-    edit that makes all those right for which there is time, the one that wrote the first wrong
-    element, or the last one that stores to global memory.  ``races`` are lines that
-    race: barriers around them are tried, too.
+    edit that makes all those right for which there is time, the line whose edits change most
+    nearly what is wrong, the one that wrote the first wrong element, or the last one that stores
+    to global memory.  ``failed`` rounds have the order of warps in which they failed.  ``races``
+    are lines that race: barriers around them are tried, too.
     """
     kernels = [s.kernel for s in task.steps]
     lines = sorted({n for k in kernels for n in executed(k, task.source)})
+    wrong = [Round.of(task, c, order) for c, order in failed]
     if not task.source.file.endswith(".ptx") and failed and seconds > 0:
         text = task.source.text
         near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
         tried = chain(with_barriers(text, near), edits(text, lines))
+        right = [Round.of(task, c) for c in passed]
         with _without_garbage():
-            found, likely = _mending(task, tried, (failed, passed), seconds)
-        if found:
-            best = found[0]
-            return Suspect(best.line, best, tuple(e for e in found[1:_MOST] if e.line != best.line))
-        if likely:
-            return Suspect(likely)
-    line = _writer(task, min(failed, key=lambda c: sum(c.env.values()))) if failed else 0
+            found = mended(task, tried, wrong, right, seconds)
+        if found.edits:
+            best = found.edits[0]
+            others = tuple(e for e in found.edits[1:_MOST] if e.line != best.line)
+            return Suspect(best.line, best, others)
+        if found.likely:
+            return Suspect(found.likely[0].line)
+        if found.line:
+            return Suspect(found.line)
+    line = _writer(task, min(wrong, key=lambda r: sum(r.case.env.values()))) if wrong else 0
     last = stores(kernels[-1], task.source)[-1:]
     return next((Suspect(n) for n in (line, *last) if n), _elsewhere(kernels[-1]))
 
@@ -92,57 +89,11 @@ def _without_garbage() -> Generator[None]:
             gc.enable()
 
 
-def _mending(
-    task: Task, tried: Iterable[Edit], cases: tuple[Sequence[Case], Sequence[Case]], seconds: float
-) -> tuple[list[Edit], int]:
-    """Return the edits that mend a kernel, of those that are found in time; the best comes first.
-
-    Beside them is the line of the best edit that mends all rounds for which it has time, or 0.
-    Once an edit is found, the search goes on for half of the time that it took.
-    """
-    failed, passed = cases
-    begun = processor_time()
-    deadline = begun + seconds
-    ordered = sorted(failed, key=lambda c: sum(c.env.values()))
-    rounds = [_Round.of(task, c) for c in (*ordered, *passed)]
-    way = fastest(task, lambda t: launching.run(t, rounds[0].case.env, rounds[0].arrays))
-    limit = max(0.05, _SLOWER * way.seconds)
-    found: list[Edit] = []
-    likely: list[Edit] = []
-    for e, edited in _compiled(way, tried):
-        now = processor_time()
-        if now > deadline:
-            break
-        mended = _mends(edited, min(limit, deadline - now), rounds)
-        if mended:
-            if not found:
-                deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
-            found.append(e)
-        elif mended is None:
-            likely.append(e)
-    found, likely = (
-        sorted(row, key=lambda e: (-familiar(e, task.source.text), len(e.new)))
-        for row in (found, likely)
-    )
-    return found, likely[0].line if likely else 0
-
-
-def _compiled(way: Way, tried: Iterable[Edit]) -> Iterator[tuple[Edit, Task]]:
-    """Yield edits with the kernels that they make, but for those that NVRTC refuses."""
-    left = iter(tried)
-    text = way.task.source.text
-    while some := [*islice(left, TOGETHER)]:
-        for e, edited in zip(some, way.compiled([e.of(text) for e in some]), strict=True):
-            if edited is not None:
-                yield e, edited
-
-
-def _writer(task: Task, case: Case) -> int:
+def _writer(task: Task, r: Round) -> int:
     """Return the line that wrote the first wrong element of a round; 0 where none is known."""
-    r = _Round.of(task, case)
-    ran = launching.run(task, r.case.env, r.arrays)
+    ran = r.run(task)
     for t, bar, out, (step, pcs) in zip(
-        task.spec.entry.result_types(), r.right, ran.outputs, ran.writers, strict=True
+        task.spec.entry.result_types(), r.bars, ran.outputs, ran.writers, strict=True
     ):
         with np.errstate(all="ignore"):
             wrong = np.flatnonzero(~bars_.judge(bar, out, t.dtype).ok)
@@ -169,10 +120,29 @@ def _elsewhere(kernel: Kernel) -> Suspect | None:
 
 
 def executed(kernel: Kernel, source: Source) -> list[int]:
-    """Return the lines of a kernel's file that have instructions, and those between them."""
-    found = sorted({_line(i, source) for i in kernel.program.instrs} - {0})
-    between = {n for a, b in pairwise(found) if b - a <= _APART for n in range(a, b)}
-    return sorted(between | {*found})
+    """Return the lines of a kernel's file of which instructions come.
+
+    They are those of the functions that have instructions, since a loop that was unrolled has none
+    of its own, and of all that stands outside of functions, such as constants.
+    """
+    found = {_line(i, source) for i in kernel.program.instrs} - {0}
+    return sorted(
+        n for part in _parts(source.text) if len(part) == 1 or found & {*part} for n in part
+    )
+
+
+def _parts(text: str) -> Iterator[range]:
+    """Yield the lines of each definition outside of others, and of what else a text has.
+
+    >>> [*_parts("int n = 4;\\nvoid f() {\\n  g();\\n}\\n#define K 1")]
+    [range(1, 2), range(2, 5), range(5, 6)]
+    """
+    start, depth = 1, 0
+    for n, row in enumerate(text.split("\n"), 1):
+        depth += row.count("{") - row.count("}")
+        if depth <= 0:
+            yield range(start, n + 1)
+            start, depth = n + 1, 0
 
 
 def _line(i: Instr, source: Source) -> int:
@@ -182,55 +152,3 @@ def _line(i: Instr, source: Source) -> int:
     while loc and loc.file != source.file:
         loc = loc.outer
     return loc.line if loc else 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Round:
-    case: Case
-    arrays: tuple[Array, ...]
-    right: tuple[Bar, ...]
-
-    @classmethod
-    def of(cls, task: Task, case: Case) -> _Round:
-        arrays = inputs.values(task, case)
-        return cls(case, arrays, tuple(truth(task, case, arrays)))
-
-
-def truth(task: Task, case: Case, arrays: Sequence[Array]) -> list[Bar]:
-    """Return the bars of the outputs under the contract of a task."""
-    m = task.spec
-    given = [bars_.exact(a, DType.of(a)) for a in arrays]
-    found = interpreter.bars(m.entry, m, given, dict(case.env), task.contract.rules, stored=True)
-    types = m.entry.result_types()
-    return [task.contract.widened(b, t.dtype) for b, t in zip(found, types, strict=True)]
-
-
-def _mends(edited: Task, seconds: float, rounds: Sequence[_Round]) -> bool | None:
-    """Return whether an edited kernel is right; None if its time ends before the rounds do.
-
-    It hangs if the first round takes more than so many ``seconds``.
-    """
-    with suppress(DidymaError):  # a launch that cannot be
-        if not _right(replace(edited, seconds=seconds), rounds[0]):
-            return False
-        end = processor_time() + _LONGER
-        for r in rounds[1:]:
-            left = end - processor_time()
-            if left <= 0:
-                return None
-            if not _right(replace(edited, seconds=left), r):
-                return False if processor_time() < end else None
-        return True
-    return False
-
-
-def _right(task: Task, r: _Round) -> bool:
-    ran = launching.run(task, r.case.env, r.arrays)
-    if ran.faults:
-        return False
-    types = task.spec.entry.result_types()
-    with np.errstate(all="ignore"):
-        return all(
-            bars_.judge(b, o, t.dtype).ok.all()
-            for b, o, t in zip(r.right, ran.outputs, types, strict=True)
-        )

@@ -1,0 +1,74 @@
+"""What edits of a line change: at fault is likely a line whose edits change what is wrong.
+
+The idea is that of M. Papadakis and Y. Le Traon, *Metallaxis-FL: mutation-based fault
+localization*, 2015; the measure is that of Ochiai.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from didyma.refimpl.ir.types import Array
+
+_NOTHING = 0.3  # of edits that change nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How alike, by lines, what edits change in a round's outputs is to what is wrong there.
+
+    ``wrong`` tells the wrong ones of all elements of the outputs ``before`` any edit.
+    """
+
+    wrong: Array
+    before: tuple[Array, ...]
+    alike: dict[int, float] = field(default_factory=dict[int, float])
+
+    def meet(self, line: int, outputs: Sequence[Array], right: Array) -> None:
+        """Take note of what a kernel with an edited line leaves; ``right`` are its right elements.
+
+        >>> wrong, before = np.array([True, False]), (np.array([1, 2]),)
+        >>> found = Evidence(wrong, before)
+        >>> found.meet(3, [np.array([5, 2])], np.array([False, True]))
+        >>> found.meet(4, [np.array([5, 5])], np.array([False, False]))
+        >>> found.weight(3) > found.weight(4)
+        True
+        """
+        changed = np.concatenate([_differ(a, b) for a, b in zip(self.before, outputs, strict=True)])
+        if not (changed.any() and self.wrong.any()):
+            self.alike.setdefault(line, _NOTHING)
+            return
+        measure = np.count_nonzero(changed & self.wrong) / math.sqrt(
+            np.count_nonzero(changed) * np.count_nonzero(self.wrong)
+        )
+        if not (~right & ~self.wrong).any():
+            measure += np.count_nonzero(right & self.wrong) / np.count_nonzero(self.wrong)
+        self.alike[line] = max(self.alike.get(line, 0.0), measure)
+
+    @property
+    def tells(self) -> bool:
+        """Whether some elements are right, and some are wrong."""
+        return bool(self.wrong.any()) and not self.wrong.all()
+
+    def weight(self, line: int) -> float:
+        """Return how much sooner than others edits of a line are worth trying."""
+        if line not in self.alike or not self.tells:
+            return 1.0
+        return max(0.1, 3 * self.alike[line] ** 2)
+
+    def likely(self) -> int:
+        """Return the line of which edits change most nearly what is wrong; 0 where none does."""
+        return max(self.alike, key=lambda n: (self.alike[n], n), default=0)
+
+
+def _differ(a: Array, b: Array) -> Array:
+    """Return which elements of two arrays have other bits."""
+    x, y = (np.ascontiguousarray(v).reshape(-1) for v in (a, b))
+    if not x.size:
+        return np.zeros(0, np.bool_)
+    rows = x.view(np.uint8) != y.view(np.uint8)
+    return np.asarray(rows.reshape(x.size, -1).any(axis=1))
