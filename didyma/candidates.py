@@ -21,7 +21,7 @@ from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array, from_memory
 from didyma.refimpl.ops.bars import Contract
 
-LANES = 1 << 12  # threads that simt runs of a large grid, half of them of its last blocks
+LANES = 1 << 10  # threads that simt runs of a large grid: at least its first and last block
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.ways import CHOICES, pointed
 from didyma.fuzz.emission.kernels import Case as Kernel
 from didyma.fuzz.graphs import Case
+from didyma.fuzz.schedules import kept as schedules
+from didyma.fuzz.schedules.cases import Case as Scheduled
 from didyma.fuzz.steering.draw import changes
 from didyma.fuzz.steering.meter import Wish
 from didyma.fuzz.steering.near import near
@@ -77,6 +79,8 @@ class Member:
         facts = self.facts
         if "index" in facts:
             return domain.draw(facts["seed"], facts["index"])
+        if "steps" in facts:
+            return schedules.recorded(facts, self.body)
         env = tuple(facts["dims"].items())
         if "seeds" not in facts:
             (kernel,) = parse_loop(self.body)
@@ -111,6 +115,9 @@ def member(domain: Domain[Any], case: Any, seed: int, index: int) -> Member:
         case Kernel():
             facts = {"dims": dict(case.env), "seed": case.seed}
             found = Member(facts, show(case.kernel))
+        case Scheduled():
+            case = schedules.brief(case)
+            found = Member(*schedules.record(case))
         case _:
             return Member({"seed": seed, "index": index}, "")
     again = parse(found.text())[0]
@@ -172,6 +179,8 @@ def changed(case: Any, domain: Domain[Any], c: Chooser, anew: tuple[int, int]) -
                 return _near(case, c)
         case Kernel():
             return replace(case, seed=case.seed + 1 + c.below(SEEDS))
+        case Scheduled():
+            return schedules.changed(case, c.below(1 << 53))
         case _:
             return domain.draw(*anew)
 

@@ -20,6 +20,8 @@ from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.verify import kernel as kernel_laws
 
+AHEAD = 4  # choices of one kind that come before those of other kinds
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Choice:
@@ -83,12 +85,17 @@ def ranked(loop: PrimFunc, options: Options, function: Function | None = None) -
 
     The model's best of each recipe comes first, then the second best of each, and so on: the model
     ranks points of one recipe more surely than recipes on a device that it was not made for.  With
-    the ``function`` in the graph, templates and codegens take turns with recipes: those of the
-    options before them, as in a compile, and those that are registered besides after them.
+    the ``function`` in the graph, templates and codegens take turns with recipes: before them those
+    that a compile takes by itself, and after them the others.  Of a template of Didyma's that a
+    compile takes the best ``AHEAD`` come before all else, since it was made for the device.
     """
     turns: dict[tuple[str, ...], list[Choice]] = {}
     for points in _points(loop, options, function):
         turns.setdefault(tuple(p.recipe for p in points), []).append(Choice(points))
+    kind, best = next(iter(turns.items()))
+    if kind[0] in codegens.own():
+        yield from best[:AHEAD]
+        turns[kind] = best[AHEAD:]
     for turn in range(max(map(len, turns.values()))):
         yield from (row[turn] for row in turns.values() if turn < len(row))
 
@@ -98,11 +105,14 @@ def _points(
 ) -> Iterator[tuple[Point, ...]]:
     """Yield all points of each recipe, template and codegen; which of these come first matters."""
     asked = None if function is None else Asked(function, loop, options.device)
+    taken = () if asked is None else tuple(codegens.taken(asked, options))
     if asked is not None:
-        yield from ((p,) for c in codegens.given(options) for p in codegens.points(c, asked))
+        yield from ((p,) for c in taken for p in codegens.points(c, asked))
     yield from dispatch.points(loop, options)
     if asked is not None:
-        yield from ((p,) for c in codegens.others(options) for p in codegens.points(c, asked))
+        names = {c.name for c in taken}
+        rest = (c for c in codegens.others(options) if c.name not in names)
+        yield from ((p,) for c in rest for p in codegens.points(c, asked))
         yield from ((Point.of(r.name),) for r in _suited(asked, loop))
 
 

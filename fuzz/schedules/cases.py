@@ -71,9 +71,24 @@ def draw(seed: int, index: int, *, forms: bool = False) -> Case:
         wanted = max(wanted, len(queue))
     if forms:
         queue = [steps.of_forms(subject.func, chance) for _ in range(FEW)]
-    legal: list[Step] = []
+    return drawn_on(subject, (), subject.func, queue, wanted, chance)
+
+
+def drawn_on(
+    subject: Subject,
+    taken: Schedule,
+    f: PrimFunc,
+    queue: list[Step],
+    wanted: int,
+    chance: random.Random,
+) -> Case:
+    """Return a case of a function after some steps, with so many steps as are ``wanted`` in all.
+
+    ``f`` is the function after the steps that are ``taken``; the next are those of a queue.
+    """
+    legal = list(taken)
     refused: list[Refused] = []
-    f, view = subject.func, View(subject.func, chance)
+    view = View(f, chance)
     while len(legal) < wanted and len(refused) < MOST_REFUSED * wanted and view.size < LARGEST:
         if not view.loops:
             break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from didyma.codegen.lower import lower
 from didyma.codegen.options import Options
@@ -40,7 +40,7 @@ class Subject:
     module: Module | None = None
     small: bool = False
     defined: bool = False
-    topic: Topic | None = None
+    topic: Topic | None = field(default=None, compare=False)
 
     @property
     def stored(self) -> PrimFunc:

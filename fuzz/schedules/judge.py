@@ -7,7 +7,7 @@ graph, whose sums have the longest chain of additions of the scheduled kernels.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,7 @@ from didyma.codegen.runtime import registry
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.loop_externs import on_engine
 from didyma.codegen.schedule.steps import text
-from didyma.codegen.schedule.steps.apply import apply, scheduled
+from didyma.codegen.schedule.steps.apply import apply, run, scheduled
 from didyma.codegen.schedule.steps.kernels import Part, kernels, parts, workspace
 from didyma.codegen.schedule.steps.records import reassociates
 from didyma.fuzz.schedules.cases import TARGET, Case, Refused
@@ -71,6 +71,7 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
         if message:
             found.findings.append(Finding("schedule", f.name, kind, message))
             return found
+    found.findings += _accepted(case)
     loose = any(map(reassociates, case.schedule))
     try:
         want = defined(f, subject) if subject.defined else interpreted(f, subject)
@@ -122,6 +123,22 @@ def _crowded(g: PrimFunc) -> str:
         if not PORTABLE.has_room(sizes):
             return f"{k.name} has blocks of {' by '.join(map(str, sizes))} threads"
     return ""
+
+
+def _accepted(case: Case) -> Iterator[Finding]:
+    """Yield the steps that are taken though they were refused when the case was kept."""
+    kept = [r for r in case.refused if r.func is None]
+    if not kept:
+        return
+    f = case.subject.func
+    after = [f, *(a.func for a in run(case.schedule, f, TARGET))]
+    for r in kept:
+        try:
+            apply(r.step, after[r.after], TARGET)
+        except DidymaError:
+            continue
+        message = f"`{text.show_step(r.step)}` is taken after {r.after} steps, kept {r.code}"
+        yield Finding("schedule", f.name, "accepted", message)
 
 
 def _misread(case: Case) -> str:

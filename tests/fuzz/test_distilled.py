@@ -14,6 +14,8 @@ from didyma.fuzz.domains import registry
 from didyma.fuzz.domains.domain import Domain
 from didyma.fuzz.domains.indices import Indices
 from didyma.fuzz.executor import InlineExecutor
+from didyma.fuzz.schedules import kept as kept_schedules
+from didyma.fuzz.schedules.cases import Case as Scheduled
 from didyma.fuzz.steering.meter import Wish
 
 DOMAINS = registry.make(registry.Setup(("host", "simt")))
@@ -23,7 +25,8 @@ SAMPLE = 12  # members of a domain that are judged here, spread over all
 @pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: d.name)
 def test_what_is_drawn_is_kept_as_text(domain: Domain[object]) -> None:
     for index in range(4):
-        case = domain.draw(9, index)
+        case: object = domain.draw(9, index)
+        case = kept_schedules.brief(case) if isinstance(case, Scheduled) else case
         kept = distilled.member(domain, case, 9, index)
         (again,) = distilled.parse(kept.text())
         assert again == kept

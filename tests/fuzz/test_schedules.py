@@ -12,7 +12,7 @@ import pytest
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.schedule.steps import text
 from didyma.fuzz.domains.schedules import Schedules
-from didyma.fuzz.schedules import cases
+from didyma.fuzz.schedules import cases, kept
 from didyma.fuzz.schedules.judge import judge
 from didyma.fuzz.schedules.topics import TOPICS
 from didyma.refimpl.ir.loop import (
@@ -141,3 +141,28 @@ def test_a_schedule_whose_text_reads_otherwise_is_a_finding(
     monkeypatch.setattr(text, "parse", parsed)
     (found,) = judge(case, ()).findings
     assert (found.level, found.kind) == ("schedule", "text")
+
+
+def test_a_kept_schedule_is_held_to_what_was_taken_and_refused() -> None:
+    drawn = (cases.draw(5, index) for index in range(24))
+    case = kept.brief(next(c for c in drawn if c.schedule and c.refused))
+    again = kept.recorded(*kept.record(case))
+    assert again == case
+    assert not judge(again, []).findings
+    refused = case.refused[0]
+    lenient = replace(refused, step=case.schedule[refused.after - 1], after=refused.after - 1)
+    last = replace(refused, step=case.schedule[-1], after=len(case.schedule) - 1)
+    for wrong in (lenient, last) if refused.after else (last,):
+        (f,) = judge(replace(again, refused=(wrong,)), []).findings
+        assert f.kind == "accepted"
+        assert f.message.endswith(f"kept {refused.code}")
+    (f,) = judge(replace(again, schedule=(refused.step,), refused=()), []).findings
+    assert f.kind == "error"
+
+
+def test_a_kept_schedule_changes_after_some_of_its_steps() -> None:
+    case = kept.brief(cases.draw(5, 3))
+    some = [kept.changed(case, seed) for seed in range(8)]
+    assert some == [kept.changed(case, seed) for seed in range(8)]
+    assert len({c.schedule for c in some}) > 3
+    assert all(not judge(c, []).findings for c in some)

@@ -107,11 +107,14 @@ def _load(ins: Instr) -> Rule:
 
         def from_slot(m: Machine, ids: Array) -> None:
             t = m.taints.slots.get(slot.number)
+            origin = m.taints.origin.get(-1 - slot.number, m.at)
             for k, o in enumerate(parts):
                 at = first + k * size
                 mask = None if t is None else _folded(t[ids, at : at + size])
+                if mask is not None and origin in m.taints.kinds:  # as the shuffle left it
+                    mask |= np.where(mask != 0, np.uint16(COMPUTED), np.uint16(0))
                 if isinstance(o, Reg):
-                    m.taints.set(o.index, ids, mask, m.taints.origin.get(-1 - slot.number, m.at))
+                    m.taints.set(o.index, ids, mask, origin)
 
         return from_slot
 

@@ -162,11 +162,14 @@ def sanitize(
         done = launch(translation, shape, regions, given, shared, schedule, seconds)
         steps += done.lane_steps
         met |= {arrays[k].name for k in done.met}
+        told = () if translation is kernel else {(k, file, str(n)) for k, file, n, _ in found}
         for f in (
             *_findings(source, done, schedule),
             *_unset(source, done, schedule),
             *_unwritten(source, done, arrays, regions, schedule),
         ):
+            if any((f.kind, *at.rsplit(":", 1)) in told for at in f.inlined):
+                continue  # at the line into which the other translation inlined it
             found.setdefault((f.kind, f.file, f.line, f.detail if f.kind == "unwritten" else ""), f)
         if translation is kernel:
             after = [

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 BYTES = 128  # of a map
 _PIECE = 16
 # Where a field of a map is, and the bytes of it; those that have several are one after the other.
+# Where a map is one of images, "pixels" is 1, and "box_dim" has the channels and pixels of a box,
+# and of width, height and depth the corners between which pixels are walked, the lower in the low
+# half.
 FIELDS: Mapping[str, tuple[int, int]] = {
     "global_address": (0, 8), "rank": (8, 4), "box_dim": (12, 4), "global_dim": (32, 4),
-    "element_stride": (52, 4), "global_stride": (72, 8), "elemtype": (112, 4),
+    "element_stride": (52, 4), "global_stride": (72, 8), "pixels": (104, 4), "elemtype": (112, 4),
     "interleave_layout": (116, 4), "swizzle_mode": (120, 4), "fill_mode": (124, 4),
 }  # fmt: skip
 SEVERAL = frozenset(("box_dim", "global_dim", "element_stride", "global_stride"))
@@ -45,10 +48,7 @@ _SWIZZLED = (16, 32, 64, 128)  # bytes in which pieces of 16 bytes are exchanged
 
 
 def compile_tensor(ops: Operands) -> Action | None:
-    """Compile what maps describe; None for another instruction.
-
-    DidymaError ``unknown-instruction`` for boxes of images, ``im2col``.
-    """
+    """Compile what maps describe; None for another instruction."""
     mods = ops.ins.mods
     if ops.ins.op == "tensormap":
         return _replace(ops) if mods[0] == "replace" else _publish(ops)
@@ -56,8 +56,8 @@ def compile_tensor(ops: Operands) -> Action | None:
         return None
     if "prefetch" in mods:
         return lambda m: None
-    if any(m.startswith(("im2col", "tile::")) for m in mods):
-        raise unknown(ops.ins, "a copy through a tensor map that is not of a tile")
+    if any(m.startswith(("im2col::", "tile::")) for m in mods):
+        raise unknown(ops.ins, "a copy through a tensor map by im2col::w, or by gather4")
     return _store(ops) if "bulk_group" in mods else _load(ops)
 
 
@@ -106,19 +106,22 @@ def _load(ops: Operands) -> Action:
         raise unknown(ops.ins)
     at, to, barrier = ops.read(box.parts[0], "u64"), ops.address(0), ops.address(2)
     coordinates = [ops.read(p, "s32") for p in box.parts[-1].parts]
-    several = ops.source(3, "u16") if "multicast::cluster" in mods else None
+    images = "im2col" in mods
+    shifts = [ops.read(p, "u16") for p in ops.parts(3)] if images else []
+    several = ops.source(3 + images, "u16") if "multicast::cluster" in mods else None
 
     def load(m: Machine) -> None:
-        columns = [_integers(m, f) for f in (at, to, barrier, *coordinates)]
+        columns = [_integers(m, f) for f in (at, to, barrier, *coordinates, *shifts)]
         masks = _integers(m, several) if several else [0] * m.ids.size
         for lane, mask, map_, target, signal, *start in zip(
             m.ids.tolist(), masks, *columns, strict=True
         ):
-            data, where = _box(m, lane, map_, start)
-            for rank in [k for k in range(16) if mask >> k & 1] if several else [None]:
-                base = of_rank(target, rank)
+            rank = len(coordinates)
+            data, where = _box(m, lane, map_, start[:rank], start[rank:] if images else None)
+            for peer in [k for k in range(16) if mask >> k & 1] if several else [None]:
+                base = of_rank(target, peer)
                 places = _swizzled(base + where, _map(m, lane, map_))
-                send(m, lane, places, of_rank(signal, rank), data)
+                send(m, lane, places, of_rank(signal, peer), data)
 
     return load
 
@@ -143,9 +146,11 @@ def _map(m: Machine, lane: int, address: int) -> dict[str, list[int]]:
     }
 
 
-def _box(m: Machine, lane: int, address: int, start: list[int]) -> tuple[Array, Array]:
+def _box(
+    m: Machine, lane: int, address: int, start: list[int], shifts: list[int] | None
+) -> tuple[Array, Array]:
     """Return the elements of a box as pieces, and where they go, counted from the first."""
-    d, inside, where = _elements(m, lane, address, start)
+    d, inside, where = _elements(m, lane, address, start, shifts)
     size = _SIZES[d["elemtype"][0]]
     data = np.zeros((inside.size, size), np.uint8)
     part = np.zeros((where.size, size), np.uint8)
@@ -159,19 +164,55 @@ def _box(m: Machine, lane: int, address: int, start: list[int]) -> tuple[Array, 
 
 
 def _elements(
-    m: Machine, lane: int, address: int, start: list[int]
+    m: Machine, lane: int, address: int, start: list[int], shifts: list[int] | None
 ) -> tuple[dict[str, list[int]], Array, Array]:
-    """Return a map, which elements of a box are inside of its array, and the addresses of those."""
+    """Return a map, which elements of a box are inside of its array, and the addresses of those.
+
+    ``shifts`` are added to the positions of pixels, of a map of images; None for a tile.
+    """
     d, rank = _map(m, lane, address), len(start)
     steps, kind = d["element_stride"][:rank], d["elemtype"][0]
     odd = d["rank"][0] != rank - 1 or d["interleave_layout"][0] or kind >= len(_SIZES)
-    if odd or any(n != 1 for n in steps):
-        raise unknown(m.kernel.program.instrs[m.at], "a map of another rank, layout or step")
+    other = d["pixels"][0] if shifts is None else not d["pixels"][0]
+    if odd or other or (shifts is None and any(n != 1 for n in steps)):
+        raise unknown(m.kernel.program.instrs[m.at], "a map of another rank, layout, mode or step")
     extents, strides = d["global_dim"][:rank], [_SIZES[kind], *d["global_stride"][: rank - 1]]
-    grid = np.indices(d["box_dim"][:rank][::-1], np.int64).reshape(rank, -1)[::-1]
-    at = grid + np.array(start)[:, None]
+    if shifts is None:
+        grid = np.indices(d["box_dim"][:rank][::-1], np.int64).reshape(rank, -1)[::-1]
+        at = grid + np.array(start)[:, None]
+    else:
+        at = _pixels(d, start, shifts)
     inside: Array = np.all((at >= 0) & (at < np.array(extents)[:, None]), axis=0)
     return d, inside, d["global_address"][0] + np.array(strides) @ at[:, inside]
+
+
+def _pixels(d: Mapping[str, list[int]], start: list[int], shifts: list[int]) -> Array:
+    """Return where the elements of a box of pixels are: a row for each axis, channels first.
+
+    Pixels are walked by their steps from corner to corner, along the width first, and then from
+    image to image; where each of them is read is shifted.
+    """
+    channels, count, *corners = d["box_dim"]
+    axes = range(len(start) - 2)
+    first = [_signed(c) for c in corners]
+    last = [d["global_dim"][1 + k] - 1 + _signed(corners[k] >> 16) for k in axes]
+    at, found = start[1:], list[list[int]]()
+    for _ in range(count):
+        found.append([*(at[k] + (shifts[k] if shifts else 0) for k in axes), at[-1]])
+        for k in axes:
+            at[k] += d["element_stride"][1 + k]
+            if at[k] <= last[k]:
+                break
+            at[k] = first[k]
+        else:
+            at[-1] += 1
+    pixels = np.repeat(np.array(found, np.int64), channels, axis=0).T
+    return np.concatenate([np.tile(start[0] + np.arange(channels), count)[None], pixels])
+
+
+def _signed(half: int) -> int:
+    """Return the number of which the low half of a word has the bits."""
+    return (half & 0xFFFF ^ 0x8000) - 0x8000
 
 
 def _store(ops: Operands) -> Action:
@@ -182,11 +223,12 @@ def _store(ops: Operands) -> Action:
     at = ops.read(box.parts[0], "u64")
     coordinates = [ops.read(p, "s32") for p in box.parts[-1].parts]
     how = update_of(ops) if "reduce" in ops.ins.mods else None
+    shifts = list[int]() if "im2col_no_offs" in ops.ins.mods else None
 
     def store(m: Machine) -> None:
         columns = [_integers(m, f) for f in (at, source, *coordinates)]
         for lane, map_, first, *start in zip(m.ids.tolist(), *columns, strict=True):
-            d, inside, where = _elements(m, lane, map_, start)
+            d, inside, where = _elements(m, lane, map_, start, shifts)
             kind = d["elemtype"][0]
             nbytes = inside.size * _SIZES[kind]
             update = None if how is None else (how, _KINDS.get(kind, ""))

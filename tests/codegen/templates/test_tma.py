@@ -10,7 +10,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.registry import probe
-from didyma.codegen.select.choice import Choice
+from didyma.codegen.select.choice import AHEAD, Choice, first, ranked
 from didyma.codegen.templates import tma
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import SM_90A
@@ -109,6 +109,19 @@ def test_drawn_products_are_right(seed: int) -> None:
     every = points(request(d.program, FEW), tma.TEMPLATE)
     point = every[int(d.share * len(every))]
     assert judged(d.program, point, options=FEW) == {""}, f"{d.about}: {point}"
+
+
+def test_a_tuner_begins_with_what_a_compile_takes_and_with_more_of_its_kind() -> None:
+    @dd.trace(dd.bf16[512, 16384], dd.bf16[16384, 512])
+    def long(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return x @ w
+
+    r = request(long, GPU.changed({"graph.parts": 1}))
+    order = list(ranked(r.loop, r.options, r.source))
+    assert order[0] == first(r.loop, r.options, r.source)
+    assert {c.points[0].recipe for c in order[:AHEAD]} == {"tma_gemm"}
+    assert {"matmul", "wgmma_gemm", "mma_gemm"} < {c.points[0].recipe for c in order[: AHEAD + 8]}
+    assert len(order) == len(set(order))
 
 
 @dd.trace(dd.f16[2, 72, 24], dd.f16[2, 24, 72], dd.f16[72, 72], dd.f32[72])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from didyma.codegen.runtime.ptx.sanitize import Sanitized, sanitize
-from didyma.codegen.runtime.ptx.sources import Source, compiled
+from didyma.codegen.runtime.ptx.sanitize import Argument, Sanitized, sanitize
+from didyma.codegen.runtime.ptx.shape import Shape
+from didyma.codegen.runtime.ptx.sources import Source, compiled, unoptimised
 from didyma.codegen.runtime.registry import probe
 from didyma.refimpl.errors import DidymaError
 from tests.codegen.runtime.ptx.kernels import CASES, PLANTED, Case
@@ -112,3 +113,19 @@ def test_instances_of_templates_have_names() -> None:
     with pytest.raises(DidymaError, match=r"kernel-text at `f\.cu:2`") as e:
         compiled(Source("// a comment\n__global__ void f() { nothing(); }", "f.cu"), "f")
     assert (e.value.file, e.value.line) == ("f.cu", 2)
+
+
+@pytest.mark.parametrize("more", ["", " + 1"])
+def test_what_comes_of_an_absent_lane_is_told_once(more: str) -> None:
+    """Neither the copy that lies in memory nor the unoptimised translation tells it again."""
+    text = f"""__global__ void f(const int* x, int* y) {{
+      int v = x[threadIdx.x];
+      if (threadIdx.x < 16) y[threadIdx.x] = __shfl_down_sync(0xffff, v, 4){more}; }}"""
+    source = Source(text, "k.cu")
+    kernel, also = compiled(source, "f"), unoptimised(source, "f")
+    args = [
+        Argument("x", np.zeros(32, np.int32)),
+        Argument("y", np.zeros(16, np.int32), output=True),
+    ]
+    found = sanitize(source, kernel, Shape((1, 1, 1), (32, 1, 1)), args, also=also)
+    assert [(f.kind, f.line) for f in found.findings] == [("inactive-lane", 3)]
