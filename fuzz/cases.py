@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from didyma.fuzz import disk, saved, worker
+from didyma.fuzz.allocator import written
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.emission import Emission
 from didyma.fuzz.domains.plans import Plans
@@ -36,6 +37,8 @@ def load(path: Path, engines: Sequence[str] = ()) -> Saved:
         match facts["domain"]:
             case "emission":
                 return _kernel(path, content, facts, engines)
+            case "planners" if "written" in facts:
+                return Saved(Plans(), written.of(content.partition("\n")[2], facts))
             case "planners":
                 return Saved(
                     Plans(tuple(map(str, facts["kinds"])), run_every=1), int(facts["seed"])

@@ -24,6 +24,8 @@ import numpy as np
 
 from didyma.codegen.options import USUAL, Options
 from didyma.fuzz import given
+from didyma.fuzz.allocator import written
+from didyma.fuzz.allocator.written import Written
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.corpus_files import FOLDER
 from didyma.fuzz.counters import Counters, more
@@ -81,6 +83,8 @@ class Member:
             return domain.draw(facts["seed"], facts["index"])
         if "steps" in facts:
             return schedules.recorded(facts, self.body)
+        if "planner" in facts:
+            return written.of(self.body, facts)
         env = tuple(facts["dims"].items())
         if "seeds" not in facts:
             (kernel,) = parse_loop(self.body)
@@ -118,6 +122,8 @@ def member(domain: Domain[Any], case: Any, seed: int, index: int) -> Member:
         case Scheduled():
             case = schedules.brief(case)
             found = Member(*schedules.record(case))
+        case Written():
+            found = Member(case.facts, case.text)
         case _:
             return Member({"seed": seed, "index": index}, "")
     again = parse(found.text())[0]
@@ -181,6 +187,8 @@ def changed(case: Any, domain: Domain[Any], c: Chooser, anew: tuple[int, int]) -
             return replace(case, seed=case.seed + 1 + c.below(SEEDS))
         case Scheduled():
             return schedules.changed(case, c.below(1 << 53))
+        case Written():
+            return written.near(case, c)
         case _:
             return domain.draw(*anew)
 

@@ -185,7 +185,10 @@ class WatchedEngine:
         return WatchedBuffer(buffer, a, 0, nbytes)
 
     def routine(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Watch a library routine that allocates nothing, which is given the engine itself."""
+        """Watch a library routine, which is given the engine itself, and what it allocates.
+
+        It says how many bytes each of its buffers has, by ``nbytes``.
+        """
 
         def routine(
             engine: WatchedEngine,
@@ -197,7 +200,13 @@ class WatchedEngine:
             engine.demand_here([b for b, _ in touched])
             engine.touch(touched, 0, "given to a routine")
             outs, ins = ([b.buffer for b in bs] for bs in (outputs, inputs))
-            return run(engine.engine, outs, ins, attrs)
+            made: Any = run(engine.engine, outs, ins, attrs)
+            if made is None:
+                return None
+            several = isinstance(made, (list, tuple))
+            own: list[Any] = [*made] if several else [made]
+            watched = [engine._counted(b, b.nbytes, "allocate") for b in own]
+            return watched if several else watched[0]
 
         return routine
 

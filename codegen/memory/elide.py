@@ -33,12 +33,10 @@ def without(access: int, p: Program, lives: Lives, line: Line) -> Program | None
     """Return a program without one copy; None where that might change a result."""
     assert isinstance(line, Copy)
     at = ((k, i, b) for k, b in enumerate(nested(p.lines)) for i, x in enumerate(b) if x is line)
-    if (found := next(at, None)) is None:
-        return None
     if p.type[line.value].device != p.type[line.source].device:
         return None
-    e = Elision(p, lives, line, *found, p.type, p.kernel, access)
-    return e.view_of_source() or e.view_of_destination() or e.handed_on()
+    e = Elision(p, lives, line, *next(at), p.type, p.kernel, access)
+    return e.view_of_source() or e.view_of_destination()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,36 +82,18 @@ class Elision:
             return None
         same = t == other or (dims.equal(t.nbytes, other.nbytes) and isinstance(t.nbytes, int))
         first = self.lives.of[source].first
-        if not same or source == owner or not self.unused(owner, value, first):
+        if not same or not self.unused(owner, first):
             return None
         if self.exchanged(source) or not self.reachable(value, (source,)):
             return None
         begin = (View(source, value), *([self.lines[first]] if first < self.index else []))
         return self.rewritten({self.index: (), first: begin})
 
-    def handed_on(self) -> Program | None:
-        """Let a ``Carry`` take the source in place of the destination, which it alone uses."""
-        value, source = self.copy.value, self.copy.source
-        users = [x for x in walk(self.p.lines) if value in operands(x) and x is not self.copy]
-        if len(users) != 1 or not isinstance(carry := users[0], Carry):
-            return None
-        if value not in {new for _, new in carry.values} or self.root(source) != source:
-            return None
-        if not self.dies(source) or not self.in_order(value, source) or self.exchanged(source):
-            return None
-        at = next((i for i, x in enumerate(self.lines) if x is carry), None)
-        if self.root(value) != value or at is None:
-            return None
-        pairs = tuple((x, source if new == value else new) for x, new in carry.values)
-        return self.rewritten({self.index: (), at: (replace(carry, values=pairs),)})
-
     def rewritten(self, instead: Mapping[int, Sequence[Line]]) -> Program:
         """Return the program with other lines in place of those at some indices of the block."""
 
         def change(x: Line, block: int, index: int) -> Sequence[Line]:
-            if block != self.block or index not in instead:
-                return (x,)
-            return [x if y is self.lines[index] else y for y in instead[index]]
+            return instead.get(index, (x,)) if block == self.block else (x,)
 
         return replace(self.p, lines=rewrite(self.p.lines, change))
 
@@ -137,16 +117,12 @@ class Elision:
         """Return whether nothing writes a value, nor its source while the value is in use."""
         if any(x is not self.copy and value in self.written(x) for x in walk(self.p.lines)):
             return False
-        if owner in self.lives.borrowed:
-            return True
         meanwhile = self.lines[self.index + 1 : self.lives.of[value].last + 1]
         return not any(owner in self.written(x) for x in walk(meanwhile))
 
-    def unused(self, owner: str, value: str, first: int) -> bool:
-        """Return whether no line from ``first`` to the copy uses or defines a destination."""
-        between = self.lines[first : self.index]
-        made = {x.value for x in walk(between) if isinstance(x, View)}
-        return value not in made and not any(owner in self.touched(x) for x in walk(between))
+    def unused(self, owner: str, first: int) -> bool:
+        """Return whether no line from ``first`` to the copy uses or names a destination."""
+        return not any(owner in self.touched(x) for x in walk(self.lines[first : self.index]))
 
     def touched(self, x: Line) -> set[str]:
         """Return the owners of the bytes that a line reads or writes."""

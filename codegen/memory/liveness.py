@@ -24,10 +24,6 @@ class Range:
     start: int
     end: int
 
-    def overlaps(self, other: Range) -> bool:
-        """Return whether two buffers are alive at one step; a kernel's operands and results are."""
-        return self.start <= other.end and other.start <= self.end
-
 
 @dataclass(frozen=True, slots=True)
 class Life:
@@ -106,6 +102,11 @@ class Lives:
         """Return the streams that work on a buffer; none if the program uses one stream."""
         return () if self._streams is None else tuple(sorted(self._streams.done.get(value, {})))
 
+    def last_step(self, value: str) -> int:
+        """Return the last step at which a line uses a buffer, whatever other streams still do."""
+        life = self.of[value]
+        return self.spans[life.block][life.last][1]
+
     def line(self, step: int) -> Line:
         """Return the innermost line at a step."""
         return self._at[step]
@@ -160,18 +161,3 @@ class Lives:
         """
         assert self._streams is not None
         return self._streams.released(name, block, end, self.spans[block][-1][1])
-
-
-def live_ranges(lines: Sequence[Line], borrowed: Iterable[str] = ()) -> dict[str, Range]:
-    """Return the range of every value that owns bytes, by first use.
-
-    A use of a view is a use of its owner.  A returned value is in use to the last line.
-    ``borrowed`` (inputs and constants) belong to the caller and have no range.
-
-    >>> from didyma.refimpl.ir.program import Launch, Return, View
-    >>> lines = [Launch("f", ("x", "a")), View("b", "a"), Launch("g", ("b", "c")), Return(("c",))]
-    >>> live_ranges(lines, ["x"])
-    {'a': Range(start=0, end=2), 'c': Range(start=2, end=3)}
-    """
-    lives = Lives(lines, frozenset(borrowed))
-    return {name: life.live for name, life in lives.of.items()}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from didyma.codegen.memory.arena.problem import Problem, lower_bound, problem
-from didyma.codegen.memory.liveness import Lives
+from didyma.codegen.memory.liveness import Lives, Range
 from didyma.codegen.memory.peak import handed, peak
 from didyma.codegen.memory.planners import LiveBuffer
 from didyma.refimpl.ir import dims
@@ -82,12 +82,16 @@ def bound(values: PlannedValues, whole: bool, env: Mapping[str, int] = NO_SIZES)
     """Return the fewest bytes that a plan takes for the buffers whose sizes are known.
 
     Those are numbers, or symbols that ``env`` has.  Each device has an arena for the whole run,
-    except where ``whole`` buffers are allocated and freed one by one.  What called functions take
-    comes on top.
+    except where ``whole`` buffers are allocated and freed one by one, each right after its last
+    use, for which it waits for other streams.  What called functions take comes on top.
     """
     groups: dict[str, list[LiveBuffer]] = {}
     for b in values.buffers:
-        groups.setdefault("" if whole else b.type.device, []).append(b)
+        if whole:
+            live = Range(b.live.start, values.lives.last_step(b.name))
+            groups.setdefault("", []).append(replace(b, live=live))
+        else:
+            groups.setdefault(b.type.device, []).append(b)
     least = sum(lower_bound(static_problem(g, env=env)) for g in groups.values())
     return called_peak(values.bare, env) + least
 

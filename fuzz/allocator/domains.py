@@ -19,13 +19,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from random import Random
 
 import numpy as np
 
-from didyma.codegen.memory import trace
+from didyma.codegen.memory import planner, trace
 from didyma.codegen.memory.arena import ArenaPlanner, Problem, fit, problem, solve
 from didyma.codegen.memory.arena.outward import outward
 from didyma.codegen.memory.arena.problem import FREE, lower_bound
@@ -38,6 +38,7 @@ from didyma.fuzz.allocator.functions import dispatched, outlined
 from didyma.fuzz.allocator.judge import Verdict
 from didyma.fuzz.allocator.machine import planned
 from didyma.fuzz.allocator.programs import Shape
+from didyma.fuzz.counters import Counters
 from didyma.oracle import placement_check, symbolic_plan
 from didyma.oracle.symbolic_plan import PlacedBuffer
 from didyma.refimpl.errors import DidymaError, EngineMissing
@@ -59,12 +60,13 @@ SHAPES: Mapping[str, Shape] = {
 
 @dataclass(frozen=True, slots=True)
 class JudgedCase:
-    """A judged case: its planner, and what each check has against the plan."""
+    """A judged case: its planner, what each check has against the plan, and what is counted."""
 
     domain: str
     seed: int
     planner: str
     verdicts: tuple[Verdict, ...]
+    counters: Counters = field(default_factory=dict[str, int])
 
 
 def programs(domain: str, seed: int, *, run: bool = False) -> JudgedCase:
@@ -123,6 +125,8 @@ def judged(
     except Exception as e:  # whatever it is, the planner has failed
         return (Verdict("planner", f"{type(e).__name__}: {e}"),)
     found = every(bare, plan, seed, run=run)
+    if not _eager(seed):
+        found += judge.frugal(bare, plan, planner(name))
     if wrapped and not found:
         env = judge.bindings(bare.dims, Random(seed))[-1]
         found = judge.run(bare, plan, env, seed, wrapped=True)

@@ -10,6 +10,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from didyma.codegen.memory import peak
+from didyma.codegen.memory.allocate import allocated
+from didyma.codegen.memory.plan import samples
+from didyma.codegen.memory.planners import Planner
+from didyma.codegen.memory.values import values_of
 from didyma.fuzz.allocator import meaning, wrappers
 from didyma.fuzz.allocator.kernels import ROUTINES
 from didyma.oracle import in_place, plan_check
@@ -22,6 +26,7 @@ from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Line, Program
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.verify.program import verify
 
@@ -50,6 +55,18 @@ def laws(bare: Program, planned: Program) -> list[Verdict]:
     if not all(same_work(a.lines, b.lines) for a, b in pairs):
         found.append(Verdict("lines", "the plan changes more than memory"))
     return found
+
+
+def frugal(bare: Program, planned: Program, by: Planner) -> list[Verdict]:
+    """Judge that a plan which is not eager takes no more than one of the program as it stands."""
+    if bare.functions:
+        return []  # whose own plans count, too
+    plain = allocated(values_of(bare), by, None, PORTABLE.stack)
+    for env in samples(bare):
+        most, least = peak(planned, env), peak(plain, env)
+        if most > least:
+            return [Verdict("peak", f"{most} bytes, and {least} as it stands, {dict(env)}")]
+    return []
 
 
 def static(planned: Program, env: Mapping[str, int]) -> list[Verdict]:

@@ -65,7 +65,7 @@ def mixed(seed: int) -> Shape:
 def wrapped(seed: int) -> Shape:
     """Draw what may occur in a program that is run by its wrapper: more of control and streams."""
     r = Random(~seed)
-    return Shape(
+    found = Shape(
         symbolic=r.random() < 0.5,
         branches=r.random() < 0.6,
         loops=r.random() < 0.6,
@@ -77,6 +77,8 @@ def wrapped(seed: int) -> Shape:
         solved=True,
         large=r.random() < 0.2,
     )
+    sized = not (found.symbolic or found.late)  # what a routine allocates is of known size
+    return replace(found, allocates=sized and r.random() < 0.5)
 
 
 def repeated(seed: int) -> Shape:

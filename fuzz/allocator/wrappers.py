@@ -140,15 +140,18 @@ def _routine(p: Program) -> Routine:
 
     def mix(
         engine: Any, outputs: Sequence[Any], inputs: Sequence[Any], attrs: Mapping[str, Any]
-    ) -> None:
-        if isinstance(engine, Devices):
-            outputs, inputs = ([b.buffer for b in bs] for bs in (outputs, inputs))
+    ) -> Any:
         line = calls[attrs["salt"]]
+        own = [engine.allocate(dims.evaluate(types[v].nbytes, {})) for v in line.allocates]
+        every: list[Sequence[Any]] = [[*own, *outputs], inputs]
+        if isinstance(engine, Devices):
+            every = [[b.buffer for b in bs] for bs in every]
         outs, ins = (
             [raw.view(types[v].dtype.numpy) for raw, v in zip(given, values, strict=True)]
-            for given, values in ((outputs, line.outputs), (inputs, line.inputs))
+            for given, values in zip(every, (line.outputs, line.inputs), strict=True)
         )
         ROUTINES["mix"](outs, ins, attrs)
+        return own[0] if len(own) == 1 else own or None
 
     return mix
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from didyma.fuzz import saved
+from didyma.fuzz.allocator import written
 from didyma.fuzz.allocator.domains import DOMAINS, domain_of, judge_case
+from didyma.fuzz.allocator.written import Written
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.oracle.report import Finding
 
+Case: TypeAlias = int | Written
 HANG_SECONDS = 120.0  # a search for a plan may take long
 
 
 @dataclass(frozen=True, slots=True)
-class Plans(Domain[int]):
-    """Memory plans; a case is the seed that everything of it is drawn from.
+class Plans(Domain[Case]):
+    """Memory plans; a case is the seed that everything of it is drawn from, or it is written down.
 
     ``kinds`` names the kinds of cases (see ``allocator.domains``).  Every ``run_every``-th program
     is also run, none for 0.
@@ -35,33 +38,42 @@ class Plans(Domain[int]):
         """Kinds of cases are many, from single parts of planners to calls of whole programs."""
         return 0.2
 
-    def draw(self, seed: int, index: int) -> int:
+    def draw(self, seed: int, index: int) -> Case:
         """Return the seed of a case: one more for each."""
         return seed + index
 
-    def judge(self) -> Judge[int]:
+    def judge(self) -> Judge[Case]:
         """Return the judge of a seed's case."""
         return self.outcome
 
-    def outcome(self, case: int) -> Outcome:
+    def outcome(self, case: Case) -> Outcome:
         """Make the case of a seed, and judge it."""
-        c = judge_case(case, self.kinds, self.run_every)
+        if isinstance(case, Written):
+            c = written.judged(case)
+        else:
+            c = judge_case(case, self.kinds, self.run_every)
         findings = tuple(Finding(c.domain, c.planner, v.check, v.message) for v in c.verdicts)
-        return Outcome(findings, size=1, covered=(("domain", c.domain), ("planner", c.planner)))
+        covered = ("domain", c.domain), ("planner", c.planner)
+        return Outcome(findings, size=1, covered=covered, counters=c.counters)
 
-    def failure(self, case: int, kind: str, message: str) -> Finding:
+    def failure(self, case: Case, kind: str, message: str) -> Finding:
         """Return a finding of the kind of case that a seed gives; no planner is known."""
-        return Finding(domain_of(case, self.kinds), "unknown", kind, message)
+        which = "written" if isinstance(case, Written) else domain_of(case, self.kinds)
+        return Finding(which, "unknown", kind, message)
 
-    def text(self, case: int, found: Outcome, message: str, seed: int) -> str:
+    def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
         """Return the file that ``didyma replay`` reads: the seed of a case, and what was found."""
+        if isinstance(case, Written):
+            return f"{saved.head(self.name, case.facts)}\n{case.text}"
         head = saved.head(self.name, {"seed": case, "kinds": self.kinds})
-        return f"{head}\n{Domain[int].text(self, case, found, message, seed)}"
+        return f"{head}\n{Domain[Case].text(self, case, found, message, seed)}"
 
-    def replay(self, case: int, file: str) -> str:
+    def replay(self, case: Case, file: str) -> str:
         """Return the command that judges a case again, and runs it."""
         if file:
             return f"didyma replay {file}"
+        if isinstance(case, Written):
+            return ""
         words = f"--domain {domain_of(case, self.kinds)} --seed {case} --count 1 --run-every 1"
         return f"python -m didyma.fuzz.allocator {words}"
 

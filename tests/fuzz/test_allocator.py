@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, settings
 
 from didyma.codegen.emit import wrapper
 from didyma.codegen.memory.arena import fit
-from didyma.codegen.memory.arena.problem import I64
+from didyma.codegen.memory.arena.fit import place
+from didyma.codegen.memory.arena.problem import I64, Problem
+from didyma.codegen.memory.arena.search import PlacementSearch
 from didyma.codegen.memory.symbolic.search import OrderSearch
 from didyma.codegen.memory.symbolic.stack import Order
 from didyma.codegen.order import streams
@@ -201,6 +203,14 @@ def found_by(domain: str, cases: range) -> str:
     return next((str(v) for k in cases for v in judge_case(k, (domain,)).verdicts), "")
 
 
+def never(*_: object) -> bool:
+    return False
+
+
+def always(*_: object) -> bool:
+    return True
+
+
 def nothing(*_: object) -> None:
     """Do nothing in place of what is planted over."""
 
@@ -279,6 +289,26 @@ def test_results_that_share_bytes_with_the_living_are_found(
 ) -> None:
     monkeypatch.setattr("didyma.codegen.runtime.record._crosses", nothing)
     assert "results" in found_by("recordings", range(4))
+
+
+def test_planners_that_leave_their_rules_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lowest(p: Problem, order: I64, fit: str = "best", known: object = None) -> I64:
+        return place(p, order, "first", None)
+
+    monkeypatch.setattr("didyma.codegen.memory.arena.greedy.place", lowest)
+    assert "and its rule at" in found_by("arena", range(60))
+
+
+def test_a_search_that_gives_up_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlacementSearch, "blamed", never)
+    assert "though there is one" in found_by("search", range(60))
+
+
+def test_plans_that_take_more_than_the_program_as_it_stands_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("didyma.codegen.memory.plan.no_higher", always)
+    assert "as it stands" in found_by("mixed", range(80))
 
 
 def test_a_search_that_never_climbs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

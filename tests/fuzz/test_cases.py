@@ -12,7 +12,9 @@ import pytest
 from didyma.codegen.emit import terms
 from didyma.codegen.emit.terms import Term
 from didyma.fuzz import cases, saved
+from didyma.fuzz.allocator.written import Written
 from didyma.fuzz.campaign import Plan, run
+from didyma.fuzz.distilled import members
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.emission import Emission
 from didyma.fuzz.domains.plans import Plans
@@ -38,6 +40,16 @@ def test_a_file_gives_the_same_case(domain: Domain[object], tmp_path: Path) -> N
     said = didyma("replay", tmp_path, "--json")
     assert said.code == 0
     assert [row["exit_code"] for row in said.json["findings"]] == [0] * 2
+
+
+def test_a_case_that_was_written_down_is_read_as_it_was(tmp_path: Path) -> None:
+    domain = Plans()
+    kept = (m.case(domain) for m in members(domain.name).values())
+    path = tmp_path / "case.dym"
+    for case in [c for c in kept if isinstance(c, Written)][:3]:
+        path.write_text(domain.text(case, Outcome(), "", 3), encoding="utf-8")
+        assert cases.load(path).case == case
+        assert not domain.judge()(case).findings
 
 
 def test_a_finding_of_emission_is_found_again(
