@@ -123,10 +123,13 @@ def _staged(step: Pipeline, f: PrimFunc, loop: For) -> tuple[Allocate, Stmt, tup
         reads = {a.buffer for a in known.within(fill) if not a.writes}
         later = {a.buffer for s in rest for a in known.within(s) if a.writes}
         name = step.buffer
-        if writes == {name} and name not in reads | later and loop.kind is LoopKind.SERIAL:
+        alone = [*known.roots.values()].count(name) == 1
+        only_read = writes == {name} and name not in reads | later
+        if only_read and alone and loop.kind is LoopKind.SERIAL:
             return made, fill, tuple(rest)
     raise wrong(
         f, f"{step.buffer} in {step.loop}, a {loop.kind} loop",
-        "a serial loop whose body makes the buffer, fills it first, and then only reads it",
+        "a serial loop whose body makes the buffer, with memory of its own, fills it first, and "
+        "then only reads it",
         help=f"`stage` makes such a buffer: stage a at {step.loop} into {step.buffer}",
     )  # fmt: skip
