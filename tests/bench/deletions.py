@@ -35,12 +35,14 @@ from tests.codegen.templates import (
     test_gemm,
     test_mma,
     test_tma,
+    test_weighted_mma,
+    test_weighted_tma,
     test_wgmma,
 )
 from tests.codegen.templates.judging import Suits, request
 
 _ORDERS = re.compile(
-    r"^\s*(?:__syncthreads|cp_async_(?:wait|commit)|wgmma_(?:fence|wait|commit)|proxy_fence|"
+    r"^\s*(?:__syncthreads|cp_async_(?:wait|commit)|tma_(?:wait|commit)|wgmma_(?:fence|wait|commit)|proxy_fence|"
     r"mbarrier_(?:arrive|expect|wait|init)|named_barrier|cluster_barrier)\(.*\);$"
 )
 _BARRIER = "__syncthreads();"
@@ -100,6 +102,8 @@ CASES = {
     ),
     "wgmma_gemm in turn": Case(test_wgmma.layer, test_wgmma.IN_TURNS, test_wgmma.GPU),
     "tma_gemm": Case(test_tma.layer, test_tma.TOGETHER, test_tma.FEW),
+    "tma_gemm by boxes": Case(test_tma.residual, test_tma.BOXES, test_tma.ONE),
+    "tma_gemm by boxes in turn": Case(test_tma.residual, test_tma.BOXES_IN_TURN, test_tma.ONE),
     "tma_gemm in turn": Case(test_tma.layer, test_tma.IN_TURN, test_tma.FEW),
     "tiled_attention": Case(
         test_attention.windowed, test_attention.POINT, Options(), test_attention.SUITS
@@ -115,6 +119,18 @@ CASES = {
     "wgmma_attention": Case(
         test_attention_wgmma.windowed, test_attention_wgmma.POINT.format(64, 64),
         test_attention_wgmma.OPTIONS, test_attention_wgmma.SUITS, marks="reshape_2",
+    ),
+    "mma_weighted": Case(
+        test_weighted_mma.CAUSAL, test_weighted_mma.POINT, test_weighted_mma.OPTIONS,
+        test_weighted_mma.SUITS,
+    ),
+    "tma_weighted": Case(
+        test_weighted_tma.of_queries, test_weighted_tma.POINT.format(2, 64), test_weighted_tma.FEW,
+        test_weighted_tma.SUITS,
+    ),
+    "tma_weighted twice": Case(
+        test_weighted_tma.deep_both, test_weighted_tma.POINT.format(2, 64), test_weighted_tma.FEW,
+        test_weighted_tma.SUITS,
     ),
 }  # fmt: skip
 
