@@ -14,7 +14,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INTEGER = r"(?:unsigned\s+int|unsigned|u?int\d*(?:_t)?|size_t|(?:long\s+)?long|auto)"
 _CONSTANT = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n\\]+)$"
-    rf"|\b((?:const|constexpr)\s+(?:static\s+)?)?{_INTEGER}\s+(\w+)\s*=\s*([^;,]+)[;,]",
+    rf"|\b((?:const|constexpr)\s+(?:static\s+)?)?{_INTEGER}\s+(\w+\s*=\s*[^;{{}}]+);",
     re.MULTILINE,
 )
 _LAUNCH = re.compile(r"\b(\w+\s*(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
@@ -67,17 +67,23 @@ def constants(text: str) -> dict[str, int]:
 
     A variable is one if the text sets it once.
 
-    >>> constants("const int T = 64; int n = 10 * T; int i = 1; i++;")
-    {'T': 64, 'n': 640}
+    >>> constants("const int T = 64, U = 2; int n = 10 * T, m = U; int i = 1; i++;")
+    {'T': 64, 'U': 2, 'n': 640, 'm': 2}
     """
     found: dict[str, int] = {}
     for m in _CONSTANT.finditer(text):
-        name, value = m[1] or m[4], m[2] or m[5]
-        if m[1] or m[3] or _is_set_once(text, name):
-            number = whole(value, found)
-            if number is not None and number > 0:
+        rows = [(m[1], m[2])] if m[1] else [_declared(d) for d in split(m[4])]
+        for name, value in rows:
+            number = whole(value, found) if value else None
+            if number is not None and number > 0 and (m[1] or m[3] or _is_set_once(text, name)):
                 found.setdefault(name, number)
     return found
+
+
+def _declared(text: str) -> tuple[str, str]:
+    """Return the name and the value of one of the variables that a declaration has."""
+    name, _, value = text.partition("=")
+    return name.strip(), value
 
 
 def _is_set_once(text: str, name: str) -> bool:
