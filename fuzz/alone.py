@@ -33,7 +33,8 @@ from didyma.codegen.runtime.didyma_runtime.refused import Refused
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.externs import bound, routines
 from didyma.codegen.runtime.objects import shared_object
-from didyma.fuzz import alone_padded
+from didyma.fuzz import alone_memory, alone_padded
+from didyma.fuzz.alone_refused import alike, refused
 from didyma.fuzz.layouts import laid
 from didyma.fuzz.levels import runner
 from didyma.oracle.compare import bitwise
@@ -50,6 +51,7 @@ REPEATED = 4  # of so many modules, by the length of their text, one is first gi
 _BACKWARDS = 0.25  # the share of inputs with a negative stride
 _KERNELS, _JSON = "kernels.so", "program.json"
 
+Call: TypeAlias = Callable[[list[Array]], list[Array]]
 Outcome: TypeAlias = tuple[str, Sequence[Array]]  # the code of an error, and results
 
 
@@ -97,6 +99,21 @@ def _judge(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level:
             for wrong in found:
                 level.find(NAME, "error", f"call {number + 1} {wrong}")
                 return
+        code, results = _outcome(partial(by_lines, engine), list(calls[0]))
+        if not code:
+            for told in alone_memory.wrong(c.source, c.program, text, calls[0], results):
+                level.find(NAME, "error", told)
+        runs: Sequence[Call] = (call,) if walked is None else (call, walked)
+        for run in runs:
+            for want_code, inputs in refused(c.source, calls[0], Random(len(source))):
+                level.checks += 1
+                code, _ = _outcome(run, [np.array(a) for a in inputs])
+                if not alike(code, want_code):
+                    which = f"a call of shapes {[a.shape for a in inputs]}"
+                    level.find(
+                        NAME, "error", f"{which} raises {code or 'nothing'}, not {want_code}"
+                    )
+                    return
 
 
 def _in_buckets(
@@ -148,7 +165,7 @@ def _of_another_dtype(inputs: Sequence[Array]) -> Iterator[Sequence[Array]]:
 
 def _walked(
     c: Compiled,
-    call: Callable[[list[Array]], list[Array]],
+    call: Call,
     inputs: Sequence[Array],
     want: Outcome,
     level: Recorder,
@@ -163,7 +180,7 @@ def _walked(
 
 def _elsewhere(
     c: Compiled,
-    call: Callable[[list[Array]], list[Array]],
+    call: Call,
     inputs: Sequence[Array],
     want: Outcome,
     rng: Random,
@@ -211,7 +228,7 @@ def _built(c: Compiled, buckets: Buckets | None = None) -> tuple[str, str, Mappi
 
 def _one(
     c: Compiled,
-    call: Callable[[list[Array]], list[Array]],
+    call: Call,
     inputs: Sequence[Array],
     want: Outcome,
     level: Recorder,
@@ -246,6 +263,9 @@ def _shared(p: Program, got: Sequence[Array], left: Mapping[str, Array | None]) 
     ``left`` are the inputs that somebody keeps.
     """
     of = {a.number: a.of for a in aliases(p)}
+    for i, r in enumerate(got):
+        if r.size and r.flags.writeable == _repeats(r):
+            yield f"returns result {i + 1} that {'may' if _repeats(r) else 'may not'} be written"
     for name, array in left.items():
         shows = [i for i in range(len(got)) if of.get(i) == name]
         if array is None:
@@ -261,6 +281,11 @@ def _shared(p: Program, got: Sequence[Array], left: Mapping[str, Array | None]) 
             yield f"returns results {i + 1} and {k + 1} of the same bytes"
 
 
+def _repeats(a: Array) -> bool:
+    """Return whether an array shows an element more than once."""
+    return any(s == 0 and n > 1 for n, s in zip(a.shape, a.strides, strict=True))
+
+
 def _meet(a: Array, b: Array) -> bool:
     return bool(np.may_share_memory(a, b))
 
@@ -274,7 +299,7 @@ def _refusal(load: Callable[[], object]) -> str:
     return ""
 
 
-def _outcome(run: Callable[[list[Array]], list[Array]], inputs: list[Array]) -> Outcome:
+def _outcome(run: Call, inputs: list[Array]) -> Outcome:
     try:
         return "", run(inputs)
     except (DidymaError, Refused) as e:

@@ -14,9 +14,9 @@ from random import Random
 from typing import Any
 
 from didyma.codegen.memory import peak, planner, trace
-from didyma.codegen.memory.arena import solve
+from didyma.codegen.memory.arena import Problem, solve
 from didyma.codegen.memory.plan import plan
-from didyma.fuzz.allocator import domains, judge, replays, tapes
+from didyma.fuzz.allocator import definitions, domains, judge, replays, tapes
 from didyma.fuzz.allocator.domains import JudgedCase
 from didyma.fuzz.allocator.judge import Verdict
 from didyma.fuzz.allocator.kernels import movers
@@ -72,10 +72,7 @@ def near(w: Written, c: Chooser) -> Written:
 def judged(w: Written) -> JudgedCase:
     """Judge a case as drawn ones are, and count what its plan takes."""
     if w.text.startswith(TRACE):
-        p = trace.parse(w.text, capacity=w.capacity)
-        found = tuple(domains.placed(p, w.planner, w.seed))
-        peaks = {} if found else {"peak": solve(p, w.planner).peak}
-        return JudgedCase("trace", w.seed, w.planner, found, peaks)
+        return _trace(trace.parse(w.text, capacity=w.capacity), w)
     bare = parse_program(w.text)
     try:
         planned = _plan(bare, w, w.capacity)
@@ -83,6 +80,20 @@ def judged(w: Written) -> JudgedCase:
         return JudgedCase("program", w.seed, w.planner, tuple(_refused(bare, w, e)))
     found = tuple(islice(_program(bare, planned, w), 1))
     return JudgedCase("program", w.seed, w.planner, found, _counters(planned))
+
+
+def _trace(p: Problem, w: Written) -> JudgedCase:
+    """Judge the placement of a trace, or that none is found; ``canonical`` finds any of a few."""
+    found = tuple(domains.placed(p, w.planner, w.seed))
+    counters: Counters = {}
+    try:
+        counters = {"peak": solve(p, w.planner).peak}
+    except DidymaError as e:
+        few = p.count <= definitions.FEW and w.planner == "canonical"
+        least = definitions.least_peak(p) if few else None
+        if p.capacity is None or (least is not None and least <= p.capacity):
+            found += (Verdict("planner", f"{e.code}: {e}; the least peak is {least}"),)
+    return JudgedCase("trace", w.seed, w.planner, found, counters)
 
 
 def _plan(bare: Program, w: Written, capacity: int | None) -> Program:

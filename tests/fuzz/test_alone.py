@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
-from didyma.codegen.emit import prelude
+from didyma.codegen.emit import prelude, program_json
 from didyma.codegen.runtime import didyma_runtime, objects
 from didyma.codegen.runtime.didyma_runtime import buckets, host
 from didyma.fuzz import alone
 from didyma.fuzz.domains.graphs import ALONE, Graphs
+from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir import aliases
 from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.ir.types import Array
 
 DOMAIN = Graphs(("host",))
@@ -111,3 +114,47 @@ def test_bytes_that_results_share_without_saying_so_are_found(
 
     monkeypatch.setattr(alone, "aliases", untold)
     assert next(findings()).level == alone.NAME
+
+
+SUM = Case(
+    parse_module("""module {
+  dims n in [2, 6]
+  func @main(%x: f32[n, 4], %y: f32[n]) -> (%w, %z) {
+    %s = sum(%x, axes=(1,), keepdims=false) : f32[n]
+    %z = add(%s, %y) : f32[n]
+    %w = broadcast_to(%z, shape=(3, n)) : f32[3, n]
+  }
+}
+"""),
+    (("n", 5),), (1, 2), alone=True,
+)  # fmt: skip
+
+
+def unchecked(*_: object) -> None:
+    """Take anything."""
+
+
+def writable(a: Array, shape: Sequence[int], strides: Sequence[int], offset: int) -> Array:
+    return as_strided(a[offset:], shape, [s * a.itemsize for s in strides])
+
+
+def no_bytes(*_: object) -> int:
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "slip", "said"),
+    [
+        (didyma_runtime, "in_range", unchecked, "not dim-out-of-range"),
+        (didyma_runtime, "size", unchecked, "not dim-mismatch"),
+        (didyma_runtime, "strided", writable, "may be written"),
+        (program_json, "symbolic_peak", no_bytes, "0 bytes of workspace"),
+    ],
+)
+def test_slips_in_what_a_module_tells_and_refuses_are_found(
+    of: object, name: str, slip: object, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = DOMAIN.judge()
+    assert not judge(SUM).findings
+    monkeypatch.setattr(of, name, slip)
+    assert said in " ".join(f.message for f in judge(SUM).findings)

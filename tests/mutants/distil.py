@@ -60,7 +60,7 @@ JUDGED: Mapping[str, Sequence[str]] = MappingProxyType(
         "passes": ("passes",), "lowering": ("lower", "schedule"), "emission": ("emit",),
         "indices": ("lower", "schedule"), "schedules": ("schedule", "emit"),
         "forms": ("schedule", "emit"), "programs": ("order", "memory", "emit"),
-        "planners": ("memory",),
+        "planners": ("memory", "emit"),
     }
 )  # fmt: skip
 RESULTS = "mutants.jsonl"  # what became of mutants, in folders of runs about these
