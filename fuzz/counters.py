@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, TO, Module
 from didyma.refimpl.ir.kernel import Kernel, loops
+from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import (
     Atomic,
     Barrier,
@@ -35,9 +36,11 @@ from didyma.refimpl.ir.loop import (
     Store,
 )
 from didyma.refimpl.ir.lowered import written_out
+from didyma.refimpl.ir.program import Program, Wait
 from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ir.walk import stmt_children, stmt_exprs, subexprs
 
+MADE = "made: "  # what the names of counters of decisions begin with
 _OF_GRAPH = ("calls", "bytes", "elements", "constants", "copies")
 
 Sizes: TypeAlias = Mapping[str, int]
@@ -93,6 +96,11 @@ def of_run(use: MemoryUse) -> Counters:
     return {"launches": len(use.steps) - copies, "copies": copies, "peak": use.most}
 
 
+def of_lines(p: Program) -> Counters:
+    """Count the ``waits`` of streams for one another, each line once."""
+    return {"waits": sum(isinstance(line, Wait) for line in walk(p.lines))}
+
+
 def of_traffic(traffic: Traffic) -> Counters:
     """Return what threads of a simulator did: ``statements``, ``accesses`` and bytes ``moved``."""
     return {
@@ -102,14 +110,28 @@ def of_traffic(traffic: Traffic) -> Counters:
     }
 
 
-def more(now: Counters, kept: Counters) -> str:
-    """Return a sentence about the counters that are higher than those kept, empty if none is.
+def of_decisions(heard: Mapping[str, Sequence[str]]) -> Counters:
+    """Count the decisions of a compile by name, given the values that each was about.
 
-    >>> more({"launches": 2, "peak": 0}, {"launches": 1, "peak": 512})
-    'launches 2, kept 1'
+    These may not become fewer: programs that are decided otherwise may be as right, and slower.
     """
-    risen = (k for k in kept if now.get(k, 0) > kept[k])
-    return "; ".join(f"{k} {now[k]}, kept {kept[k]}" for k in risen)
+    return {f"{MADE}{name}": len(values) for name, values in sorted(heard.items())}
+
+
+def more(now: Counters, kept: Counters) -> str:
+    """Return a sentence about counters that are worse than those kept, empty if none is.
+
+    Those of decisions are worse if they are lower, all others if they are higher.
+
+    >>> more({"launches": 2, "peak": 0}, {"launches": 1, "peak": 512, "made: cast once": 1})
+    'launches 2, kept 1; made: cast once 0, kept 1'
+    """
+    worse = (
+        k
+        for k, n in kept.items()
+        if (now.get(k, 0) < n if k.startswith(MADE) else now.get(k, 0) > n)
+    )
+    return "; ".join(f"{k} {now.get(k, 0)}, kept {kept[k]}" for k in worse)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Member:
 
     It shows so ``many`` things that members before it do not, such as ``shows``; ``ms`` are the
     milliseconds of processor time that judging it took.  Its ``counters`` (``fuzz/counters.py``)
-    may not rise.
+    may not become worse.
     """
 
     facts: Mapping[str, Any]

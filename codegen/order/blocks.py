@@ -144,7 +144,7 @@ class BlockWriter:
             for r, a, t in zip(n.results[:k], n.args, n.types, strict=False):
                 if r not in targets:
                     targets[r] = self.fresh(r, t)
-                first = a in own and uses[a] == 1 and a not in targets
+                first = a in own and uses[a] == 1  # by this node alone, and no result
                 if first and targets[r] not in occupied and growing.isdisjoint(dims.free(t.shape)):
                     targets[a] = targets[r]
         return targets

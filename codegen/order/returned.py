@@ -99,9 +99,9 @@ class _Returned:
         names = [v for v, x in self.views.items() if x.of == value]
         if self.uses[value] > 2 or value in self.results or len(names) != 1:
             return None
-        t, other = self.types[value], self.types[names[0]]
-        only = not self.uses[names[0]] and names[0] in self.results and t.dtype is other.dtype
-        return names[0] if only and dims.equal(t.numel, other.numel) else None
+        only = not self.uses[names[0]] and names[0] in self.results
+        numel, other = self.types[value].numel, self.types[names[0]].numel
+        return names[0] if only and dims.equal(numel, other) else None
 
     def _again(self, result: str, shared: bool) -> Strided | Copy | None:
         """Return a line that gives a result whose bytes are others'; None if they are its own.

@@ -174,6 +174,7 @@ class Lowering(Domain[Case]):
         for name, value in schedules(made):
             hear(name, value)
         covered = [*_keys(made), *((DECISION, name) for name in heard)]
+        counted = counters.of_kernels((k for ks in made.kernels.values() for k in ks), env)
         if not findings and not is_pointed:
             covered += memory.examiner.keys(case, case.inputs(), made, heard)
         return Outcome(
@@ -185,7 +186,7 @@ class Lowering(Domain[Case]):
             tuple(dict.fromkeys(covered)),
             ring_checked=sum(level.ring_checked for level in levels),
             ring_total=sum(level.ring_total for level in levels),
-            counters=counters.of_kernels((k for ks in made.kernels.values() for k in ks), env),
+            counters={**counted, **counters.of_decisions(heard)},
         )
 
     def shrinkers(self, finding: Finding) -> Sequence[tuple[float, Shrinker[Case]]]:

@@ -168,7 +168,10 @@ class PassJudge:
             sum(c.checked for c in many),
             sum(c.total for c in many),
             tuple(covered),
-            counters=counters.of_graph(made.fused, dict(case.env)),
+            counters={
+                **counters.of_graph(made.fused, dict(case.env)),
+                **counters.of_decisions(heard),
+            },
         )
 
 

@@ -110,7 +110,8 @@ class Programs(Domain[Case]):
         use = MemoryUse()
         findings = tuple(chain(_placed(case), _findings(made, case, self.options, use)))[:1]
         covered = tuple(dict.fromkeys(_keys(made, case)))
-        return Outcome(findings, frozenset(), size, covered=covered, counters=counters.of_run(use))
+        counted = {**counters.of_run(use), **counters.of_lines(made.program)}
+        return Outcome(findings, frozenset(), size, covered=covered, counters=counted)
 
     @property
     def _graphs(self) -> Graphs:

@@ -14,6 +14,7 @@ from didyma.fuzz import counters, distilled, worker
 from didyma.fuzz.distilled import KEPT, Member
 from didyma.fuzz.domains import registry
 from didyma.refimpl.interp.memory_use import MemoryUse
+from didyma.refimpl.ir.program import Program, Repeat, Return, Wait
 from didyma.refimpl.ir.text import parse_loop, parse_module
 
 KERNEL = """
@@ -82,3 +83,14 @@ def test_a_counter_of_a_member_that_rises_is_a_finding(
     assert (f.level, f.kind, f.message) == (
         "counters", "counter", f"{name} {value}, kept {value - 1}"
     )  # fmt: skip
+
+
+def test_waits_of_all_blocks_are_counted() -> None:
+    p = Program("p", (), (), (), (), (), (Wait(0, 1), Repeat("i", 3, (Wait(1, 0),)), Return(())))
+    assert counters.of_lines(p) == {"waits": 2}
+
+
+def test_decisions_may_not_become_fewer_and_may_become_more() -> None:
+    kept = counters.of_decisions({"cast once": ["x", "y"], "a long run in blocks": ["z"]})
+    assert counters.more({**kept, "made: cast once": 3}, kept) == ""
+    assert counters.more({"made: cast once": 2}, kept) == "made: a long run in blocks 0, kept 1"
