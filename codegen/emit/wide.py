@@ -133,9 +133,8 @@ def _quotients(
                 below = subexprs(above)
                 names = {x.name for x in below if isinstance(x, Var)}
                 buffers = {x.buffer for x in below if isinstance(x, Load)}
-                bare = not any(isinstance(x, LetExpr) or x in found for x in below)
                 alone = names.isdisjoint(inner - {v}) and buffers.isdisjoint(stored)
-                if v in names and alone and bare and e not in found:
+                if v in names and alone and e not in found:
                     found.add(e)
                     yield e
             case _:

@@ -32,7 +32,6 @@ from didyma.codegen.runtime.geometry import (
 from didyma.codegen.runtime.hosttext import KernelPart, assemble
 from didyma.codegen.runtime.native import Native
 from didyma.codegen.runtime.tinycc import TinyCC
-from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.program import ALIGNMENT
 from didyma.refimpl.ir.target import CPU, PORTABLE, SM_80, SM_90A, Target
@@ -110,11 +109,7 @@ class Host:
         return made
 
     def load(self, text: KernelText) -> Loaded:
-        """Compile kernel text; DidymaError ``kernel-text`` where it is not C.
-
-        DidymaError ``target-lacks`` for kernels of clusters, whose blocks run at once.
-        """
-        refuse_clusters(text)
+        """Compile kernel text; DidymaError ``kernel-text`` where it is not C."""
         unit, parts = assemble(text, self.prelude, self.driver)
         where = ", ".join(s.name for s in text.kernels)
         native = self._compiler.compile(unit, where, [f"launch_{s.name}__" for s in text.kernels])
@@ -286,16 +281,6 @@ class _Stage(Stage):
         return self._block_orders[count]
 
 
-def refuse_clusters(text: KernelText) -> None:
-    """Raise DidymaError ``target-lacks`` for kernels whose blocks run at once."""
-    for s in (s for s in text.kernels if s.cluster > 1):
-        raise DidymaError(
-            "target-lacks", s.name, got=f"clusters of {s.cluster} blocks",
-            want="kernels whose blocks run one after another, as on this engine",
-            help="engines simt and cuda run clusters; a target without makes none",
-        )  # fmt: skip
-
-
 def fresh(nbytes: int) -> HostBuffer:
     """Return bytes that hold anything, between guard bytes."""
     raw = np.empty(nbytes + 2 * ALIGNMENT + GUARD, np.uint8)
@@ -340,5 +325,8 @@ def _describe(found: tuple[int, ...], k: _HostKernel) -> Fault:
             return Fault("assert", name, f"it does not hold in thread {thread} {block}", line)
         case 6:
             return Fault("hang", name, f"thread {thread} waits {block} for what never comes", line)
+        case 7:
+            detail = f"thread {thread} {block} touches block {other} of a cluster of"
+            return Fault("out-of-bounds", name, f"{detail} {k.signature.cluster}", line)
         case _:
             return Fault("misaligned", name, f"a wide access of thread {thread} {block}", line)

@@ -21,7 +21,7 @@ GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 
 # Patterns begin with plain text, which a search finds fast.
 _COMMENT = re.compile(r"//[^\n]*")
-_HEAD = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)")
+_HEAD = re.compile(r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\([^)]*\)\s*)*(\w+)")
 _SHARED = re.compile(
     r"__shared__\s+(?:__align__\((?P<align>\d+)\)\s*)?(?P<type>\w+)\s+(?P<name>\w+)\s*"
     r"(?P<extents>(?:\[\s*\d+\s*\]\s*)+);"
@@ -62,6 +62,7 @@ def assemble(
         extended(prelude, text.intrinsics).select(body),
         f"#define SHARED_BYTES__ {max((p.shared for p in parts.values()), default=0)}",
         "#define FIBERS__" if barriers else "",
+        f"#define CLUSTER__ {max((s.cluster for s in text.kernels), default=1)}",
         driver,
         '#line 1 "kernel text"',
         body,
@@ -144,5 +145,5 @@ static void call_{s.name}__(u64 *a) {{ {s.name}({", ".join(arguments(s))}); }}
 void launch_{s.name}__(Launch__ *l) {{
   static const u32 gaps[] = {{{gaps}}};
   static const Shared__ shared = {{{shared}}};
-  run__(l, call_{s.name}__, {int(part.barriers)}, &shared);
+  run__(l, call_{s.name}__, {int(part.barriers)}, &shared, {s.cluster});
 }}"""

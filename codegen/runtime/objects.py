@@ -10,7 +10,6 @@ from importlib.resources import files
 from didyma.codegen.emit import prelude
 from didyma.codegen.runtime.compiler import CCompiler
 from didyma.codegen.runtime.fast.units import Unit, units
-from didyma.codegen.runtime.host import refuse_clusters
 from didyma.codegen.runtime.hosttext import assemble
 from didyma.codegen.runtime.tinycc import TinyCC
 from didyma.refimpl.ir.kernel import KernelText
@@ -33,10 +32,8 @@ def shared_object(
     optimising ``compiler``, which is given a text for each kernel, as of engine ``host-fast``, and
     one for all; ``done`` is called after each.
 
-    DidymaError ``kernel-text`` where the text is not C, ``target-lacks`` for kernels of clusters;
-    EngineMissing without TinyCC.
+    DidymaError ``kernel-text`` where the text is not C; EngineMissing without TinyCC.
     """
-    refuse_clusters(text)
     known = prelude.load("host")
     driver, replay, blocks = ((files(prelude) / f).read_text(encoding="utf-8") for f in _OWN)
     if compiler is None:

@@ -54,7 +54,8 @@ ONE_OF_THREADS = 0.05  # of the functions, those of threads from the start
 MOST_SIZE = 12  # of a symbolic side
 PLACES = (
     *[places.gathered] * 2, *[places.looked_up] * 2, *[places.padded] * 2, *[places.folded] * 2,
-    *[places.deep] * 2, places.ragged, places.placed, places.product,
+    *[places.deep] * 2, places.ragged, places.placed, places.product, places.taken_over,
+    places.either,
 )  # fmt: skip
 
 
@@ -136,9 +137,10 @@ class _Nests(Maker):
                 partial(places.deep, self),
                 partial(places.checked, self),
                 partial(places.so_far, self),
+                partial(places.either, self),
             ),
             "lanes": (partial(places.carried, self),),
-            "ahead": (partial(places.filled, self),),
+            "ahead": (partial(places.filled, self), partial(places.taken_over, self)),
             "as one": (partial(places.uneven, self), partial(places.recounted, self)),
             "parts": (partial(places.turning, self), partial(self.updates, op="sub")),
             "places": (partial(places.gathered, self), partial(places.looked_up, self)),

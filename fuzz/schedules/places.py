@@ -23,6 +23,7 @@ from didyma.refimpl.ir.loop import (
     Let,
     Load,
     LoopKind,
+    PlacementAllocate,
     Scope,
     Select,
     Stmt,
@@ -263,6 +264,32 @@ def filled(m: Maker, i: Var, j: Var) -> Stmt:
     fewer = Store(count.name, (), ix.maximum(ix.ONE, ix.sub(now, ix.ONE)))
     rows = For(i, now, Allocate(near, Block((fill, use, fewer))))
     return Allocate(count, Block((Store(count.name, (), m.rows), rows)))
+
+
+def taken_over(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return rows that are copied and used, and others that are copied to the same memory then."""
+    names, count = (m.name("near"), m.name("over")), m.few(1)
+    near, over = (Buffer(n, m.dtype, (count,), Scope.LOCAL) for n in names)
+
+    def copied(b: Buffer, k: Var) -> tuple[Stmt, Stmt]:
+        last, at = m.loop(), ix.index(count)
+        value = Binary(m.op(), Load(b.name, (last,), m.dtype), m.load(i, last, "a"))
+        fill = Store(b.name, (k,), Load("a", (i, k), m.dtype))
+        return For(k, at, fill), For(last, at, Store(m.target(), (i, last), value))
+
+    later = PlacementAllocate(over, near.name, Block(copied(over, m.loop())))
+    return For(i, m.rows, Allocate(near, Block((*copied(near, j), later))))
+
+
+def either(m: Maker, i: Var, j: Var) -> Stmt:
+    """Return two loops of which the inner one stands on one side of a condition, or on the other.
+
+    Both sides write near one another.
+    """
+    k, target = m.loop(), m.target()
+    cond = ix.compare("lt", i, ix.index(m.chance.choice((0, 1, 2))))
+    sides = [For(v, m.columns, Store(target, m.at(i, v), m.load(i, v))) for v in (j, k)]
+    return For(i, m.rows, If(cond, *sides))
 
 
 def uneven(m: Maker, i: Var, j: Var) -> Stmt:

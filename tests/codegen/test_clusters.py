@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from didyma.codegen.emit.cuda import emit
-from didyma.codegen.runtime.engine import KernelFault
+from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.host import Host, Order
 from didyma.codegen.runtime.nvrtc import Nvrtc
-from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.registry import engine, probe
 from didyma.codegen.runtime.simt.access import Traffic
 from didyma.codegen.runtime.simt.engine import Simt
 from didyma.oracle import lanes
@@ -86,7 +87,7 @@ def given(f: PrimFunc, n: int) -> Array:
     return np.random.default_rng(1).integers(1, 9, (n, width)).astype(np.float32)
 
 
-def simulated(f: PrimFunc, x: Array, on: Simt | None = None) -> Array:
+def simulated(f: PrimFunc, x: Array, on: Engine | None = None) -> Array:
     on, text = on or Simt(), emit([f])
     buffers = [on.upload(x), on.allocate(x.nbytes)]
     on.load(text).launch(text.kernels[0].name, buffers, {"n": len(x)})
@@ -209,10 +210,31 @@ def test_blocks_may_wait_for_their_own_threads_alone() -> None:
     assert np.array_equal(slow, simulated(function(SUMS), x))
 
 
-def test_the_host_runs_no_clusters() -> None:
-    with pytest.raises(DidymaError, match="clusters of 4 blocks") as e:
-        engine("host").load(emit([function(SUMS)]))
-    assert e.value.code == "target-lacks"
+@pytest.mark.parametrize("order", ["forward", "reverse", 5])
+@pytest.mark.parametrize("text", [SUMS, TAKEN])
+def test_the_host_runs_the_blocks_of_a_cluster_together(text: str, order: Order) -> None:
+    f = function(text)
+    x = given(f, 7)
+    assert np.array_equal(simulated(f, x, Host(order=order)), simulated(f, x))
+
+
+def test_the_host_finds_what_blocks_of_a_cluster_may_not_do() -> None:
+    f = function(TAKEN.replace("part[1 - r, t]", "part[2 - r, t]"))
+    with pytest.raises(KernelFault, match="block 2 of a cluster of 2"):
+        simulated(f, given(f, 2), Host())
+    text = TAKEN.replace(f"{BARRIER}        part[r, 3 - t]", "        if r == 0 {\n  "
+                         f"{BARRIER}        }}\n        part[r, 3 - t]")  # fmt: skip
+    f = function(text)
+    with pytest.raises(KernelFault, match="barrier-divergence"):
+        simulated(f, given(f, 2), Host())
+
+
+def test_the_optimising_host_runs_clusters() -> None:
+    fast, f = probe("host-fast"), function(TAKEN)
+    if not fast.runs:
+        pytest.skip(f"host-fast: {fast.why}")
+    x = given(f, 7)
+    assert np.array_equal(simulated(f, x, engine("host-fast")), simulated(f, x))
 
 
 @pytest.mark.parametrize("text", [SUMS, TAKEN])

@@ -18,11 +18,18 @@ typedef struct {
 } Launch__;
 typedef struct { u32 bytes, gaps; const u32 *gap; } Shared__; /* gap: offsets of guard bytes */
 
-enum { EXITED__ = 1, SITES__ = 2, SHARED__ = 3, MISALIGNED__ = 4, ASSERT__ = 5, HANG__ = 6, GAP__ = 64, GUARD__ = 0xB7 };
+enum { EXITED__ = 1, SITES__ = 2, SHARED__ = 3, MISALIGNED__ = 4, ASSERT__ = 5, HANG__ = 6, RANK__ = 7,
+       GAP__ = 64, GUARD__ = 0xB7 };
 
 static dim3__ threadIdx, blockIdx, blockDim, gridDim;
 static Launch__ *launch__;
-static u64 shared__[SHARED_BYTES__ / 8 + 1] __attribute__((aligned(1024)));
+#ifndef CLUSTER__
+#define CLUSTER__ 1
+#endif
+enum { MOST__ = 1024 * CLUSTER__ }; /* threads that run together */
+static u64 memory__[CLUSTER__][SHARED_BYTES__ / 1024 * 128 + 128] __attribute__((aligned(1024)));
+static u32 rank__, cluster__; /* of the block in its cluster, and how many blocks that has */
+#define shared__ memory__[rank__]
 
 static void fault__(u32 what, u32 line, u32 other_line, u32 thread, u32 other) {
   if (launch__->fault) return;
@@ -71,7 +78,7 @@ static void check__(const Shared__ *s) {
       if (p[s->gap[k] + i] != GUARD__) fault__(SHARED__, 0, 0, k, 0);
 }
 
-static dim3__ thread__[1024];
+static dim3__ thread__[MOST__];
 
 static void threads__(u32 n) {
   u32 i;
@@ -87,9 +94,9 @@ static void threads__(u32 n) {
 }
 
 #ifdef FIBERS__
-static void *fiber__[1024], *main__;
-static u32 line__[1024], current__; /* line 0: still to start or ended */
-static u8 ended__[1024];
+static void *fiber__[MOST__], *main__;
+static u32 line__[MOST__], current__; /* line 0: still to start or ended */
+static u8 ended__[MOST__], met__[MOST__]; /* met: waits for all of the cluster */
 static void (*body__)(u64 *);
 
 #if defined __x86_64__
@@ -123,11 +130,22 @@ static void sync__(u32 line) {
 }
 #define __syncthreads() sync__(__LINE__)
 
+static void all_meet__(u32 line) {
+  met__[current__] = 1;
+  sync__(line);
+}
+
+/* Where another block of the cluster has what this one has at p, in shared memory. */
+static void *elsewhere__(const void *p, u32 rank, u32 line) {
+  if (rank >= cluster__) fault__(RANK__, line, 0, number__(), rank);
+  return (u8 *)memory__[rank % CLUSTER__] + ((const u8 *)p - (u8 *)shared__);
+}
+
 /* Threads that wait for their warp, stay until all wait for the block, or look again and again. */
 enum { GOES__, HELD__, STAYS__, POLLS__, WARP__ = 32 };
-static u8 state__[1024];
+static u8 state__[MOST__];
 static u32 polling__, moved__; /* threads that look again, and what has changed that they look at */
-static u32 gathered__[16], gatherings__[16];
+static u32 gathered__[16 * CLUSTER__], gatherings__[16 * CLUSTER__];
 
 static void moves__(void) { moved__++; }
 
@@ -139,7 +157,8 @@ static void polls__(u32 line) {
 }
 
 static void gathers__(u32 number, u32 threads, u32 line) {
-  u32 *n = &gathered__[number % 16], *turn = &gatherings__[number % 16], mine = *turn;
+  u32 at = rank__ * 16 + number % 16;
+  u32 *n = &gathered__[at], *turn = &gatherings__[at], mine = *turn;
   if (++*n == threads) {
     *n = 0;
     ++*turn;
@@ -148,7 +167,7 @@ static void gathers__(u32 number, u32 threads, u32 line) {
   while (*turn == mine) polls__(line);
 }
 
-static u32 held__, words__[1024][6];
+static u32 held__, words__[MOST__][6];
 
 static void meet__(u32 line) {
   state__[current__] = HELD__;
@@ -156,18 +175,19 @@ static void meet__(u32 line) {
   sync__(line);
 }
 
-static u64 given__[1024];
+static u64 given__[MOST__];
 static u8 turns__; /* whether warps of the block wait at barriers in shared memory */
 
 static void in_turn__(void) { turns__ = 1; }
 
 /* All threads of a block exchange together; or those of a warp, where warps go their own ways. */
 static u64 exchange__(u64 v, u32 mask, u32 line) {
-  u32 partner = current__ ^ mask;
+  u32 threads = blockDim.x * blockDim.y * blockDim.z, first = rank__ * threads;
+  u32 partner = first + (current__ - first ^ mask);
   void (*all)(u32) = turns__ ? meet__ : sync__;
   given__[current__] = v;
   all(line); /* have given */
-  if (partner >= blockDim.x * blockDim.y * blockDim.z)
+  if (partner - first >= threads)
     fault__(EXITED__, line, 0, current__, partner);
   else v = given__[partner];
   all(line); /* have taken */
@@ -255,57 +275,81 @@ static u64 handed__(u64 v, u32 line) {
   return v;
 }
 
-/* One block; 0 if it faulted. */
-static int fibers__(Launch__ *l, u32 threads) {
-  u32 i, k, ended, first;
-  for (i = 0; i < threads; i++) {
+/* Open the barriers at which all threads of a block wait, and that of a cluster at which all do.
+ * Returns how many blocks have ended; -1 where threads of a block wait at different ones. */
+static int opens__(u32 threads, u32 cluster) {
+  u32 b, i, ended = 0, met = 0, far = 0;
+  for (b = 0; b < cluster; b++) {
+    u32 from = b * threads, first = line__[from], some = 0;
+    for (i = from; i < from + threads; i++) some += ended__[i];
+    for (i = from + 1; i < from + threads; i++)
+      if (line__[i] != first || met__[i] != met__[from]) {
+        int here = line__[i] != 0;
+        rank__ = b;
+        blockIdx.x += b;
+        fault__(some ? EXITED__ : SITES__, here ? line__[i] : first, here ? first : 0,
+               (here ? i : from) - from, (here ? from : i) - from);
+        return -1;
+      }
+    ended += some != 0;
+    met += met__[from];
+    if (met__[from]) far = from;
+  }
+  if (met && ended) {
+    fault__(EXITED__, line__[far], 0, 0, 0);
+    return -1;
+  }
+  for (i = 0; i < threads * cluster; i++) {
+    u32 waits = met__[i] && met < cluster;
+    state__[i] = ended__[i] || waits ? STAYS__ : GOES__;
+    if (!waits) met__[i] = 0;
+  }
+  return (int)ended;
+}
+
+/* The blocks of a cluster, from block ``first`` on; 0 if one faulted. */
+static int fibers__(Launch__ *l, u32 threads, u32 cluster) {
+  u32 i, k, all = threads * cluster, first = blockIdx.x;
+  int ended;
+  for (i = 0; i < all; i++) {
     u8 *top = l->stacks + (i + 1) * l->stack - 64;
     fiber__[i] = top - FRAME__;
     *(void **)(top - FRAME__ + ENTRY__) = (void *)entry__;
     line__[i] = 0;
-    ended__[i] = 0;
+    ended__[i] = met__[i] = 0;
     state__[i] = GOES__;
   }
   held__ = turns__ = 0;
-  for (i = 0; i < 16; i++) gathered__[i] = 0;
+  for (i = 0; i < 16 * CLUSTER__; i++) gathered__[i] = 0;
   do {
     u32 before = moved__;
     ended = polling__ = 0;
-    for (k = 0; k < threads; k++) {
-      i = l->order ? l->order[k] : k;
-      if (state__[i] == STAYS__ || state__[i] == HELD__) {
-        ended += ended__[i];
-        continue;
-      }
+    for (k = 0; k < all; k++) {
+      u32 own = l->order ? l->order[k % threads] : k % threads;
+      rank__ = k / threads;
+      i = rank__ * threads + own;
+      if (state__[i] == STAYS__ || state__[i] == HELD__) continue;
       current__ = i;
-      threadIdx = thread__[i];
+      threadIdx = thread__[own];
+      blockIdx.x = first + rank__;
       switch__(&main__, fiber__[i]);
-      ended += ended__[i];
     }
+    blockIdx.x = first;
     if (held__) {
-      if (!warps__(threads, moved__ != before)) return 0;
-      ended = 0;
+      if (!warps__(all, moved__ != before)) return 0;
       continue;
     }
     if (polling__) {
-      for (i = 0; i < threads; i++)
+      for (i = 0; i < all; i++)
         if (state__[i] == GOES__) state__[i] = STAYS__;
-      ended = 0;
       if (moved__ != before) continue;
-      for (i = 0; i < threads && state__[i] != POLLS__; i++) {}
-      fault__(HANG__, line__[i], 0, i, 0);
+      for (i = 0; i < all && state__[i] != POLLS__; i++) {}
+      fault__(HANG__, line__[i], 0, i % threads, 0);
       return 0;
     }
-    first = line__[0];
-    for (i = 1; i < threads; i++)
-      if (line__[i] != first) {
-        int here = line__[i] != 0;
-        fault__(ended ? EXITED__ : SITES__, here ? line__[i] : first, here ? first : 0, here ? i : 0,
-               here ? 0 : i);
-        return 0;
-      }
-    for (i = 0; i < threads; i++) state__[i] = GOES__;
-  } while (!ended);
+    ended = opens__(threads, cluster);
+    if (ended < 0) return 0;
+  } while (ended < (int)cluster);
   return 1;
 }
 #endif
@@ -323,10 +367,12 @@ static void plain__(Launch__ *l, u32 threads, void (*body)(u64 *)) {
         for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) body(l->args);
 }
 
-static void run__(Launch__ *l, void (*body)(u64 *), int barriers, const Shared__ *shared) {
+/* Blocks of a cluster run together, in the order of their ranks. */
+static void run__(Launch__ *l, void (*body)(u64 *), int barriers, const Shared__ *shared, u32 cluster) {
   u32 threads = l->block[0] * l->block[1] * l->block[2];
-  u64 q, b, blocks = (u64)l->grid[0] * l->grid[1] * l->grid[2];
+  u64 q, b, blocks = (u64)l->grid[0] / cluster * l->grid[1] * l->grid[2];
   launch__ = l;
+  cluster__ = cluster;
   blockDim.x = l->block[0];
   blockDim.y = l->block[1];
   blockDim.z = l->block[2];
@@ -338,17 +384,22 @@ static void run__(Launch__ *l, void (*body)(u64 *), int barriers, const Shared__
   body__ = body;
 #endif
   for (q = 0; q < blocks && !l->fault; q++) {
+    u32 across = gridDim.x / cluster;
     b = (q * l->stride + l->offset) % blocks;
-    blockIdx.x = (u32)(b % gridDim.x);
-    blockIdx.y = (u32)(b / gridDim.x % gridDim.y);
-    blockIdx.z = (u32)(b / gridDim.x / gridDim.y);
-    if (shared->bytes) poison__(shared);
+    blockIdx.x = (u32)(b % across) * cluster;
+    blockIdx.y = (u32)(b / across % gridDim.y);
+    blockIdx.z = (u32)(b / across / gridDim.y);
+    if (shared->bytes)
+      for (rank__ = 0; rank__ < cluster; rank__++) poison__(shared);
+    rank__ = 0;
 #ifdef FIBERS__
     if (!barriers) plain__(l, threads, body);
-    else if (!fibers__(l, threads)) return;
+    else if (!fibers__(l, threads, cluster)) return;
 #else
     plain__(l, threads, body);
 #endif
-    if (shared->bytes) check__(shared);
+    if (shared->bytes)
+      for (rank__ = 0; rank__ < cluster; rank__++) check__(shared);
+    rank__ = 0;
   }
 }

@@ -157,13 +157,12 @@ FN f32x$ quotients$_f32(f32x$ a, f32 b) {
 #define prefetch_T(p) __builtin_prefetch(p)
 #endif
 
-/* A block is a cluster by itself here: engine ``host`` runs no other. */
-#define cluster_load_T(p, rank) ((void)(rank), *(p))
+#define cluster_load_T(p, rank) (*(const T *)elsewhere__((p), (rank), __LINE__))
 
-#define cluster_store_T(p, rank, v) ((void)(rank), (void)(*(p) = (v)))
+#define cluster_store_T(p, rank, v) ((void)(*(T *)elsewhere__((p), (rank), __LINE__) = (v)))
 
 //:
-#define cluster_barrier() __syncthreads()
+#define cluster_barrier() all_meet__(__LINE__)
 
 /* The thread ends; a block that waits for it is no further fault. */
 #define assert_b8(holds) do { if (!(holds)) { failed__(__LINE__); return; } } while (0)

@@ -25,7 +25,7 @@ LAUNCH = struct.Struct("<6Q14I")  # Launch__ of the kernels' C text
 FAULT = struct.Struct("<8I")
 FAULT_AT = 72  # its offset there
 MAX_ARGS = 4096
-THREADS = 1024  # of a block, at most
+THREADS, CLUSTER = 1024, 8  # of a block, and blocks of a cluster, at most
 STACK = (1 << 16) + 320  # bytes of a thread's stack; odd, so that tops fall in all cache sets
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 ALIGNMENT = 256  # of buffers
@@ -73,7 +73,7 @@ class Stage:
         """Return the launch record of a grid, for ``go`` of this stage."""
         with self._lock:
             if self._stacks is None:  # the system gives pages as threads use them
-                self._stacks = mmap.mmap(-1, THREADS * STACK)
+                self._stacks = mmap.mmap(-1, THREADS * CLUSTER * STACK)
                 self._stacks_address = ctypes.addressof(ctypes.c_char.from_buffer(self._stacks))
         order = self.threads(math.prod(block)), STACK, *self.blocks(math.prod(grid))
         given = self._args_address, self._stacks_address, *order, *grid, *block

@@ -30,7 +30,6 @@ from didyma.codegen.runtime.host import (
     HostBuffer,
     HostLoaded,
     fresh,
-    refuse_clusters,
     written,
 )
 from didyma.codegen.runtime.native import Native
@@ -90,7 +89,6 @@ class HostFast(Host):
 
     def load(self, text: KernelText) -> FastLoaded:
         """Compile kernel text; DidymaError as on ``host``."""
-        refuse_clusters(text)
         made = list(units(text, self.prelude, self.blocks, self.driver))
         with ThreadPoolExecutor(self.threads) as pool:
             natives = list(pool.map(self._compiled, made))
