@@ -176,7 +176,9 @@ class _Rest:
         """Return the value of an item of ``--arg``."""
         if isinstance(told, Buffer):
             of = p.dtype or DType.I32
-            how = "zero:" if told.zero else ""
+            how = (
+                "zero:" if told.zero and not (p.const and of.is_float) else ""
+            )  # races of zeros hide
             return f"{how}{of.value}[{max(1, told.nbytes // of.nbytes)}]"
         if _is_pointer(p):
             wide = _WIDE if p.dtype is None and p.pointer else 1

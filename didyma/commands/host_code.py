@@ -57,6 +57,18 @@ def calls(text: str) -> Iterator[Call]:
         yield Call(re.sub(r"\s+(?=<)", "", m[1].strip()), tuple(split(m[2])), given)
 
 
+def instance(call: Call, known: Mapping[str, int]) -> str:
+    """Return the kernel of a launch, with numbers for the constants that its template is given.
+
+    >>> instance(Call("scan<int, T, m::B>", (), ()), {"T": 128, "B": 7})
+    'scan<int, 128, m::B>'
+    """
+    name, bracket, given = call.kernel.partition("<")
+    numbered = re.sub(r"(?<![\w:])[A-Za-z_]\w*(?!\w|::)",
+                      lambda m: str(known.get(m[0], m[0])), given)  # fmt: skip
+    return name + bracket + numbered
+
+
 def plain(name: str) -> str:
     """Return the name of a function without scopes and what its template is given."""
     return re.split(r"[<(]", name)[0].split("::")[-1].strip()

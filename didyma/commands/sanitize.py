@@ -106,7 +106,9 @@ def _names(asked: Request, source: sources.Source) -> tuple[str, ...]:
     found = sources.names(source, asked.flags)
     if source.file.endswith(".ptx"):
         return found or ("",)
-    launched = dict.fromkeys(c.kernel for c in host_code.calls(host_code.bare(source.text)))
+    bare = host_code.bare(source.text)
+    known = host_code.constants(bare)
+    launched = dict.fromkeys(host_code.instance(c, known) for c in host_code.calls(bare))
     more = [k for k in launched if "<" in k and not any(_is_of(n, k) for n in found)]
     return (*found, *more) if len(found) + len(more) > 1 else (*more, *("" for _ in found)) or ("",)
 

@@ -66,10 +66,16 @@ def evaluate(
     8
     >>> evaluate("n % 4 == 0", {"n": 8}, "--where")
     True
+    >>> evaluate("min(m, n)", {"n": 8}, "--grid")
+    Traceback (most recent call last):
+    didyma.refimpl.errors.DidymaError: bad-option at `--grid min(m, n)`
+    ...
     """
     try:
         tree = ast.parse(text.strip(), mode="eval")
-        found: Number = _value(tree.body, names, functions)
+        found: object = _value(tree.body, names, functions)
+        if not isinstance(found, int | float):  # such as the lesser of two names
+            raise _Strange(str(found))
     except _Strange as e:
         known = ", ".join((*names, *functions))
         of_argument = where.startswith("--arg")
