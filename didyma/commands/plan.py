@@ -16,7 +16,7 @@ from didyma.codegen.memory.arena import (
     require_capacity,
     solve,
 )
-from didyma.codegen.memory.liveness import live_ranges
+from didyma.codegen.memory.liveness import Lives
 from didyma.codegen.memory.planners import names
 from didyma.codegen.memory.planners import planner as planner_by_name
 from didyma.codegen.options import MemoryOptions, Options
@@ -66,7 +66,8 @@ def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
     free = env.keys() - sizes.keys()
     origins = {name: "default" if name in default else "its least" for name in free}
     types = p.type
-    live = live_ranges(p.lines, {*p.inputs, *(name for name, _ in p.constants)})
+    lives = Lives(p.lines, frozenset((*p.inputs, *(name for name, _ in p.constants))))
+    live = {name: life.live for name, life in lives.of.items()}
     placed = problem(
         [r.start for r in live.values()],
         [r.end + 1 for r in live.values()],
