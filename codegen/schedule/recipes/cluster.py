@@ -7,6 +7,7 @@ blocks give each other what their parts of a fold come to, through their shared 
 from __future__ import annotations
 
 from didyma.codegen.schedule import row_kernel, rows
+from didyma.codegen.schedule.inverse import by_inverse
 from didyma.codegen.schedule.recipes import looped
 from didyma.codegen.schedule.recipes import rows as held
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
@@ -139,11 +140,10 @@ def _build(work: Work, values: Values) -> PrimFunc:
     assert work.rows is not None
     threads = Threads(1, values["lanes"], values["wide"], blocks=values["blocks"])
     loads = work.row_loads if _holds(work, values) else None
+    nest = by_inverse(work.facts, work.rows) if loads is None else work.rows
     once = looped.one_pass(work, values)
     back = bool(values.get("back"))
-    return row_kernel.scheduled(
-        work.facts, work.rows, threads, loads, "rows_cluster", once, back=back
-    )
+    return row_kernel.scheduled(work.facts, nest, threads, loads, "rows_cluster", once, back=back)
 
 
 RECIPE = Recipe("cluster", _fit, default, space, _block, _build, _legal)

@@ -1,12 +1,14 @@
 """Rows that are folded several times or used after a fold, loaded again at each stage.
 
 With ``online``, two folds of which one asks for the other are one stage, in which each thread takes
-so many turns at once.  With ``back``, every second stage begins at the end of a row.
+so many turns at once.  With ``back``, every second stage begins at the end of a row.  Exponentials
+that are computed again are multiplied by the inverse of their sum.
 """
 
 from __future__ import annotations
 
 from didyma.codegen.schedule import row_wide
+from didyma.codegen.schedule.inverse import by_inverse
 from didyma.codegen.schedule.recipes import rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
 from didyma.codegen.schedule.recipes.work import Work
@@ -32,7 +34,8 @@ def _build(work: Work, values: Values) -> PrimFunc:
     once = one_pass(work, values)
     name = "rows" if once is None else "rows_once"
     threads, back = rows.threads(work, values), bool(values.get("back"))
-    return scheduled(work.facts, work.rows, threads, None, name, once, back=back)
+    nest = by_inverse(work.facts, work.rows)
+    return scheduled(work.facts, nest, threads, None, name, once, back=back)
 
 
 def one_pass(work: Work, values: Values) -> OnePass | None:
