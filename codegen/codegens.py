@@ -190,6 +190,7 @@ def own() -> Mapping[str, Template]:
         attention_mma,
         attention_tma,
         attention_wgmma,
+        cluster,
         depthwise,
         fma,
         gemm,
@@ -202,7 +203,7 @@ def own() -> Mapping[str, Template]:
 
     attentions = (attention, attention_tma, attention_wgmma, attention_mma)
     weighted = (weighted_tma, weighted_mma)
-    every = (gemm, tma, wgmma, mma, fma, depthwise, *attentions, *weighted)
+    every = (gemm, cluster, tma, wgmma, mma, fma, depthwise, *attentions, *weighted)
     return {t.TEMPLATE.name: t.TEMPLATE for t in every}
 
 

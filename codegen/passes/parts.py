@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.passes.blocks import blocks
 from didyma.codegen.passes.rewriting import Rewriting
-from didyma.codegen.templates.pace import cycles
+from didyma.codegen.templates.fetching import NEEDED
+from didyma.codegen.templates.pace import CLUSTERS, cycles, shared_cycles
 from didyma.refimpl.ir.graph import Function, Module, Node
 from didyma.refimpl.ir.group_products import LINE
 from didyma.refimpl.ir.target import Target
@@ -43,12 +44,23 @@ def in_parts(m: Module, target: Target, number: int, heard: Heard) -> Module:
     return replace(m, functions=tuple(functions))
 
 
-def count(rows: int, columns: int, terms: int, processors: int) -> int:
+def count(rows: int, columns: int, terms: int, processors: int, *, clusters: bool = False) -> int:
     """Return into how many parts to cut the terms of a product; 1 where that does not pay.
+
+    With ``clusters`` one kernel can cut them, too (``cluster_gemm``).
 
     >>> count(4096, 4096, 4096, 132), count(512, 512, 16384, 132), count(16, 4096, 4096, 132)
     (1, 4, 4)
+    >>> count(16, 4096, 4096, 132, clusters=True)
+    1
     """
+    sizes, sides = (1, max(rows, columns), min(rows, columns)), ((64, 32), (64, 64), (128, 128))
+    shared = (
+        shared_cycles(s, sizes, -(-terms // LINE), n)
+        for s in sides
+        for n in range(2, len(CLUSTERS) + 1)
+    )
+    together = min(shared) if clusters else float("inf")
 
     def time(parts: int) -> float:
         turns = terms // parts // LINE
@@ -57,7 +69,8 @@ def count(rows: int, columns: int, terms: int, processors: int) -> int:
             cycles(sides, (2 * LINE, 2 * LINE), turns, -(-n // processors)) for n, sides in waves
         )
         passed = 2 * parts * rows * columns * DType.F32.nbytes / (PASSED * processors)
-        return min(of_tiles) + (SECOND + passed) * (parts > 1)
+        once = min(of_tiles)
+        return once + SECOND + passed if parts > 1 else min(once, together)
 
     able = [n for n in range(1, MOST + 1) if terms % (n * LINE) == 0]
     best = min(able, key=time, default=1)
@@ -90,7 +103,10 @@ def _parts(n: Node, types: dict[str, TensorType], target: Target, number: int) -
         return 1
     if number:
         return 1 if terms % (number * LINE) else number
-    return count(rows, columns, terms, target.processors)
+    halves = n.types[0].dtype.nbytes == DType.F16.nbytes
+    return count(
+        rows, columns, terms, target.processors, clusters=halves and {*target.families} >= NEEDED
+    )
 
 
 @dataclass

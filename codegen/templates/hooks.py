@@ -53,6 +53,7 @@ class Hooks:
     fail: Fail
     line: Callable[[], int]
     workspace: Mapping[str, Buffer] = field(default_factory=lambda: MappingProxyType({}))
+    cluster: int = 1
     _partial: Partial = field(init=False)
     _calls: Counter[str] = field(default_factory=Counter[str])
     _given: list[str] = field(default_factory=list[str])  # texts that calls were given
@@ -282,7 +283,8 @@ class Hooks:
         return self._partial.hole(f"{hook} of {name}", self.line(), fill)
 
     def _head(self) -> Sequence[str]:
-        return self._writer.head(self.name, "\n".join(self._body), self.threads, self.workspace)
+        text, more = "\n".join(self._body), self.workspace
+        return self._writer.head(self.name, text, self.threads, more, self.cluster)
 
     def _wrote(self, lines: Sequence[str]) -> Sequence[str]:
         self._body += lines

@@ -45,6 +45,7 @@ class Launch:
     names: Mapping[str, Given] = field(default_factory=lambda: MappingProxyType({}))
     workspace: Mapping[str, Buffer] = field(default_factory=lambda: MappingProxyType({}))
     zeroed: tuple[str, ...] = ()
+    cluster: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Text:
         if double := sorted({n for n in names if names.count(n) > 1}):
             raise self.error(0, f"{', '.join(double)} for two things", "a name for each")
         threads, more = math.prod(launch.block), launch.workspace
-        hooks = Hooks(problem, self.name, threads, self.error, _line, more)
+        hooks = Hooks(problem, self.name, threads, self.error, _line, more, launch.cluster)
         try:
             rendered = compiled(self.source).render(**hooks.table(), **values, **launch.names)
         except DidymaError:

@@ -41,6 +41,36 @@ def cycles(
     return START[boxes] + waves * (once + tile + stores)
 
 
+# Likewise, fitted to 200 times of kernels whose blocks share terms: blocks that read a line of the
+# cache and are served apart, bytes that all multiprocessors fetch and one exchanges in a cycle.
+READERS, FETCHED_BY_ALL, EXCHANGED, MEETING = 8, 3600, 8, 6450
+CLUSTERS = (132, 66, 39, 30, 22, 17, 15, 15)  # of one block and more that an H200 runs at once
+
+
+def shared_cycles(
+    sides: tuple[int, int],
+    sizes: tuple[int, int, int],
+    turns: int,
+    parts: int,
+    lines: tuple[float, float] = (2.0 * LINE, 2.0 * LINE),
+) -> float:
+    """Estimate the cycles of products whose terms clusters share, of so many blocks for each tile.
+
+    ``sizes`` are batches, rows and columns, ``turns`` those of all blocks of a cluster.
+    """
+    (height, width), (batch, rows, columns) = sides, sizes
+    down, across = -(-rows // height), -(-columns // width)
+    waves = -(-batch * down * across // CLUSTERS[parts - 1])
+    at_once = min(1.0, CLUSTERS[parts - 1] / (batch * down * across))
+    of_left = min(height, rows) * down * min(across, READERS) * lines[0]
+    of_right = min(width, columns) * across * min(down, READERS) * lines[1]
+    of_all = parts * batch * (of_left + of_right) * at_once / FETCHED_BY_ALL
+    products = SHARE * height * (width + NARROW) * LINE / PRODUCTS_A_CYCLE
+    fetched = (height * lines[0] + width * lines[1]) / FETCHED_A_CYCLE
+    once = -(-turns // parts) * max(products, fetched, of_all, LEAST)
+    return waves * (MEETING + once + 4 * height * width / EXCHANGED)
+
+
 def lines(p: Problem, name: str, nbytes: int) -> float:
     """Return the bytes of the cache for each 64 terms of an operand, or for 64 rows of a term.
 

@@ -97,6 +97,20 @@ class Problem:
     bodies: Mapping[str, Subgraph] = field(default_factory=lambda: MappingProxyType({}))
     line: Output | None = None
 
+    def turned(self) -> Problem:
+        """Return the product of both operands transposed, whose result is stored transposed."""
+
+        def swapped(sub: Subgraph) -> Subgraph:
+            batch, one, other = sub.inputs
+            far, near, last = sub.extents
+            return Subgraph((batch, other, one), sub.value, (far, last, near))
+
+        batch, row, column, *sums = self.output.inputs
+        far, rows, columns = self.output.extents
+        output = Output((batch, column, row, *sums), self.output.body, (far, columns, rows))
+        left, right = (swapped(self.operands[name]) for name in ("right", "left"))
+        return replace(self, operands={"left": left, "right": right}, output=output)
+
     def dim(self, e: Expr) -> Dim:
         """Return an extent as a size; TypeError for one that no size is."""
         found = ix.dim_of(e, {d.name: symbol(d.name) for d in self.loop.dims})

@@ -2,9 +2,10 @@
 
 A block stays for many tiles, each of ``height`` by ``width`` results.  One thread for each operand
 fetches boxes of 64 terms, by the copies of TMA, into a ring of as many stages as shared memory
-holds.  Eight warps are two groups, which multiply what has come, as ``wgmma`` has it, and say when
-a stage may be filled again.  They share each tile, or take tiles in turn (``alternate``), so that
-one stores while the other multiplies.  After the "warp-specialised persistent" kernels of NVIDIA's
+holds.  The first few stages are copied by those that multiply, while the arrays are described.
+Eight warps are two groups, which multiply what has come, as ``wgmma`` has it, and say when a stage
+may be filled again.  They share each tile, or take tiles in turn (``alternate``), so that one
+stores while the other multiplies.  After the "warp-specialised persistent" kernels of NVIDIA's
 CUTLASS, cooperative and ping-pong.
 """
 
@@ -17,16 +18,15 @@ from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.templates import mma, wgmma
 from didyma.codegen.templates.boxes import WORDS
+from didyma.codegen.templates.fetching import FETCH, found, lies, span, strides
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
-from didyma.codegen.templates.mma import narrowed
 from didyma.codegen.templates.pace import cycles, lines
 from didyma.codegen.templates.persistent import PROCESSORS, RING
-from didyma.codegen.templates.problem import Problem, Run
+from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.results import result
 from didyma.codegen.templates.suiting import is_faster, suited
 from didyma.codegen.templates.tiles import EXCHANGE, ORDER, TRADE
-from didyma.codegen.templates.writer import size
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
@@ -34,36 +34,15 @@ from didyma.refimpl.ir.loop import Buffer
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.types import DType
 
-TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + """\
+TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
 {% set batches = size("left", 0) %}
 {% set T, above, each = dtype("left"), tall // 64, width // 2 %}
 {% set shared = 0 if alternate else 1 %}
+{% set copiers = 128 if alternate else 256 %}
 {% set rows_before = "mine * %d + " % tall if shared %}
 {% set product = "wgmma_m64n%dk16_%s_%s%s" % (
     width, T, "m" if left_by == "row" else "k", "n" if right_by == "column" else "k") %}
-{% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
-{% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
-{% macro describe(name, at, side, extent, by, batch, step, far) %}
-    tensor_map3_{{ T }}(&maps[blockIdx.x * {{ words }} + {{ at }}],
-        {{ address(name, ("0", "0", "0")) }},
-        {{ "%s, %s" % ((terms, extent) if by == "term" else (extent, terms)) }},
-        {{ batches if batch == "batch" else 1 }}, {{ step }}, {{ far }},
-        {{ side if by == "term" else 64 }});
-{% endmacro %}
-{% macro fetch(name, at, side, start, by, batch) %}
-{% if by == "term" %}
-            tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }}],
-                &maps[blockIdx.x * {{ words }} + {{ at }}], turn * 64, {{ start }}, {{ batch }},
-                &full[stage]);
-{% else %}
-{% for panel in range(side // 64) %}
-            tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }} + {{ panel * 4096 }}],
-                &maps[blockIdx.x * {{ words }} + {{ at }}], {{ start }} + {{ panel * 64 }},
-                turn * 64, {{ batch }}, &full[stage]);
-{% endfor %}
-{% endif %}
-{% endmacro %}
 {{ def_kernel("left", "right") }} {
   __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * 64 }}];
   __shared__ __align__(1024) {{ T }} right_tile[{{ stages * span * 64 }}];
@@ -102,6 +81,16 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + """\
     mbarrier_init(&order[1], 1);
 {% endif %}
   }
+  if (threadIdx.x >= 128{{ " && threadIdx.x < 256" if alternate }}) {
+{{ tile_place("blockIdx.x", height, width, group) | indent(2, first=True) }}
+    for (i32 stage = 0; stage < {{ early }}; ++stage) {
+      if (stage < turns) {
+{{ copy("left", height, "top", "row", left_by, rows, ("batch", "row", "term")) }}
+{{ copy("right", span, "side", "column", right_by, columns, ("batch", "term", "column")) }}
+      }
+    }
+    cp_async_commit();
+  }
   __syncthreads();
   if (threadIdx.x < 128) {
     setmaxnreg_dec(40);
@@ -113,12 +102,14 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + """\
         #pragma unroll 1
         for (i32 turn = 0; turn < turns; ++turn) {
           mbarrier_wait(&empty[stage], phase);
-          if (threadIdx.x == 0) {
+          if (number == blockIdx.x && turn < {{ early }}) {
+            mbarrier_arrive(&full[stage]);
+          } else if (threadIdx.x == 0) {
             mbarrier_expect(&full[stage], {{ height * 128 }});
-{{ fetch("left", 0, height, "top", left_by, left_batch) }}
+{{ fetch("left", 0, height, "top", left_by, left_batch, "turn") }}
           } else {
             mbarrier_expect(&full[stage], {{ span * 128 }});
-{{ fetch("right", 16, span, "side", right_by, right_batch) }}
+{{ fetch("right", 16, span, "side", right_by, right_batch, "turn") }}
           }
 {{ next_stage() | indent(2, first=True) }}
         }
@@ -128,6 +119,11 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + """\
     setmaxnreg_inc(232);
     const u32 mine = threadIdx.x / 128 - 1;
     const u32 warp = threadIdx.x / 32 % 4;
+    if (mine < {{ copiers // 128 }}) {
+      cp_async_wait(0);
+      proxy_fence();
+      named_barrier(3, {{ copiers }});
+    }
 {% for i in range(above) %}
     f32 sums{{ i }}[{{ each }}];
 {% endfor %}
@@ -281,23 +277,14 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "slots": (0, 2),
 })  # fmt: skip
 THREADS, MOST_SUMS, MOST_STAGES = 3 * GROUP, 192, 8
+EARLY = 3  # stages that are copied before the arrays are described: of 1 to 3 the fastest, by times
 PART, BARRIERS, MAP = 2 * ROWS * 40 * 4, 256, 4096  # bytes
-RIGHT_COLUMN = 2  # the axis of the right operand that is of columns
-NEEDED = {"wgmma", "tma", "mbarrier"}  # families
 CHUNK = ROWS * LINE * 2  # bytes in which four warps hand over results
 
 
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
     """Return the values of the parameters, or None for a function that is no such product."""
-    return None if _found(asked) is None else SPACE
-
-
-def _found(asked: Asked) -> Problem | None:
-    found = narrowed(asked) if {*asked.target.families} >= NEEDED else None
-    if found is None or found[1].operands not in (DType.F16, DType.BF16):
-        return None
-    p, _ = found
-    return p if all(p.run(name, ACCESS) is not None for name in p.operands) else None
+    return None if found(asked) is None else SPACE
 
 
 def _tall(values: Values) -> int:
@@ -305,16 +292,9 @@ def _tall(values: Values) -> int:
     return values["height"] // (1 if values["alternate"] else 2)
 
 
-def _span(p: Problem, values: Values) -> int:
-    """Return the columns of a tile that are fetched: whole lines, where lines have columns."""
-    run = p.run("right", ACCESS)
-    by = LINE if run is not None and run.axis == RIGHT_COLUMN else 1
-    return -(-values["width"] // by) * by
-
-
 def _stage(p: Problem, values: Values) -> int:
     """Return the bytes of a stage of tiles."""
-    return (values["height"] + _span(p, values)) * LINE * 2
+    return (values["height"] + span(p, values)) * LINE * 2
 
 
 def _beside(p: Problem, values: Values) -> int:
@@ -355,7 +335,7 @@ def cost(asked: Asked, values: Values) -> float:
     tiles = batch * -(-rows // height) * -(-columns // width)
     turns = -(-p.expected(p.operands["left"].extents[2]) // LINE)
     waves = -(-tiles // (asked.target.processors or PROCESSORS))
-    over = _span(p, values) / width
+    over = span(p, values) / width
     fetched = lines(p, "left", ACCESS), lines(p, "right", ACCESS) * over
     how = {"hidden": bool(values["alternate"]), "boxes": bool(values["slots"])}
     return cycles((height, width), fetched, turns, waves, **how)
@@ -371,10 +351,9 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     processors = ix.index(asked.target.processors or PROCESSORS)
     grid = ix.minimum(ix.mul(batch, down, across), processors)
     names: dict[str, Given] = {"tall": _tall(values), "stages": _stages(asked, values)}
-    names["span"] = _span(p, values)
+    names |= {"span": span(p, values), "early": min(EARLY, _stages(asked, values))}
     names["wide"] = int(p.stored(WIDE) is not None)
-    names |= _lies(p, "left", ("", "row", "term")) | _lies(p, "right", ("", "term", "column"))
-    names |= _results(p, values)
+    names |= lies(p) | _results(p, values)
     name = Names(b.name for b in p.loop.params).fresh("maps")
     words = int(names["words"])
     maps = Buffer(name, DType.U64, (words * (asked.target.processors or PROCESSORS),))
@@ -384,43 +363,23 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
 
 def _results(p: Problem, values: Values) -> dict[str, Given]:
     """Return how results are stored: by boxes, of how many words are described, or by threads."""
-    found = result(p, ACCESS) if values["slots"] else None
-    if found is None:
+    stored = result(p, ACCESS) if values["slots"] else None
+    if stored is None:
         return {"words": 2 * WORDS, "R": ""}
     return {
         "words": 3 * WORDS,
-        "R": c_type(found.value.value.dtype),
-        **_strides(p, "result", found.run),
+        "R": c_type(stored.value.value.dtype),
+        **strides(p, "result", stored.run),
     }
 
 
-def _lies(p: Problem, name: str, axes: tuple[str, str, str]) -> dict[str, Given]:
-    """Return how an operand lies: its axis of neighbours, and the strides of the others.
-
-    One that all batches share is an array of one.
-    """
-    run = p.run(name, ACCESS)
-    assert run is not None, f"{name} does not lie in runs"
-    return {f"{name}_by": axes[run.axis], **_strides(p, name, run)}
-
-
-def _strides(p: Problem, name: str, run: Run) -> dict[str, Given]:
-    far, steps = run.steps[0], [size(e, p.loop) for e in run.steps]
-    shared = far == ix.index(0) or p.output.extents[0] == ix.index(1)
-    return {
-        f"{name}_step": steps[3 - run.axis],
-        f"{name}_batch": "0" if shared else "batch",
-        f"{name}_far": ACCESS if shared else steps[0],
-    }
-
-
-_problem = suited(_found)
+_problem = suited(found)
 
 
 def best(asked: Asked) -> bool:
     """Return whether the model finds fetched tiles faster than copied ones."""
     return (
-        _found(asked) is not None and mma.best(asked) and is_faster(asked, TEMPLATE, wgmma.TEMPLATE)
+        found(asked) is not None and mma.best(asked) and is_faster(asked, TEMPLATE, wgmma.TEMPLATE)
     )
 
 

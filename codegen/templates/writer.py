@@ -149,7 +149,7 @@ class Writer:
         return self._done(s)
 
     def head(
-        self, name: str, text: str, threads: int, workspace: Mapping[str, Buffer]
+        self, name: str, text: str, threads: int, workspace: Mapping[str, Buffer], cluster: int
     ) -> list[str]:
         """Write the head of the kernel, of which ``text`` is all the rest, for so many threads.
 
@@ -167,6 +167,7 @@ class Writer:
         rest = [f"{INDENT * 2}{p}," for p in params]
         one = ", 1" if "setmaxnreg_" in text else ""  # else the assembler may keep registers fixed
         bounds = f"__launch_bounds__({threads}{one})"
+        bounds += f" __cluster_dims__({cluster}, 1, 1)" if cluster > 1 else ""
         return [f'extern "C" __global__ void {bounds} {name}(', *rest[:-1], f"{rest[-1][:-1]})"]
 
     def _statements(self) -> Statements:

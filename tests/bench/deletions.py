@@ -32,6 +32,7 @@ from tests.codegen.templates import (
     test_attention_mma,
     test_attention_tma,
     test_attention_wgmma,
+    test_cluster,
     test_fma,
     test_gemm,
     test_mma,
@@ -116,6 +117,7 @@ CASES = {
         test_wgmma.layer, test_wgmma.POINT.format(apart=1, free=2), test_wgmma.GPU
     ),
     "wgmma_gemm in turn": Case(test_wgmma.layer, test_wgmma.IN_TURNS, test_wgmma.GPU),
+    "cluster_gemm": Case(test_cluster.layer, test_cluster.POINT, test_cluster.FEW),
     "tma_gemm": Case(test_tma.layer, test_tma.TOGETHER, test_tma.FEW),
     "tma_gemm by boxes": Case(stored, test_tma.BOXES, test_tma.ONE),
     "tma_gemm by boxes in turn": Case(stored, test_tma.BOXES_IN_TURN, test_tma.ONE),

@@ -18,6 +18,7 @@ from tests.codegen.templates import (
     test_attention_ranges,
     test_attention_tma,
     test_attention_wgmma,
+    test_cluster,
     test_depthwise,
     test_fma,
     test_gemm,
@@ -76,6 +77,9 @@ CASES: Mapping[str, Case] = {
     ),
     "wgmma_gemm": Case(
         test_wgmma.FAULTS, test_wgmma.test_a_planted_fault_is_found_before_anything_is_timed
+    ),
+    "cluster_gemm": Case(
+        test_cluster.FAULTS, test_cluster.test_a_planted_fault_is_found_before_anything_is_timed
     ),
     "tma_gemm": Case(
         test_tma.FAULTS, test_tma.test_a_planted_fault_is_found_before_anything_is_timed

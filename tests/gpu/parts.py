@@ -3,9 +3,10 @@
     python3 -m tests.gpu.parts [--dtype bf16] [--brief]
 
 Whole programs on random data, with nothing in the caches: the time of a call includes that of the
-kernel which adds up the parts.  A result must lie within a unit of its last place and
-``K * 2**-24`` of the sum of the sizes of all terms.  The first number is of parts, as the model has
-it; then come others, from 2 to 16, and the median times.
+kernel which adds up the parts.  One part is one kernel, whose blocks may share terms.  A result
+must lie within a unit of its last place and ``K * 2**-24`` of the sum of the sizes of all terms.
+The first number is of parts, as the model has it; then come others, from 2 to 16, and the median
+times.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def main() -> int:
         bar = exact.abs() * last + terms * 2**-24 * scale
         torch = statistics.median(clock.seconds(gpu.bound(t.matmul, sets)))
         told = list[str]()
-        own = parts.count(rows, columns, terms, SM_90A.processors)
+        own = parts.count(rows, columns, terms, SM_90A.processors, clusters=a.dtype == "bf16")
         times = dict[int, float]()
         for n in dict.fromkeys((own, 1, *(() if a.brief else COUNTS))):
             if terms % (64 * n):

@@ -38,7 +38,8 @@ from tests.codegen.templates import draw
 from tests.codegen.templates.judging import judged, request
 
 GPU = Options(target="sm_90a").changed({"graph.parts": 1})  # one kernel a shape
-TEMPLATES = ("tma_gemm", "wgmma_gemm", "mma_gemm", "fma_gemm")
+TEMPLATES = ("cluster_gemm", "tma_gemm", "wgmma_gemm", "mma_gemm", "fma_gemm")
+LAST = {"wgmma_gemm", "mma_gemm", "fma_gemm"}  # that follow others
 REST = 0.05  # seconds before each contender
 
 
@@ -131,7 +132,7 @@ class Built:
 def made(job: tuple[Shape, int, bool, Sequence[str]]) -> list[Built]:
     """Compile what the models rank first: so many points of a template, in all stages or one.
 
-    Of a template after another that suits the shape it is one point.
+    Of the ``LAST`` templates, after another that suits the shape, it is one point.
     """
     shape, count, stages, names = job
     r = request(shape.program(), GPU)
@@ -140,7 +141,8 @@ def made(job: tuple[Shape, int, bool, Sequence[str]]) -> list[Built]:
     which = iter if stages else _apart
     found: list[tuple[Template, Point]] = []
     for t in (own()[name] for name in names):
-        found += [(t, p) for p in islice(which(t.points(asked)), 1 if found else count)]
+        some = 1 if found and t.name in LAST else count
+        found += [(t, p) for p in islice(which(t.points(asked)), some)]
     compiler, out = NvrtcCompiler("sm_90a"), list[Built]()
     for t, p in found:
         candidate = build(r.loop, r.options, Choice((p,)), r.source)

@@ -9,7 +9,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.passes import parts
 from didyma.codegen.pipeline import compile
-from didyma.refimpl.ir.target import SM_90A
+from didyma.refimpl.ir.target import SM_80, SM_90A
 from didyma.tracer.tracing import Program
 from tests.codegen.templates import draw
 
@@ -85,9 +85,14 @@ def test_products_that_fill_the_device_or_are_of_unknown_size_stay_whole() -> No
     assert matmuls(product(dd.i32, 16, 24), TWO) == whole
     long = product(dd.bf16, 16, 24, terms=8192)
     assert matmuls(long, dd.Options()) == whole, "no tensor cores"
-    gpu = dd.Options(target="sm_90a")
+    gpu = dd.Options(target="sm_80")
     assert matmuls(long, gpu.changed({"graph.parts": 1})) == whole
     ((count, *_),) = matmuls(long, gpu)
+    assert count == parts.count(16, 24, 8192, SM_80.processors) > 1
+    gpu = dd.Options(target="sm_90a")
+    shared = product(dd.bf16, 16, 4096, terms=4096)
+    assert matmuls(shared, gpu) == [(16, 4096)], "blocks of a cluster share the terms"
+    ((count, *_),) = matmuls(product(dd.f32, 16, 24, terms=8192), gpu)
     assert count == parts.count(16, 24, 8192, SM_90A.processors) > 1
 
 

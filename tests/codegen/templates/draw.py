@@ -23,6 +23,7 @@ FAMILIES = {  # of a template: the target, dtypes and sizes
     ),
     "wgmma_gemm": ("sm_90a", HALVES, (5, 8, 17, 33, 64, 72, 96, 136)),
     "fma_gemm": ("sm_80", (dd.f32,), (5, 8, 17, 64, 72, 100, 136)),
+    "cluster_gemm": ("sm_90a", HALVES, (8, 16, 40, 64, 72, 136, 200, 264)),
     "tma_gemm": ("sm_90a", HALVES, (8, 16, 40, 64, 72, 136, 200, 264)),
 }  # fmt: skip
 AFTER = ("bias", "relu", "tanh", "residual", "cast", "scale")
