@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
@@ -165,4 +166,9 @@ def _spec(asked: Request) -> Module:
             "bad-option", "--spec", got="no specification",
             want="--spec FILE.dym, FILE.onnx or FILE.py::NAME",
         )  # fmt: skip
-    return load_spec(asked.spec).module
+    return load_spec(asked.spec, _passed_over).module
+
+
+def _passed_over(name: str, why: DidymaError) -> None:
+    """Name on stderr a function of a file that nobody asked for and that cannot be traced."""
+    print(f"{name} is passed over: {why}", file=sys.stderr)

@@ -40,8 +40,9 @@ def rules(text: str) -> tuple[tuple[float, Rule], ...]:
     tests = _often(m[1] for m in _ATOM.finditer(text))
     fields = _often(m[0] for m in _FIELD.finditer(text) if not m[0].endswith((".x", ".y", ".z")))
     return (
-        (0.5, _unwrapped), (0.5, _wrapped(text)), (1, _swapped), (1, _put(_PLACE, places)),
-        (2, _put(_LIMIT, limits)), (0.5, _narrowed(tests)), (0.5, _scaled(fields)), (0.5, _typed),
+        (-1.2, _unwrapped), (-0.4, _wrapped(text)), (0.0, _swapped), (-0.3, _put(_PLACE, places)),
+        (-0.6, _put(_LIMIT, limits)), (0.3, _narrowed(tests)), (-0.2, _scaled(fields)),
+        (-1.0, _typed),
     )  # fmt: skip
 
 

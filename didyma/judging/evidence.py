@@ -56,13 +56,10 @@ class Evidence:
 
     def weight(self, line: int) -> float:
         """Return how much sooner than others edits of a line are worth trying."""
-        if line not in self.alike or not self.tells:
+        if line not in self.alike:
             return 1.0
-        return max(0.1, 3 * self.alike[line] ** 2)
-
-    def likely(self) -> int:
-        """Return the line of which edits change most nearly what is wrong; 0 where none does."""
-        return max(self.alike, key=lambda n: (self.alike[n], n), default=0)
+        measure = self.alike[line]
+        return max(0.1, 3 * measure**2) if self.tells else max(0.3, min(1.0, measure))
 
 
 def _differ(a: Array, b: Array) -> Array:

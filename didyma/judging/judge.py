@@ -26,9 +26,9 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Bar
 
-SEARCH = 6.0  # seconds of processor time for the line of what is wrong
+SEARCH = 8.0  # seconds of processor time for the line of what is wrong
 LEAST_SEARCH = 2.0  # however long the rounds took
-WHOLE = 8.0  # seconds of both, where the rounds leave as many for the line
+WHOLE = 9.0  # seconds of both, where the rounds leave as many for the line
 ORDERS = (0, 1, 2)  # of warps; the first rounds run in all of them, and in a random one
 THOROUGH = 3  # rounds that run in all of them
 
@@ -66,7 +66,7 @@ class Judgement:
     checked: int = 0
     total: int = 0
     launches: int = 0
-    instructions: int = 0
+    instructions: dict[int, int] = field(default_factory=dict[int, int])  # by round
     deterministic: bool = True
     batch_invariant: dict[str, bool] = field(default_factory=dict[str, bool])
     suspect: Suspect | None = None
@@ -152,6 +152,7 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
     failing = wrong or faulty
     if failing:
         failed = [(c, failing[c.number]) for c in found.cases if c.number in failing]
+        failed.sort(key=lambda f: found.instructions[f[0].number])
         hung = {c.number for f, c in found.faults if f.kind == "hang"}
         passed = [c for c in found.cases if c.number not in hung | failing.keys()]
         races = [n for f, _ in found.faults if f.kind == "race" for n in f.lines]
@@ -180,7 +181,7 @@ def _round(
     for schedule in orders:
         ran = launching.run(task, case.env, arrays, schedule)
         found.launches += 1
-        found.instructions += ran.instructions
+        found.instructions[case.number] = found.instructions.get(case.number, 0) + ran.instructions
         known = {(f.kind, f.file, f.line) for f, _ in found.faults}
         if ran.faults:
             found.faulty.add(case.number)

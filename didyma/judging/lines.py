@@ -6,7 +6,6 @@ import gc
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -48,10 +47,11 @@ def suspect(
     """Return the line to which what is wrong in some rounds is traced; None where none is known.
 
     Edits of single lines are tried for ``seconds`` of processor time.  Of those that make all
-    rounds right, the line of the most familiar one is the answer; else it is the line of an
-    edit that makes all those right for which there is time, the line whose edits change most
-    nearly what is wrong, the one that wrote the first wrong element, or the last one that stores
-    to global memory.  ``failed`` rounds have the order of warps in which they failed.  ``races``
+    rounds right, the line of the most likely one is the answer; else it is the line of an
+    edit that makes all those right for which there is time, the line near which other edits are
+    the most likely, the one that wrote the first wrong element, or the last one that stores to
+    global memory.  ``failed`` rounds, those first that take the least time, have the order of
+    warps in which they failed.  ``races``
     are lines that race: barriers around them are tried, too.
     """
     kernels = [s.kernel for s in task.steps]
@@ -60,7 +60,7 @@ def suspect(
     if not task.source.file.endswith(".ptx") and failed and seconds > 0:
         text = task.source.text
         near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
-        tried = chain(with_barriers(text, near), edits(text, lines))
+        tried = [*with_barriers(text, near), *edits(text, lines)]
         right = [Round.of(task, c) for c in passed]
         with _without_garbage():
             found = mended(task, tried, wrong, right, seconds)
@@ -72,7 +72,7 @@ def suspect(
             return Suspect(found.likely[0].line)
         if found.line:
             return Suspect(found.line)
-    line = _writer(task, min(wrong, key=lambda r: sum(r.case.env.values()))) if wrong else 0
+    line = _writer(task, wrong[0]) if wrong else 0
     last = stores(kernels[-1], task.source)[-1:]
     return next((Suspect(n) for n in (line, *last) if n), _elsewhere(kernels[-1]))
 

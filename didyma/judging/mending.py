@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.judging import inputs, launching
-from didyma.judging.edited import TOGETHER, Way, fastest
-from didyma.judging.edits import Edit, familiar
+from didyma.judging.edited import Way, fastest
+from didyma.judging.edits import Edit
 from didyma.judging.evidence import Evidence
 from didyma.judging.inputs import Case
 from didyma.judging.launching import Ran
@@ -24,7 +24,12 @@ from didyma.refimpl.ops.bars import Bar
 
 _LONGER = 1.0  # seconds: for the rounds after the first, and for more edits than one
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
-_LOOKED = 4  # failed rounds of which one is chosen in which some elements are right
+_LOOKED = 8  # failed rounds of which one is chosen in which some elements are right
+_DEARER = 4  # times as many instructions as the round with the fewest that it may take
+_ENOUGH = 16  # elements in it
+_FIRST = 16  # edits that are about as likely as the first
+_AGAIN = 0.25  # how likely another edit is where one was tried in vain
+_NEAR = 3  # lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class Mended:
     """What a search has found, the best first.
 
     ``edits`` make all rounds right, ``likely`` ones all those for which there was time.  ``line``
-    is the one whose edits change most nearly what is wrong; 0 where none is known.
+    is the one near which other edits are the most likely; 0 where none is known.
     """
 
     edits: list[Edit] = field(default_factory=list[Edit])
@@ -81,14 +86,15 @@ class Mended:
 
 def mended(
     task: Task,
-    tried: Iterable[Edit],
+    tried: Sequence[Edit],
     failed: Sequence[Round],
     passed: Sequence[Round],
     seconds: float,
 ) -> Mended:
     """Try edits for some seconds of processor time.
 
-    The first edit of each line comes first; then those come sooner whose lines' edits have changed
+    ``failed`` are rounds in which the kernel is wrong, those first that take the least time.  The
+    first edit of each line comes first; then those come sooner whose lines' edits have changed
     what is wrong.  Once an edit is found, the search goes on for half of the time that it took.
     """
     begun = processor_time()
@@ -97,8 +103,8 @@ def mended(
     rounds = [first, *(r for r in failed if r is not first), *passed]
     way = fastest(task, first.run)
     limit = max(0.05, _SLOWER * way.seconds)
-    found = Mended()
-    for e, edited in _compiled(way, _batches([*tried], evidence)):
+    found, search = Mended(), Search(tried, evidence)
+    for e, edited in _compiled(way, search, deadline):
         now = processor_time()
         if now > deadline:
             break
@@ -109,45 +115,77 @@ def mended(
             found.edits.append(e)
         elif right is None:
             found.likely.append(e)
+    rank = {(e.line, e.new): k for k, e in enumerate(tried)}
     for row in (found.edits, found.likely):
-        row.sort(key=lambda e: (-familiar(e, task.source.text), len(e.new)))
-    found.line = evidence.likely()
+        row.sort(key=lambda e: rank[e.line, e.new])
+    found.line = search.place()
     return found
+
+
+@dataclass(slots=True)
+class Search:
+    """Edits, the most likely first; those that are ``left`` have not been tried.
+
+    ``first`` are the first edits of lines that have not been tried.
+    """
+
+    tried: Sequence[Edit]
+    evidence: Evidence
+    left: set[int] = field(init=False)
+    first: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = {*range(len(self.tried))}
+        self.first = sorted({e.line: k for k, e in reversed([*enumerate(self.tried)])}.values())
+
+    def next(self, many: int) -> list[Edit]:
+        """Return so many edits to try: one of each line, then those of which most is hoped."""
+        some = self.first[:many] or sorted(self.left, key=self.odds, reverse=True)[:many]
+        self.first = self.first[many:]
+        self.left.difference_update(some)
+        return [self.tried[k] for k in some]
+
+    def odds(self, k: int) -> float:
+        """Return how likely an edit mends the kernel, as far as edits of its line have shown."""
+        return self.evidence.weight(self.tried[k].line) / (k + _FIRST)
+
+    def place(self) -> int:
+        """Return the line near which most is likely that has not been tried; 0 if there is none."""
+        mass: dict[int, float] = {}
+        for k, e in enumerate(self.tried):
+            share = self.odds(k) * (1.0 if k in self.left else _AGAIN)
+            for n in range(e.line - _NEAR, e.line + _NEAR + 1):
+                mass[n] = mass.get(n, 0.0) + share / (1 + abs(n - e.line))
+        lines = {self.tried[k].line for k in self.left}
+        return max(lines, key=lambda n: (mass[n], n), default=0)
 
 
 def _telling(task: Task, failed: Sequence[Round]) -> tuple[Round, Evidence]:
     """Return a small failed round, with right elements beside wrong ones if there is one."""
     found: list[tuple[Round, Evidence]] = []
-    for r in sorted(failed, key=lambda r: sum(r.case.env.values()))[:_LOOKED]:
-        outputs = r.run(task).outputs
-        found.append((r, Evidence(~r.right(task, outputs), outputs)))
-        if found[-1][1].tells:
-            return found[-1]
-    return found[0]
+    least = 0
+    for r in failed[:_LOOKED]:
+        ran = r.run(task)
+        least = least or ran.instructions
+        if ran.instructions > _DEARER * least:
+            break
+        found.append((r, Evidence(~r.right(task, ran.outputs), ran.outputs)))
+    return max(found, key=lambda f: (f[1].tells, min(_ENOUGH, f[1].wrong.size)))
 
 
-def _batches(tried: Sequence[Edit], evidence: Evidence) -> Iterator[list[Edit]]:
-    """Yield edits to compile together, in an order that follows the evidence."""
-    left = {(e.line, e.new): k for k, e in enumerate(tried)}
-    firsts = {e.line: e for e in reversed(tried)}
-    some = sorted(firsts.values(), key=lambda e: left[e.line, e.new])
-    while left:
-        if not some:
-            order = sorted(left.items(), key=lambda p: (p[1] + TOGETHER) / evidence.weight(p[0][0]))
-            some = [tried[k] for _, k in order[:TOGETHER]]
-        for e in some[:TOGETHER]:
-            del left[e.line, e.new]
-        yield some[:TOGETHER]
-        some = some[TOGETHER:]
+def _compiled(way: Way, search: Search, deadline: float) -> Iterator[tuple[Edit, Task]]:
+    """Yield edits with the kernels that they make, but for those that NVRTC refuses.
 
-
-def _compiled(way: Way, batches: Iterator[list[Edit]]) -> Iterator[tuple[Edit, Task]]:
-    """Yield edits with the kernels that they make, but for those that NVRTC refuses."""
-    text = way.task.source.text
-    for some in batches:
-        for e, edited in zip(some, way.compiled([e.of(text) for e in some]), strict=True):
-            if edited is not None:
-                yield e, edited
+    It ends before what would likely not be compiled by the ``deadline``.
+    """
+    text, longest = way.task.source.text, way.compiling
+    while some := search.next(way.many):
+        begun = processor_time()
+        if begun + longest > deadline:
+            return
+        made = way.compiled([e.of(text) for e in some])
+        longest = max(longest, processor_time() - begun)
+        yield from ((e, t) for e, t in zip(some, made, strict=True) if t is not None)
 
 
 def _mends(

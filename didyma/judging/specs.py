@@ -1,13 +1,15 @@
 """Specifications: what a kernel should compute, as a program."""
 
 from __future__ import annotations
+import __future__
 
-import importlib.util
+import ast
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from didyma.files import read_module
 from didyma.judging.adapters import flashinfer, gpumode, kernelbench
@@ -15,23 +17,25 @@ from didyma.judging.pytorch import program_of
 from didyma.refimpl.errors import DidymaError
 from didyma.tracer.tracing import Program, Traceable, trace
 
+Tell: TypeAlias = Callable[[str, DidymaError], None]
 _WANT = "FILE.dym, FILE.onnx, FILE.py::NAME or FILE.json"
 
 
-def load_spec(text: str | Path) -> Program:
+def load_spec(text: str | Path, tell: Tell = lambda name, why: None) -> Program:
     """Return the program of ``FILE.dym``, ``FILE.onnx``, ``FILE.py::NAME`` or ``FILE.json``.
 
     The name in a Python file is a program, a function whose annotations are types, or an
     ``nn.Module`` of PyTorch, whose example inputs the file's ``get_inputs()`` returns.  It may be
     left out where the file has one program, or is a task of KernelBench or GPU MODE.  JSON is a
-    definition of FlashInfer-Trace.
+    definition of FlashInfer-Trace.  ``tell`` is called with each other function of a Python file
+    that cannot be traced, and with the error.
 
     Errors: ``bad-spec``, and those of reading a program.
     """
     file, _, name = str(text).partition("::")
     path = Path(file)
     if path.suffix == ".py":
-        return _of_task(path, name) or _of_python(path, name)
+        return _of_task(path, name) or _of_python(path, name, tell)
     if path.suffix == ".json":
         return flashinfer.load(path)
     if path.suffix not in (".dym", ".onnx"):
@@ -49,12 +53,15 @@ def _of_task(path: Path, name: str) -> Program | None:
     return None
 
 
-def _of_python(path: Path, name: str) -> Program:
-    module = load_python(path)
-    found = vars(module)
+def _of_python(path: Path, name: str, tell: Tell) -> Program:
+    found, refused = _definitions(path)
     programs = [k for k, v in found.items() if isinstance(v, Program)]
     if not name and len(programs) == 1:
         name = programs[0]
+    if name in refused:
+        raise refused[name]
+    for other, why in refused.items():
+        tell(f"{path}::{other}", why)
     if name not in found:
         raise DidymaError(
             "bad-spec", f"{path}::{name}", got=f"no {name}" if name else "no name",
@@ -82,22 +89,53 @@ def as_program(given: Any, where: str) -> Program:
 
 def load_python(path: Path) -> ModuleType:
     """Run a Python file and return its module; DidymaError ``unreadable-file``, ``bad-spec``."""
+    found, refused = _definitions(path)
+    for why in refused.values():
+        raise why
+    module = ModuleType(path.stem)
+    vars(module).update(found)
+    return module
+
+
+def _definitions(path: Path) -> tuple[dict[str, Any], dict[str, DidymaError]]:
+    """Run a Python file; return its names, and why decorators have refused functions, by name.
+
+    Errors as of ``load_python``.
+    """
     if not path.is_file():
         raise DidymaError("unreadable-file", str(path), got="no such file", want="a Python file")
-    spec = importlib.util.spec_from_file_location(f"_spec_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(f"_spec_{path.stem}")
+    module.__file__ = str(path)
+    refused: dict[str, DidymaError] = {}
     sys.modules[module.__name__] = module  # dataclasses and annotations look it up
     sys.path.insert(0, str(path.resolve().parent))
     try:
-        spec.loader.exec_module(module)
-    except DidymaError:
-        raise
-    except Exception as e:
-        raise DidymaError(
-            "bad-spec", str(path), got=f"{type(e).__name__}: {e}", want="a Python file that runs"
-        ) from e
+        tree = _parsed(path)
+        kept = any(isinstance(x, ast.ImportFrom) and x.module == "__future__" for x in tree.body)
+        flags = __future__.annotations.compiler_flag if kept else 0
+        for part in tree.body:
+            alone = ast.Module([part], [])
+            try:
+                exec(compile(alone, str(path), "exec", flags, dont_inherit=True), vars(module))
+            except Exception as e:
+                if not isinstance(part, ast.FunctionDef):
+                    raise _unfit(path, e) from e
+                refused[part.name] = _unfit(path, e)
     finally:
         sys.path.remove(str(path.resolve().parent))
-    return module
+    return vars(module), refused
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes(), str(path))
+    except (SyntaxError, ValueError) as e:
+        raise _unfit(path, e) from e
+
+
+def _unfit(path: Path, e: Exception) -> DidymaError:
+    """Return the error of a Python file that does not run."""
+    if isinstance(e, DidymaError):
+        return e
+    want = "a Python file that runs"
+    return DidymaError("bad-spec", str(path), got=f"{type(e).__name__}: {e}", want=want)

@@ -28,7 +28,7 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
         "seed": task.draw.seed,
         "rounds": [str(c) for c in found.cases],
         "launches": found.launches,
-        "instructions": found.instructions,
+        "instructions": sum(found.instructions.values()),
         "checked": found.checked,
         "total": found.total,
         "deterministic": found.deterministic,

@@ -18,6 +18,7 @@ from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task
 from didyma.judging.request import Request
 from didyma.judging.sizes import bindings
+from didyma.judging.specs import load_spec
 from didyma.judging.task import Draw
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
@@ -362,6 +363,34 @@ def test_the_command_keeps_a_certificate_that_is_checked(
     shown = capsys.readouterr().out
     assert "add.cu:5: wrong-value: add[" in shown
     assert "add: wrong" in shown
+
+
+SPECS = """
+from __future__ import annotations
+import didyma as dd
+n, m = dd.dim("n", 1, 9), dd.dim("m", 1, 9)
+
+@dd.trace
+def wrong(x: dd.f32[n], y: dd.f32[m]) -> dd.f32[n]:
+    return x + y
+
+@dd.trace
+def total(x: dd.f32[n]) -> dd.f32[1]:
+    return dd.sum(x, keepdims=True)
+"""
+
+
+def test_a_function_that_cannot_be_traced_spoils_no_other(tmp_path: Path) -> None:
+    path, told = tmp_path / "specs.py", list[str]()
+    path.write_text(SPECS)
+    found = load_spec(f"{path}::total", lambda name, why: told.append(f"{name} {why.code}"))
+    assert found.module.entry.name == "total"
+    assert told == [f"{path}::wrong shape-mismatch"]
+    with pytest.raises(DidymaError, match="shape-mismatch"):
+        load_spec(f"{path}::wrong")
+    path.write_text(f"{SPECS}\nraise ValueError(3)\n")
+    with pytest.raises(DidymaError, match="ValueError: 3"):
+        load_spec(f"{path}::total")
 
 
 def test_bad_specifications_and_descriptions_are_refused(tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import didyma as dd
 from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
 from didyma.judging.contracts import Declared
-from didyma.judging.edits import Edit, edits, familiar, with_barriers
+from didyma.judging.edits import Edit, edits, with_barriers
+from didyma.judging.evidence import Evidence
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task
+from didyma.judging.mending import Search
 from didyma.judging.task import Draw
 from didyma.show import judge_kernel as show
 from tests.didyma.judging.kernels import KERNELS, added, n, r
@@ -78,10 +81,12 @@ def test_a_barrier_stands_before_a_line() -> None:
     assert found == Edit(2, "  b;", "  __syncthreads(); b;")
 
 
-def test_words_that_a_text_has_often_are_familiar() -> None:
-    text = "for (k = 0; k < 31; k += 32) s[32] = t[32];"
-    row = "k < 31;"
-    assert familiar(Edit(1, row, "k < 32;"), text) > familiar(Edit(1, row, "k < 30;"), text)
+def test_what_would_say_nothing_is_no_edit() -> None:
+    text = "int i = x / 4;\nif (i < n) s += t[i] * a - b;\nint n, a, b;"
+    found = [e.new for e in edits(text, [1, 2])]
+    assert "if (n < n) s += t[i] * a - b;" not in found
+    assert "int i = x / i;" not in found
+    assert "if (i <= n) s += t[i] * a - b;" in found
 
 
 def traced(text: str, spec: dd.Program, launch: Launch, contract: Declared) -> Judgement:
@@ -105,6 +110,25 @@ def test_what_mends_a_fault_is_told(name: str, fault: str) -> None:
     assert any("it is right with" in row for row in show.lines(record))
     mended = found.suspect.edit.of(text)
     assert traced(mended, kernel.spec, kernel.launch, Declared()).outcome is Outcome.CORRECT
+
+
+def test_a_line_of_which_edits_change_what_is_wrong_is_tried_next_and_named() -> None:
+    tried = [Edit(n, "", str(k)) for k in range(40) for n in (10, 20)]
+    found = Search(tried, Evidence(np.array([True, False, False]), (np.zeros(3),)))
+    assert found.next(2) == tried[:2]
+    found.evidence.meet(10, [np.array([0, 1, 1])], np.array([False, False, False]))
+    found.evidence.meet(20, [np.array([5, 0, 0])], np.array([False, True, True]))
+    assert {e.line for e in found.next(8)} == {20}
+    assert found.place() == 20
+
+
+def test_edits_that_mend_a_part_tell_more_than_those_that_change_all() -> None:
+    found = Evidence(np.array([True, True, False]), (np.zeros(3),))
+    found.meet(1, [np.array([5, 5, 0])], np.array([False, False, True]))
+    found.meet(2, [np.array([5, 5, 0])], np.array([True, False, True]))
+    found.meet(3, [np.array([5, 5, 5])], np.array([True, True, False]))
+    found.meet(4, [np.zeros(3)], np.array([False, False, True]))
+    assert found.weight(2) > found.weight(1) > found.weight(3) > found.weight(4)
 
 
 @needs_ptx
