@@ -131,6 +131,13 @@ def judge(
         bool,
         typer.Option("--structure", help="It puts the same terms together as the specification."),
     ] = False,
+    multiply: Annotated[
+        str,
+        typer.Option(
+            help="The format of factors of f32 in products of matrices and convolutions: f32 or "
+            "tf32."
+        ),
+    ] = "f32",
     size: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=N[,N]", help="The values that a size is drawn from."),
@@ -180,7 +187,7 @@ def judge(
     asked = Request(
         str(file or ""), spec, kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()),
         tuple(map(str, include or ())), accumulate, order, fast_math, finite, structure,
-        tuple(size or ()), tuple(where or ()), tuple(values or ()), rounds, seed, seconds,
+        multiply, tuple(size or ()), tuple(where or ()), tuple(values or ()), rounds, seed, seconds,
     )  # fmt: skip
     if write is not None:
         raise typer.Exit(command.write(asked, write))

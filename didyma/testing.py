@@ -111,6 +111,7 @@ def assert_kernel_correct(
     fast_math: bool = False,
     finite: bool = False,
     structure: bool = False,
+    multiply: str = "f32",
     sizes: Mapping[str, int | Sequence[int]] | None = None,
     where: Sequence[str] = (),
     values: Mapping[str, tuple[float, float]] | None = None,
@@ -126,8 +127,9 @@ def assert_kernel_correct(
     whose annotations are types, or a path.  ``kernel`` is its name, or an instance of a template.
     ``grid``, ``block`` and ``shared`` are numbers or expressions of the sizes of the specification,
     ``args`` items as those of ``--arg``, ``flags`` those of NVRTC.  ``accumulate``, ``order``,
-    ``fast_math``, ``finite`` and ``structure`` are the contract.  ``sizes`` are the values that a
-    size is drawn from, ``where`` conditions on sizes, ``values`` the range of an input's values.
+    ``fast_math``, ``finite``, ``structure`` and ``multiply`` are the contract.  ``sizes`` are the
+    values that a size is drawn from, ``where`` conditions on sizes, ``values`` the range of an
+    input's values.
     New seeds are tried until ``seconds`` have passed.  ``launches`` are several launches of one
     text, in order, each a mapping with ``kernel``, ``grid``, ``block``, ``shared`` and ``arg``, and
     ``memory`` what they share, such as ``{"part": "f32[rows, 4]"}``.
@@ -139,7 +141,7 @@ def assert_kernel_correct(
     __tracebackhide__ = True
     one = Launch(kernel, extent(grid), extent(block), str(shared), tuple(args), tuple(flags))
     several = [launch_of(t, tuple(flags), "launches") for t in launches] or [one]
-    contract = Declared(accumulate, order, fast_math, finite, structure)
+    contract = Declared(accumulate, order, fast_math, finite, structure, multiply)
     draw = draw_of(sizes, where, values, rounds, seed)
     task = task_of(source, spec, several, contract, draw, 10.0, memory or {})
     return require_correct(task, seconds)

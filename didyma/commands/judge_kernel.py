@@ -151,7 +151,12 @@ def task_of(asked: Request) -> Task:
     else:
         source = read_source(path)
     contract = Declared(
-        asked.accumulate, asked.order, asked.fast_math, asked.finite, asked.structure
+        asked.accumulate,
+        asked.order,
+        asked.fast_math,
+        asked.finite,
+        asked.structure,
+        asked.multiply,
     )
     draw = Draw(
         sizes_of(asked.size), asked.where, ranges_of(asked.values, spec), asked.rounds, asked.seed

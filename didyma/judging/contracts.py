@@ -18,6 +18,7 @@ from didyma.refimpl.ops.bars import LEAST, Bar, Contract
 from didyma.refimpl.ops.liberties import LEAST_NORMAL
 
 ACCUMULATORS = ("f32", "bf16", "f16")
+FACTORS = ("f32", "tf32")
 # Of ``x / y`` as the product with a reciprocal, and of ``x / sqrt(y)`` as ``x * rsqrt(y)``, whose
 # 2 ulp are up to 3 of the root.
 RECIPROCALS: Mapping[str, float] = MappingProxyType({"div": 2.0, "sqrt": 3.0})
@@ -32,6 +33,8 @@ class Declared:
     in a sum of n terms.  ``fast_math`` allows fast intrinsics and lets subnormal numbers be zeros.
     ``finite`` promises nothing for infinities and NaN.  ``structure`` states that each result is
     made of the same terms as in the specification, in any order, which is judged in the ring.
+    ``multiply`` is the format to which factors of f32 in products of matrices and in convolutions
+    may be rounded.
 
     DidymaError ``bad-option`` for others.
     """
@@ -41,11 +44,15 @@ class Declared:
     fast_math: bool = False
     finite: bool = False
     structure: bool = False
+    multiply: str = "f32"
 
     def __post_init__(self) -> None:
         if self.accumulate not in ACCUMULATORS:
             want = f"one of {', '.join(ACCUMULATORS)}"
             raise DidymaError("bad-option", "--accumulate", got=self.accumulate, want=want)
+        if self.multiply not in FACTORS:
+            want = f"one of {', '.join(FACTORS)}"
+            raise DidymaError("bad-option", "--multiply", got=self.multiply, want=want)
         if self.order not in ("any", "sequential", "tree"):
             evaluate(self.order, {"n": 1024}, "--order")
 
@@ -53,7 +60,8 @@ class Declared:
     def rules(self) -> Contract:
         """The contract as the reference's bars take it."""
         kept = None if self.accumulate == "f32" else DType(self.accumulate)
-        found = Contract(accumulate=kept, reordered=True, ulp=RECIPROCALS)
+        cut = self.multiply == "tf32"
+        found = Contract(accumulate=kept, reordered=True, ulp=RECIPROCALS, tf32=cut)
         if self.fast_math:
             found = replace(found, ulp=fast_math.ULPS, looser=fast_math.LOOSER, flush=True)
         if self.order == "any":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import process_time
 
 import numpy as np
@@ -15,10 +15,10 @@ from didyma.judging.beside import ENGINES, Beside
 from didyma.judging.decoys import Decoys
 from didyma.judging.inputs import Case
 from didyma.judging.lines import Suspect, suspect
-from didyma.judging.mending import truth
+from didyma.judging.mending import Round, truth
 from didyma.judging.outcome import Outcome as Outcome
 from didyma.judging.sizes import bindings, tiles
-from didyma.judging.task import Task
+from didyma.judging.task import Step, Task
 from didyma.oracle.compare import bitwise, compare
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
@@ -70,6 +70,7 @@ class Judgement:
     deterministic: bool = True
     batch_invariant: dict[str, bool] = field(default_factory=dict[str, bool])
     suspect: Suspect | None = None
+    right_with: str = ""  # an option, with which the contract is one that the kernel keeps
     seconds: float = 0.0  # of processor time, for the rounds
     others: tuple[Beside, ...] = field(default_factory=lambda: tuple(map(Beside, ENGINES)))
 
@@ -145,7 +146,11 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
     """Find the line of what is wrong, in so much processor time, or less after slow rounds.
 
     Faults name lines themselves, but the cause may be elsewhere; half of the time is for them.
+    A kernel that is right if factors may be rounded to TF32 has no line at fault.
     """
+    if keeps_tf32(found):
+        found.right_with = "--multiply tf32"
+        return found
     seconds = min(seconds, max(LEAST_SEARCH, WHOLE - found.seconds))
     wrong = {w.case.number: w.schedule for w in reversed(found.wrong) if not w.faulty}
     faulty = {c.number: f.schedule for f, c in reversed(found.faults) if f.kind != "hang"}
@@ -159,6 +164,22 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
         time = seconds if wrong else seconds / 2
         found.suspect = suspect(found.task, failed, passed, time, races)
     return found
+
+
+def keeps_tf32(found: Judgement) -> bool:
+    """Return whether a kernel is wrong only since it multiplies numbers of f32 as TF32."""
+    task = found.task
+    if found.faults or not found.wrong or not any(_multiplies_tf32(s) for s in task.steps):
+        return False
+    looser = replace(task, contract=replace(task.contract, multiply="tf32"))
+    wrong = {w.case.number: w for w in found.wrong}.values()
+    rounds = [Round.of(looser, w.case, w.schedule) for w in wrong]
+    return all(r.right(looser, r.run(looser).outputs).all() for r in rounds)
+
+
+def _multiplies_tf32(step: Step) -> bool:
+    instrs = step.kernel.program.instrs
+    return any("tf32" in i.mods and i.op in ("mma", "wmma", "wgmma") for i in instrs)
 
 
 def _first(task: Task) -> tuple[Mapping[str, int], tuple[Array, ...]]:

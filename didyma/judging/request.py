@@ -33,6 +33,7 @@ class Request:
     fast_math: bool = False
     finite: bool = False
     structure: bool = False
+    multiply: str = "f32"
     size: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
     values: tuple[str, ...] = ()

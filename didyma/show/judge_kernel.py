@@ -24,6 +24,7 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
         "notes": list(dict.fromkeys(f"{f.kind}: {f.detail}" for f in found.notes)),
         "cannot_tell": found.accepted,
         "only_special_values": found.only_special,
+        "right_with": found.right_with,
         "contract": asdict(task.contract),
         "seed": task.draw.seed,
         "rounds": [str(c) for c in found.cases],
@@ -145,6 +146,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield from _beside(found["engines"], demanded=found["contract"]["structure"])
     if found["only_special_values"]:
         yield "  It is right for ordinary numbers: --finite judges it without infinities and NaN"
+    if found["right_with"]:
+        yield f"  It is right if factors are rounded to TF32: {found['right_with']} allows that"
 
 
 def _beside(engines: Mapping[str, Any], *, demanded: bool) -> Iterator[str]:
