@@ -210,8 +210,21 @@ def test_blocks_may_wait_for_their_own_threads_alone() -> None:
     assert np.array_equal(slow, simulated(function(SUMS), x))
 
 
+ALONE = """
+kernel @alone(x: f32[n, 16], y: f32[n, 16]) writes (y) dims n in [0, 40] {
+  for b in n bound blockIdx.x {
+    for r in 4 bound clusterRank {
+      for t in 4 bound threadIdx.x {
+        y[b, r * 4 + t] = x[b, r * 4 + t]
+      }
+    }
+  }
+}
+"""
+
+
 @pytest.mark.parametrize("order", ["forward", "reverse", 5])
-@pytest.mark.parametrize("text", [SUMS, TAKEN])
+@pytest.mark.parametrize("text", [SUMS, TAKEN, ALONE])
 def test_the_host_runs_the_blocks_of_a_cluster_together(text: str, order: Order) -> None:
     f = function(text)
     x = given(f, 7)

@@ -367,6 +367,15 @@ static void plain__(Launch__ *l, u32 threads, void (*body)(u64 *)) {
         for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) body(l->args);
 }
 
+/* The blocks of a cluster whose threads wait for none: one after another. */
+static void ranks__(Launch__ *l, u32 threads, u32 cluster, void (*body)(u64 *)) {
+  u32 first = blockIdx.x;
+  for (rank__ = 0; rank__ < cluster; rank__++) {
+    blockIdx.x = first + rank__;
+    plain__(l, threads, body);
+  }
+}
+
 /* Blocks of a cluster run together, in the order of their ranks. */
 static void run__(Launch__ *l, void (*body)(u64 *), int barriers, const Shared__ *shared, u32 cluster) {
   u32 threads = l->block[0] * l->block[1] * l->block[2];
@@ -393,10 +402,10 @@ static void run__(Launch__ *l, void (*body)(u64 *), int barriers, const Shared__
       for (rank__ = 0; rank__ < cluster; rank__++) poison__(shared);
     rank__ = 0;
 #ifdef FIBERS__
-    if (!barriers) plain__(l, threads, body);
+    if (!barriers) ranks__(l, threads, cluster, body);
     else if (!fibers__(l, threads, cluster)) return;
 #else
-    plain__(l, threads, body);
+    ranks__(l, threads, cluster, body);
 #endif
     if (shared->bytes)
       for (rank__ = 0; rank__ < cluster; rank__++) check__(shared);
