@@ -41,7 +41,7 @@ from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ir.walk import stmt_children, stmt_exprs, subexprs
 
 MADE = "made: "  # what the names of counters of decisions begin with
-_OF_GRAPH = ("calls", "bytes", "elements", "constants", "copies")
+_OF_GRAPH = ("calls", "bytes", "elements", "results", "constants", "copies")
 
 Sizes: TypeAlias = Mapping[str, int]
 Counters: TypeAlias = Mapping[str, int]
@@ -51,8 +51,8 @@ def of_graph(fused: Module, env: Sizes) -> Counters:
     """Count what a graph of Primitive functions needs, where each call runs once.
 
     ``calls`` are those of functions that compute, ``bytes`` what these read and write,
-    ``elements`` what all their nodes compute, ``constants`` the bytes of constants, and ``copies``
-    the nodes that bring a value to a device.
+    ``elements`` what all their nodes compute, ``results`` the most that one of them has,
+    ``constants`` the bytes of constants, and ``copies`` the nodes that bring a value to a device.
     """
     sizes, found = _sizes(fused, env), Counter[str](dict.fromkeys(_OF_GRAPH, 0))
     functions = {f.name: f for f in fused.functions}
@@ -68,6 +68,7 @@ def of_graph(fused: Module, env: Sizes) -> Counters:
             if RESHAPE_ONLY in callee.attr:
                 continue
             found["calls"] += 1
+            found["results"] = max(found["results"], len(n.results))
             found["bytes"] += sum(_nbytes(types[v], sizes) for v in {*n.args, *n.results})
             found["elements"] += sum(
                 math.prod(_size(d, sizes) for d in t.shape) for x in callee.nodes for t in x.types

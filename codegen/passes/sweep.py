@@ -87,7 +87,7 @@ def _fits(
         return None
     if any((d := todo.types[w].dtype) is not d.compute for w in found.shared):
         return None
-    if max(len(kept), len(found.across)) > most.outputs:
+    if len(kept) > most.outputs:  # as many as a group may have are across
         return None
     if sum(map(cost.weight, nodes)) > most.kernel_cost or not _pays(todo, i, j, found, ranges):
         return None
