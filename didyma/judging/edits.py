@@ -119,7 +119,8 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
     joined = _joined(numbers, whole, ints)
     named = (_NAMES.get(t, _NAMES[""]) for t in kinds)
     rules: tuple[tuple[float, Rule], ...] = (
-        (1.1, forgotten.taken(unused)), (0.5, joined), *_RULES, *borrowed.rules(text),
+        (1.1, forgotten.taken(unused)), (0.5, joined), (-0.3, _joined(floats, (), ())),
+        *_RULES, *borrowed.rules(text),
         (-0.2, forgotten.extended(text)), (-0.6, forgotten.divided(ints)),
         (-0.1, forgotten.repeated(kinds, text)), (-0.1, forgotten.updated(kinds, text)),
         (-0.3, _moved(ints)), (-0.3, _each(_NUMBER, lambda m: _nearest(m, ints))),

@@ -45,7 +45,7 @@ class Evidence:
         measure = np.count_nonzero(changed & self.wrong) / math.sqrt(
             np.count_nonzero(changed) * np.count_nonzero(self.wrong)
         )
-        if not (~right & ~self.wrong).any():
+        if not (~right & ~self.wrong).any() and not right.all():  # else other rounds refute it
             measure += np.count_nonzero(right & self.wrong) / np.count_nonzero(self.wrong)
         self.alike[line] = max(self.alike.get(line, 0.0), measure)
 

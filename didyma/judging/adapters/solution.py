@@ -89,7 +89,9 @@ def _tensors(task: Task) -> list[str]:
             rows.append(f"auto {_result(k)} = {word(over[name])}.clone();")
             continue
         made = "zeros" if name in zeroed else "empty"
-        extents = shape(t.shape).strip("()").rstrip(",")
+        sizes = ast.parse(shape(t.shape), mode="eval").body
+        assert isinstance(sizes, ast.Tuple)
+        extents = ", ".join(_cpp(ast.unparse(e), name) for e in sizes.elts)
         rows.append(_new(_result(k), made, extents, t.dtype, first))
     scratch = {n: r for s in task.steps for n, r in zip(s.names, s.roles, strict=True)
                if isinstance(r, Scratch)}  # fmt: skip

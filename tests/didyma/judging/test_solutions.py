@@ -14,6 +14,7 @@ from didyma.judging.making import Launch, make_task
 from didyma.judging.request import Request
 from didyma.judging.task import Role, Scalar, Task
 from didyma.refimpl.errors import DidymaError
+from tests.bench.found import FOUND
 from tests.bench.idioms import IDIOMS
 from tests.didyma.judging.kernels import KERNELS, Judged
 
@@ -30,7 +31,9 @@ def meanings(task: Task) -> list[list[Role | None]]:
     return [[None if isinstance(r, Scalar) else r for r in s.roles] for s in task.steps]
 
 
-@pytest.mark.parametrize("kernel", [KERNELS["add"], KERNELS["product"], IDIOMS["bins"]])
+@pytest.mark.parametrize(
+    "kernel", [KERNELS["add"], KERNELS["product"], IDIOMS["bins"], FOUND["conv"]]
+)
 def test_a_solution_is_read_back(kernel: Judged) -> None:
     spec = kernel.spec.module
     task = make_task(Source(kernel.text, "k.cu"), spec, kernel.launch)
