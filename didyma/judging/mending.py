@@ -161,7 +161,7 @@ class Search:
 
 
 def _telling(task: Task, failed: Sequence[Round]) -> tuple[Round, Evidence]:
-    """Return a small failed round, with right elements beside wrong ones if there is one."""
+    """Return a small failed round, if there is one with right elements, of finite values."""
     found: list[tuple[Round, Evidence]] = []
     least = 0
     for r in failed[:_LOOKED]:
@@ -170,7 +170,7 @@ def _telling(task: Task, failed: Sequence[Round]) -> tuple[Round, Evidence]:
         if ran.instructions > _DEARER * least:
             break
         found.append((r, Evidence(~r.right(task, ran.outputs), ran.outputs)))
-    return max(found, key=lambda f: (f[1].tells, min(_ENOUGH, f[1].wrong.size)))
+    return max(found, key=lambda f: (f[1].tells, f[0].case.finite, min(_ENOUGH, f[1].wrong.size)))
 
 
 def _compiled(way: Way, search: Search, deadline: float) -> Iterator[tuple[Edit, Task]]:
