@@ -33,7 +33,7 @@ from didyma.codegen.runtime.didyma_runtime.refused import Refused
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.externs import bound, routines
 from didyma.codegen.runtime.objects import shared_object
-from didyma.fuzz import alone_memory, alone_padded
+from didyma.fuzz import alone_flat, alone_memory, alone_padded
 from didyma.fuzz.alone_refused import alike, refused
 from didyma.fuzz.layouts import laid
 from didyma.fuzz.levels import runner
@@ -79,7 +79,14 @@ def _judge(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level:
                 level.find(NAME, "error", f"{name} with another last byte is taken")
                 return
             (at / name).write_bytes(data)
-        call = partial(made["call"], **({"externs": externs} if externs else {}))
+        asked = {"externs": externs} if externs else {}
+        call = partial(made["call"], **asked)
+        if (alone_flat.NAME in made) != alone_flat.is_flat(c.source, calls[0]):
+            level.find(NAME, "error", f"{alone_flat.NAME} is there, or is not")
+            return
+        if alone_flat.NAME in made:
+            flat = partial(made[alone_flat.NAME], **asked)
+            _compare_flat(c, flat, calls, partial(by_lines, engine), level)
         (at / _JSON).write_text(text, encoding="utf-8")
         walked = None if externs else walk.program(at / _JSON)
         if len(source) % REPEATED == 0:
@@ -114,6 +121,21 @@ def _judge(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level:
                         NAME, "error", f"{which} raises {code or 'nothing'}, not {want_code}"
                     )
                     return
+
+
+def _compare_flat(
+    c: Compiled,
+    flat: Callable[[list[Array], int], list[Array]],
+    calls: Sequence[Sequence[Array]],
+    by_lines: Call,
+    level: Recorder,
+) -> None:
+    for inputs in calls:
+        code, want = _outcome(by_lines, list(inputs))
+        if not code:
+            numel = max(a.size for a in inputs if a.ndim)
+            got = flat(alone_flat.larger(inputs), numel)
+            level.compare(alone_flat.NAME, map(bitwise, c.source.entry.results, want, got))
 
 
 def _in_buckets(

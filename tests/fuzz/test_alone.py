@@ -158,3 +158,27 @@ def test_slips_in_what_a_module_tells_and_refuses_are_found(
     assert not judge(SUM).findings
     monkeypatch.setattr(of, name, slip)
     assert said in " ".join(f.message for f in judge(SUM).findings)
+
+
+def test_the_last_elements_in_place_of_the_first_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = Case(
+        parse_module("""module {
+  dims n in [1, 6]
+  func @main(%x: f32[n], %y: f32[n]) -> (%z) {
+    %z = subtract(%x, %y) : f32[n]
+  }
+}
+"""),
+        (("n", 5),), (1, 2), alone=True,
+    )  # fmt: skip
+    first = didyma_runtime.flat
+
+    def backwards(args: list[Any], wanted: Sequence[Any], numel: int) -> list[Any]:
+        return [a[::-1] for a in first(args, wanted, numel)]
+
+    judge = DOMAIN.judge()
+    assert not judge(row).findings
+    monkeypatch.setattr(didyma_runtime, "flat", backwards)
+    assert judge(row).findings[0].where == "call_with_numel"

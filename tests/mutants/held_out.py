@@ -166,6 +166,7 @@ def _cases(
     if ended.how:
         raise RuntimeError(f"the campaign ended by {ended.how}")
     if keep is not None:
+        keep.parent.mkdir(parents=True, exist_ok=True)
         keep.write_bytes(pickle.dumps((key, ended.said)))
     return ended.said
 
