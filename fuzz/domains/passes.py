@@ -39,6 +39,7 @@ from didyma.refimpl.ir.program import Program
 _FIXED = ("graph.simplify", "graph.level", "memory.planner")  # options that no case changes
 SALT = 1 << 32  # of seeds, so that what is changed does not depend on what is drawn
 IN_RING = 4  # one case in so many is judged in the ring, which takes as long again
+PADDED = "pad a size"  # the name of the decision
 _ALONE: tuple[tuple[str, Callable[[Module, Options], Module]], ...] = (
     ("simplify", simplify),
     ("runs", block_runs),
@@ -156,8 +157,10 @@ class PassJudge:
         in_ring, inputs = sum(case.seeds) % IN_RING == 0, case.inputs()
         level = judge_passes(subject, inputs, in_ring=in_ring)
         many, findings = level.comparisons, level.findings
+        decided = dict(heard)
         if not findings and (behind := padding.judged(case, inputs)) is not None:
             many, findings = (*many, *behind.comparisons), behind.findings
+            decided[PADDED] = [padding.NAME]
         covered = [*of_graph(case.module), *((DECISION, name) for name in heard)]
         if not findings:
             covered += self.examiner.keys(case, inputs, made, heard)
@@ -170,7 +173,7 @@ class PassJudge:
             tuple(covered),
             counters={
                 **counters.of_graph(made.fused, dict(case.env)),
-                **counters.of_decisions(heard),
+                **counters.of_decisions(decided),
             },
         )
 
