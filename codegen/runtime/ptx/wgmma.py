@@ -282,7 +282,11 @@ def registers_of(instrs: Sequence[Instr]) -> frozenset[int]:
     found = {
         r for i in instrs if i.op == "wgmma" and len(i.args) > 2 for r in registers(i.args[:2])
     }
-    copies = [registers(i.args) for i in instrs if _copies(i)] if found else []
+    if not found:
+        return frozenset()
+    found |= {r for i in instrs if _packs(i) and registers(i.args[:1]) & found
+              for r in registers(i.args[1:])}  # fmt: skip
+    copies = [registers(i.args) for i in instrs if _copies(i)]
     while more := {r for c in copies if c & found for r in c} - found:
         found |= more
     return frozenset(found)
@@ -292,10 +296,16 @@ def _copies(ins: Instr) -> bool:
     return ins.op == "mov" and all(isinstance(o, Reg) for o in ins.args[:2])
 
 
+def _packs(ins: Instr) -> bool:
+    """Return whether parts of a register come together, as ``mov.b32 %r, {%a, %b}`` has it."""
+    return ins.op == "mov" and isinstance(ins.args[0], Reg) and isinstance(ins.args[1], Vector)
+
+
 def watched(action: Action, ins: Instr, used: frozenset[int]) -> Action:
     """Let an instruction note what it does to registers ``used`` by products.
 
-    A copy between registers is left out of the machine code, so it moves what is known of them.
+    A copy between registers is left out of the machine code, so it moves what is known of them; and
+    compilers put parts of a register together behind a fence that the parts have passed.
     A constant wants no fence, since compilers put it wherever they like.
     """
     named = registers(ins.args) & used
@@ -304,6 +314,7 @@ def watched(action: Action, ins: Instr, used: frozenset[int]) -> Action:
     to = registers(ins.args[:1]) if ins.op != "st" else frozenset[int]()
     source = ins.args[1] if _copies(ins) else None
     constant = ins.op == "mov" and isinstance(ins.args[1], Imm)
+    parts = registers(ins.args[1:]) if _packs(ins) else frozenset[int]()
 
     def run(m: Machine) -> None:
         action(m)
@@ -316,8 +327,10 @@ def watched(action: Action, ins: Instr, used: frozenset[int]) -> Action:
                 text = "a register is used before a wgmma.wait_group gives it back"
                 m.report("unwaited", text, m.ids[late])
                 p.busy[r][m.ids] = 0
+        behind = [p.fresh[r][m.ids] for r in parts & p.fresh.keys()]
+        new = np.any(behind, axis=0) if behind else not (constant or parts)
         for r in named & to:
-            p.fresh.setdefault(r, np.zeros(m.size, np.bool_))[m.ids] = not constant
+            p.fresh.setdefault(r, np.zeros(m.size, np.bool_))[m.ids] = new
 
     return run
 

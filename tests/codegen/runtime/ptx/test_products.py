@@ -13,6 +13,9 @@ from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, launch
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.text import parse
+from didyma.codegen.runtime.registry import engine, probe
+from didyma.fuzz.conform import Runner, suite
+from didyma.oracle.conformance import conform
 from didyma.refimpl.ir.types import Array
 
 TYPES: dict[str, Any] = {
@@ -165,3 +168,13 @@ def test_a_product_is_right(p: Product) -> None:
 def test_what_a_product_lacks_is_found(old: str, new: str, kind: str) -> None:
     done, _, _ = ran(Product(), (old, new))
     assert kind in {r.kind for r in done.reports.values()}, done.reports
+
+
+@pytest.mark.parametrize("case", ["f16 by 32", "bf16 by 96"])
+def test_parts_of_registers_may_come_together_behind_a_fence(case: str) -> None:
+    """NVRTC packs some of the 16-bit operands only there."""
+    if not probe("ptx").runs:
+        pytest.skip("needs NVRTC")
+    cases = [c for c in suite() if c.name == f"products of four warps {case}"]
+    assert cases
+    assert [o.wrong for o in conform(cases, Runner(engine("ptx"))) if o.wrong] == []
