@@ -165,7 +165,7 @@ FEW = 64  # rows of a product that are the columns of a tile
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
     """Return the values of the parameters, or None for a function that is no such product.
 
-    There are no more blocks than multiprocessors.
+    Nor does it suit one of so many tiles that each multiprocessor has one.
     """
     p = found(asked)
     if p is None:
@@ -173,12 +173,14 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
     batch, rows, columns = map(p.expected, p.output.extents)
     few = batch * -(-rows // max(HEIGHTS)) * -(-columns // max(WIDTHS))
     processors = asked.target.processors or PROCESSORS
-    parts = range(2, asked.target.cluster + 1)
+    parts = tuple(n for n in range(2, asked.target.cluster + 1) if few * n <= processors)
+    if not parts:
+        return None
     return {
         "height": HEIGHTS,
         "width": WIDTHS,
         "group": (8,),
-        "parts": tuple(n for n in parts if few * n <= processors),
+        "parts": parts,
         "turned": (0, 1) if rows <= FEW else (0,),
     }
 
@@ -246,7 +248,8 @@ _problem = suited(found)
 
 def best(asked: Asked) -> bool:
     """Return whether the model finds a tile for each cluster faster than blocks that stay."""
-    return found(asked) is not None and mma.best(asked) and is_faster(asked, TEMPLATE, tma.TEMPLATE)
+    suits = space(asked) is not None
+    return suits and is_faster(asked, TEMPLATE, tma.TEMPLATE) and mma.best(asked)
 
 
 TEMPLATE = Template("cluster_gemm", space, cost, render, block, best)
