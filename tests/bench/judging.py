@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from random import Random
-from time import process_time
 
+from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import make_task
@@ -22,6 +23,7 @@ from tests.bench.judged_kernels import MORE, family
 from tests.didyma.judging.kernels import KERNELS, Fault, Judged
 
 CLOSE = 3  # lines
+ALL = {**KERNELS, **MORE, **IDIOMS, **FOUND}
 
 
 def judged(kernel: Judged, text: str, rounds: int = 16, most: int = 1 << 16) -> Judgement:
@@ -49,32 +51,46 @@ def lines_of(found: Judgement) -> list[int]:
     return [*faults, traced.line, *(e.line for e in traced.others)]
 
 
-def known() -> tuple[list[str], list[float]]:
+def known(jobs: int = 1) -> tuple[list[str], list[float]]:
     """Judge kernels with known verdicts; return what went wrong, and the times."""
+    names = [
+        (name, label) for name, kernel in ALL.items() for label in ("unedited", *kernel.faults)
+    ]
     wrong: list[str] = []
     times: list[float] = []
-    for name, kernel in {**KERNELS, **MORE, **IDIOMS, **FOUND}.items():
-        for label, fault in [("unedited", None), *kernel.faults.items()]:
-            text, at = edited(kernel, fault) if fault else (kernel.text, 0)
-            begun = process_time()
-            found = judged(kernel, text)
-            times.append(process_time() - begun)
-            want = Outcome.WRONG if fault else Outcome.CORRECT
-            far = min((abs(n - at) for n in lines_of(found)), default=999) if fault else 0
-            print(f"{name}, {label}: {found.outcome}, {far} lines off, {times[-1]:.2f} s")
-            if found.outcome is not want:
-                wrong.append(f"{name}, {label}: {found.outcome}")
+    with ProcessPoolExecutor(jobs) as pool:
+        for (name, label), (outcome, far, seconds) in zip(
+            names, pool.map(_known, names), strict=True
+        ):
+            times.append(seconds)
+            print(f"{name}, {label}: {outcome}, {far} lines off, {seconds:.2f} s", flush=True)
+            if outcome is not (Outcome.CORRECT if label == "unedited" else Outcome.WRONG):
+                wrong.append(f"{name}, {label}: {outcome}")
             elif far > CLOSE:
                 wrong.append(f"{name}, {label}: {far} lines off")
     return wrong, times
+
+
+def _known(which: tuple[str, str]) -> tuple[Outcome, int, float]:
+    """Return the verdict on a kernel, how far its line is off, and the processor time."""
+    name, label = which
+    kernel = ALL[name]
+    fault = kernel.faults.get(label)
+    text, at = edited(kernel, fault) if fault else (kernel.text, 0)
+    begun = processor_time()
+    found = judged(kernel, text)
+    far = min((abs(n - at) for n in lines_of(found)), default=999) if fault else 0
+    return found.outcome, far, processor_time() - begun
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Print a summary of both parts."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--right", type=int, default=200, help="how many of the family")
-    count = parser.parse_args(words).right
-    wrong, times = known()
+    parser.add_argument("--jobs", type=int, default=1, help="processes for known verdicts")
+    asked = parser.parse_args(words)
+    count = asked.right
+    wrong, times = known(asked.jobs)
     worst, median = max(times), statistics.median(times)
     print(f"known verdicts: {len(times)} kernels, {len(wrong)} not as expected: {wrong}")
     print(f"processor time a kernel: median {median:.2f} s, most {worst:.2f} s")
