@@ -6,7 +6,8 @@ what the bars leave undecided.
 An implementation may compute what hangs on constants alone before the program runs, and write the
 rounded number in their place, whose payload is another.  With ``folds``, elementwise ops of
 constants therefore yield the payload of the number that IEEE yields, in programs before and after
-such a rewrite alike.  The top bit of a payload marks elements that are constants.
+such a rewrite alike.  The top bit of a payload marks elements that are constants, also infinite
+ones and NaN.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from didyma.refimpl.ops.ring import UNKNOWN
 from didyma.refimpl.ops.spec import Kind, Work
 
 _MARK = np.uint64(1 << 63)
+_UNKNOWN_CONSTANT = UNKNOWN - np.uint64(1)  # the mark, and a payload that no number has
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,16 @@ def _ringed(t: Estimate) -> RingEstimate:
     return t
 
 
+def _constant(p: Array) -> Array:
+    return np.asarray(np.where(p == UNKNOWN, _UNKNOWN_CONSTANT, p | _MARK))
+
+
 def _marked(p: Array) -> Array:
     return np.asarray((p >= _MARK) & (p != UNKNOWN))
 
 
 def _unmarked(p: Array) -> Array:
-    return np.asarray(np.where(p == UNKNOWN, p, p & ~_MARK))
+    return np.asarray(np.where(p >= _UNKNOWN_CONSTANT, UNKNOWN, p & ~_MARK))
 
 
 class _Ring(Bars):
@@ -126,7 +132,7 @@ class _Ring(Bars):
         types = self.operands(f, step, args)
         bars = settled_operands(step.node, [t.bar for t in args], types)
         found = use.op.ring(bars, raw, types, use.type, out)
-        return found | _MARK if self.folds and step.node.op == "constant" else found
+        return _constant(found) if self.folds and step.node.op == "constant" else found
 
     def take(self, value: Estimate, i: int) -> Estimate:
         t = _ringed(super().take(value, i))
@@ -151,13 +157,19 @@ def _chooses(step: Step) -> bool:
 
 
 def _folded(step: Step, use: SizedOp, args: Sequence[RingEstimate], out: RingEstimate) -> Array:
-    """Give elements that hang on constants alone the payloads of their numbers, and mark them."""
+    """Give elements that hang on constants alone the payloads of their numbers, and mark them.
+
+    Not those that bars leave open because the sign of NaN, or a NaN cast to an integer, is
+    unspecified.
+    """
     marks = [_marked(t.payload) for t in args]
     if not all(bool(m.any()) for m in marks):
         return out.payload
     if OPS[step.node.op].kind is Kind.ELEMENTWISE:
-        known = np.logical_and.reduce(np.broadcast_arrays(*marks))
+        nans = [np.asarray(t.value != t.value) for t in args]
+        unspecified = np.logical_or.reduce(np.broadcast_arrays(*nans)) & (out.bar.e > 0)
+        known = np.logical_and.reduce(np.broadcast_arrays(*marks)) & ~unspecified
     else:  # sums of floats are not folded
         known = np.asarray(not use.type.dtype.is_float and all(bool(m.all()) for m in marks))
     number = ring.embed(out.value) if use.type.dtype.is_float else ring.ZERO
-    return np.asarray(np.where(known, number | _MARK, out.payload))
+    return np.asarray(np.where(known, _constant(number), out.payload))

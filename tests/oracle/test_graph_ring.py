@@ -170,6 +170,31 @@ def test_an_element_of_constants_may_be_folded_alone() -> None:
     assert np.array_equal(one.payload, ring.embed(exp))
 
 
+SPECIAL = (
+    "%c = constant(value=f32[3] [inf, -inf, nan]) : f32[3]"
+    "  %l = constant(value=f32[3] [0.3, 0.3, 0.3]) : f32[3]"
+    "  %k = constant(value=f32[] 0.7) : f32[]  "
+)
+OF_SPECIAL = {
+    "copysign": "%v = copysign(%l, %c) : f32[3]",
+    "tanh": "%v = tanh(%c) : f32[3]",
+    "greater": "%b = greater(%c, %l) : bool[3]  %v = cast(%b, dtype=f32) : f32[3]",
+    "isnan": "%b = isnan(%c) : bool[3]  %v = cast(%b, dtype=f32) : f32[3]",
+}
+
+
+@pytest.mark.parametrize("name", OF_SPECIAL)
+def test_infinities_and_nan_are_constants_too(name: str) -> None:
+    text = SPECIAL + OF_SPECIAL[name]
+    z = run(text + "  %z = divide(%v, %k) : f32[3]", folds=True)
+    unspecified = name == "copysign"  # the sign of NaN
+    decided = ~np.isnan(z.bar.c) & ~np.array([False, False, unspecified])
+    assert np.array_equal(z.payload != UNKNOWN, decided)
+    v = run(text.replace("%v", "%z")).bar.c.astype(np.float32)
+    rounded = v / np.float32(0.7)
+    assert np.array_equal(z.payload[decided], ring.embed(rounded)[decided])
+
+
 CONTROL = """module {{
   func @then(%x: f32[3]) -> (%y) {{ %y = exp(%x) : f32[3] }}
   func @otherwise(%x: f32[3]) -> (%y) {{ %y = negative(%x) : f32[3] }}
