@@ -8,14 +8,14 @@ load must not leave the guard that keeps it inside its buffer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TypeAlias
 
 from didyma.codegen.lower.build import Folding, Scalar, ScalarBuilder
 from didyma.codegen.lower.combiners import combiners
 from didyma.codegen.lower.scalar import identity, unwidened
+from didyma.codegen.lower.scopes import CodeScope, by_child, common, needed, outermost
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Accumulator,
@@ -38,85 +38,10 @@ from didyma.refimpl.ir.loop import (
     Var,
     Yield,
 )
-from didyma.refimpl.ir.types import Shape
+from didyma.refimpl.ir.types import DType, Shape
 from didyma.refimpl.ir.walk import expr_children, map_expr, subexprs, substitute_expr
 
 Root: TypeAlias = tuple[Expr, Callable[[Expr], Stmt]]  # a value, and how it is stored
-
-
-@dataclass(slots=True, eq=False)
-class CodeScope:
-    """A stretch of code whose beginning dominates the rest of it; ``parent`` encloses it."""
-
-    parent: CodeScope | None
-    depth: int
-    guard: Expr | None = None  # the condition, of a side of a Select
-    holds: bool = True  # the side taken where the condition holds
-    loops: frozenset[str] = frozenset()  # variables of the loop that this is the body of
-    values: list[Scalar] = field(default_factory=list[Scalar])  # bound here, last defined first
-    sides: dict[tuple[int, bool], CodeScope] = field(
-        default_factory=dict[tuple[int, bool], "CodeScope"]
-    )
-
-    def region(self) -> CodeScope:
-        """Return the innermost enclosing scope of statements."""
-        p = self
-        while p.guard is not None:
-            assert p.parent is not None
-            p = p.parent
-        return p
-
-
-def _common(a: CodeScope, b: CodeScope) -> CodeScope:
-    while a is not b:
-        if a.depth >= b.depth:
-            assert a.parent is not None
-            a = a.parent
-        else:
-            assert b.parent is not None
-            b = b.parent
-    return a
-
-
-def _below(p: CodeScope, top: CodeScope) -> CodeScope:
-    """Return the child of ``top`` that is or contains ``p``."""
-    while p.parent is not top:
-        assert p.parent is not None
-        p = p.parent
-    return p
-
-
-def _by_child(uses: Sequence[CodeScope], top: CodeScope) -> dict[CodeScope, list[CodeScope]]:
-    """Group uses below a scope by the child that contains them."""
-    found: dict[CodeScope, list[CodeScope]] = {}
-    for u in uses:
-        found.setdefault(_below(u, top), []).append(u)
-    return found
-
-
-def _needed(uses: Sequence[CodeScope], top: CodeScope) -> bool:
-    """Return whether every path through a scope comes to one of the uses."""
-    if any(u is top for u in uses):
-        return True
-    below = _by_child(uses, top)
-    sure = {k for k, side in top.sides.items() if side in below and _needed(below[side], side)}
-    return any((select, not holds) in sure for select, holds in sure)
-
-
-def _outermost(places: Sequence[CodeScope]) -> list[CodeScope]:
-    """Return the scopes that lie in none of the others.
-
-    The others may be guarded by the very value whose uses these are.
-    """
-    all_ = set(places)
-
-    def inside_another(p: CodeScope) -> bool:
-        up = p.parent
-        while up is not None and up not in all_:
-            up = up.parent
-        return up is not None
-
-    return [p for p in dict.fromkeys(places) if not inside_another(p)]
 
 
 class Placer:
@@ -213,7 +138,7 @@ class Placer:
     def _place(self, v: Scalar, uses: Sequence[CodeScope]) -> None:
         top = uses[0]
         for u in uses[1:]:
-            top = _common(top, u)
+            top = common(top, u)
         if (out := self._outside(v, top)) is not top:
             self._bind(v, out)
             self._walk(v.expr, out)
@@ -223,11 +148,11 @@ class Placer:
                 self._bind(v, top)
             self._walk(v.expr, top)  # else it is written where it is used
             return
-        if _needed(uses, top) or self._harmless(v):
+        if needed(uses, top) or self._harmless(v):
             self._bind(v, top)
             self._walk(v.expr, top)
             return
-        for group in _by_child(uses, top).values():
+        for group in by_child(uses, top).values():
             self._place(v, group)
 
     def _bind(self, v: Scalar, p: CodeScope) -> None:
@@ -238,15 +163,19 @@ class Placer:
     def _place_fold(self, v: Scalar, fold: Folding, uses: Sequence[CodeScope]) -> None:
         top = uses[0]
         for u in uses[1:]:
-            top = _common(top, u)
+            top = common(top, u)
         top = self._outside(v, top.region())
         self._bind(v, top)
         ks = frozenset(k.name for k in fold.ks)
-        self._loops[v.var.name] = loop = CodeScope(top, top.depth + 1, loops=ks)
+        self._loops[v.var.name] = loop = CodeScope(top, top.depth + 1, loops=ks, fold=v)
         if not any(u is top for u in uses) and not self._harmless(v):
-            guard = reduce(_either, (self._path(u, top) for u in _outermost(uses)))
-            self._guards[v.var.name] = guard
+            searches: list[Scalar] = []
+            paths = (self._path(v, u, top, searches) for u in outermost(uses))
+            guard = self._guards[v.var.name] = reduce(_either, paths)
             self._walk(guard, top)
+            for search in reversed(searches):
+                assert search.fold is not None
+                self._place_fold(search, search.fold, self._uses[search.var.name])
         for e in (v.expr, *fold.extents):
             self._walk(e, top)
         self._walk(fold.body, loop)
@@ -268,39 +197,85 @@ class Placer:
     def _mentions(self, v: Scalar) -> tuple[frozenset[str], bool]:
         """Return the variables of loops that a value depends on, and whether it comes of a fold."""
         if (known := self._mentioned.get(v.var.name)) is None:
-            names, folds = set[str](), v.fold is not None
-            for part in _parts(v):
-                for e in subexprs(part):
-                    if isinstance(e, Var) and (used := self._b.by_name.get(e.name)) is not None:
-                        below, has = self._mentions(used)
-                        names, folds = names | below, folds or has
-                    elif isinstance(e, Var):
-                        names.add(e.name)
-            names -= {k.name for k in v.fold.ks} if v.fold is not None else set()
-            known = self._mentioned[v.var.name] = frozenset(names), folds
+            names, folds = self._mentioned_in(*_parts(v))
+            if v.fold is not None:
+                names, folds = names - {k.name for k in v.fold.ks}, True
+            known = self._mentioned[v.var.name] = names, folds
         return known
 
-    def _path(self, p: CodeScope, top: CodeScope) -> Expr:
-        """Return the condition under which a scope below ``top`` is entered."""
+    def _mentioned_in(self, *parts: Expr) -> tuple[frozenset[str], bool]:
+        names, folds = frozenset[str](), False
+        for e in (e for part in parts for e in subexprs(part) if isinstance(e, Var)):
+            if (used := self._b.by_name.get(e.name)) is None:
+                names |= {e.name}
+            else:
+                below, has = self._mentions(used)
+                names, folds = names | below, folds or has
+        return names, folds
+
+    def _path(self, v: Scalar, p: CodeScope, top: CodeScope, searches: list[Scalar]) -> Expr:
+        """Return the condition under which a scope below ``top`` that uses a fold is entered.
+
+        ``searches`` takes the folds that the condition needs, each after those in its body.
+        """
         inner = ix.TRUE
         while p is not top:
-            assert p.guard is not None, "a fold is shared by the bodies of two others"
             assert p.parent is not None
-            cond = self._settled(p.guard)
-            sides = (inner, ix.FALSE) if p.holds else (ix.FALSE, inner)
-            inner = cond if sides == (ix.TRUE, ix.FALSE) else Select(cond, *sides)
+            if p.guard is None:
+                inner = self._reached(v, p, inner, searches)
+            else:
+                cond = self._settled(p.guard, v)
+                sides = (inner, ix.FALSE) if p.holds else (ix.FALSE, inner)
+                inner = cond if sides == (ix.TRUE, ix.FALSE) else Select(cond, *sides)
             p = p.parent
         return inner
 
-    def _settled(self, cond: Expr) -> Expr:
-        """Substitute the values in a condition that are already placed."""
+    def _reached(self, v: Scalar, p: CodeScope, cond: Expr, searches: list[Scalar]) -> Expr:
+        """Return whether a fold that uses ``v`` comes to where a condition in its body holds."""
+        assert p.fold is not None, "a fold is shared by the body of a row and what follows it"
+        assert p.fold.fold is not None
+        name, fold = p.fold.var.name, p.fold.fold
+        extents = tuple(self._settled(e, v) for e in fold.extents)
+        some = ix.all_of(ix.compare("lt", ix.ZERO, e) for e in extents)
+        found = ix.select(some, cond, ix.FALSE)
+        if not p.loops.isdisjoint(self._mentioned_in(cond)[0]):
+            ks = tuple(self._b.loop("k", e) for e in extents)
+            names = (k.name for k in fold.ks)
+            body = self._renamed(cond, dict(zip(names, ks, strict=True)))
+            var = Var(self._b.names.fresh(f"{name}_reached"), cond.dtype)
+            search = Scalar(var, ix.FALSE, Folding("or", ks, extents, body))
+            self._b.by_name[var.name] = search
+            searches.append(search)
+            found = var
+        if (guard := self._guards.get(name)) is None:
+            return found
+        return Select(self._settled(guard, v), found, ix.FALSE)
+
+    def _renamed(self, e: Expr, loops: Mapping[str, Expr]) -> Expr:
+        """Replace variables of loops, also in the values that depend on them."""
+        if isinstance(e, Var):
+            v = self._b.by_name.get(e.name)
+            if v is None or self._mentions(v)[0].isdisjoint(loops):
+                return loops.get(e.name, e)
+            assert v.fold is None, "a fold is guarded by a fold inside another"
+            return self._renamed(v.expr, loops)
+        return map_expr(lambda c: self._renamed(c, loops), e)
+
+    def _settled(self, cond: Expr, guarded: Scalar) -> Expr:
+        """Substitute the values in a condition that are already placed.
+
+        Where the condition reads the fold that it guards, that use has a path of its own, so that
+        any value will do here.
+        """
         if isinstance(cond, Var):
             v = self._b.by_name.get(cond.name)
             if v is None or v.var.name in self._pending:
                 return cond
+            if v is guarded:
+                return identity("or" if cond.dtype is DType.BOOL else "add", cond.dtype)
             assert v.fold is None, "a fold is guarded by a later fold"
-            return self._settled(v.expr)
-        return map_expr(self._settled, cond)
+            return self._settled(v.expr, guarded)
+        return map_expr(lambda e: self._settled(e, guarded), cond)
 
     def _harmless(self, v: Scalar) -> bool:
         """Return whether every load of a value is in bounds wherever it is computed."""

@@ -147,6 +147,57 @@ def test_a_fold_behind_either_of_two_guards_runs_where_one_of_them_holds() -> No
     agree(m.entry, m, values, {})
 
 
+def softmax(g: Graph, x: str) -> str:
+    """Compute the softmax of rows, whose largest values the sums and the quotients share."""
+    e = g("exp", g("subtract", x, g("max", x, axes=(1,), keepdims=True)))
+    return g("divide", e, g("sum", e, axes=(1,), keepdims=True))
+
+
+@pytest.mark.parametrize("columns", [0, 1, 5])
+def test_a_fold_behind_a_guard_and_in_the_body_of_another(columns: int) -> None:
+    g = Graph()
+    x, fill = g.param("x", 3, columns), g.param("fill")
+    p = g("pad", softmax(g, x), fill, low=(1, 0), high=(2, 0), mode="constant")
+    m = primitive(g.module(p, g("cast", p, dtype=DType.I4), softmax(g, p)))
+    rows = np.linspace(-5, 7, 3 * columns, dtype=np.float32).reshape(3, columns)
+    agree(m.entry, m, [rows, array(-1)], {})
+
+
+def test_a_fold_behind_a_guard_and_one_that_depends_on_a_loop() -> None:
+    g = Graph()
+    x, y, fill = g.param("x", 3, 5), g.param("y", 3, 4), g.param("fill")
+    s = g("sum", x, axes=(1,), keepdims=True)
+    p = g("pad", g("multiply", y, s), fill, low=(0, 2), high=(0, 1), mode="constant")
+    total = g("sum", p, axes=(1,), keepdims=True)
+    m = primitive(g.module(g("cast", g("add", g("negative", s), total), dtype=DType.I4)))
+    x_, y_ = np.linspace(-1, 2, 15, dtype=np.float32), np.ones((3, 4), np.float32)
+    agree(m.entry, m, [x_.reshape(3, 5), y_, array(-1)], {})
+
+
+def test_a_fold_behind_a_guard_of_its_row_and_a_loop_together() -> None:
+    """Row i of 3 reads the sums of 2 rows where 4 * i + k is below 8."""
+    g = Graph()
+    x, fill = g.param("x", 2, 5), g.param("fill")
+    s = g("sum", x, axes=(1,), keepdims=True)
+    flat = g("reshape", g("broadcast_to", s, shape=(2, 4)), shape=(8,))
+    rows = g("pad", flat, fill, low=(0,), high=(4,), mode="constant")
+    totals = g("sum", g("reshape", rows, shape=(3, 4)), axes=(1,), keepdims=False)
+    once = g("pad", g("reshape", s, shape=(2,)), fill, low=(0,), high=(1,), mode="constant")
+    m = primitive(g.module(g("cast", g("add", totals, once), dtype=DType.I4)))
+    agree(m.entry, m, [np.linspace(-1, 1, 10, dtype=np.float32).reshape(2, 5), array(-1)], {})
+
+
+def test_a_fold_that_decides_whether_the_fold_that_reads_it_runs() -> None:
+    """The second of two elements of a byte is computed where there is one."""
+    g = Graph()
+    x, zero = g.param("x", 3, 5), g.param("zero")
+    first = g("sum", x, axes=(1,), keepdims=True)
+    then = g("sum", g("multiply", x, first), axes=(1,), keepdims=True)
+    y = g("where", g("greater", first, zero), then, first)
+    m = primitive(g.module(g("cast", y, dtype=DType.I4)))
+    agree(m.entry, m, [np.linspace(-2, 2, 15, dtype=np.float32).reshape(3, 5), array(0)], {})
+
+
 def test_rows_beside_a_value_of_another_shape_with_as_many_elements() -> None:
     g = Graph()
     x = g.param("x", 4, 8)
