@@ -165,12 +165,15 @@ def drawn(domain: Domain[Any], seed: int, index: int, wish: Wish) -> Any:
     return changed(c.pick(tuple(every.values())).case(domain), domain, c, (seed, index))
 
 
-def held(domain: str, o: Outcome, wishes: Sequence[Wish]) -> Outcome:
-    """Return the outcome of a case, with a finding if it is a member whose counters have risen."""
-    if o.findings or not wishes or wishes[0][0] != KEPT:
+def held(domain: Domain[Any], o: Outcome, wishes: Sequence[Wish]) -> Outcome:
+    """Return the outcome of a case, with a finding if it is a member whose counters have risen.
+
+    They were kept without options of a user, so with these they are not compared.
+    """
+    if o.findings or not wishes or wishes[0][0] != KEPT or not domain.usual:
         return o
     key = wishes[0][1]
-    risen = more(o.counters, members(domain)[key].counters)
+    risen = more(o.counters, members(domain.name)[key].counters)
     return replace(o, findings=(Finding("counters", key, "counter", risen),)) if risen else o
 
 

@@ -89,7 +89,7 @@ class Opened:
             message = f"{type(e).__name__}: {e}"
             finding = Finding(self.domain.name, "draw", "error", message)
             return Undrawn(seed, index), Outcome((finding,), unexpected=message)
-        return case, distilled.held(self.domain.name, self.judged(case), wishes or ())
+        return case, distilled.held(self.domain, self.judged(case), wishes or ())
 
     def fresh(self, o: Outcome) -> bool:
         """Return whether an outcome covers what none before did, and remember it."""

@@ -35,7 +35,7 @@ class Evidence:
         >>> found = Evidence(wrong, before)
         >>> found.meet(3, [np.array([5, 2])], np.array([False, True]))
         >>> found.meet(4, [np.array([5, 5])], np.array([False, False]))
-        >>> found.weight(3) > found.weight(4)
+        >>> bool(found.weight(3) > found.weight(4))
         True
         """
         changed = np.concatenate([_differ(a, b) for a, b in zip(self.before, outputs, strict=True)])

@@ -75,6 +75,11 @@ class Domain(Protocol[C]):
         return 0.1
 
     @property
+    def usual(self) -> bool:
+        """Whether the compiler has no option of a user, so that kept counters hold."""
+        return True
+
+    @property
     def free(self) -> int:
         """One case in so many is drawn without wishes."""
         return 4

@@ -95,6 +95,11 @@ class Graphs(Domain[Case]):
         """They alone are judged at every level and as a whole."""
         return 0.35
 
+    @property
+    def usual(self) -> bool:
+        """Whether no option of the user changes what is counted."""
+        return self.options == Options()
+
     def draw(self, seed: int, index: int) -> Case:
         """Return the graph of a campaign's seed and an index.
 

@@ -89,6 +89,11 @@ class Lowering(Domain[Case]):
         """Schedules are many, and a whole graph is judged in one way alone."""
         return 0.3
 
+    @property
+    def usual(self) -> bool:
+        """Whether no option of the user changes what is counted."""
+        return self.options == Options()
+
     def draw(self, seed: int, index: int) -> Case:
         """Return the graph of a campaign's seed and an index.
 

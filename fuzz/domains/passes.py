@@ -68,6 +68,11 @@ class Passes(Domain[Case]):
         """Half of the graphs are near misses, which nobody wishes for."""
         return 2
 
+    @property
+    def usual(self) -> bool:
+        """Whether no option of the user changes what is counted."""
+        return self.options == Options()
+
     def draw(self, seed: int, index: int) -> Case:
         """Return the graph of a campaign's seed and an index: every second is a near miss."""
         if index % self.free:

@@ -86,6 +86,11 @@ class Programs(Domain[Case]):
         """There are many ways to use the bytes of values, and few are drawn in a second."""
         return 0.2
 
+    @property
+    def usual(self) -> bool:
+        """Whether no option of the user changes what is counted."""
+        return self.options == Options()
+
     def draw(self, seed: int, index: int) -> Case:
         """Return a graph of a campaign's seed and an index: most of one piece, on streams."""
         c = Dice(((seed + SALT) << 64) + index)

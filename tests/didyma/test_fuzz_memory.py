@@ -11,7 +11,7 @@ import pytest
 from didyma.fuzz.allocator.domains import DOMAINS
 from didyma.fuzz.campaign import Plan, run
 from didyma.fuzz.domains.domain import Outcome
-from didyma.fuzz.domains.plans import Plans
+from didyma.fuzz.domains.plans import Case, Plans
 from didyma.fuzz.executor import InlineExecutor
 from didyma.fuzz.records import record
 from didyma.oracle.report import Finding
@@ -40,7 +40,7 @@ def test_a_campaign_on_plans_agrees() -> None:
 class Spoilt(Plans):
     """Memory plans of which seed 9 is blamed; seed 11 kills its process, and seed 12 hangs."""
 
-    def outcome(self, case: int) -> Outcome:
+    def outcome(self, case: Case) -> Outcome:
         if case == 11:
             os.abort()
         if case == 12:
@@ -75,7 +75,7 @@ def test_a_crash_or_a_hang_costs_its_case_alone() -> None:
 class Drawn(Plans):
     """Memory plans that are not judged: each is a finding."""
 
-    def outcome(self, case: int) -> Outcome:
+    def outcome(self, case: Case) -> Outcome:
         return Outcome((Finding(f"case {case}", "best_fit", "run", "drawn"),))
 
 

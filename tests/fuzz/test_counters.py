@@ -85,6 +85,9 @@ def test_a_counter_of_a_member_that_rises_is_a_finding(
     assert (f.level, f.kind, f.message) == (
         "counters", "counter", f"{name} {value}, kept {value - 1}"
     )  # fmt: skip
+    options = Options().changed({"memory.planner": "first_fit"})
+    (other,) = registry.make(registry.Setup(("host", "simt"), options), [domain])
+    assert not worker.Opened(other).drawn(0, 0, wishes)[1].findings
 
 
 def test_waits_of_all_blocks_are_counted() -> None:
