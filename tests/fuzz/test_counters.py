@@ -85,7 +85,7 @@ def test_a_counter_of_a_member_that_rises_is_a_finding(
     assert (f.level, f.kind, f.message) == (
         "counters", "counter", f"{name} {value}, kept {value - 1}"
     )  # fmt: skip
-    options = Options().changed({"memory.planner": "first_fit"})
+    options = Options().changed({"memory.planner": "greedy_by_breadth"})
     (other,) = registry.make(registry.Setup(("host", "simt"), options), [domain])
     assert not worker.Opened(other).drawn(0, 0, wishes)[1].findings
 
