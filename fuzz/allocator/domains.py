@@ -86,7 +86,8 @@ def _program(seed: int, shape: Shape) -> Program:
     """Make a program; of those with streams the compiler spreads half over streams itself."""
     if not shape.streams or seed // 2 % 2:
         return shapes.program(seed, shape)
-    return spread(shapes.program(seed, replace(shape, streams=False, late=True)), 2 + seed % 2)
+    whole = replace(shape, streams=False, late=not shape.allocates)  # routines know their sizes
+    return spread(shapes.program(seed, whole), 2 + seed % 2)
 
 
 def _eager(seed: int) -> bool:

@@ -318,3 +318,8 @@ def test_a_search_that_never_climbs_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(OrderSearch, "_move", stay)
     assert "the best of all orders" in found_by("orders", range(4))
+
+
+def test_what_a_routine_allocates_is_of_known_size() -> None:
+    judged = judge_case(67973)  # of a program that the compiler has spread over streams
+    assert (judged.domain, judged.verdicts) == ("wrappers", ())

@@ -59,6 +59,25 @@ def test_the_addresses_of_a_kernel_tell_the_same(at: At) -> None:
     assert found == ("" if at is At.SAME else THREADS)
 
 
+@pytest.mark.parametrize(("at", "wrong"), [("lane", ""), ("1 - lane", "other than the one")])
+def test_threads_may_tell_one_another_what_they_have_read(at: str, wrong: str) -> None:
+    k = written(
+        f"""for lane in 2 bound threadIdx.x {{
+          alloc a: i32[] local
+          a[] = x0[{at}]
+          exchange b = a[] by 1 {{ a[] = a[] + b }}
+          y0[lane] = a[]
+        }}"""
+    )
+    x = np.arange(3, 11, dtype=np.int32)
+    if wrong:
+        with pytest.raises(InterferenceError, match=wrong):
+            launch(k, {"x0": x, "y0": x}, {})
+    else:
+        launch(k, {"x0": x, "y0": x}, {})
+        assert x[:3].tolist() == [7, 7, 5]
+
+
 THREADS = "@k reads x0 in a thread other than the one that writes y0, which has its bytes"
 LATE = "@k reads x0 after it writes y0, which has its bytes"
 
