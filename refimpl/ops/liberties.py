@@ -55,7 +55,16 @@ def _near_overflow(name: str, operands: Sequence[Bar], b: Bar) -> Array:
         for x in operands:
             near = near & np.isfinite(x.c)
         return near
+    if name == "matmul":
+        return near & ~_meets_unbounded(*operands)
     return near & np.isfinite(b.c)  # infinities may be those of an operand
+
+
+def _meets_unbounded(left: Bar, right: Bar) -> Array:
+    """Return which elements of a matrix product have an infinity or NaN among their factors."""
+    a, b = (~np.isfinite(x.c) for x in (left, right))
+    both: Array = np.matmul(a, np.ones_like(b)) | np.matmul(np.ones_like(a), b)
+    return both
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +73,20 @@ class Terms:
 
     ``count`` is the longest chain of their additions, and one; ``size`` is the sum of their
     magnitudes, ``carried`` that of magnitudes times their own counts; ``error`` is their own.
+    ``reach`` is that of the factors of one matrix product, if they are no more.
     """
 
     count: int
     size: Array
     carried: Array
     error: Array
+    reach: Reach | None = None
 
     @classmethod
-    def of(cls, b: Bar, count: int = 1) -> Terms:
+    def of(cls, b: Bar, count: int = 1, reach: Reach | None = None) -> Terms:
         """Return one term, which is the sum of so many."""
         size = np.abs(b.c.astype(np.float64))
-        return cls(count, size, size * count, b.e)
+        return cls(count, size, size * count, b.e, reach)
 
     def joined(self, other: Terms) -> Terms:
         """Return the terms of both."""
@@ -83,6 +94,10 @@ class Terms:
             self.count + other.count, self.size + other.size, self.carried + other.carried,
             self.error + other.error,
         )  # fmt: skip
+
+    def times(self, factor: Array, error: Array, reach: Reach | None) -> Terms:
+        """Return the terms times a factor; ``error`` is then that of their sum."""
+        return Terms(self.count, self.size * factor, self.carried * factor, error, reach)
 
     @property
     def roundings(self) -> Array:
@@ -96,14 +111,18 @@ def added(
 ) -> tuple[Bar, Terms | None]:
     """Return the bar of an op's result of f32, and its terms if it is a sum.
 
-    Where sums may be formed in another order, ``x + w @ v + b`` may begin with any of its terms,
-    and what comes first rounds in each addition of the others.  ``known`` are the terms of operands
-    that are sums.
+    Where sums may be formed in another order, ``x + s * (w @ v) + b`` may begin with any of its
+    terms, and what comes first rounds in each addition of the others.  The factor may be that of
+    each term, which then rounds once more, and may overflow alone.  ``known`` are the terms of
+    operands that are sums.
     """
     if not contract.reordered:
         return b, None
     if name in OF_TERMS:
-        return b, Terms.of(b, contract.chain(_terms(name, operands, b)) + 1)
+        reach = Reach.of_product(*operands) if name == "matmul" else None
+        return b, Terms.of(b, contract.chain(_terms(name, operands, b)) + 1, reach)
+    if name in PRODUCTS:
+        return _scaled(name, known, operands, b)
     if name not in SUMS:
         return b, None
     left, right = (t or Terms.of(x) for t, x in zip(known, operands, strict=True))
@@ -112,6 +131,26 @@ def added(
         return b, terms
     e = np.maximum(b.e, terms.error + terms.roundings)
     return Bar(b.c, np.where(np.isfinite(b.c) & ~np.isnan(e), as_error(e), b.e)), terms
+
+
+def _scaled(
+    name: str, known: Sequence[Terms | None], operands: Sequence[Bar], b: Bar
+) -> tuple[Bar, Terms | None]:
+    """Return the bar and the terms of a sum times a factor, or divided by it."""
+    k = 0 if known[0] else 1
+    terms = known[k]
+    if terms is None or known[1 - k] or (name == "divide" and k):
+        return b, None
+    factor = np.abs(operands[1 - k].c.astype(np.float64))
+    factor = 1 / factor if name == "divide" else factor
+    once = operands[k].e * factor / max(1, terms.count - 1)  # of all additions, one for each term
+    e = np.where(np.isfinite(b.c) & np.isfinite(once), as_error(b.e + once), b.e)
+    reach = terms.reach
+    if reach is not None:
+        own = Reach.of(operands[1 - k])
+        reach = reach.joined(own.inverse() if name == "divide" else own)
+        e = np.where(reach.outside & ~np.isnan(b.c), np.inf, e)
+    return Bar(b.c, e), terms.times(factor, e, reach)
 
 
 def _terms(name: str, operands: Sequence[Bar], b: Bar) -> int:
@@ -138,9 +177,28 @@ class Reach:
         size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
         return cls(np.maximum(size, 1.0), np.minimum(size, 1.0))
 
+    @classmethod
+    def of_product(cls, left: Bar, right: Bar) -> Reach:
+        """Return the reach of the factors of each element of a matrix product."""
+        a, b = cls.of(left), cls.of(right)
+        return cls(
+            np.maximum(
+                a.most.max(-1, keepdims=True, initial=1), b.most.max(-2, keepdims=True, initial=1)
+            ),
+            np.minimum(
+                a.least.min(-1, keepdims=True, initial=1), b.least.min(-2, keepdims=True, initial=1)
+            ),
+        )
+
     def inverse(self) -> Reach:
         """Return the reach of the factors' reciprocals."""
         return Reach(1 / self.least, 1 / self.most)
+
+    @property
+    def outside(self) -> Array:
+        """Whether some of the factors have a product outside of the range of normal f32."""
+        out: Array = (self.most >= LARGEST_POWER) | (self.least < LEAST_NORMAL)
+        return out
 
     def joined(self, other: Reach) -> Reach:
         """Return the reach of the factors of both."""
@@ -162,5 +220,4 @@ def multiplied(
     reach = left.joined(right.inverse() if name == "divide" else right)
     if not any(known):
         return b, reach
-    outside = (reach.most >= LARGEST_POWER) | (reach.least < LEAST_NORMAL)
-    return Bar(b.c, np.where(outside & ~np.isnan(b.c), np.inf, b.e)), reach
+    return Bar(b.c, np.where(reach.outside & ~np.isnan(b.c), np.inf, b.e)), reach
