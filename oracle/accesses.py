@@ -22,8 +22,10 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Block,
     Cast,
+    Chain,
     Compare,
     Const,
+    Exchange,
     Expr,
     ExternalCall,
     For,
@@ -188,6 +190,9 @@ class _Collector:
                     self.under(cond, partial(self.stmt, other, nest.inside[1]), holds=False)
             case Let(var, value, body):
                 self.env[var.name] = evaluate(value, self.env)
+                self.stmt(body, nest.inside[0])
+            case Exchange(var=var, body=body) | Chain(var=var, body=body):  # others give its value
+                self.env[var.name] = None
                 self.stmt(body, nest.inside[0])
             case Allocate(_, body) | PlacementAllocate(_, _, body) | AttrStmt(_, _, body):
                 self.stmt(body, nest.inside[0])

@@ -116,6 +116,14 @@ def test_on_an_axis_of_one_element_every_place_is_the_same(rows: int, why: str) 
     assert interference(parse_loop(text)[0], "y0", "x0", {}) == why
 
 
+@pytest.mark.parametrize(("at", "why"), [("i", ""), ("7 - i", THREADS)])
+def test_what_is_written_where_threads_hand_on_values_is_seen(at: str, why: str) -> None:
+    k = written(f"""for i in 8 bound threadIdx.x {{
+      let a = x0[{at}] exchange b = a by 1 y0[i] = a + b
+    }}""")
+    assert interference(k, "y0", "x0", {}) == why
+
+
 def test_nobody_is_accused_whom_the_laws_allow() -> None:
     """The proof that the laws ask for is strict: what it allows has disjoint addresses."""
     allowed = 0
