@@ -25,7 +25,7 @@ from didyma.oracle.accesses import ElementAccess, LoopAxis, accesses
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
-from didyma.refimpl.ir.loop import Barrier, Buffer, Exchange, PrimFunc
+from didyma.refimpl.ir.loop import Barrier, Buffer, Chain, Exchange, PrimFunc
 from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ir.walk import stmts
@@ -167,7 +167,7 @@ def launch(k: PrimFunc, buffers: dict[str, Array], env: Mapping[str, int]) -> No
         lanes.run(k, buffers, env)
         return
     want = _apart(k, buffers, env, {})
-    told = any(isinstance(s, Exchange | Barrier) for s in stmts(k.body))
+    told = any(isinstance(s, Barrier | Chain | Exchange) for s in stmts(k.body))
     for o, i in pairs:
         if not told:
             _alone(k, buffers, env, o, i, want[o])
