@@ -40,14 +40,15 @@ from didyma.refimpl.ir.walk import substitute_expr
 
 
 def copied(facts: NestFacts, nest: RowNest, kept: Sequence[Load], width: int) -> tuple[Load, ...]:
-    """Return those of the loads that threads keep that are of each row, and of whole accesses."""
+    """Return the loads that threads keep and rows do not share, if all are whole accesses."""
     names = {v.name for v in nest.nest.index}
     wide = row_wide.of(facts, nest, width)
-    return tuple(
-        x
-        for x in kept
-        if prefetch.varies(x, names) and x.dtype.nbytes * width >= 4 and (width == 1 or wide.has(x))
+    found = tuple(x for x in kept if not sweep.same_in_rows(nest, x))
+    whole = all(
+        prefetch.varies(x, names) and x.dtype.nbytes * width >= 4 and (width == 1 or wide.has(x))
+        for x in found
     )
+    return found if whole else ()
 
 
 def scheduled(

@@ -153,3 +153,15 @@ def test_rows_of_an_odd_length_are_not_streamed_by_wide_accesses() -> None:
     chosen = options(p, "streamed(blocks=1, groups=1, keep=0, lanes=32, online=0, wide=8)")
     with pytest.raises(DidymaError, match="bad-choice"):
         dd.compile(p, options=chosen)
+
+
+def test_rows_that_are_also_read_backwards_are_not_streamed() -> None:
+    def traced(x: dd.Tensor) -> dd.Tensor:
+        first = dd.expand_dims(dd.argmax(x, axis=1), axis=1)
+        y = (x - first) & dd.flip(x, axis=1)
+        return y != dd.sum(y, axis=1, keepdims=True)
+
+    p: dd.Program = dd.trace(dd.i64[ROWS, 64])(traced)
+    chosen = options(p, "streamed(blocks=2, groups=1, lanes=32, wide=2)")
+    with pytest.raises(DidymaError, match="bad-choice"):
+        dd.compile(p, options=chosen)
