@@ -57,7 +57,7 @@ def compile_access(ops: Operands) -> Action | None:
     match ops.ins.op:
         case "ld" | "ldu":
             return _load(ops)
-        case "st":
+        case "st" if "async" not in ops.ins.mods:
             return _store(ops)
         case "atom" | "red" if "async" not in ops.ins.mods:
             return _atomic(ops)

@@ -1,4 +1,4 @@
-"""Bulk copies, ``cp.async.bulk``: the asynchronous unit moves bytes, as late as it may.
+"""Bulk copies, ``cp.async.bulk``, and ``st.async``: bytes that arrive as late as they may.
 
 A copy into shared memory lands when somebody looks at its mbarrier, and all have arrived there; one
 into global memory lands at a wait for its group, or at the end.  Until then what is written must
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx.access import TYPE_NUMBERS, UPDATES, add_halves
+from didyma.codegen.runtime.ptx.access import TYPE_NUMBERS, UPDATES, add_halves, width
 from didyma.codegen.runtime.ptx.code import unknown
 from didyma.codegen.runtime.ptx.kinds import TYPES
 from didyma.codegen.runtime.ptx.mbarriers import LateCopy, arrive_early, locate, mbarrier
@@ -61,8 +61,10 @@ def _puts(m: Machine) -> _Puts:
 
 
 def compile_bulk(ops: Operands) -> Action | None:
-    """Compile a bulk copy of bytes; None for another instruction."""
+    """Compile a bulk copy of bytes, or ``st.async``; None for another instruction."""
     mods = ops.ins.mods
+    if ops.ins.op == "st" and "async" in mods:
+        return _sent(ops)
     if ops.ins.op != "cp" or "bulk" not in mods:
         return None
     if "prefetch" in mods:
@@ -152,8 +154,8 @@ def of_rank(address: int, rank: int | None) -> int:
 
 def send(m: Machine, lane: int, at: Array, signal: int, data: Array) -> None:
     """Let pieces go to addresses of shared memory, as a lane asks for, and count at a barrier."""
-    lanes = np.full(at.size, lane, np.int32)
-    m.tell(m.memory.access(lanes, at, _PIECE, SPACES["shared"], ISSUE, 0, data, m.at))
+    lanes, wide = np.full(at.size, lane, np.int32), data.shape[1]
+    m.tell(m.memory.access(lanes, at, wide, SPACES["shared"], ISSUE, 0, data, m.at))
     place = locate(m, lane, signal)
     found = mbarrier(m, place, np.array([lane]))
     if found is None:
@@ -163,6 +165,24 @@ def send(m: Machine, lane: int, at: Array, signal: int, data: Array) -> None:
         arrive_early(m, found, copy)
     else:
         found.late.append(copy)
+
+
+def _sent(ops: Operands) -> Action:
+    """``st.async``: numbers of each lane go to shared memory, and count at an mbarrier there."""
+    count, kind = width(ops)
+    if not any("complete_tx" in x for x in ops.ins.mods):
+        raise unknown(ops.ins)
+    to, barrier = ops.address(0), ops.address(2)
+    gets = [ops.read(p, kind) for p in (ops.parts(1) if count > 1 else (ops.at(1),))]
+
+    def sent(m: Machine) -> None:
+        values = np.stack([m.active(np.asarray(g(m), TYPES[kind])) for g in gets], 1)
+        raw = values.view(np.uint8)
+        places = (m.active(f(m)).astype(np.int64).tolist() for f in (to, barrier))
+        for k, (lane, at, signal) in enumerate(zip(m.ids.tolist(), *places, strict=True)):
+            send(m, lane, np.array([at], np.int64), signal, raw[k : k + 1])
+
+    return sent
 
 
 def _put(ops: Operands, update: tuple[str, str] | None) -> Action:
@@ -262,15 +282,15 @@ BUSY_FLAG = 16
 def _arrive(m: Machine, c: _Put) -> None:
     if not c.data.size:
         return
-    width = c.data.shape[1]
+    wide = c.data.shape[1]
     if c.update is None:
         lanes = np.full(c.to.size, c.lane, np.int32)
-        m.tell(m.memory.access(lanes, c.to, width, SPACES["global"], WRITE, 0, c.data, c.pc))
+        m.tell(m.memory.access(lanes, c.to, wide, SPACES["global"], WRITE, 0, c.data, c.pc))
         return
     how, kind = c.update
     values = np.ascontiguousarray(c.data).reshape(-1).view(TYPES[kind])
     lanes = np.full(values.size, c.lane, np.int32)
-    at = (c.to[:, None] + np.arange(0, width, values.itemsize, dtype=np.int64)).reshape(-1)
+    at = (c.to[:, None] + np.arange(0, wide, values.itemsize, dtype=np.int64)).reshape(-1)
     old, places = np.zeros(values.size, values.dtype), np.zeros(values.size, np.int64)
     op = (-1, 0) if kind in HALVES else (UPDATES[how], TYPE_NUMBERS[kind])
     m.tell(m.memory.atomic(

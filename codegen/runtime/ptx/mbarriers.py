@@ -1,6 +1,7 @@
 """``mbarrier``: barriers in shared memory, with phases in which threads arrive and wait.
 
-Copies that a barrier counts arrive as late as they may: when somebody tests it.
+Copies that a barrier counts arrive as late as they may: when somebody tests it for the end of the
+phase that counts them.
 """
 
 from __future__ import annotations
@@ -246,6 +247,7 @@ def _wait(ops: Operands) -> Action:
     mods = ops.ins.mods
     address, put = ops.address(1), ops.target(0, "pred")
     given = ops.source(2, "u32" if "parity" in mods else "u64")
+    learns = "relaxed" not in mods
 
     def wait(m: Machine) -> None:
         ids = m.ids
@@ -260,15 +262,21 @@ def _wait(ops: Operands) -> Action:
             if b is None:
                 out[mine] = True
                 continue
-            if b.late:
+            out[mine] = _passed(m, b, ids[mine], phases[mine], learns)
+            if b.late and not out[mine].all():
                 _deliver(m, b)
-            out[mine] = (b.phase ^ phases[mine]) & 1 == 1
-            passed = ids[mine & out]
-            if passed.size and "relaxed" not in mods:
-                _learn(m, b, passed)
+                out[mine] |= _passed(m, b, ids[mine], phases[mine], learns)
         put(m, m.widened(out))
 
     return wait
+
+
+def _passed(m: Machine, b: Mbarrier, lanes: Array, phases: Array, learns: bool) -> Array:
+    """Return for which lanes the phase is over that they wait for; these learn what it tells."""
+    over = np.asarray((b.phase ^ phases) & 1 == 1)
+    if learns and over.any():
+        _learn(m, b, lanes[over])
+    return over
 
 
 def _learn(m: Machine, b: Mbarrier, lanes: Array) -> None:
