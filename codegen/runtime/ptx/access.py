@@ -20,10 +20,12 @@ from didyma.codegen.runtime.ptx.kinds import BITS, PACKED, TYPES, halves, packed
 from didyma.codegen.runtime.ptx.meeting import warps_of
 from didyma.codegen.runtime.ptx.memory import (
     ANYWHERE,
+    BLIND,
     GLOBAL,
     LOCAL,
     SHARED,
     SPACES,
+    TESTED,
     VOLATILE,
     WRITE,
 )
@@ -126,14 +128,17 @@ def _load(ops: Operands) -> Action:
     f = ops.address(1)
     where = ANYWHERE if space in (None, "param") else SPACES[space]
     order, wide, strength = _order(mods)
-    total = count * size
+    total, own = count * size, frozenset(p.index for p in parts if isinstance(p, Reg))
 
     def load(m: Machine) -> None:
         ids, addresses = m.ids, m.active(f(m)).astype(np.int64, copy=False)
         raw = np.empty((ids.size, total), np.uint8)
         syncs = bool(order) and m.kernel.synchronises
         places = np.empty(ids.size, np.int64) if syncs else None
-        found, fresh = m.memory.load(ids, addresses, total, where, strength, raw, m.at, places)
+        how = strength
+        if strength == VOLATILE:
+            how |= TESTED if own & m.kernel.tested else BLIND
+        found, fresh = m.memory.load(ids, addresses, total, where, how, raw, m.at, places)
         m.tell(found)
         if fresh is not None:
             _taint(m, parts, ids, addresses, fresh, size)

@@ -30,6 +30,7 @@ from didyma.codegen.runtime.ptx.memory import Allocation
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 from didyma.codegen.runtime.ptx.rules import Rule, rule_of
 from didyma.codegen.runtime.ptx.running import leave
+from didyma.codegen.runtime.ptx.stillness import tested
 from didyma.codegen.runtime.ptx.taint import use
 from didyma.codegen.runtime.ptx.tensors import compile_tensor
 from didyma.refimpl.errors import DidymaError
@@ -72,6 +73,9 @@ class Kernel:
         self.cell = _cell(instrs)
         self.reaches_peers = max(self.cluster) > 1 or any(i.op == "mapa" for i in instrs)
         self.synchronises = any(map(_synchronises, instrs))
+        self.tested = frozenset[int]()
+        if any("volatile" in i.mods for i in instrs):
+            self.tested = tested(instrs, local=bool(self.local))
         self.reductions: dict[int, barriers.Reduction] = {}
         self.ends: dict[int, Callable[[Machine], Any]] = {}
         self.in_products = wgmma.registers_of(instrs)

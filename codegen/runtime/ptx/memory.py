@@ -30,6 +30,8 @@ READ, WRITE, UPDATE, ISSUE, LAND, BUSY = range(6)
 ASYNC = np.uint8(32)  # flag of bytes that a bulk copy brought
 ANYWHERE = 3  # the space is that in whose window the address lies
 VOLATILE = 3  # strength: as a read, or after a fence, strong; else plain
+TESTED, BLIND = 64, 128  # of a volatile read: whether its value decides what a thread does
+_MARK = 1 << 30  # in the instruction of a volatile store
 _POISON = 0xFF
 # The last write of a cell of bytes, and its first record of reads.
 CELL = np.dtype([(n, np.int32) for n in ("lane", "time", "pc", "a", "b", "c", "d", "e")])
@@ -103,7 +105,7 @@ class Space:
         if not self.cell:
             return np.full(a.size, -1, np.int32)
         cells = self.cells.view(CELL)[(a.start + np.arange(a.size)) // self.cell]
-        return np.where(cells["time"] == 0, -1, cells["pc"]).astype(np.int32)
+        return np.where(cells["time"] == 0, -1, cells["pc"] & ~_MARK).astype(np.int32)
 
     def describe(self, at: int) -> str:
         """Name the allocation that an offset lies in, or else the nearest."""

@@ -2,7 +2,10 @@
 
    A byte has flags.  A cell of a few bytes has its last plain write, and a list of the reads and of
    the strong writes since: one node for each warp and kind.  An access races with another one that
-   its lane does not know of, unless both are strong and their scopes include each other. */
+   its lane does not know of, unless both are strong and their scopes include each other.
+
+   A volatile store to global memory is FAINT: a read of a flag, whose value is TESTED, never races
+   with it, and one that is BLIND, as of a message, does, whatever their strengths. */
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -13,6 +16,7 @@ typedef long long i64;
 enum { VALID = 1, INIT = 2, CONSTANT = 4, FLIGHT = 8, SOURCE = 16, ASYNC = 32 };
 enum { READ, WRITE, UPDATE, ISSUE, LAND, BUSY };
 enum { STRENGTH = 3, WRITES = 4, MANY = 8, EVERYONE = 16, ALIKE = 32 };
+enum { TESTED = 64, BLIND = 128, FAINT = 256, MARK = 1 << 30 }; /* in the pc of a FAINT write */
 enum { BOUNDS, SKEWED, FRESH, RACE, SAME, CONST, UNWAITED, EXITED, CHANGED, KINDS };
 enum { FEW = 64, LOTS = 2048 };
 
@@ -91,16 +95,19 @@ static int meets(State *s, Node *n, int me, int what, int same, int *gone, i64 a
   int both = (what & STRENGTH) && (n->what & STRENGTH);
   int near = w >= 0 && w < s->lanes && s->block[w] == s->block[me] && !(n->what & EVERYONE);
   int wide = (what & STRENGTH) == 2 && (n->what & STRENGTH) == 2;
-  int conflict = ((what | n->what) & WRITES) && !(both && (near || wide));
+  int other = n->what & FAINT ? what : what & FAINT ? n->what : 0; /* of a faint store */
+  int conflict = ((what | n->what) & WRITES) && !(other & TESTED) &&
+                 (other & BLIND || !(both && (near || wide)));
   int known = conflict && own && (n->what & STRENGTH) ||
               (conflict || !(n->what & EVERYONE)) && knows(s, me, n->lane, n->time, n->what);
   if (conflict && !known)
     tell(s, same && n->what & WRITES ? SAME : RACE, me, at, space, n->lane, n->pc,
          (what & WRITES ? 1 : 0) | (n->what & WRITES ? 2 : 0));
   *gone = known && (!(n->what & WRITES) || (what & WRITES)) &&
-          (n->what & STRENGTH) >= (what & STRENGTH);
-  return n->lane >> 5 == (me + (int)s->first) >> 5 && !((n->what ^ what) & (STRENGTH | WRITES)) &&
-         !(n->what & EVERYONE);
+          (n->what & STRENGTH) >= (what & STRENGTH) && !(n->what & ~what & (BLIND | FAINT)) &&
+          !(what & ~n->what & TESTED);
+  return n->lane >> 5 == (me + (int)s->first) >> 5 &&
+         !((n->what ^ what) & (STRENGTH | WRITES | TESTED | BLIND | FAINT)) && !(n->what & EVERYONE);
 }
 
 /* Whether a node is an own strong write before a plain access: strong accesses to this very cell
@@ -122,6 +129,7 @@ static int settled(State *s, int me, int block, int lane, int time, int what) {
 /* Whether an access `other` in a list and one that comes, a plain read or a strong access, are of
    one kind, of which none conflict. */
 static int alike(int other, int what) {
+  if ((other | what) & (BLIND | FAINT)) return 0;
   return what & STRENGTH ? (other & (STRENGTH | EVERYONE)) == 2
                          : !(other & (STRENGTH | WRITES | EVERYONE));
 }
@@ -133,12 +141,14 @@ static int again(State *s, Node *head, int me, int block, int what) {
   Node *n, *to = 0, *pool = s->pool;
   int first = (int)s->first, lane = me + first, bar = s->bar[block], count = 0, many = 0, w, slot;
   int kinds = STRENGTH | EVERYONE | (what ? 0 : WRITES); /* those of all must be as the head's */
-  if ((head->what & kinds) != (what & STRENGTH) || head->next && !(head->what & ALIKE) || s->mates ||
+  if (what & (BLIND | FAINT) || (head->what & kinds) != (what & STRENGTH) || head->next && !(head->what & ALIKE) || s->mates ||
       s->rows[me])
     return 0;
   for (n = head;; n = &pool[n->next]) {
     if (!((n->lane ^ lane) >> 5 | (n->what ^ what) & WRITES)) {
       to = n;
+      if (n->what & (BLIND | FAINT)) return 0;
+      what &= n->what | ~TESTED;
       many = n->time > bar && n->time > s->warp[me] && (n->lane != lane || n->what & MANY);
       break;
     }
@@ -179,12 +189,13 @@ static void note(State *s, Cell *c, int me, int what, int same, i64 at, int spac
   Node mine, *n;
   int own = 0, gone, many = 0, kept = 0, reads = 0, one = !what || (what & STRENGTH) == 2, to = 0, next, mate;
   int block = s->block[me];
+  int mark = what & FAINT ? MARK : 0;
   if (c->time && !settled(s, me, block, c->lane, c->time, 0) &&
-      !knows(s, me, c->lane, c->time, 0))
-    tell(s, same ? SAME : RACE, me, at, space, c->lane, c->pc, (what & WRITES ? 1 : 0) | 2);
+      !(what & TESTED && c->pc & MARK) && !knows(s, me, c->lane, c->time, 0))
+    tell(s, same ? SAME : RACE, me, at, space, c->lane, c->pc & ~MARK, (what & WRITES ? 1 : 0) | 2);
   n = &c->first;
-  if (what == WRITES && cleared(s, c, me, block)) {
-    c->lane = me + (int)s->first; c->time = (int)s->now; c->pc = (int)s->pc;
+  if ((what & ~FAINT) == WRITES && cleared(s, c, me, block)) {
+    c->lane = me + (int)s->first; c->time = (int)s->now; c->pc = (int)s->pc | mark;
     return;
   }
   if (n->time == s->now && n->lane >> 5 == (me + (int)s->first) >> 5 &&
@@ -224,22 +235,23 @@ static void note(State *s, Cell *c, int me, int what, int same, i64 at, int spac
   }
   if (many) mine.what |= MANY;
   if (one) mine.what |= ALIKE; /* to all that is behind it */
-  if (what == WRITES) { /* a plain write replaces all */
+  if ((what & ~FAINT) == WRITES) { /* a plain write replaces all */
     c->first = mine;
     forget(s, c);
-    c->lane = mine.lane; c->time = mine.time; c->pc = mine.pc;
+    c->lane = mine.lane; c->time = mine.time; c->pc = mine.pc | mark;
     return;
   }
   c->first = mine;
   if (reads > FEW || kept > LOTS) {
-    int least = what & STRENGTH, writes = what & WRITES;
+    int least = what & STRENGTH, writes = what & (WRITES | BLIND | FAINT), tested = what & TESTED;
     for (next = mine.next; next; next = s->pool[next].next) {
       int t = s->pool[next].what;
       if ((t & STRENGTH) < least) least = t & STRENGTH;
-      writes |= t & WRITES;
+      writes |= t & (WRITES | BLIND | FAINT);
+      tested &= t;
     }
     forget(s, c);
-    mine.next = 0; mine.what = least | writes | EVERYONE;
+    mine.next = 0; mine.what = least | writes | tested | EVERYONE;
     c->first = mine;
   }
 }
@@ -408,7 +420,10 @@ void access_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where,
       if ((how == READ || how == BUSY) && values) { int k; for (k = 0; k < nbytes; ++k) v[k] = 0; }
       continue;
     }
-    if (what == 3) what = how == READ ? 2 : s->fenced[me]; /* volatile */
+    if ((what & STRENGTH) == 3) { /* volatile */
+      what = how == READ ? what - 1 : s->fenced[me] | FAINT;
+      if (w) what &= STRENGTH;
+    }
     if (how == LAND) {
       if (m->cells) {
         int k, wide = 1 << m->shift;

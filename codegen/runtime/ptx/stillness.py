@@ -1,4 +1,4 @@
-"""By which registers a loop could end, or do something new: what must change in one that ends."""
+"""What registers decide: whether a loop could end or do something new, and what a thread does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ACTS = frozenset((
 ))  # fmt: skip
 _IDLE = frozenset(("nanosleep", "prefetch", "prefetchu", "applypriority", "pmevent"))
 # In place of registers: a clock, local memory, and from there down the parameters of calls.
-_CLOCK, _LOCAL = -1, -2
+_CLOCK, _LOCAL, _CALLS = -1, -2, -3
 
 
 def needed(instrs: Iterable[Instr]) -> frozenset[int]:
@@ -41,6 +41,22 @@ def needed(instrs: Iterable[Instr]) -> frozenset[int]:
         gives = ins.op in ("atom", "mbarrier") and not isinstance(ins.args[0], Place)
         found |= registers(ins.args[gives:]) | _guard(ins)
     return frozenset(r for r in _closed(found, flows) if r >= 0)
+
+
+def tested(instrs: Iterable[Instr], *, local: bool) -> frozenset[int]:
+    """Return the registers that decide what a thread does next.
+
+    Values are followed through registers, calls and, where there are variables in it, ``local``
+    memory; not as addresses.
+    """
+    instrs = [*instrs]
+    ignored = frozenset((_CLOCK,) if local else (_CLOCK, _LOCAL))
+    flows = list[tuple[frozenset[int], frozenset[int]]]()
+    for ins in instrs:
+        to, sources = (frozenset(max(r, _CALLS) for r in rs - ignored) for rs in _flow(ins))
+        read = ins.op in ("ld", "ldu", "atom")
+        flows.append((to, sources - registers(ins.args[1:]) if read else sources))
+    return _closed(frozenset[int]().union(*map(_guard, instrs)), flows)
 
 
 def timed(instrs: Sequence[Instr]) -> frozenset[int]:
