@@ -146,7 +146,8 @@ def _compiled(source: str) -> Native:
 
 @cache
 def _native() -> tuple[Native, Callable[..., None], Callable[..., None], Callable[..., None]]:
-    source = (files("didyma.codegen.runtime.ptx") / "shadow.c").read_text(encoding="utf-8")
+    folder = files("didyma.codegen.runtime.ptx")
+    source = "".join((folder / n).read_text(encoding="utf-8") for n in ("bytes.c", "shadow.c"))
     native = _compiled(source)
     p, i = ctypes.c_void_p, ctypes.c_int64
     access = ctypes.CFUNCTYPE(None, p, i, p, p, i, i, i, i, p, p)(native.addresses["access_"])
