@@ -203,14 +203,19 @@ class NvrtcCompiler:
         flags: Sequence[str],
         expressions: Sequence[str],
         headers: Mapping[str, str],
+        *,
+        keep: bool = False,
     ) -> Built:
-        """Compile CUDA C++ to PTX with lines, and to machine code where one has it."""
+        """Compile CUDA C++ to PTX with lines, and to machine code where one has it.
+
+        ``keep`` is that of ``Job``.
+        """
         folders = [f"-I{f}" for f in device_code.include_folders()]
         given = [f"--gpu-architecture={self._architecture}", "--device-int128", *flags, *folders]
         if not {"-G", "--device-debug"} & {*flags}:
             given.append("-lineinfo")
         parts = ("PTX", "CUBIN") if self._architecture.startswith("sm_") else ("PTX",)
-        return self._build(Job(source, name, {**headers}, (*given,), (*expressions,), parts))
+        return self._build(Job(source, name, {**headers}, (*given,), (*expressions,), parts, keep))
 
     @staticmethod
     def text(built: Built) -> str:

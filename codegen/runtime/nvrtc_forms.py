@@ -35,11 +35,12 @@ def translated(
     flags: Sequence[str],
     *,
     for_host: bool,
+    keep: bool = False,
 ) -> Iterator[Forms]:
     """Yield the PTX of some forms by their numbers; those that NVRTC refuses are left out.
 
     ``kernels`` are names in C++, or instances of templates.  ``for_host`` says that what of the
-    texts is for the host must be left out.
+    texts is for the host must be left out; ``keep`` is that of ``Job``.
     """
     headers = {**device_code.PLAIN}
     left = dict(texts)
@@ -49,7 +50,7 @@ def translated(
         own = {k: tuple(f"{scope(k)}::{n}" for n in kernels) for k in left}
         try:
             given = (*flags, *(AS_NVCC if for_host else ()))
-            built = compiler.translate(source, "forms", given, _instances(own), headers)
+            built = compiler.translate(source, "forms", given, _instances(own), headers, keep=keep)
         except DidymaError:  # a crash of NVRTC
             break
         if not built.failed:
@@ -65,7 +66,7 @@ def translated(
         headers |= dict.fromkeys(lost, "")
         left = {k: t for k, t in left.items() if k not in refused}
     for half in _halves(left):
-        yield from translated(compiler, half, kernels, flags, for_host=for_host)
+        yield from translated(compiler, half, kernels, flags, for_host=for_host, keep=keep)
 
 
 def _halves(texts: Mapping[int, str]) -> tuple[dict[int, str], ...]:

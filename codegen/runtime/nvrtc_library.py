@@ -2,7 +2,8 @@
 
 The file runs as a script, with the library's path as its argument: it reads jobs from its standard
 input and writes what they built to its standard output.  Both are tuples as ``marshal`` has them.
-It imports the standard library alone, so that it starts in few milliseconds.
+It imports the standard library alone, so that it starts in few milliseconds.  Its second argument
+is a folder for the headers that it keeps, which it removes at its end.
 """
 
 from __future__ import annotations
@@ -13,17 +14,22 @@ import os
 import struct
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from shutil import rmtree
 from time import process_time
 from typing import Any, BinaryIO, NamedTuple
 
 _LENGTH = struct.Struct("<Q")
+_HEAP = 512 << 20  # bytes of what one text includes that can be kept; untouched, they take nothing
+_KEPT = 1 << 30  # bytes of files of what is kept, beyond which they are removed
 
 
 class Job(NamedTuple):
     """A text to compile, with its name, headers by name, and options.
 
     ``expressions`` are the names in C++ of instances of templates; ``parts`` are what is wanted of
-    ``PTX`` and ``CUBIN``.
+    ``PTX`` and ``CUBIN``.  With ``keep``, what the text includes is kept for later jobs that begin
+    with the same and have the same options; NVRTC before 12.8 does not.
     """
 
     source: str
@@ -32,6 +38,7 @@ class Job(NamedTuple):
     options: tuple[str, ...]
     expressions: tuple[str, ...]
     parts: tuple[str, ...]
+    keep: bool = False
 
 
 class Built(NamedTuple):
@@ -61,6 +68,8 @@ def declared(path: str) -> ctypes.CDLL:
     lib.nvrtcGetLoweredName.argtypes = [handle, text, ctypes.POINTER(text)]
     lib.nvrtcCompileProgram.argtypes = [handle, ctypes.c_int, ctypes.POINTER(text)]
     lib.nvrtcDestroyProgram.argtypes = [ctypes.POINTER(handle)]
+    if hasattr(lib, "nvrtcSetPCHHeapSize"):
+        lib.nvrtcSetPCHHeapSize.argtypes = [ctypes.c_size_t]
     for what in ("ProgramLog", "PTX", "CUBIN"):
         getattr(lib, f"nvrtcGet{what}Size").argtypes = [handle, size]
         getattr(lib, f"nvrtcGet{what}").argtypes = [handle, text]
@@ -74,8 +83,8 @@ def version(lib: ctypes.CDLL) -> tuple[int, int]:
     return major.value, minor.value
 
 
-def build(lib: ctypes.CDLL, job: Job) -> Built:
-    """Compile a job in this process."""
+def build(lib: ctypes.CDLL, job: Job, folder: str) -> Built:
+    """Compile a job in this process; what is kept lies in a folder."""
     begun, program, count = process_time(), ctypes.c_void_p(), len(job.headers)
     texts, files = _strings([*job.headers.values()]), _strings([*job.headers])
     _check(lib, lib.nvrtcCreateProgram(
@@ -84,7 +93,8 @@ def build(lib: ctypes.CDLL, job: Job) -> Built:
     try:
         for e in job.expressions:
             _check(lib, lib.nvrtcAddNameExpression(program, e.encode()))
-        failed = lib.nvrtcCompileProgram(program, len(job.options), _strings(job.options))
+        options = (*job.options, *(_keeping(lib, folder) if job.keep else ()))
+        failed = lib.nvrtcCompileProgram(program, len(options), _strings(options))
         log = _bytes(lib, program, "ProgramLog").decode(errors="replace").rstrip("\0")
         if failed:
             return Built(True, log, (), {}, process_time() - begun)
@@ -93,6 +103,17 @@ def build(lib: ctypes.CDLL, job: Job) -> Built:
         return Built(False, log, names, parts, process_time() - begun)
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _keeping(lib: ctypes.CDLL, folder: str) -> tuple[str, ...]:
+    """Return the options that keep headers in a folder, which is emptied first if it is large."""
+    if not hasattr(lib, "nvrtcSetPCHHeapSize"):
+        return ()
+    files = [*os.scandir(folder)]
+    if sum(f.stat().st_size for f in files) > _KEPT:
+        for f in files:
+            os.remove(f)
+    return ("--pch", f"--pch-dir={folder}", "--pch-messages=false")
 
 
 def _lowered(lib: ctypes.CDLL, program: ctypes.c_void_p, expression: str) -> str:
@@ -136,25 +157,26 @@ def receive(source: BinaryIO) -> tuple[Any, ...]:
     return found
 
 
-def _answer(lib: ctypes.CDLL, job: Job) -> tuple[Any, ...]:
+def _answer(lib: ctypes.CDLL, job: Job, folder: str) -> tuple[Any, ...]:
     """Return what a job built, or the text of an error that is no message of the compiler."""
     try:
-        return build(lib, job)
+        return build(lib, job, folder)
     except RuntimeError as e:
         return (str(e),)
 
 
-def _serve(path: str) -> None:
+def _serve(path: str, folder: str) -> None:
     """Compile jobs until the process that sends them ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the library prints is no answer
     lib = declared(path)
-    while True:
-        try:
-            send(answers, _answer(lib, Job(*receive(sys.stdin.buffer))))
-        except EOFError:
-            return
+    if hasattr(lib, "nvrtcSetPCHHeapSize"):
+        _check(lib, lib.nvrtcSetPCHHeapSize(_HEAP))
+    with suppress(EOFError, OSError):
+        while True:
+            send(answers, _answer(lib, Job(*receive(sys.stdin.buffer)), folder))
+    rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(*sys.argv[1:])

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from threading import Lock
 from typing import IO, Any
 
@@ -20,13 +22,15 @@ from didyma.refimpl.errors import DidymaError
 class Service:
     """NVRTC in a child process, which is started again after a job has crashed it.
 
-    ``seconds`` are the processor time of all jobs.
+    ``seconds`` are the processor time of all jobs.  The headers that the child keeps lie in a
+    folder that it removes at its end; where it has been killed, this process does.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._lock = Lock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._folder = ""
         self.seconds = 0.0
         atexit.register(self.close)
 
@@ -53,11 +57,13 @@ class Service:
             _pipe(child.stdout).close()
             child.kill()
             child.wait()
+            rmtree(self._folder, ignore_errors=True)
 
     def _started(self) -> subprocess.Popen[bytes]:
         script = str(Path(nvrtc_library.__file__))
+        self._folder = mkdtemp(prefix="didyma-headers-")
         self._child = subprocess.Popen(
-            [sys.executable, "-S", "-E", script, self._path],
+            [sys.executable, "-S", "-E", script, self._path, self._folder],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for the parent, whose end ends the child
         )  # fmt: skip

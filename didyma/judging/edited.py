@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.kernel import Kernel
-from didyma.codegen.runtime.ptx.sources import Source, attempts, compiled, forms
+from didyma.codegen.runtime.ptx.sources import Source, compiled, forms
 from didyma.judging.task import Task
 from didyma.refimpl.errors import DidymaError
 
 _TOGETHER = 16  # edited texts that are compiled at once
 _OF_HEADERS = 48  # where most of the time is spent on what they include, as it is for longer than
 _LONG = 0.3  # seconds
+_LONG_HEADERS = 1.0  # seconds of a compilation, most of which are for what is included
 # Options of NVRTC: edited kernels need no headers that it includes of itself.
-_LEAN = ("--minimal", "--Ofast-compile=min")
+_FAST = ("--Ofast-compile=min",)
+_LEAN = ("--minimal", *_FAST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +26,21 @@ class Way:
     """How the edited texts of a task are compiled.
 
     ``needed`` are the attempts in which what is for the host is left out; ``together`` says that
-    texts are compiled at once.  To compile the unedited text takes ``compiling`` seconds of
-    processor time, to run it ``seconds``.
+    texts are compiled at once, and ``keep`` that what they include is kept.  To compile the
+    unedited text takes ``compiling`` seconds of processor time, to run it ``seconds``.
     """
 
     task: Task
     needed: int
     together: bool
+    keep: bool = False
     compiling: float = 0.0
     seconds: float = 0.0
 
     @property
     def many(self) -> int:
         """How many edited texts are best compiled at once."""
-        return _OF_HEADERS if self.compiling > _LONG else _TOGETHER
+        return _OF_HEADERS if self.keep or self.compiling > _LONG else _TOGETHER
 
     def compiled(self, texts: Sequence[str]) -> list[Task | None]:
         """Return the tasks with other texts; None for a text that NVRTC refuses."""
@@ -45,11 +48,10 @@ class Way:
         if not self.together:
             return [self._alone(t) for t in texts]
         names = [s.name or s.label for s in task.steps]
+        made = forms(texts, names, task.flags, for_host=bool(self.needed), keep=self.keep)
         return [
             self._with(t, kernels) if kernels else None
-            for t, kernels in zip(
-                texts, forms(texts, names, task.flags, for_host=bool(self.needed)), strict=True
-            )
+            for t, kernels in zip(texts, made, strict=True)
         ]
 
     def _alone(self, text: str) -> Task | None:
@@ -71,15 +73,20 @@ def fastest(task: Task, run: Callable[[Task], object]) -> Way:
     """Return a way in which a task's text compiles, of those that take little time the first.
 
     Some texts need headers that NVRTC includes, some cannot stand in a namespace, and an NVRTC may
-    be older than an option.
+    be older than an option.  What takes long to include is kept, and often needs those headers.
     """
-    needed = attempts(task.source, task.steps[0].name, task.flags)
-    lean = replace(task, flags=(*task.flags, *_LEAN))
-    alone = Way(task, needed, together=False)
-    ways = [Way(t, needed, together=True) for t in (lean, task) if needed <= 1]
-    way = next((w for w in ways if w.compiled([task.source.text])[0]), alone)
+    needed = task.steps[0].kernel.attempts
+    long = task.compiling > _LONG_HEADERS * len(task.steps)
+    lean = replace(task, flags=(*task.flags, *(_FAST if long else _LEAN)))
+    alone = Way(task, needed, together=False, compiling=task.compiling)
+    ways = [Way(t, needed, together=True, keep=long) for t in (lean, task) if needed <= 1]
+    made, way = task, alone
+    for w in ways:
+        begun = processor_time()
+        (edited,) = w.compiled([task.source.text])
+        if edited:  # the next texts need not wait for what is kept
+            made, way = edited, w if long else replace(w, compiling=processor_time() - begun)
+            break
     begun = processor_time()
-    (made,) = way.compiled([task.source.text])
-    compiled = processor_time()
-    run(made or task)
-    return replace(way, compiling=compiled - begun, seconds=processor_time() - compiled)
+    run(made)
+    return replace(way, seconds=processor_time() - begun)

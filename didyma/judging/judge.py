@@ -151,7 +151,7 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
     if keeps_tf32(found):
         found.right_with = "--multiply tf32"
         return found
-    seconds = min(seconds, max(LEAST_SEARCH, WHOLE - found.seconds))
+    seconds = min(seconds, max(LEAST_SEARCH, WHOLE - found.seconds - found.task.compiling))
     wrong = {w.case.number: w.schedule for w in reversed(found.wrong) if not w.faulty}
     faulty = {c.number: f.schedule for f, c in reversed(found.faults) if f.kind != "hang"}
     failing = wrong or faulty

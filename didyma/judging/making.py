@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
+from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx import maps
 from didyma.codegen.runtime.ptx.kernel import DYNAMIC, Kernel
 from didyma.codegen.runtime.ptx.maps import Box
@@ -97,7 +98,10 @@ def make_task(
     if contract is not None and contract.fast_math:
         flags.append("--use_fast_math")
     kept = kept_of(memory)
+    of_cuda = not source.file.endswith(".ptx")
+    begun = processor_time() if of_cuda else 0.0
     kernels = [compiled(source, x.kernel, flags) for x in launches]
+    compiling = processor_time() - begun if of_cuda else 0.0
     heads = [parameters(source.text, k, x.kernel) for k, x in zip(kernels, launches, strict=True)]
     read = [_without_maps(x.args, p) for x, p in zip(launches, heads, strict=True)]
     params = [
@@ -114,8 +118,9 @@ def make_task(
         for x, k, p, r, (_, boxes) in zip(launches, kernels, params, roles, read, strict=True)
     )  # fmt: skip
     return Task(
-        source, spec, steps, contract or Declared(), draw or Draw(), seconds, tuple(flags), kept
-    )
+        source, spec, steps, contract or Declared(), draw or Draw(), seconds, tuple(flags), kept,
+        compiling,
+    )  # fmt: skip
 
 
 def _geometry(x: Launch, k: Kernel) -> Geometry:

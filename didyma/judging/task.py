@@ -111,7 +111,8 @@ class Task:
     """All that a judgement depends on.
 
     ``steps`` are launches of kernels of one text, one after the other; ``memory`` is what they
-    share beside inputs and outputs.  ``flags`` are those with which the text was compiled.
+    share beside inputs and outputs.  ``flags`` are those with which the text was compiled, in
+    ``compiling`` seconds of processor time.
     """
 
     source: Source
@@ -122,6 +123,7 @@ class Task:
     seconds: float = 10.0  # of one launch, after which it counts as hung
     flags: tuple[str, ...] = ()
     memory: Mapping[str, Scratch] = field(default_factory=dict[str, Scratch])
+    compiling: float = 0.0
 
     @property
     def label(self) -> str:

@@ -216,12 +216,14 @@ class Module:
     """Functions and variables by name; ``debug``: nothing was optimised.
 
     ``unset``: lines of the source at which a variable is read that no path has set, and its name.
+    ``attempts``: how often more of what is for the host was left out of the source.
     """
 
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
     debug: bool = False
     unset: tuple[tuple[int, str], ...] = ()
+    attempts: int = 0
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -89,13 +89,31 @@ def flatten(module: Module, kernel: str) -> Program:
         raise DidymaError(
             "unknown-kernel", kernel, got=kernel, want=f"one of {', '.join(module.kernels)}"
         )
-    p = Program(top, variables=dict(module.variables), functions=tuple(module.functions))
+    p = Program(top, variables=_used(module), functions=tuple(module.functions))
     flat = _Flattener(module, p)
     body = flat.emit(top, 0)
     p.start, p.unset = body.start, body.unset
     last = p.instrs[-1] if p.instrs else None
     p.instrs.append(Instr("exit", (), (), None, last.loc if last else None, last.at if last else 0))
     return p
+
+
+def _used(module: Module) -> dict[str, Variable]:
+    """Return a module's variables but for those of device memory that nothing names.
+
+    Headers bring hundreds of them, each of which would be put into the memory of every launch.
+    """
+    found = {
+        n: v for n, v in module.variables.items() if v.space not in ("global", "const")
+    }  # fmt: skip
+    todo = [s for f in module.functions.values() for i in f.instrs for s in _symbols(i.args)]
+    todo += [s for v in found.values() for _, s, _ in v.refers]
+    while todo:
+        v = module.variables.get(todo.pop())
+        if v and v.name not in found:
+            found[v.name] = v
+            todo += [s for _, s, _ in v.refers]
+    return {n: v for n, v in module.variables.items() if n in found}
 
 
 def callers(program: Program, frames: Mapping[int, Array], lane: int, pc: int) -> tuple[int, ...]:

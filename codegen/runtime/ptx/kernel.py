@@ -64,6 +64,7 @@ class Kernel:
         self.program = flatten(module, name)
         self.name = name
         self.unset = module.unset
+        self.attempts = module.attempts
         self.cluster = self.program.kernel.cluster
         self._place()
         instrs = self.program.instrs

@@ -54,21 +54,30 @@ def compiled(
     if source.file.endswith(".ptx"):
         return _chosen(parse(source.text), kernel)
     found = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel, attempts)
-    return _chosen(replace(parse(found.ptx), unset=found.unset), found.name)
+    module = replace(parse(found.ptx), unset=found.unset, attempts=found.attempts)
+    return _chosen(module, found.name)
 
 
 def forms(
-    texts: Sequence[str], kernels: Sequence[str], flags: Sequence[str], *, for_host: bool
+    texts: Sequence[str],
+    kernels: Sequence[str],
+    flags: Sequence[str],
+    *,
+    for_host: bool,
+    keep: bool = False,
 ) -> list[tuple[Kernel, ...] | None]:
     """Compile the kernels of several forms of a text together; None for what cannot be compiled.
 
-    ``for_host`` says that what of them is for the host must be left out.
+    ``for_host`` says that what of them is for the host must be left out; with ``keep``, what they
+    include is kept for the next forms.
     """
     compiler = NvrtcCompiler(ARCHITECTURE)
     found: list[tuple[Kernel, ...] | None] = [None] * len(texts)
     left = [dict(enumerate(texts))]
     while left:
-        for made in nvrtc_forms.translated(compiler, left.pop(), kernels, flags, for_host=for_host):
+        for made in nvrtc_forms.translated(
+            compiler, left.pop(), kernels, flags, for_host=for_host, keep=keep
+        ):
             try:
                 module = parse(made.ptx)
             except DidymaError:  # NVRTC does not read inline PTX
@@ -96,14 +105,6 @@ def _without(module: Module, others: Collection[int]) -> Module:
         functions={n: f for n, f in module.functions.items() if own(n)},
         variables={n: v for n, v in module.variables.items() if own(n)},
     )
-
-
-def attempts(source: Source, kernel: str, flags: Sequence[str] = ()) -> int:
-    """Return in how many attempts what is for the host is left out of a source of CUDA C++.
-
-    Errors as of ``compiled``.
-    """
-    return NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel).attempts
 
 
 def names(source: Source, flags: Sequence[str] = ()) -> tuple[str, ...]:

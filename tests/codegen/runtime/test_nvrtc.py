@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from didyma.codegen.runtime import cuda_libraries, nvrtc_process
 from didyma.codegen.runtime.nvrtc import Nvrtc, NvrtcCompiler
+from didyma.codegen.runtime.nvrtc_library import Job
 from didyma.codegen.runtime.registry import NAMES, engine, probe
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from tests.codegen.runtime.texts import kernel
@@ -79,3 +82,25 @@ def test_probe_says_how_to_mend_what_is_missing(name: str) -> None:
     assert state.name == name
     assert state.runs or "pip install" in state.mend
     assert state.why
+
+
+def test_headers_are_kept_until_the_process_ends(
+    nvrtc: Nvrtc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second text begins as the first one, so that nothing is added."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "twice.h").write_text("__device__ float twice(float x) { return 2.0f * x; }")
+    service = nvrtc_process.Service(next(cuda_libraries.paths("nvrtc")))
+    text = '#include "twice.h"\n__global__ void NAME(float* x) { x[0] = twice(x[0]); }'
+    options = ("--gpu-architecture=compute_90", f"-I{tmp_path}")
+    kept: list[list[Path]] = []
+    for name in ("first", "second"):
+        job = Job(text.replace("NAME", name), "k.cu", {}, options, (), ("PTX",), keep=True)
+        built = service.build(job)
+        assert not built.failed
+        assert name.encode() in built.parts["PTX"]
+        kept.append(sorted(tmp_path.glob("didyma-headers-*/*.pch")))
+    service.close()
+    assert len(kept[0]) == 1
+    assert kept[0] == kept[1]
+    assert [*tmp_path.iterdir()] == [tmp_path / "twice.h"]

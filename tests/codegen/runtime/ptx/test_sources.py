@@ -7,7 +7,7 @@ import pytest
 
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.sanitize import Argument, sanitize
-from didyma.codegen.runtime.ptx.sources import Source, forms
+from didyma.codegen.runtime.ptx.sources import Source, compiled, forms
 from didyma.codegen.runtime.registry import probe
 
 pytestmark = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
@@ -42,3 +42,14 @@ def test_a_form_whose_inline_ptx_is_wrong_spoils_no_other() -> None:
     values = ("1.0f", '2.0f; asm("@%undeclared bra AWAY;")', "3.0f")
     made = forms([text.replace("V", v) for v in values], ("k",), (), for_host=False)
     assert [kernels is None for kernels in made] == [False, True, False]
+
+
+def test_device_memory_that_nothing_names_is_left_out() -> None:
+    text = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n"
+        ".global .align 4 .u32 idle;\n.global .align 4 .u32 far = 7;\n"
+        ".global .align 8 .u64 near = far;\n"
+        ".entry k(.param .u64 x) { .reg .u64 %p; ld.global.u64 %p, [near]; ret; }"
+    )
+    kernel = compiled(Source(text, "k.ptx"), "k")
+    assert {*kernel.program.variables} == {"near", "far"}
