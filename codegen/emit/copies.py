@@ -9,7 +9,7 @@ from typing import TypeGuard
 from didyma.codegen.emit.intrinsics import COPIES, c_type
 from didyma.codegen.emit.wide import wide_key
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir import loop
+from didyma.refimpl.ir import facts
 from didyma.refimpl.ir.loop import AttrStmt, Block, Const, Expr, For, Load, Stmt, Store
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import stmts
@@ -34,7 +34,7 @@ class Copy:
 
 def begins(s: Stmt) -> TypeGuard[AttrStmt]:
     """Return whether what a statement stores may come later."""
-    return isinstance(s, AttrStmt) and s.key == "copies" and s.value == loop.COPIES[0]
+    return isinstance(s, AttrStmt) and s.key == "copies" and s.value == facts.COPIES[0]
 
 
 def targets(body: Stmt) -> frozenset[str]:

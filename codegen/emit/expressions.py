@@ -103,6 +103,7 @@ class Expressions:
     buffers: dict[str, CBuffer] = field(default_factory=dict[str, CBuffer])
     wide: dict[WideKey, str] = field(default_factory=dict[WideKey, str])
     quotients: dict[Expr, str] = field(default_factory=dict[Expr, str])  # vectors that hold them
+    flushed: str = ""  # the function whose least results may be 0
     rank: Var | None = None  # of a block in its cluster
     own: dict[str, Record] = field(default_factory=dict[str, Record])  # a caller's intrinsics
     lane: int = -1  # of the vectorised loop being written out
@@ -155,7 +156,8 @@ class Expressions:
                 args = [self.value(a) for a in e.args]
                 if e.name in BITCASTS:
                     return call(f"bitcast_{dtype}_{c_type(e.dtype)}", args)
-                return call(f"{e.name}_{dtype}", args)
+                flush = "_flush" if e.name == self.flushed and e.dtype is DType.F32 else ""
+                return call(f"{e.name}{flush}_{dtype}", args)
             case LetExpr():
                 self.bind(e.var, self.value(e.value))
                 return self.value(e.body)

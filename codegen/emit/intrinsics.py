@@ -9,6 +9,8 @@ name               meaning
 ``floormod_f32``   float arithmetic that C has no operator for
 ``exp_f32`` …      each of ``loop.INTRINSICS``; predicates yield b8
 ``exp2_flush_f32``  ``exp2_f32``, but 0 in place of what is less than 2**-126
+``exp_flush_f32``  likewise ``exp_f32`` of numbers up to 0, each a term of a sum that is 1 at least,
+                   in which errors of more ulp below 2**-57 are lost, too
 ``cast_a_b``       conversion; storage floats convert from and to f32 alone
 ``bitcast_a_b``    the bits of a float as the unsigned integer of its width, and back
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
@@ -83,6 +85,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from didyma.refimpl.ir import group_products
+from didyma.refimpl.ir.facts import FLUSHED
 from didyma.refimpl.ir.fragments import PRODUCTS
 from didyma.refimpl.ir.loop import ATOMIC_OPS, BITCASTS, CHAIN_OPS, INTRINSICS
 from didyma.refimpl.ir.target import PORTABLE
@@ -183,7 +186,7 @@ def _floats() -> dict[str, CFunction]:
         for op, x in INTRINSICS.items():
             table[f"{op}_{t}"] = CFunction((t,) * x.operands, "b8" if x.predicate else t)
         table |= {f"{literal}_{t}": CFunction((), t) for literal in ("inf", "nan")}
-    table["exp2_flush_f32"] = CFunction(("f32",), "f32")
+    table |= {f"{op}_flush_f32": CFunction(("f32",), "f32") for op in FLUSHED}
     return table
 
 

@@ -180,6 +180,10 @@ class Statements:
         elif s.key == "copies":
             self.lines.add("cp_async_wait(0);")
             self.write(s.body)
+        elif s.key == "flush":
+            self.expressions.flushed = str(s.value)
+            self.write(s.body)
+            self.expressions.flushed = ""
         else:
             self.lines.add(f"// {quote(str(s.value))}")
             self.write(s.body)

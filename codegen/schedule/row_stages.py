@@ -204,6 +204,8 @@ class Stages:
         step = substitute(a.step, renamed(a, self.rows))
         first = self._over(folded_into(replace(a, step=step), [x], names), exists)
         second = self._over(folded_into(replace(b, step=o.step), [y], names), exists)
+        if o.scale:  # the largest element met so far adds 1
+            second = AttrStmt("flush", o.scale, second)
         late, end = list[Stmt](), None
         if self.before is not None:
             end = ix.add(self.before, ix.index(self.turns or 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -29,6 +30,7 @@ def cases() -> Iterator[LaunchCase]:
     yield from map(_boxes, (DType.F16, DType.BF16))
     yield from map(_stored_boxes, (DType.F16, DType.BF16))
     yield _flushed()
+    yield _flushed_exponentials()
 
 
 def _case(
@@ -273,6 +275,15 @@ def _flushed() -> LaunchCase:
     want = np.where(x < -126, np.float32(0), np.exp2(x.astype(np.float64)).astype(np.float32))
     body = "  y[threadIdx.x] = exp2_flush_f32(x[threadIdx.x]);\n"
     return _case("powers of two", "", body, {"x": x}, want, x.size)
+
+
+def _flushed_exponentials() -> LaunchCase:
+    """Exponentials, in 4 ulp down to that of -40; those that are no normal numbers are zero."""
+    x = np.array([-np.inf, -1e30, -150, -104, -90, 0, np.nan, -0.0], np.float32)
+    x = np.concatenate([x, -np.geomspace(2.0**-30, 40, 120, dtype=np.float32)])
+    want = np.where(x < -88, np.float32(0), np.exp(x.astype(np.float64)).astype(np.float32))
+    body = "  y[threadIdx.x] = exp_flush_f32(x[threadIdx.x]);\n"
+    return replace(_case("exponentials", "", body, {"x": x}, want, x.size), steps=4)
 
 
 def _group_product(columns: int, dtype: DType) -> LaunchCase:

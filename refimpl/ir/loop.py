@@ -423,15 +423,6 @@ class Prefetch:
     index: tuple[Expr, ...]
 
 
-COPIES = ("begin", "end")  # of stores that come while a thread goes on
-# What an attribute statement may say, and the type of its value.
-STMT_ATTRS: dict[str, type] = {
-    "remark": str,  # a comment in kernel text
-    "unroll": int,  # how many iterations of the serial loop that is the body are written out
-    "copies": str,  # "begin" if its stores may come while the thread goes on, "end" if they have
-}
-
-
 @dataclass(frozen=True, slots=True)
 class AttrStmt:
     """The statement ``body``, of which later levels know a fact that leaves its meaning alone.
@@ -439,6 +430,8 @@ class AttrStmt:
     ``key`` is one of ``STMT_ATTRS``: ``remark`` a comment, ``unroll`` a count for a serial loop.
     In a body with ``copies`` "begin" a thread stores what it loads from device memory into shared
     memory: that may come while it goes on, until it comes to a body with ``copies`` "end".
+    ``flush`` names a function of f32, ``exp`` or ``exp2``, of numbers up to 0, whose results a body
+    adds to a sum that is 1 at least: so that 0 in place of the least normal number or less is lost.
     """
 
     key: str

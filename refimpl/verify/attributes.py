@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from didyma.refimpl.ir import facts
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.target import Target
 from didyma.refimpl.ir.text.show_loop import show_line
@@ -18,17 +19,18 @@ from didyma.refimpl.verify.scalars import Scalars
 
 def verify_attribute(scalars: Scalars, s: ir.AttrStmt) -> None:
     """Check what an attribute says of the statement that is its body."""
-    kind = ir.STMT_ATTRS.get(s.key)
+    kind = facts.STMT_ATTRS.get(s.key)
     if kind is None:
-        raise scalars.broken("L-attr", s, s.key, f"one of {', '.join(ir.STMT_ATTRS)}")
+        raise scalars.broken("L-attr", s, s.key, f"one of {', '.join(facts.STMT_ATTRS)}")
     if type(s.value) is not kind or (isinstance(s.value, int) and s.value < 1):
         want = "a string" if kind is str else "a count from 1"
         raise scalars.broken("L-attr", s, repr(s.value), want)
     serial = isinstance(s.body, ir.For) and s.body.kind is ir.LoopKind.SERIAL
     if s.key == "unroll" and not serial:
         raise scalars.broken("L-attr", s, show_line(s.body), "a serial loop as the body")
-    if s.key == "copies" and s.value not in ir.COPIES:
-        raise scalars.broken("L-attr", s, repr(s.value), f"one of {', '.join(ir.COPIES)}")
+    for key, known in (("copies", facts.COPIES), ("flush", facts.FLUSHED)):
+        if s.key == key and s.value not in known:
+            raise scalars.broken("L-attr", s, repr(s.value), f"one of {', '.join(known)}")
 
 
 def verify_copies(
@@ -43,7 +45,7 @@ def verify_copies(
     if "cp_async" not in target.families:
         want = "a target with copies that run beside threads"
         raise scalars.broken("L-attr", s, f"target {target.name}", want)
-    for x in stmts(s.body) if s.value == ir.COPIES[0] else ():
+    for x in stmts(s.body) if s.value == facts.COPIES[0] else ():
         match x:
             case ir.Store(to, _, ir.Load(source)):
                 scopes = [scalars.buffers[b].scope for b in (source, to)]

@@ -1,5 +1,5 @@
 /* Intrinsics of CUDA devices: what differs from the host; no header is needed.  The mathematics is
- * CUDA's own, without fast-math. */
+ * CUDA's own, without fast-math, but for what is said below. */
 
 /* Before 13.5 the assembler drops negations of what a chain of two 32-bit minima or maxima takes
  * (VIMNMX3 on sm_90); a negation it cannot tell from other arithmetic is kept. */
@@ -139,6 +139,14 @@ FN f32 exp2_flush_f32(f32 x) {
   f32 y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+/* A power of two of the rounded exponent, times 1 and what rounding took from it: (float)log(2) is
+ * off by 2**-29, which the remainder of -40 tells by 2 ulp.  The clamp makes 0 of -inf, and no NaN. */
+
+FN f32 exp_flush_f32(f32 x) {
+  f32 z = max_f32(x, -104.0f), p = __fmul_rn(z, 0x1.715476p+0f), y = exp2_flush_f32(p);
+  return __fmaf_rn(y, __fmaf_rn(p, -0x1.62e430p-1f, z), y);
 }
 
 /* Many numbers divided by one.  With a reciprocal, correctly rounded, two fused steps round the

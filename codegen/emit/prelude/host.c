@@ -139,6 +139,8 @@ FN bf16 cast_f32_bf16(f32 x) {
 extern f32 exp2f(f32);
 FN f32 exp2_flush_f32(f32 x) { return x < -126.0f ? 0.0f : exp2f(x); }
 
+FN f32 exp_flush_f32(f32 x) { return x < -87.33654f ? 0.0f : exp_f32(x); }
+
 //: $ in widths
 FN f32x$ quotients$_f32(f32x$ a, f32 b) {
   a.` = a.` / b;

@@ -32,6 +32,7 @@ _STORED = {d.value: d.numpy for d in STORED}
 _BINARY: dict[str, BinaryOp] = {op: op for op in BINARY_OPS}
 _UNARY: dict[str, UnaryOp] = {op: op for op in UNARY_OPS}
 _LITERALS = {"inf": np.inf, "nan": np.nan}
+_LEAST = {"exp": np.float32(-87.33654), "exp2": np.float32(-126)}  # whose results are normal
 
 
 def function(name: str) -> Callable[..., Any]:
@@ -49,8 +50,8 @@ def function(name: str) -> Callable[..., Any]:
         held = np.dtype(NUMPY_OF_C[TYPES[c_name]])
         return partial(_view, held)
     dtype = DType(c_name)
-    if op == "exp2_flush":
-        return _exp2_flush
+    if op.endswith("_flush"):
+        return partial(_flush, op.removesuffix("_flush"))
     if op in _LITERALS:
         literal = dtype.numpy.type(_LITERALS[op])
         return lambda: literal
@@ -61,8 +62,8 @@ def function(name: str) -> Callable[..., Any]:
     return scalar.intrinsic_fn(op, dtype)
 
 
-def _exp2_flush(x: Array) -> Any:
-    return np.where(x < -126, np.float32(0), scalar.intrinsic_fn("exp2", DType.F32)(x))[()]
+def _flush(name: str, x: Array) -> Any:
+    return np.where(x < _LEAST[name], np.float32(0), scalar.intrinsic_fn(name, DType.F32)(x))[()]
 
 
 def _cast(source: str, target: str) -> Callable[..., Any]:

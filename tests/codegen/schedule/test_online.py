@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ import didyma as dd
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.simt import Simt, Traffic
+from didyma.codegen.runtime.simt.engine import SimtKernels
 from didyma.codegen.schedule.dispatch import points
 from didyma.fuzz import levels
 from didyma.oracle import chains
 from didyma.refimpl.interp.graph import bars
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import Barrier, For, PrimFunc
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
@@ -183,6 +186,23 @@ def test_special_values_are_those_of_folding_twice(
     for seed in range(4):
         x = rows_of(seed).astype(dtype.dtype.numpy)
         assert dd.interpret(p, x).contains(exe(x))
+
+
+class Whole(Simt):
+    """Computes the exponentials that may be 0."""
+
+    def load(self, text: KernelText) -> SimtKernels:
+        assert text.source.count("exp_flush_f32(") == 1
+        return super().load(replace(text, source=text.source.replace("exp_flush_f32", "exp_f32")))
+
+
+@pytest.mark.parametrize("pin", [pinned, held])
+def test_sums_lose_the_exponentials_that_may_be_zero(pin: Callable[..., Options]) -> None:
+    """Each thread's sum has a term of 1, beside terms that f32 holds as subnormal numbers alone."""
+    p, x = program(log_sum), np.random.default_rng(5).uniform(-104, 0, (4, LENGTH))
+    options, x = pin(p, 1), x.astype(np.float32)
+    flushed, whole = (dd.compile(p, engine=e, options=options)(x) for e in (Simt(), Whole()))
+    assert np.array_equal(np.asarray(flushed), np.asarray(whole))
 
 
 @pytest.mark.parametrize("name", FOUND)
