@@ -24,10 +24,10 @@ from didyma.codegen.runtime.engine import (
     Fault,
     KernelFault,
     Loaded,
+    RingEngine,
     Routine,
 )
 from didyma.codegen.runtime.externs import Bound, Implementation, bound, routines
-from didyma.codegen.runtime.simt import Simt
 from didyma.fuzz import at_run
 from didyma.oracle.backend import Backend
 from didyma.oracle.report import Finding, Level, Report
@@ -170,7 +170,7 @@ def _unknown(run: Routine) -> Routine:
         engine: Any, outputs: Sequence[Any], inputs: Sequence[Any], attrs: Mapping[str, Any]
     ) -> Any:
         made = run(engine, outputs, inputs, attrs)
-        if isinstance(engine, Simt):
+        if isinstance(engine, RingEngine):
             for b in outputs:
                 engine.forget(b)
         return made
@@ -180,7 +180,7 @@ def _unknown(run: Routine) -> Routine:
 
 def in_ring(e: Engine) -> Engine:
     """Return the engine in the ring, if it can compute there."""
-    return e.in_ring() if isinstance(e, Simt) else e
+    return e.in_ring() if isinstance(e, RingEngine) else e
 
 
 def runner(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from didyma.refimpl.ir.kernel import KernelText as KernelText
 from didyma.refimpl.ir.kernel import Signature as Signature
@@ -114,6 +114,19 @@ class Engine(Protocol):
 
     def join(self) -> None:
         """Let later work of every stream begin after all earlier work has ended."""
+        ...
+
+
+@runtime_checkable
+class RingEngine(Protocol):
+    """An engine that can compute in the ring, where floats are records of values and payloads."""
+
+    def in_ring(self) -> Engine:
+        """Return the engine that computes there."""
+        ...
+
+    def forget(self, buffer: Any) -> None:
+        """Make the payloads of a buffer UNKNOWN, which something else than a kernel has written."""
         ...
 
 

@@ -34,6 +34,7 @@ AS_NVCC = (
     *(f"--pre-include={h}.h" for h in ("stdint", "limits", "math", "float")),
 )
 _FILE = "kernel text"  # its name in messages
+_INCLUDED = "included.h"
 _ERROR = re.compile(rf"^{_FILE}\((\d+)\): (?:catastrophic )?error: *(.*)$", re.MULTILINE)
 _ANY_ERROR = re.compile(r"^(?:(.+?)\((\d+)\): )?(?:catastrophic )?error: *(.*)$", re.MULTILINE)
 _FUNCTION = re.compile(
@@ -91,9 +92,13 @@ class Translated:
 
 
 class NvrtcCompiler:
-    """NVRTC; EngineMissing where it cannot be found."""
+    """NVRTC; EngineMissing where it cannot be found.
 
-    def __init__(self, architecture: str = ARCHITECTURE) -> None:
+    ``included`` is a text that comes before whatever is compiled to PTX.
+    """
+
+    def __init__(self, architecture: str = ARCHITECTURE, included: str = "") -> None:
+        self._included = included
         self._path, found = _found()
         self._architecture = architecture
         self.version = f"{found[0]}.{found[1]}"
@@ -139,10 +144,18 @@ class NvrtcCompiler:
         """Compile to PTX with line numbers; DidymaError ``kernel-text`` with the line at fault."""
         source = self.source(text)
         usual = (o for o in self.options(text) if "ptxas" not in o)
-        built = self._build(Job(source, "prelude", {}, ("-lineinfo", *usual), (), ("PTX",)))
+        headers, more = self._before()
+        given = ("-lineinfo", *usual, *more)
+        built = self._build(Job(source, "prelude", headers, given, (), ("PTX",)))
         if built.failed:
             raise _error(source, built.log)
         return _text(built.parts["PTX"])
+
+    def _before(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Return headers and options for the text that is included."""
+        if not self._included:
+            return {}, ()
+        return {_INCLUDED: self._included}, (f"--pre-include={_INCLUDED}",)
 
     def ptx(
         self,
@@ -211,11 +224,16 @@ class NvrtcCompiler:
         ``keep`` is that of ``Job``.
         """
         folders = [f"-I{f}" for f in device_code.include_folders()]
+        own, more = self._before()
         given = [f"--gpu-architecture={self._architecture}", "--device-int128", *flags, *folders]
+        given += more
         if not {"-G", "--device-debug"} & {*flags}:
             given.append("-lineinfo")
         parts = ("PTX", "CUBIN") if self._architecture.startswith("sm_") else ("PTX",)
-        return self._build(Job(source, name, {**headers}, (*given,), (*expressions,), parts, keep))
+        job = Job(
+            source, name, {**headers, **own}, (*given,), (*expressions,), parts, keep
+        )  # fmt: skip
+        return self._build(job)
 
     @staticmethod
     def text(built: Built) -> str:

@@ -1,9 +1,8 @@
-"""A kernel on engines beside ``ptx``, which must come to the same verdict, and its structure.
+"""A kernel on engines beside ``ptx``, which must come to the same verdict.
 
 A kernel of plain CUDA C runs on ``simt`` and ``host``, any kernel on ``cuda`` where there is a GPU.
 The engines share no code but the checks' names, so where their verdicts differ, one of them is
-wrong, which is a fault of Didyma and no verdict on the kernel.  In the ring a kernel's results have
-the same payloads as the reference's where it puts the same terms together in any order.
+wrong, which is a fault of Didyma and no verdict on the kernel.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ from didyma.codegen.runtime.simt import Simt
 from didyma.judging import launching, layouts
 from didyma.judging.inputs import Case
 from didyma.judging.task import Result, Step, Task
-from didyma.oracle import graph_ring
-from didyma.oracle.compare import compare, payloads
+from didyma.oracle.compare import compare
 from didyma.refimpl.errors import EngineMissing
-from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expr import index
 from didyma.refimpl.ir.kernel import KernelText, Signature
@@ -46,18 +43,13 @@ class Beside:
     """What another engine than ``ptx`` has shown.
 
     ``outside`` says why it does not run the kernel.  ``differ`` are verdicts other than those of
-    ``ptx``.  Of ``rounds``, those ``in_ring`` were compared in the ring, too; in ``unequal`` of
-    them results have other terms than the reference's, as ``example`` says, at ``where``.
+    ``ptx``.
     """
 
     engine: str = "simt"
     outside: str = ""
     rounds: int = 0
     differ: list[str] = field(default_factory=list[str])
-    in_ring: int = 0
-    unequal: int = 0
-    example: str = ""
-    where: str = ""
     spent: float = 0.0
 
     def meet(
@@ -81,9 +73,6 @@ class Beside:
         begun = process_time()
         try:
             self._values(task, case, arrays, right, ours, agreed=agreed, twins=twins)
-            plain_ = self.engine == "simt" and case.ordinary and agreed
-            if plain_ and not (twins or self.differ):
-                self._structure(task, case, arrays)
         except Outside as e:
             self.outside = str(e)
         except EngineMissing as e:
@@ -120,25 +109,6 @@ class Beside:
                 c = compare(name, bar, other, TensorType(t.dtype, other.shape))
                 self.differ.append(f"{c.message or 'the results are right'}, at {case}")
                 return
-
-    def _structure(self, task: Task, case: Case, arrays: Sequence[Array]) -> None:
-        entry = task.spec.entry
-        floats = [t.dtype.is_float for t in entry.result_types()]
-        if not any(floats):
-            return
-        outputs = run(task, case.env, arrays, self.engine, ring=True)
-        want = graph_ring.payloads(
-            entry, task.spec, arrays, dict(case.env), task.contract.rules, stored=True
-        )
-        rows = zip(entry.results, floats, want, outputs, strict=True)
-        found = [
-            payloads(n, w.payload, scalar_ring.payload_of(o)) for n, f, w, o in rows if f and o.size
-        ]
-        if any(c.checked for c in found):
-            self.in_ring += 1
-            if other := [c.message for c in found if not c.agree]:
-                self.unequal += 1
-                self.example, self.where = self.example or other[0], self.where or str(case)
 
 
 def _finite(x: Array, dtype: DType) -> Array:

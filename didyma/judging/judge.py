@@ -19,6 +19,7 @@ from didyma.judging.mending import Round, truth
 from didyma.judging.outcome import Outcome as Outcome
 from didyma.judging.sizes import bindings, tiles
 from didyma.judging.task import Step, Task
+from didyma.judging.terms import Terms
 from didyma.oracle.compare import bitwise, compare
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
@@ -73,23 +74,19 @@ class Judgement:
     right_with: str = ""  # an option, with which the contract is one that the kernel keeps
     seconds: float = 0.0  # of processor time, for the rounds
     others: tuple[Beside, ...] = field(default_factory=lambda: tuple(map(Beside, ENGINES)))
+    terms: Terms = field(default_factory=Terms)
 
     @property
     def outcome(self) -> Outcome:
         """The verdict."""
-        demanded, beside = self.task.contract.structure, self.simt
-        if self.wrong or self.faults or (demanded and beside.unequal):
+        demanded, terms = self.task.contract.structure, self.terms
+        if self.wrong or self.faults or (demanded and terms.unequal):
             return Outcome.WRONG
         if any(b.differ for b in self.others):
             return Outcome.DIFFERENT
-        if self.accepted or not self.checked or (demanded and not beside.in_ring):
+        if self.accepted or not self.checked or (demanded and not terms.in_ring):
             return Outcome.CANNOT_TELL
         return Outcome.CORRECT
-
-    @property
-    def simt(self) -> Beside:
-        """What engine ``simt`` has shown, which alone tells the structure."""
-        return self.others[0]
 
     @property
     def only_special(self) -> bool:
@@ -131,6 +128,8 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
                 b.meet(task, case, arrays, right, outputs, agreed=agreed, twins=twins)
                 if b.differ:
                     break  # what one engine's checks refuse may crash another
+            if agreed and case.ordinary and not any(b.differ for b in found.others):
+                found.terms.meet(task, case, arrays, twins=twins)
         if case.finite or task.draw.ranges:
             other = inputs.values(task, case, again=1)
             stale = interpreter.run(task.spec, other)

@@ -35,6 +35,7 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
         "deterministic": found.deterministic,
         "batch_invariant": found.batch_invariant,
         "engines": {b.engine: asdict(b) for b in found.others},
+        "structure": found.terms.record(),
     }
 
 
@@ -99,7 +100,7 @@ def _wrong(found: Judgement) -> list[dict[str, Any]]:
 
 def _structure(found: Judgement) -> list[dict[str, Any]]:
     """Return what the ring tells, where the contract states the structure."""
-    b = found.simt
+    b = found.terms
     if not (found.task.contract.structure and b.unequal):
         return []
     rounds = f"{b.unequal} of {counted(b.in_ring, 'round')}"
@@ -143,35 +144,39 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {ran}, {share} decided, seed {found['seed']}"
     if found["verdict"] == "correct":
         yield f"  {_traits(found)}"
-    yield from _beside(found["engines"], demanded=found["contract"]["structure"])
+    yield from _beside(found["engines"])
+    yield from _terms(found["structure"], demanded=found["contract"]["structure"])
     if found["only_special_values"]:
         yield "  It is right for ordinary numbers: --finite judges it without infinities and NaN"
     if found["right_with"]:
         yield f"  It is right if factors are rounded to TF32: {found['right_with']} allows that"
 
 
-def _beside(engines: Mapping[str, Any], *, demanded: bool) -> Iterator[str]:
+def _beside(engines: Mapping[str, Any]) -> Iterator[str]:
     """Yield what engines beside ``ptx`` have shown of a kernel that they run."""
-    simt = engines["simt"]
     ran = {name: e for name, e in engines.items() if e["rounds"]}
-    if demanded and not simt["rounds"]:
-        why = simt["outside"] or "no round was without faults"
-        yield f"  its structure cannot be judged: engine simt does not run it: {why}"
     for name, e in ran.items():
         if e["differ"]:
             yield f"  engine {name} differs from ptx, which is a fault of Didyma: {e['differ'][0]}"
             return
-    if not ran:
-        return
-    agree = (f"{name} in {counted(e['rounds'], 'round')}" for name, e in ran.items())
-    words = f"  engines agree: {', '.join(agree)}"
-    if simt["unequal"]:
-        of = counted(simt["in_ring"], "round")
-        words += f"; other terms than the reference, in {simt['unequal']} of {of}"
-        words += "" if demanded else ": --structure judges it by that"
-    elif simt["in_ring"]:
-        words += f"; the same terms as the reference, in {counted(simt['in_ring'], 'round')}"
-    yield words
+    if ran:
+        agree = (f"{name} in {counted(e['rounds'], 'round')}" for name, e in ran.items())
+        yield f"  engines agree: {', '.join(agree)}"
+
+
+def _terms(found: Mapping[str, Any], *, demanded: bool) -> Iterator[str]:
+    """Yield what the ring has shown of a kernel."""
+    if found["unequal"]:
+        of = counted(found["in_ring"], "round")
+        words = f"  other terms than the reference, in {found['unequal']} of {of}"
+        yield words if demanded else f"{words}: --structure judges it by that"
+    elif found["in_ring"]:
+        share = f"{found['checked']} of {counted(found['total'], 'float')}"
+        rounds = counted(found["in_ring"], "round")
+        yield f"  the same terms as the reference, in {rounds}: {share} on engine {found['engine']}"
+    elif demanded:
+        why = found["outside"] or "no float of a round without faults has terms that are known"
+        yield f"  its structure cannot be judged: {why}"
 
 
 def _traits(found: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from didyma.codegen.runtime.ptx import in_ring_memory, units
 from didyma.codegen.runtime.ptx.access import TYPE_NUMBERS, UPDATES, add_halves, width
 from didyma.codegen.runtime.ptx.code import unknown
 from didyma.codegen.runtime.ptx.kinds import TYPES
@@ -142,6 +143,10 @@ def _get(ops: Operands, update: tuple[str, str] | None) -> Action:
             for rank in ranks:
                 at = _pieces(lane, of_rank(target, rank), data.size)[1]
                 send(m, lane, at, of_rank(signal, rank), data)
+                if m.shadow is not None:
+                    lanes, begun = _pieces(lane, where, data.size)
+                    found = units.load(m, lanes, begun, _PIECE, SPACES[source_space])
+                    units.store(m, lanes, at, _PIECE, SPACES["shared"], found)
 
     return get
 
@@ -195,7 +200,10 @@ def _put(ops: Operands, update: tuple[str, str] | None) -> Action:
         for lane, target, where, count in _rows(m, ops, size, to, source):
             fenced(m, lane, where, count)
             data = _read(m, lane, where, count, "shared", BUSY)
-            issue(m, lane, _pieces(lane, target, count)[1], data, where, count, update)
+            to_, begun = (_pieces(lane, a, count)[1] for a in (target, where))
+            issue(m, lane, to_, data, where, count, update)
+            if m.shadow is not None:
+                sent(m, lane, begun, to_, data, update)
 
     return put
 
@@ -212,6 +220,25 @@ def issue(
     """Let rows that were read from shared memory go to global memory, in a group of their lane."""
     p = _puts(m)
     p.open.append(_Put(lane, to, data, source, nbytes, p.closed.get(lane, 0), m.at, update))
+
+
+def sent(
+    m: Machine, lane: int, begun: Array, to: Array, data: Array, update: tuple[str, str] | None
+) -> None:
+    """Move the units of rows from shared to global memory, or add them, as soon as they are sent.
+
+    ``begun`` and ``to`` are the addresses of the rows.  Nobody may look before they arrive.
+    """
+    lanes, size = np.full(to.size, lane, np.int32), data.shape[1]
+    if update is None:
+        found = units.load(m, lanes, begun, size, SPACES["shared"])
+        units.store(m, lanes, to, size, SPACES["global"], found)
+        return
+    kind = update[1]
+    values = np.ascontiguousarray(data).reshape(-1).view(TYPES[kind])
+    steps = np.arange(0, size, values.itemsize, dtype=np.int64)
+    at, source = ((a[:, None] + steps).reshape(-1) for a in (to, begun))
+    in_ring_memory.changed(m, np.full(at.size, lane, np.int32), source, at, values, update)
 
 
 def fenced(m: Machine, lane: int, address: int, size: int) -> None:

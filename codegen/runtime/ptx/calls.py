@@ -69,6 +69,8 @@ def _copied(m: Machine, source: tuple[int, ...], to: tuple[int, ...], ids: Array
     for a, b in zip(source, to, strict=False):
         size = min(m.slots[a].shape[1], m.slots[b].shape[1])
         m.slots[b][ids, :size] = m.slots[a][ids, :size]
+        if m.shadow is not None:
+            m.shadow.copied(a, b, ids, size)
         if a in m.taints.slots or b in m.taints.slots:
             _copied_taint(m, a, b, ids, size)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from didyma.codegen.runtime.ptx import units
 from didyma.codegen.runtime.ptx.code import SIZES, Imm, Reg, unknown
 from didyma.codegen.runtime.ptx.memory import ISSUE, LAND, READ, SPACES
 from didyma.codegen.runtime.ptx.operands import Action, Operands, Source
@@ -99,6 +100,8 @@ def _issue(ops: Operands) -> Action:
                 ))  # fmt: skip
                 data[mine, begin : begin + part] = raw
         m.tell(m.memory.access(ids, targets, size, SPACES["shared"], ISSUE, 0, data, m.at))
+        if m.shadow is not None:
+            units.filled(m, ids, addresses, targets, count, size)
         c = copies_of(m)
         c.number += 1
         c.open.append(_Copy(ids.copy(), targets, data, c.closed[ids], m.at, c.number))

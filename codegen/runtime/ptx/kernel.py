@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx import barriers, calls, wgmma
+from didyma.codegen.runtime.ptx import barriers, calls, in_ring, in_ring_warps, wgmma
 from didyma.codegen.runtime.ptx.access import compile_access, space_of
 from didyma.codegen.runtime.ptx.alu import compile_alu
 from didyma.codegen.runtime.ptx.bulk import compile_bulk
@@ -25,9 +25,17 @@ from didyma.codegen.runtime.ptx.copies import compile_copy
 from didyma.codegen.runtime.ptx.flat import flatten
 from didyma.codegen.runtime.ptx.matrices import compile_matrices
 from didyma.codegen.runtime.ptx.mbarriers import compile_mbarrier
-from didyma.codegen.runtime.ptx.meeting import ALL, MATRICES, compile_meeting, compile_warp, meets
+from didyma.codegen.runtime.ptx.meaning import Meaning, compile_function
+from didyma.codegen.runtime.ptx.meeting import (
+    ALL,
+    MATRICES,
+    Body,
+    compile_meeting,
+    compile_warp,
+    meets,
+)
 from didyma.codegen.runtime.ptx.memory import Allocation
-from didyma.codegen.runtime.ptx.operands import Action, Operands
+from didyma.codegen.runtime.ptx.operands import Action, Operands, Source
 from didyma.codegen.runtime.ptx.rules import Rule, rule_of
 from didyma.codegen.runtime.ptx.running import leave
 from didyma.codegen.runtime.ptx.stillness import tested
@@ -51,17 +59,20 @@ DYNAMIC = 48 << 10  # bytes of dynamic shared memory, where a launch does not te
 _STRAIGHT = (
     compile_alu, compile_access, compile_map, compile_tensor, compile_bulk, compile_copy,
     compile_mbarrier, wgmma.compile_group, calls.compile_extern,
+    compile_function,
 )  # fmt: skip
 
 
 class Kernel:
     """A kernel: its code, and where its variables and parameters lie.
 
-    DidymaError ``unknown-kernel``; ``unknown-instruction``, with its line.
+    With a ``meaning`` of its constants it runs in the ring.  DidymaError ``unknown-kernel``;
+    ``unknown-instruction``, with its line.
     """
 
-    def __init__(self, module: Module, name: str) -> None:
+    def __init__(self, module: Module, name: str, meaning: Meaning | None = None) -> None:
         self.program = flatten(module, name)
+        self.meaning = meaning
         self.name = name
         self.unset = module.unset
         self.attempts = module.attempts
@@ -196,6 +207,8 @@ class Kernel:
             raise unknown(ins)
         if self.in_products:
             f = wgmma.watched(f, ins, self.in_products)
+        if self.meaning is not None:
+            f = in_ring.watched(f, ops, self.meaning)
         return f if ins.guard is None else _guarded(f, ins)
 
     def _meeting(self, ops: Operands, at: int) -> Callable[[Machine], Any]:
@@ -205,11 +218,18 @@ class Kernel:
             if reduction:
                 self.reductions[at] = reduction
             return end
-        if ins.op == "wgmma":
-            return compile_meeting(wgmma.compile_product(ops), lambda m: ALL, at)
-        if ins.op in MATRICES:
-            return compile_meeting(compile_matrices(ops), lambda m: ALL, at)
-        return compile_meeting(*compile_warp(ops), at)
+        body, mask = self._body(ops)
+        if self.meaning is not None:
+            body = in_ring_warps.watched(body, ops, self.meaning)
+        return compile_meeting(body, mask, at)
+
+    @staticmethod
+    def _body(ops: Operands) -> tuple[Body, Source]:
+        if ops.ins.op == "wgmma":
+            return wgmma.compile_product(ops), lambda m: ALL
+        if ops.ins.op in MATRICES:
+            return compile_matrices(ops), lambda m: ALL
+        return compile_warp(ops)
 
     def _jump(self, ops: Operands, at: int) -> Callable[[Machine], Any]:
         ins, p = ops.ins, self.program

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx import bulk, clusters
+from didyma.codegen.runtime.ptx import bulk, clusters, units
 from didyma.codegen.runtime.ptx.calls import FUNCTIONS, HEAP, allocates
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.machine import Machine, Report, Shape
@@ -18,6 +18,7 @@ from didyma.codegen.runtime.ptx.memory import (
     GLOBAL,
     GUARD,
     INIT,
+    UNIT,
     Allocation,
     Memory,
     Space,
@@ -34,12 +35,14 @@ class Region:
     """Bytes of global memory that a launch may use; it changes them, and what is written.
 
     ``writers`` has after a launch, for each byte, the instruction that wrote it last, or -1.
+    ``units`` are those of a kernel in the ring (``units.UNIT``), two bytes each, before and after.
     """
 
     name: str
     data: Array
     written: Array
     writers: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    units: Array = field(default_factory=lambda: np.zeros(0, UNIT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +82,25 @@ def launch(
     shared: int = 0,
     schedule: int = 0,
     seconds: float = 60.0,
+    passed: Sequence[tuple[int, Array]] = (),
 ) -> Launch:
     """Run all blocks of a kernel.
 
     ``shared``: bytes of dynamic shared memory.  ``schedule`` chooses which warps go first, where
     there is a choice.  A launch that takes ``seconds`` of processor time counts as a hang.
+    ``passed`` are floats among the arguments whose digits somebody has computed, at bytes of the
+    parameters, which in the ring are what constants of the text are.
     """
     most = _TOGETHER if kernel.synchronises else _BATCH
     lanes = shape.blocks * shape.padded
     again = most < lanes <= _WHOLE
-    kept = [(r.data.copy(), r.written.copy()) for r in regions if again]
-    done = _batches(kernel, shape, regions, args, shared, schedule, seconds, most)
+    kept = [(r.data.copy(), r.written.copy(), r.units.copy()) for r in regions if again]
+    done = _batches(kernel, shape, regions, args, shared, schedule, seconds, most, passed)
     if not again or not _hung(done):
         return done
-    for r, (data, written) in zip(regions, kept, strict=True):  # it may wait for a later batch
-        r.data[:], r.written[:] = data, written
-    return _batches(kernel, shape, regions, args, shared, schedule, seconds, lanes)
+    for r, (data, written, marks) in zip(regions, kept, strict=True):  # it may wait for a later one
+        r.data[:], r.written[:], r.units = data, written, marks
+    return _batches(kernel, shape, regions, args, shared, schedule, seconds, lanes, passed)
 
 
 def _hung(done: Launch) -> bool:
@@ -110,15 +116,24 @@ def _batches(
     schedule: int,
     seconds: float,
     most: int,
+    passed: Sequence[tuple[int, Array]],
 ) -> Launch:
     """Run all blocks in batches of at most so many lanes."""
     out = Launch(kernel)
     room = sum(r.data.size + 2 * GUARD for r in regions) + kernel.param_bytes + 8 * GUARD
     room += sum(v.size + 2 * GUARD for v in kernel.program.variables.values() if v.space in _DEVICE)
     heap = HEAP if allocates(kernel.program) else 0
-    space = Space("global", room + heap, 0, 1, kernel.cell)
+    ring = kernel.meaning is not None
+    space = Space("global", room + heap, 0, 1, kernel.cell, ring=ring)
     places, symbols, params = _fill(space, kernel, regions, args)
     symbols["the heap"] = room
+    if kernel.meaning is not None:
+        for offset, number in passed:
+            at = (symbols["parameters of the kernel"] - GLOBAL + offset) // units.WIDTH
+            with np.errstate(all="ignore"):
+                payload = np.full((1, 1), kernel.meaning.constant(number[()]), np.uint64)
+            row = units.made(payload, number.itemsize // units.WIDTH)[0]
+            space.units[at : at + row.size] = row
     deadline = time.process_time() + seconds
     shape = replace(shape, cluster=kernel.cluster)
     whole = clusters.unit(shape)
@@ -151,6 +166,8 @@ def _batches(
         region.data[:] = space.data[a.start : a.start + a.size]
         region.written[:] = (space.flags[a.start : a.start + a.size] & INIT) != 0
         region.writers = space.writers(a)
+        if ring:
+            region.units = _units(space, a).copy()
     return out
 
 
@@ -160,6 +177,11 @@ def _regions(places: Sequence[Allocation], addresses: Iterable[int]) -> set[int]
     return {
         k for k, p in enumerate(places) if any(p.start <= at < p.start + p.size for at in offsets)
     }
+
+
+def _units(space: Space, a: Allocation) -> Array:
+    """Return the units of an allocation."""
+    return space.units[a.start // units.WIDTH :][: -(-a.size // units.WIDTH)]
 
 
 _DEVICE = ("global", "const")
@@ -183,6 +205,8 @@ def _fill(
     places = [put(r.name, r.data, 0) for r in regions]
     for r, a in zip(regions, places, strict=True):
         space.flags[a.start : a.start + a.size] |= np.where(r.written, INIT, 0).astype(np.uint8)
+        if r.units.size and space.units.size:
+            _units(space, a)[:] = r.units
     symbols = dict(kernel.offsets)
     symbols |= {n: FUNCTIONS + 64 * k for k, n in enumerate(kernel.program.functions)}
     for v in kernel.program.variables.values():
@@ -221,12 +245,14 @@ def _memory(
 ) -> Memory:
     """Return the memory of a batch of blocks, whose global part is that of all."""
     n = count * shape.padded
-    shared = Space("shared", kernel.shared_end + dynamic + 256, 1, count, kernel.cell)
+    ring = kernel.meaning is not None
+    size = kernel.shared_end + dynamic + 256
+    shared = Space("shared", size, 1, count, kernel.cell, ring=ring)
     for a in kernel.shared:
         shared.allow(a)
     if dynamic:
         shared.allow(Allocation("dynamic shared memory", kernel.shared_end, dynamic))
-    local = Space("local", max(16, kernel.local_end), 2, n if kernel.local_end else 1, 0)
+    local = Space("local", max(16, kernel.local_end), 2, n if kernel.local_end else 1, 0, ring=ring)
     for a in kernel.local:
         local.allow(a)
     block = (np.arange(n) // shape.padded).astype(np.int32)

@@ -16,6 +16,7 @@ from didyma.codegen.runtime.ptx.memory import GLOBAL, LOCAL, SHARED, Found, Memo
 from didyma.codegen.runtime.ptx.shape import Shape as Shape
 from didyma.codegen.runtime.ptx.shape import order, specials
 from didyma.codegen.runtime.ptx.taint import Taints
+from didyma.codegen.runtime.ptx.units import Shadow
 from didyma.refimpl.ir.types import Array
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Machine:
         self.knowledge = Knowledge(memory, self.exists)
         self.clusters: Array = np.arange(memory.bar.size)
         self.taints = Taints(n)
+        self.shadow = Shadow(n) if kernel.meaning is not None else None
         self.under_way: dict[str, Any] = {}  # copies, products and barriers of other modules
         self.reports: dict[tuple[str, int], Report] = {}
         self.met: dict[int, int] = {}  # the first address of each atomic and ordered load

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -123,12 +123,18 @@ def _elements(v: Array, kind: str) -> list[Array]:
     return [np.ascontiguousarray(parts[..., k]) for k in range(parts.shape[-1])]
 
 
-def _product(ops: Operands) -> Body:
-    """``mma``: m8n8 and m16n8 by all depths, of floats of 8 to 64 bits and integers of 4 and 8.
+class Product(NamedTuple):
+    """What ``mma`` multiplies: rows of A, terms, and the types of sums, A and B."""
 
-    A lane has the elements of a register side by side in a row of A, or a column of B; its
-    registers are first eight rows apart, then as many columns as four lanes have.
-    """
+    rows: int
+    depth: int
+    sums: str
+    left: str
+    right: str
+
+
+def product_of(ops: Operands) -> Product:
+    """Return what a product multiplies; DidymaError ``unknown-instruction`` for one not here."""
     ins = ops.ins
     shape = next((s for x in ins.mods if (s := _MMA.match(x))), None)
     types = [x for x in ins.mods if x in _ELEMENTS or x in ("f32", "s32")]
@@ -137,7 +143,17 @@ def _product(ops: Operands) -> Body:
     rows, depth = int(shape[1]), int(shape[2])
     if len(types) != 4 or types[0] != types[3] or (types[1] == "f16" and rows == 8):
         raise unknown(ins)
-    sums, left_kind, right_kind = types[:3]
+    return Product(rows, depth, *types[:3])
+
+
+def _product(ops: Operands) -> Body:
+    """``mma``: m8n8 and m16n8 by all depths, of floats of 8 to 64 bits and integers of 4 and 8.
+
+    A lane has the elements of a register side by side in a row of A, or a column of B; its
+    registers are first eight rows apart, then as many columns as four lanes have.
+    """
+    ins = ops.ins
+    rows, depth, sums, left_kind, right_kind = product_of(ops)
     wide, word = product_type(sums), "u64" if sums == "f64" else "u32"
     given = "u64" if left_kind == "f64" else "u32"
     a, b = ([ops.read(p, given) for p in ops.parts(k)] for k in (1, 2))

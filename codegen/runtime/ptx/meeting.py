@@ -126,19 +126,7 @@ def _shuffle(ops: Operands) -> Body:
 
     def shuffle(m: Machine, present: Array, want: Array) -> None:
         ids = m.ids
-        lane = (ids & 31).astype(np.int64)
-        by, bounds = m.active(b(m)).astype(np.int64) & 31, m.active(c(m)).astype(np.int64)
-        segment, clamp = (bounds >> 8) & 31, bounds & 31
-        limit = (lane & segment) | (clamp & ~segment)
-        if how == "up":
-            j = lane - by
-            inside = j >= limit
-        else:
-            j = {"down": lane + by, "bfly": lane ^ by, "idx": (lane & segment) | (by & ~segment)}[
-                how
-            ]
-            inside = j <= limit
-        j = np.where(inside, j, lane)
+        j, inside = partners(m, how, b, c)
         taking, lost = present & want, np.zeros(m.ids.size, np.bool_)
         if (taking != ALL).any():
             lost = (taking >> j.astype(np.uint32)) & np.uint32(1) == 0
@@ -154,6 +142,24 @@ def _shuffle(ops: Operands) -> Body:
             other(m, m.widened(inside))
 
     return shuffle
+
+
+def partners(m: Machine, how: str, by_: Source, bounds_: Source) -> tuple[Array, Array]:
+    """Return from which lane of its warp each lane reads in a shuffle, and whether it is in bounds.
+
+    ``by_`` and ``bounds_`` are the second and third operand of ``shfl``.
+    """
+    lane = (m.ids & 31).astype(np.int64)
+    by, bounds = m.active(by_(m)).astype(np.int64) & 31, m.active(bounds_(m)).astype(np.int64)
+    segment, clamp = (bounds >> 8) & 31, bounds & 31
+    limit = (lane & segment) | (clamp & ~segment)
+    if how == "up":
+        j = lane - by
+        inside = j >= limit
+    else:
+        j = {"down": lane + by, "bfly": lane ^ by, "idx": (lane & segment) | (by & ~segment)}[how]
+        inside = j <= limit
+    return np.where(inside, j, lane), inside
 
 
 def _lose(m: Machine, ids: Array, text: str) -> None:

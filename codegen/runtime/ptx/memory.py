@@ -36,6 +36,9 @@ _POISON = 0xFF
 # The last write of a cell of bytes, and its first record of reads.
 CELL = np.dtype([(n, np.int32) for n in ("lane", "time", "pc", "a", "b", "c", "d", "e")])
 _NODE = 20  # bytes
+# What memory holds in the ring beside each two bytes: a payload, and which part of a float they
+# are (``units``).
+UNIT = np.dtype([("payload", np.uint64), ("part", np.uint8)], align=True)
 _KINDS = (
     "out-of-bounds", "misaligned", "uninitialised", "race", "same-value", "constant", "unwaited",
     "exited", "overwritten",
@@ -84,15 +87,18 @@ class _State(ctypes.Structure):
 class Space:
     """Bytes in one copy, in one for each block (``copies`` 1) or one for each lane (2).
 
-    ``cell``: bytes of a cell, 0 where races are not looked for.
+    ``cell``: bytes of a cell, 0 where races are not looked for.  In the ``ring`` it has units.
     """
 
-    def __init__(self, kind: str, size: int, copies: int, number: int, cell: int) -> None:
+    def __init__(
+        self, kind: str, size: int, copies: int, number: int, cell: int, *, ring: bool = False
+    ) -> None:
         self.kind, self.size, self.copies, self.cell = kind, -(-size // 256) * 256, copies, cell
         n = self.size * number
         self.data: Array = np.full(n, _POISON, np.uint8)
         self.flags: Array = np.zeros(n, np.uint8)
         self.cells: Array = np.zeros(n // cell * CELL.itemsize if cell else 0, np.uint8)
+        self.units: Array = np.zeros(n // 2 if ring else 0, UNIT)
         self.allocations: list[Allocation] = []
 
     def allow(self, a: Allocation, flags: int = 0) -> None:

@@ -156,9 +156,7 @@ def sanitize(
     for translation, schedule in (*runs, *more):
         if hung and translation is not kernel:
             break  # as it would again, more slowly
-        regions = [Region(f"argument {a.name}", _bytes(a.value), _written(a)) for a in arrays]
-        numbers = iter(range(len(regions)))
-        given = [_given(a, numbers) for a in args]
+        regions, given = passed(args)
         done = launch(translation, shape, regions, given, shared, schedule, seconds)
         steps += done.lane_steps
         met |= {arrays[k].name for k in done.met}
@@ -192,6 +190,14 @@ def _orders(kernel: Kernel, first: int, schedules: int) -> range:
     if kernel.synchronises:
         return range(RANDOM + first, RANDOM + first + schedules)
     return range(first, first + min(1, schedules))
+
+
+def passed(args: Sequence[Argument]) -> tuple[list[Region], list[Value]]:
+    """Return the memory of a launch with such arguments, one region for each array, and them."""
+    arrays = [a for given in args for a in given.arrays()]
+    regions = [Region(f"argument {a.name}", _bytes(a.value), _written(a)) for a in arrays]
+    numbers = iter(range(len(regions)))
+    return regions, [_given(a, numbers) for a in args]
 
 
 def _written(a: Argument) -> Array:

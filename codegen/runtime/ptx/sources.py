@@ -12,6 +12,7 @@ from didyma.codegen.runtime import nvrtc_forms
 from didyma.codegen.runtime.nvrtc import ATTEMPTS, NvrtcCompiler
 from didyma.codegen.runtime.ptx.code import Module
 from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.meaning import HEADER, Meaning
 from didyma.codegen.runtime.ptx.text import parse
 from didyma.refimpl.errors import DidymaError
 
@@ -43,19 +44,25 @@ class Source:
 
 
 def compiled(
-    source: Source, kernel: str, flags: Sequence[str] = (), attempts: int = ATTEMPTS
+    source: Source,
+    kernel: str,
+    flags: Sequence[str] = (),
+    attempts: int = ATTEMPTS,
+    meaning: Meaning | None = None,
 ) -> Kernel:
     """Compile a kernel of a source; what is for the host is left out in so many attempts.
 
     ``kernel`` may be the name in C++ of a function that is no template, or an instance of one.
-    Empty, it is the only kernel.  EngineMissing without NVRTC; DidymaError ``kernel-text``,
+    Empty, it is the only kernel.  With a ``meaning`` of constants it runs in the ring.
+    EngineMissing without NVRTC; DidymaError ``kernel-text``,
     ``bad-ptx``, ``unknown-instruction``, ``unknown-kernel``.
     """
     if source.file.endswith(".ptx"):
-        return _chosen(parse(source.text), kernel)
-    found = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags, kernel, attempts)
+        return _chosen(parse(source.text), kernel, meaning)
+    compiler = NvrtcCompiler(ARCHITECTURE, HEADER if meaning is not None else "")
+    found = compiler.ptx(source.text, source.file, flags, kernel, attempts)
     module = replace(parse(found.ptx), unset=found.unset, attempts=found.attempts)
-    return _chosen(module, found.name)
+    return _chosen(module, found.name, meaning)
 
 
 def forms(
@@ -131,20 +138,20 @@ def unoptimised(source: Source, kernel: str, flags: Sequence[str] = ()) -> tuple
         return ()
 
 
-def _chosen(module: Module, kernel: str) -> Kernel:
+def _chosen(module: Module, kernel: str, meaning: Meaning | None = None) -> Kernel:
     names = module.kernels
     if kernel not in names:
         plain = {n: _plain(n) for n in names}
         near = [n for n, p in plain.items() if f"::{p}".endswith(f"::{kernel}") or not kernel]
         if len(near) == 1:
-            return Kernel(module, near[0])
+            return Kernel(module, near[0], meaning)
         raise DidymaError(
             "unknown-kernel", kernel or "--kernel",
             got=(kernel or "no name") if names else "a text without kernels, but for templates",
             want=f"one of {', '.join(near or names)}" if names else "a kernel",
             help="of a template, name an instance: --kernel 'f<float, 128>'",
         )  # fmt: skip
-    return Kernel(module, kernel)
+    return Kernel(module, kernel, meaning)
 
 
 def _plain(name: str) -> str:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx.bulk import fenced, issue, of_rank, send, update_of, updates
+from didyma.codegen.runtime.ptx import units
+from didyma.codegen.runtime.ptx.bulk import fenced, issue, of_rank, send, sent, update_of, updates
 from didyma.codegen.runtime.ptx.code import Tensor, Vector, unknown
-from didyma.codegen.runtime.ptx.memory import ANYWHERE, BUSY, READ, SPACES, WRITE
+from didyma.codegen.runtime.ptx.memory import ANYWHERE, BUSY, READ, SPACES, UNIT, WRITE
 from didyma.codegen.runtime.ptx.operands import Action, Operands, Source
 from didyma.refimpl.ir.types import Array
 
@@ -117,13 +118,38 @@ def _load(ops: Operands) -> Action:
             m.ids.tolist(), masks, *columns, strict=True
         ):
             rank = len(coordinates)
-            data, where = _box(m, lane, map_, start[:rank], start[rank:] if images else None)
+            given = start[:rank], start[rank:] if images else None
+            data, where = _box(m, lane, map_, *given)
+            moved = None if m.shadow is None else _units(m, lane, map_, *given)
             for peer in [k for k in range(16) if mask >> k & 1] if several else [None]:
                 base = of_rank(target, peer)
                 places = _swizzled(base + where, _map(m, lane, map_))
                 send(m, lane, places, of_rank(signal, peer), data)
+                if moved is not None:
+                    at_, size = _by_element(places, data.size, len(moved))
+                    lanes = np.full(at_.size, lane, np.int32)
+                    units.store(m, lanes, at_, size, SPACES["shared"], moved)
 
     return load
+
+
+def _by_element(places: Array, nbytes: int, count: int) -> tuple[Array, int]:
+    """Return the addresses of elements in pieces that lie at places, and the bytes of one."""
+    size = nbytes // max(1, count)
+    first = np.arange(count, dtype=np.int64) * size
+    return places[first // _PIECE] + first % _PIECE, size
+
+
+def _units(
+    m: Machine, lane: int, address: int, start: list[int], shifts: list[int] | None
+) -> Array:
+    """Return the units of the elements of a box: clean ones outside of its array."""
+    d, inside, where = _elements(m, lane, address, start, shifts)
+    size = _SIZES[d["elemtype"][0]]
+    out = np.zeros((inside.size, max(1, size // units.WIDTH)), UNIT)
+    lanes = np.full(where.size, lane, np.int32)
+    out[inside] = units.load(m, lanes, where, size, SPACES["global"])
+    return out
 
 
 def _integers(m: Machine, f: Source) -> list[int]:
@@ -241,6 +267,9 @@ def _store(ops: Operands) -> Action:
             m.tell(m.memory.access(lanes, places, _PIECE, SPACES["shared"], BUSY, 0, raw, m.at))
             elements = raw.reshape(inside.size, -1)[inside]
             issue(m, lane, where, elements, first, nbytes, update)
+            if m.shadow is not None:
+                begun = _by_element(places, nbytes, inside.size)[0][inside]
+                sent(m, lane, begun, where, elements, update)
 
     return store
 

@@ -177,19 +177,49 @@ def _fetched(m: Machine, at: Array, own: Array, kind: str) -> Array:
     return found
 
 
-def compile_product(ops: Operands) -> Body:
-    """Compile ``wgmma.mma_async``, by warps; each has a quarter of the rows."""
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a product multiplies: its columns, types, sign, and how its operands lie.
+
+    ``held``: A is in registers.  ``a_across`` and ``b_across`` are as of ``places``.
+    """
+
+    columns: int
+    to: str
+    left: str
+    right: str
+    sign: int
+    held: bool
+    a_across: bool
+    b_across: bool
+
+
+def form_of(ops: Operands) -> Form:
+    """Return the form of a product; DidymaError ``unknown-instruction`` for one not here."""
     ins = ops.ins
     shape = next((s for x in ins.mods if (s := _SHAPE.match(x))), None)
     named = [x for x in ins.mods if x in _TYPES or x in _SUMS]
     if shape is None or len(named) != 3 or "sp" in ins.mods or named[1] not in _TYPES:
         raise unknown(ins)
-    columns, to, left, right = int(shape[1]), *named
     rest = [int(o.text, 0) for o in ins.args[4:] if isinstance(o, Imm)]
     sign = rest[0] * rest[1] if len(rest) > 1 else 1
-    held = isinstance(ops.at(1), Vector)  # whether A is in registers
+    held = isinstance(ops.at(1), Vector)
     turned = rest[2:] if len(rest) > 2 else [0, 0]
     a_across, b_across = (0, turned[0]) if held else (turned[0], turned[-1])
+    to, left, right = named
+    return Form(int(shape[1]), to, left, right, sign, held, bool(a_across), bool(b_across))
+
+
+def rows_of(m: Machine) -> Array:
+    """Return which rows of A, of the 64 of its four warps, each warp multiplies."""
+    rows: Array = 16 * (m.ids[::32] % m.shape.padded // 32 % 4)[:, None] + np.arange(16)[None, :]
+    return rows
+
+
+def compile_product(ops: Operands) -> Body:
+    """Compile ``wgmma.mma_async``, by warps; each has a quarter of the rows."""
+    form = form_of(ops)
+    columns, to, left, right, held = form.columns, form.to, form.left, form.right, form.held
     accumulators = [r for r in ops.parts(0) if isinstance(r, Reg)]
     sums = [ops.read(r, "u32") for r in accumulators]
     puts = [ops.write(r, "u32") for r in accumulators]
@@ -205,16 +235,16 @@ def compile_product(ops: Operands) -> Body:
             return
         _demand_fence(m, names)
         quarter = m.ids[::32] % m.shape.padded // 32 % 4
-        b = places(_by_warp(m, b_at)[:, 0], np.arange(columns), size, bool(b_across))
+        b = places(_by_warp(m, b_at)[:, 0], np.arange(columns), size, form.b_across)
         mine = np.arange(columns)[None, :] * 4 // columns == quarter[:, None]
         y = truncated(_fetched(m, b, mine, right), right, _wide(to))
         if a_at is None:
             x = _fragment(m, fragments, left)
         else:
-            rows = 16 * quarter[:, None] + np.arange(16)[None, :]
-            at = places(_by_warp(m, a_at)[:, 0], rows, size, bool(a_across))
+            rows = rows_of(m)
+            at = places(_by_warp(m, a_at)[:, 0], rows, size, form.a_across)
             x = _fetched(m, at, np.ones(rows.shape, np.bool_), left)
-        out = sign * np.matmul(truncated(x, left, _wide(to)), y.transpose(0, 2, 1))
+        out = form.sign * np.matmul(truncated(x, left, _wide(to)), y.transpose(0, 2, 1))
         _add(m, out, to, _by_warp(m, keep), sums, puts)
         p = _products(m)
         for r in accumulators:

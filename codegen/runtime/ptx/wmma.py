@@ -7,6 +7,7 @@ more registers than that, they hold the elements once more.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ _NUMPY = {**{k: TYPES[k] for k in ("f16", "bf16", "tf32", "f32", "f64", "s8", "u
 
 
 @dataclass(frozen=True, slots=True)
-class _Fragment:
+class Fragment:
     """A matrix of rows and columns of a type, of which each lane has ``count`` elements."""
 
     rows: int
@@ -40,10 +41,12 @@ class _Fragment:
 
     @property
     def count(self) -> int:
+        """The elements of a lane."""
         return self.rows * self.columns // 32
 
     @property
     def dtype(self) -> Any:
+        """The dtype of NumPy of an element."""
         return _NUMPY[self.kind]
 
     def unpacked(self, registers: list[Array]) -> Array:
@@ -65,6 +68,12 @@ class _Fragment:
 
 def compile_wmma(ops: Operands) -> Body:
     """Compile an instruction on fragments; all lanes of a warp take part."""
+    fragments = fragments_of(ops)
+    return _product(ops, fragments) if len(fragments) > 1 else _moved(ops, fragments[0])
+
+
+def fragments_of(ops: Operands) -> list[Fragment]:
+    """Return the fragment that is moved, or those of the sums, A, B and what is added."""
     ins = ops.ins
     m = next((s for x in ins.mods if (s := _SHAPE.match(x))), None)
     kinds = [x for x in ins.mods if x in KINDS]
@@ -73,45 +82,51 @@ def compile_wmma(ops: Operands) -> Body:
     rows, columns, depth = map(int, m.groups())
     shapes = {"a": (rows, depth), "b": (depth, columns), "c": (rows, columns), "d": (rows, columns)}
     if ins.mods[0] != "mma":
-        return _moved(ops, _Fragment(*shapes[ins.mods[1]], kinds[0]))
+        return [Fragment(*shapes[ins.mods[1]], kinds[0])]
     if len(kinds) == 2:
         kinds = [kinds[0], "f16", "f16", kinds[1]]
-    fragments = [_Fragment(*shapes[x], k) for x, k in zip("dabc", kinds, strict=True)]
-    return _product(ops, fragments)
+    return [Fragment(*shapes[x], k) for x, k in zip("dabc", kinds, strict=True)]
 
 
-def _registers(ops: Operands, k: int, f: _Fragment) -> list[Any]:
+def _registers(ops: Operands, k: int, f: Fragment) -> list[Any]:
     return [ops.read(p, "u64" if f.kind == "f64" else "u32") for p in ops.parts(k)]
 
 
-def _moved(ops: Operands, f: _Fragment) -> Body:
+def places_of(ops: Operands, f: Fragment) -> Callable[[Machine], Array]:
+    """Return the function for the addresses of the elements of each lane: lanes, then elements."""
+    in_columns, memory = "col" in ops.ins.mods, 1 if ops.ins.mods[0] == "load" else 0
+    address = ops.address(memory)
+    stride = ops.source(2, "u32") if len(ops) > 2 else None
+    usual = f.rows if in_columns else f.columns
+
+    def places(m: Machine) -> Array:
+        lane = (m.ids & 31).astype(np.int64)
+        number = lane[:, None] * f.count + np.arange(f.count)
+        row, column = number // f.columns, number % f.columns
+        step = (m.active(stride(m)) if stride else np.full(lane.size, usual)).astype(np.int64)
+        outer, inner = (column, row) if in_columns else (row, column)
+        base = m.active(address(m)).astype(np.int64)
+        found: Array = base[:, None] + (outer * step[:, None] + inner) * f.dtype.itemsize
+        return found
+
+    return places
+
+
+def _moved(ops: Operands, f: Fragment) -> Body:
     """A load or a store of a fragment, element by element, with rows a stride apart.
 
     It counts as by the first lane: the lanes of a warp do not race with each other in it.
     """
     ins = ops.ins
     loads = ins.mods[0] == "load"
-    memory, registers = (1, 0) if loads else (0, 1)
-    address, space = ops.address(memory), space_of(ins.mods)
+    registers = 0 if loads else 1
+    space = space_of(ins.mods)
     where = ANYWHERE if space is None else SPACES[space]
-    stride = ops.source(2, "u32") if len(ops) > 2 else None
-    in_columns = "col" in ins.mods
     width, count = f.dtype.itemsize, f.count
-    usual = f.rows if in_columns else f.columns
+    places = places_of(ops, f)
     wide = "u64" if f.kind == "f64" else "u32"
     puts = [ops.write(p, wide) for p in ops.parts(registers)] if loads else []
     gets = [] if loads else _registers(ops, registers, f)
-
-    def places(m: Machine) -> Array:
-        """Return the addresses of the elements of each lane: lanes, then elements."""
-        lane = (m.ids & 31).astype(np.int64)
-        number = lane[:, None] * count + np.arange(count)
-        row, column = number // f.columns, number % f.columns
-        step = (m.active(stride(m)) if stride else np.full(lane.size, usual)).astype(np.int64)
-        outer, inner = (column, row) if in_columns else (row, column)
-        base = m.active(address(m)).astype(np.int64)
-        found: Array = base[:, None] + (outer * step[:, None] + inner) * width
-        return found
 
     def load(m: Machine, present: Array, want: Array) -> None:
         at = places(m)
@@ -136,7 +151,7 @@ def _moved(ops: Operands, f: _Fragment) -> Body:
     return load if loads else store
 
 
-def _product(ops: Operands, fragments: list[_Fragment]) -> Body:
+def _product(ops: Operands, fragments: list[Fragment]) -> Body:
     d, a, b, c = fragments
     puts = [ops.write(p, "u64" if d.kind == "f64" else "u32") for p in ops.parts(0)]
     gets = [_registers(ops, k, f) for k, f in ((1, a), (2, b), (3, c))]

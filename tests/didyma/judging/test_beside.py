@@ -1,4 +1,4 @@
-"""Kernels of plain C on engine ``simt`` beside ``ptx``, and their structure in the ring."""
+"""Kernels of plain C on engine ``simt`` beside ``ptx``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from didyma.codegen.runtime.simt import Simt
 from didyma.judging import beside
 from didyma.judging.contracts import Declared
 from didyma.judging.judge import Judgement, Outcome, judge
-from didyma.judging.making import Launch, make_task
+from didyma.judging.making import make_task
 from didyma.judging.task import Draw
 from didyma.refimpl.ir.expr import index
 from didyma.refimpl.ir.kernel import KernelText, Signature
@@ -21,7 +21,7 @@ from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.bars import Bar
 from tests.bench.idioms import IDIOMS
 from tests.bench.judged_kernels import MORE
-from tests.didyma.judging.kernels import KERNELS, SUMS, Judged, sums
+from tests.didyma.judging.kernels import KERNELS, Judged
 
 needs_ptx = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
 
@@ -100,8 +100,9 @@ def test_all_engines_have_one_verdict(name: str) -> None:
     assert found.outcome is Outcome.CORRECT
     assert [b.rounds for b in found.others[:2]] == [4, 4]
     assert not any(b.differ for b in found.others)
-    assert not found.simt.unequal
-    assert (found.simt.in_ring > 0) == (name != "bins"), "integers are in no ring"
+    assert not found.terms.unequal
+    assert (found.terms.in_ring > 0) == (name != "bins"), "integers are in no ring"
+    assert found.terms.engine == "simt"
     for fault in kernel.faults.values():
         edited = verdict(kernel, kernel.text.replace(fault.old, fault.new))
         assert not any(b.differ for b in edited.others)
@@ -117,7 +118,7 @@ def test_a_wrong_engine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beside, "run", wrong)
     found = verdict(KERNELS["add"], KERNELS["add"].text)
     assert found.outcome is Outcome.DIFFERENT
-    assert "elements are wrong" in found.simt.differ[0]
+    assert "elements are wrong" in found.others[0].differ[0]
 
 
 def test_engines_at_the_edge_of_a_bar_are_in_no_dispute() -> None:
@@ -145,27 +146,3 @@ def test_overflows_of_a_wrong_kernel_are_in_no_dispute(
     bar = Bar(np.full(1, np.inf), np.zeros(1))
     beside_.meet(task, case, [nan, nan], [bar], [inf], agreed=agreed, twins=False)
     assert bool(beside_.differ) is agreed
-
-
-@needs_ptx
-def test_the_ring_shows_a_wrong_term_that_bars_cannot() -> None:
-    """One of 4,000 terms is another one, which the bar of a sum in any order is too wide to see."""
-    launch = Launch("sums", "r", "64")
-    draw = Draw({"r": (2,), "n": (4000,)}, ranges={"x": (1.0, 2.0)}, rounds=1)
-    slip = SUMS.replace("x[blockIdx.x * n + k]", "x[blockIdx.x * n + max(k, 1)]")
-
-    def of(text: str, *, structure: bool) -> Outcome:
-        contract = Declared(finite=True, structure=structure)
-        return judge(make_task(Source(text, "k.cu"), sums.module, launch, contract, draw)).outcome
-
-    assert of(SUMS, structure=True) is Outcome.CORRECT
-    assert of(slip, structure=False) is Outcome.CORRECT, "the bar is too wide"
-    assert of(slip, structure=True) is Outcome.WRONG
-
-
-@needs_ptx
-def test_structure_cannot_be_told_of_a_template() -> None:
-    kernel = KERNELS["softmax"]
-    found = verdict(kernel, kernel.text, Declared(structure=True))
-    assert found.outcome is Outcome.CANNOT_TELL
-    assert "template" in found.simt.outside

@@ -75,7 +75,7 @@ def kinds(found: Judgement) -> set[str]:
 def test_two_kernels_share_memory() -> None:
     found = assert_kernel_correct(TEXT, spread, launches=LAUNCHES, memory=MEMORY, rounds=4)
     assert found.task.label == "partial, centre"
-    assert found.simt.outside == "several launches"
+    assert found.others[0].outside == "several launches"
 
 
 @pytest.mark.parametrize(

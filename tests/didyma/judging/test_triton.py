@@ -29,6 +29,14 @@ def product(a: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
     return a.astype("f32") @ b.astype("f32")
 
 
+def all_terms_are_compared(found: Judgement) -> None:
+    """What Triton has made of a kernel puts together the terms of its reference."""
+    terms = found.terms
+    assert (terms.engine, terms.outside, terms.unequal) == ("ptx", "", 0), terms.example
+    assert terms.in_ring > 0
+    assert terms.checked == terms.total
+
+
 def judged(name: str, spec: Module, grid: str, *args: str) -> Judgement:
     launch = Launch(grid=grid, block="128", args=(*args, "null", "null"))
     draw = Draw(rounds=6, most=1 << 13)
@@ -41,7 +49,9 @@ def test_a_softmax_is_right_if_what_is_masked_is_no_largest_element(name: str) -
     right = name == "softmax.ptx"
     assert found.outcome is (Outcome.CORRECT if right else Outcome.WRONG)
     assert not found.faults
-    if not right:
+    if right:
+        all_terms_are_compared(found)
+    else:
         assert "kernels.py:13: wrong-value" in next(
             row for row in show.lines(show.record(found, name)) if "wrong-value" in row
         )
@@ -53,3 +63,4 @@ def test_a_product_by_groups_of_warps_is_right() -> None:
     grid = "cdiv(m, 64), cdiv(n, 64)"
     found = judged("product.ptx", product.module, grid, "a", "b", "out", "m", "n", "k")
     assert found.outcome is Outcome.CORRECT
+    all_terms_are_compared(found)
