@@ -41,8 +41,8 @@ def rules(text: str) -> tuple[tuple[float, Rule], ...]:
     fields = _often(m[0] for m in _FIELD.finditer(text) if not m[0].endswith((".x", ".y", ".z")))
     return (
         (-1.2, _unwrapped), (-0.4, _wrapped(text)), (0.0, _swapped), (-0.3, _put(_PLACE, places)),
-        (-0.6, _put(_LIMIT, limits)), (0.3, _narrowed(tests)), (-0.2, _scaled(fields)),
-        (-1.0, _typed),
+        (-0.6, _put(_LIMIT, limits)), (0.3, _narrowed(tests)), (-0.4, _put(_ATOM, tests)),
+        (-0.2, _scaled(fields)), (-1.0, _typed),
     )  # fmt: skip
 
 

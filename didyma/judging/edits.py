@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from operator import ne
 
-from didyma.judging import borrowed, exchanged, forgotten
+from didyma.judging import borrowed, exchanged, forgotten, usual
 from didyma.judging.borrowed import Rule
 from didyma.judging.natural import Naturalness
 
@@ -23,7 +23,7 @@ _ZERO = re.compile(r"(?<![\w.])(?:0|1)\.0?f?(?![\w.])")
 _FLOAT = re.compile(r"(?<![\w.])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+\.?(?=f))(f?)(?![\w.])")
 _OPERAND = r"[A-Za-z_][\w.]*(?:\[[^\[\]]*\]|\([^()]*\))?|\d+"
 _TERM = re.compile(rf"\s([-+*/])\s(?:{_OPERAND})(?=[\s;),\]])")
-_LEADING = re.compile(rf"(?<=[(=,] )(?:{_OPERAND}) \* |(?<=[(\[])(?:{_OPERAND}) \* ")
+_LEADING = re.compile(rf"(?<=[-+(=,] )(?:{_OPERAND}) \* |(?<=[(\[])(?:{_OPERAND}) \* ")
 _ARGUMENT = re.compile(r"(?<=[(,] )[A-Za-z_]\w*(?=[,)])|(?<=\()[A-Za-z_]\w*(?=,)")
 _DIFFERENCE = re.compile(rf"({_OPERAND})\s*-\s*({_OPERAND})")
 _COMPARED = re.compile(r"(?<=[\w\])])\s*(?<![<>])(<=|>=|<|>)(?![<>])\s*(?=[\w(])")
@@ -120,7 +120,8 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
     named = (_NAMES.get(t, _NAMES[""]) for t in kinds)
     rules: tuple[tuple[float, Rule], ...] = (
         (1.1, forgotten.taken(unused)), (0.5, joined), (-0.3, _joined(floats, (), ())),
-        *_RULES, *borrowed.rules(text),
+        *_RULES, *borrowed.rules(text), (-0.2, usual.members(text)), (-0.6, usual.limited(ints)),
+        (-0.8, usual.values(floats)), (0.3, forgotten.given(unused)),
         (-0.2, forgotten.extended(text)), (-0.6, forgotten.divided(ints)),
         (-0.1, forgotten.repeated(kinds, text)), (-0.1, forgotten.updated(kinds, text)),
         (-0.3, _moved(ints)), (-0.3, _each(_NUMBER, lambda m: _nearest(m, ints))),
@@ -366,4 +367,9 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (0.6, _each(_GIVEN, lambda m: ["(-"])),
     (0.0, _each(re.compile(r"(?<=[(,=?:] )-(?=\w)|(?<=\()-(?=\w)"), lambda m: [""])),
     (0.4, _each(re.compile(r"= (\w+);"), lambda m: [f"= {m[1]} * {m[1]};"])),
+    (0.5, usual.ceiling),
+    (0.5, usual.atomic),
+    (0.5, usual.wide),
+    (0.0, usual.epsilons),
+    (0.8, usual.instead),
 )  # fmt: skip

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 
-_NAME = re.compile(r"(?<![\w.>])[A-Za-z_]\w*(?:\.[xyzw]\b)?(?!\s*[\w(<&*]|\.\w)")
+_NAME = re.compile(r"(?<![\w.>])[A-Za-z_]\w*(?:\.[xyzw]\b)?(?!\s*(?:[\w(<*]|&(?!&))|\.\w)")
 _KEPT = frozenset(("if", "for", "while", "return", "else", "const", "int", "float"))
 _ARM = r"([\w.\[\]*+ -]+?)"
 _CHOICE = re.compile(rf"\?\s*{_ARM}\s*:\s*{_ARM}(?=\s*[;,)])")

@@ -44,6 +44,21 @@ def taken(unused: Sequence[tuple[str, Sequence[str]]]) -> Rule:
     return rule
 
 
+def given(unused: Sequence[tuple[str, Sequence[str]]]) -> Rule:
+    """Return the rule that gives an unused name, after a statement, to one of its kind on the line.
+
+    >>> [*given([("t", ["v", "best"])])("best = v;")]
+    ['best = v; v = t;', 'best = v; best = t;']
+    """
+
+    def rule(row: str) -> Iterator[str]:
+        if _STATEMENT.match(row) and not _DECLARES.match(row):
+            for name, others in unused:
+                yield from (f"{row} {o} = {name};" for o in others if count(o, row))
+
+    return rule
+
+
 def extended(text: str) -> Rule:
     """Return the rule that extends a name by what a text has beside it elsewhere.
 
