@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from didyma.codegen import intrinsics
 from didyma.codegen.emit import dynamic
@@ -108,11 +109,12 @@ def _apart(text: TextKernel, loop: PrimFunc) -> TextKernel:
     """Return the text with names for its workspace that no buffer of the function has."""
     taken = {b.name for b in loop.params}
     names = {b.name: _free(b.name, taken) for b in text.workspace}
-    return TextKernel(
-        text.source, text.reads, text.writes, text.grid, text.block,
-        tuple(Buffer(names[b.name], b.dtype, b.shape) for b in text.workspace), text.chain,
-        intrinsics.given(text.intrinsics), tuple(names.get(z, z) for z in text.zeroed),
-    )  # fmt: skip
+    return replace(
+        text,
+        workspace=tuple(Buffer(names[b.name], b.dtype, b.shape) for b in text.workspace),
+        intrinsics=intrinsics.given(text.intrinsics),
+        zeroed=tuple(names.get(z, z) for z in text.zeroed),
+    )
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -139,9 +141,12 @@ def _match(reader: Reader, head: Head, text: TextKernel, k: ClaimedKernel) -> No
             raise reader.error(line, f"{kind} *{name}", want)
         if const and b.name in k.outputs:
             raise reader.error(line, f"const {kind} *{name}", f"{kind} *{name}, which is written")
-    if head.idle:
-        want = f"a store to {head.idle[0]}, which is a result or workspace"
-        raise reader.error(line, f"no statement that writes {head.idle[0]}", want)
+    if (maps := tuple(m.name for m in text.maps)) != head.maps:
+        has, described = (", ".join(some) or "none" for some in (head.maps, maps))
+        raise reader.error(line, f"the maps {has}", f"{described}, as the kernel says")
+    if idle := [n for n in head.idle if n not in {m.buffer for m in text.maps}]:
+        want = f"a store to {idle[0]}, which is a result or workspace"
+        raise reader.error(line, f"no statement that writes {idle[0]}", want)
     known = {v.name for v in k.meaning.dims}
     for s in head.symbols:
         if s not in known:

@@ -191,12 +191,15 @@ class Body:
         s = self._signature(x.kernel)
         words = [f"{self.names[v]}.at" for v in x.args]
         words += [f"uint64_t({self._symbol(d)})" for d in s.dims]
+        rows = ("{" + ", ".join(map(self._size, row)) + "}" for row in s.described)
+        maps = f", {len(s.buffers)}, {{{', '.join(rows)}}}" if s.maps else ""
         yield "{"
         yield "    int64_t grid[3];"
         yield f"    didyma_grid_{s.name}(s, grid);"
         block, given = f"didyma_block_{s.name}", ", ".join(words)
         shared = f"didyma_shared_{s.name}"
-        yield f'    d.driver.launch(d("{s.name}", {shared}), grid, {block}, {shared}, {{{given}}});'
+        how = f'd("{s.name}", {shared}), grid, {block}, {shared}, {{{given}}}{maps}'
+        yield f"    d.driver.launch({how});"
         yield "}"
 
     def _signature(self, kernel: str) -> Signature:

@@ -126,6 +126,7 @@ def _text_signature(k: ClaimedKernel, name: str, head: Head) -> Signature:
         grid=(x, y, z),
         block=k.text.block,
         cluster=head.cluster,
+        maps=k.text.maps,
     )
 
 

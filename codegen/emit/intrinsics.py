@@ -65,6 +65,8 @@ name               meaning
 ``tensor_map3_T``  describes an array, with neighbours along its first axis, to the copies of boxes:
                    where the description goes, of 16 words, the first element, extents, strides of
                    the two other axes, and the second extent of a box of 64 by that by 1
+``tensor_map``     is the type of arguments that describe arrays likewise, which the kernel is
+                   launched with; ``&m`` is the description
 ``tma_load3_T``    starts the copy of a box: to shared memory, by a description, from three
                    coordinates; zeros for what is outside of the array.  The bytes come to a barrier
 ``tma_store3_T``   starts the copy of a box from shared memory: to coordinates, by a description;
@@ -104,6 +106,7 @@ FAMILIES = {
 }  # fmt: skip
 # Functions whose one argument is a literal.
 LITERALS = ("cp_async_wait", "wgmma_wait", "tma_wait", "setmaxnreg_dec", "setmaxnreg_inc")
+MAP, WORDS = "tensor_map", 16  # the type of a tensor map, and the words of 8 bytes that it has
 BOXED = (DType.F16, DType.BF16)  # elements of arrays of which boxes are copied
 
 INT_BINARY = (

@@ -144,6 +144,7 @@ def _kernel(k: Kernel, s: Signature) -> dict[str, Any]:
         "sizes": [size(e) for e in s.sizes],
         "block": list(s.block),
         "cluster": s.cluster,
+        "maps": [[size(n) for n in row] for row in s.described],
         "shapes": [[size(e) for e in result_shape(k, s, b)] for b in s.outputs],
         "nodes": [str(name) for name in source],
     }

@@ -6,11 +6,12 @@ import re
 
 from pycparser import c_ast as c
 
-from didyma.codegen.emit.intrinsics import TYPES, VECTORS, components
+from didyma.codegen.emit.intrinsics import MAP, TYPES, VECTORS, WORDS, components
 
 _COMMENT = re.compile(r"//[^\n]*")
 _QUALIFIER = re.compile(
     r'extern "C"|\b__global__\b|\b__(?:launch_bounds|cluster_dims)__\([^)]*\)|\b__restrict__\b'
+    r"|\b__grid_constant__\b"
 )
 _SHARED = re.compile(r"\b__shared__\b")
 _ALIGN = re.compile(r"\b__align__\b")
@@ -31,14 +32,14 @@ def strip(source: str) -> str:
 
 
 def place(address: c.Node) -> tuple[str, c.Node | None] | None:
-    """Return the array and the index of ``&a[i]``, ``a + i`` or ``a``, else None.
+    """Return the array and the index of ``&a[i]``, ``a + i``, ``a`` or ``&a``, else None.
 
-    The index of ``a`` is None.
+    The index of ``a`` and ``&a`` is None; the latter is that of a tensor map.
     """
     match address:
         case c.UnaryOp(op="&", expr=c.ArrayRef(name=c.ID(name=name), subscript=index)):
             return name, index
-        case c.ID(name=name):
+        case c.ID(name=name) | c.UnaryOp(op="&", expr=c.ID(name=name)):
             return name, None
         case c.BinaryOp(op="+", left=c.ID(name=name), right=index):
             return name, index
@@ -64,6 +65,8 @@ def preamble(bare: str) -> str:
     vectors = [v for v in VECTORS if v in words]
     scalars = words.union(VECTORS[v][0] for v in vectors)
     lines = [f"typedef {c} {name}; " for name, c in TYPES.items() if name in scalars]
+    if MAP in words:
+        lines.append(f"typedef struct {{ unsigned long long words[{WORDS}]; }} {MAP}; ")
     for v in vectors:
         t, n = VECTORS[v]
         lines.append(f"typedef struct {{ {t} {', '.join(components(n))}; }} {v}; ")

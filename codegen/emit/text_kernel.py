@@ -14,7 +14,7 @@ from typing import Any
 from pycparser import c_ast as c
 from pycparser.c_parser import CParser, ParseError
 
-from didyma.codegen.emit.intrinsics import LITERALS, NBYTES, SYNTAX, TABLE, family
+from didyma.codegen.emit.intrinsics import LITERALS, MAP, NBYTES, SYNTAX, TABLE, family
 from didyma.codegen.emit.subset import place, strip, to_c99
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import TARGETS, Target
@@ -27,7 +27,7 @@ CLUSTER = re.compile(r"__cluster_dims__\s*\(\s*(\d+)\s*,\s*1\s*,\s*1\s*\)")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a kernel: its name, its pointers as (name, C type, const), and its symbols.
+    """The head of a kernel: its name, its pointers as (name, C type, const), maps and symbols.
 
     ``idle`` are pointers that are not const, and that the text neither stores to nor hands on.
     Every ``cluster`` blocks along x are one cluster.
@@ -38,6 +38,7 @@ class Head:
     symbols: tuple[str, ...]
     idle: tuple[str, ...] = ()
     cluster: int = 1
+    maps: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=16)
@@ -91,23 +92,29 @@ class Reader:
     def _params(self, f: c.FuncDef) -> Head:
         pointers: list[tuple[str, str, bool]] = []
         symbols: list[str] = []
+        maps: list[str] = []
         args = f.decl.type.args
         for p in args.params if args is not None else ():
             pointed = isinstance(p.type, c.PtrDecl)
             inner = p.type.type if pointed else p.type
             kind = inner.type.names[0] if isinstance(inner, c.TypeDecl) else ""
-            if pointed and not symbols and kind in NBYTES:
+            if pointed and not symbols and not maps and kind in NBYTES:
                 pointers.append((p.name, kind, "const" in inner.quals))
+            elif not pointed and not symbols and kind == MAP and "const" in inner.quals:
+                maps.append(p.name)
             elif not pointed and kind == "i64":
                 symbols.append(p.name)
             else:
-                want = "pointers to dtypes such as `const f32 *x`, then symbols as `i64 n`"
+                want = (
+                    "pointers to dtypes such as `const f32 *x`, then maps as `const"
+                    " __grid_constant__ tensor_map m`, then symbols as `i64 n`"
+                )
                 raise self.error(_line(p), f"the argument {p.name}", want)
         stored = set(_stored(f.body))
         idle = tuple(n for n, _, const in pointers if not const and n not in stored)
         cluster = CLUSTER.search(self.source)
         size = 1 if cluster is None else int(cluster[1])
-        return Head(f.decl.name, tuple(pointers), tuple(symbols), idle, size)
+        return Head(f.decl.name, tuple(pointers), tuple(symbols), idle, size, tuple(maps))
 
     def _words(self, f: c.FuncDef, head: Head) -> None:
         """Refuse words that the text does not declare and the preludes do not implement."""
@@ -118,7 +125,7 @@ class Reader:
                 raise self.error(_line(n), "an array of another size", "an array of a literal size")
         fields = {id(n.field) for n in every if isinstance(n, c.StructRef)}
         called = {id(n.name) for n in every if isinstance(n, c.FuncCall)}
-        arrays = {n for n, _, _ in head.pointers}
+        arrays = {*head.maps, *(n for n, _, _ in head.pointers)}
         arrays |= {n.name for n in every if _is_array(n)}
         for n in body:
             if isinstance(n, c.FuncCall):

@@ -36,6 +36,7 @@ from didyma.codegen.emit.shapes import result_shape
 from didyma.codegen.options import EMBEDDED
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.aliases import aliases
+from didyma.refimpl.ir.expr import of_dim
 from didyma.refimpl.ir.kernel import Kernel, KernelText, Signature
 from didyma.refimpl.ir.lines import most_variants, walk
 from didyma.refimpl.ir.program import Arena, Program
@@ -286,6 +287,9 @@ def _kernel(k: Kernel, s: Signature, shared: int) -> Iterator[str]:
         yield f"        nodes={tuple_of(quoted(str(name)) for name in source)},"
     if shared:
         yield f"        shared={shared},"
+    if s.maps:
+        rows = (", ".join(of_sizes(of_dim(n)) for n in row) for row in s.described)
+        yield f"        maps=lambda s: {tuple_of(f'rt.Described({row})' for row in rows)},"
     yield "    ),"
 
 

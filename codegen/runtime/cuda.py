@@ -25,6 +25,7 @@ from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.runtime import driver, strided
 from didyma.codegen.runtime.compiler import cache_folder, store
 from didyma.codegen.runtime.device_array import DeviceArray
+from didyma.codegen.runtime.didyma_runtime.maps import starts
 from didyma.codegen.runtime.dlpack import ALIGNED, Borrowed
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature, words
@@ -388,9 +389,12 @@ class CudaLoaded:
         if g.empty:
             return
         known = (d & 0xFFFF_FFFF_FFFF_FFFF for d in g.dims)
-        cells = array("Q", (*(b.address for b in buffers), *known, *words(s, scalars)))
+        maps = [w for d in g.maps for w in driver.tensor_map(buffers[d.buffer].address, d)]
+        addresses = (b.address for b in buffers)
+        cells = array("Q", (*addresses, *maps, *known, *words(s, scalars)))
         first = cells.buffer_info()[0]
-        args = array("Q", range(first, first + 8 * len(cells), 8))
+        begin = starts(len(buffers), len(g.maps), len(cells))
+        args = array("Q", (first + 8 * at for at in begin))
         on = self._streams(stream)
         code: int = self._launch(
             c_void_p(self.functions[kernel]), *g.grid, *s.block, self.shared.get(kernel, 0),

@@ -11,6 +11,7 @@ import sys
 from functools import cache
 from typing import Any
 
+from didyma.codegen.runtime.didyma_runtime.maps import Described, encoded
 from didyma.refimpl.errors import DidymaError
 
 DEFAULT = 1  # the handle of the default stream, in the driver and in DLPack; 0 means it, too
@@ -89,6 +90,14 @@ def launcher() -> Any:
     Integers are its C ints; pointers must be ``c_void_p``.
     """
     return library()["cuLaunchKernel"]
+
+
+def tensor_map(address: int, d: Described) -> tuple[int, ...]:
+    """Return the words of a tensor map of a buffer; DidymaError ``launch-failed`` if refused."""
+    try:
+        return encoded(call, address, d)
+    except DriverError as e:
+        raise failure(e.code, f"a tensor map of {d.x} x {d.y} x {d.z}", e.function) from e
 
 
 def load(image: bytes) -> int:

@@ -10,8 +10,10 @@ from typing import assert_never
 
 import numpy as np
 
+from didyma.codegen.runtime.didyma_runtime.maps import PIECE, Described
 from didyma.codegen.runtime.engine import Fault
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.expr import of_dim
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.loop import (
     Binary,
@@ -37,11 +39,15 @@ from didyma.refimpl.ir.walk import subexprs
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Grid extents and the bytes each buffer must have; ``empty`` where there is nothing to run."""
+    """Grid extents and the bytes each buffer must have; ``empty`` where there is nothing to run.
+
+    ``maps`` are the tensor maps that a launch passes.
+    """
 
     grid: tuple[int, int, int]
     nbytes: tuple[int, ...]
     dims: tuple[int, ...]
+    maps: tuple[Described, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -60,13 +66,18 @@ def geometry(signature: Signature, dims: Mapping[str, int]) -> Geometry:
     >>> s = Signature("k", (("x", DType.F16),), (Var("n"),), ("x",), ("n",),
     ...               (ceildiv(Var("n"), index(64)), index(1), index(1)), (64, 1, 1))
     >>> geometry(s, {"n": 100})
-    Geometry(grid=(2, 1, 1), nbytes=(200,), dims=(100,))
+    Geometry(grid=(2, 1, 1), nbytes=(200,), dims=(100,), maps=())
     """
     x, y, z = (max(0, evaluate(e, dims)) for e in signature.grid)
     _demand_room(signature, (x, y, z))
     sizes = [evaluate(e, dims) for e in signature.sizes]
     nbytes = [n * d.nbytes for n, (_, d) in zip(sizes, signature.buffers, strict=True)]
-    return Geometry((x, y, z), tuple(nbytes), tuple(dims[d] for d in signature.dims))
+    rows = ((evaluate(of_dim(n), dims) for n in row) for row in signature.described)
+    maps = tuple(Described(*row) for row in rows)
+    if min(x, y, z):
+        _demand_described(signature, maps)
+    own = tuple(dims[d] for d in signature.dims)
+    return Geometry((x, y, z), tuple(nbytes), own, maps)
 
 
 def _demand_room(s: Signature, grid: tuple[int, int, int]) -> None:
@@ -83,6 +94,16 @@ def _demand_room(s: Signature, grid: tuple[int, int, int]) -> None:
     )  # fmt: skip
 
 
+def _demand_described(s: Signature, maps: Sequence[Described]) -> None:
+    for m, d in zip(s.maps, maps, strict=True):
+        if min(d.x, d.y, d.z) < 1 or any(n % PIECE for n in (d.offset, d.near, d.far)):
+            got = f"{d.x} x {d.y} x {d.z} elements from {d.offset} on by steps {d.near}, {d.far}"
+            raise DidymaError(
+                "launch-failed", f"kernel {s.name}, map {m.name}", got=got,
+                want=f"elements, and an offset and steps that are multiples of {PIECE}",
+            )  # fmt: skip
+
+
 class Geometries:
     """Caches the geometries of one signature by the dims that they depend on.
 
@@ -91,9 +112,8 @@ class Geometries:
 
     def __init__(self, s: Signature) -> None:
         self.signature = s
-        used = {
-            e.name for size in (*s.grid, *s.sizes) for e in subexprs(size) if isinstance(e, Var)
-        }
+        sizes = (*s.grid, *s.sizes, *(of_dim(n) for row in s.described for n in row))
+        used = {e.name for size in sizes for e in subexprs(size) if isinstance(e, Var)}
         self._used = tuple(sorted(used))
         self._known: dict[tuple[int, ...], Geometry] = {}
 

@@ -21,6 +21,7 @@ import numpy as np
 from didyma.codegen.emit import prelude
 from didyma.codegen.runtime.compiler import CCompiler
 from didyma.codegen.runtime.didyma_runtime.host import ENTRY, Stage
+from didyma.codegen.runtime.didyma_runtime.maps import NBYTES, WORDS, Described
 from didyma.codegen.runtime.engine import Fault, KernelFault, Loaded
 from didyma.codegen.runtime.geometry import (
     Geometries,
@@ -217,7 +218,9 @@ class HostLoaded:
         assert all(b.root.live for b in buffers), "a buffer was freed"
         if g.empty:
             return
-        args = [b.address for b in buffers] + [d % 2**64 for d in g.dims]
+        maps = [_described(d, buffers[d.buffer]) for d in g.maps]
+        args = [b.address for b in buffers] + [m.ctypes.data for m in maps]
+        args += [d % 2**64 for d in g.dims]
         args += words(k.signature, scalars)
         found = self._stage.run(k.entry, g.grid, k.signature.block, args)
         faults = [located(_describe(found, k), self.text)] if found else []
@@ -289,6 +292,13 @@ def fresh(nbytes: int) -> HostBuffer:
     buffer = HostBuffer(raw[skip : skip + nbytes], start + skip)
     buffer.guard()
     return buffer
+
+
+def _described(d: Described, buffer: HostBuffer) -> Array:
+    """Return the words of a tensor map, as the prelude of the host reads them."""
+    words_ = np.zeros(WORDS, np.int64)
+    words_[0], words_[1 : len(d.words) + 1] = buffer.address + d.offset * NBYTES, d.words
+    return words_
 
 
 def written(s: Signature, buffers: Sequence[HostBuffer]) -> list[Fault]:

@@ -131,6 +131,8 @@ def arguments(s: Signature) -> list[str]:
     """Return the arguments of a kernel as C expressions of the words ``a`` of a launch."""
     n = len(s.buffers)
     args = [f"(void *)a[{i}]" for i in range(n)]
+    args += [f"*(tensor_map *)a[{n + i}]" for i in range(len(s.maps))]
+    n += len(s.maps)
     args += [f"(i64)a[{n + i}]" for i in range(len(s.dims))]
     for i, (_, d) in enumerate(s.scalars, n + len(s.dims)):
         args.append(f"((union {{ u64 word; {c_type(d)} value; }}){{a[{i}]}}).value")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from didyma.codegen.runtime import driver
+from didyma.codegen.runtime.didyma_runtime.maps import WORDS, Described
 from didyma.codegen.runtime.driver import DriverError
 from didyma.codegen.runtime.graphs import Graph, Kernel
 from didyma.codegen.runtime.record import FIXED, Copied, Launched, Part, Recording
@@ -140,38 +141,60 @@ class Prepared:
 
 
 class _Table:
-    """The arguments of launches: ``arguments`` points each launch to its cells."""
+    """The arguments of launches: ``arguments`` points each launch to its cells and maps."""
 
     def __init__(self, launched: Sequence[Launched], blocks: int) -> None:
         cells: dict[tuple[int, int], int] = {}
-        rows: list[list[int]] = []
+        maps: dict[tuple[int, int, Described], int] = {}
+        rows: list[list[tuple[int, int]]] = []
         readers: list[set[int]] = [set() for _ in range(blocks)]
         for n, s in enumerate(launched):
             dims = (d & 0xFFFF_FFFF_FFFF_FFFF for d in s.geometry.dims)
             known = [(FIXED, word) for word in (*dims, *s.scalars)]
-            keys = [*((p.block, p.offset) for p in s.args), *known]
-            rows.append([cells.setdefault(k, len(cells)) for k in keys])
+            keys = [(p.block, p.offset) for p in s.args]
+            described = [(*keys[d.buffer], d) for d in s.geometry.maps]
+            row = [(cells.setdefault(k, len(cells)), 0) for k in keys]
+            row += [(maps.setdefault(k, len(maps)), 1) for k in described]
+            row += [(cells.setdefault(k, len(cells)), 0) for k in known]
+            rows.append(row)
             for p in s.args:
                 if p.block != FIXED:
                     readers[p.block].add(n)
         self._cells = array("Q", (offset for _, offset in cells))
-        at = self._cells.buffer_info()[0]
-        self._rows = [array("Q", (at + _WORD * c for c in row)) for row in rows]
+        self._maps = array("Q", bytes(_WORD * WORDS * len(maps)))
+        at = [(a.buffer_info()[0], n) for a, n in ((self._cells, 1), (self._maps, WORDS))]
+        self._rows = [
+            array("Q", (at[kind][0] + _WORD * at[kind][1] * c for c, kind in row)) for row in rows
+        ]
         self.arguments = [ctypes.c_void_p(row.buffer_info()[0]) for row in self._rows]
         self._of = [
             [(cell, offset) for (block, offset), cell in cells.items() if block == b]
             for b in range(blocks)
         ]
+        self._described = [
+            [(cell, offset, d) for (block, offset, d), cell in maps.items() if block == b]
+            for b in range(blocks)
+        ]
+        for (block, offset, d), cell in maps.items():
+            if block == FIXED:
+                self._describe(cell, offset, d)
         self._readers = readers
         self._unions: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def move(self, blocks: Blocks, before: Blocks) -> None:
         """Write the cells of blocks whose addresses have changed."""
         cells = self._cells
-        for now, old, row in zip(blocks, before, self._of, strict=True):
+        every = zip(blocks, before, self._of, self._described, strict=True)
+        for now, old, row, described in every:
             if now != old:
                 for cell, offset in row:
                     cells[cell] = now + offset
+                for cell, offset, d in described:
+                    self._describe(cell, now + offset, d)
+
+    def _describe(self, cell: int, address: int, d: Described) -> None:
+        first = cell * WORDS
+        self._maps[first : first + WORDS] = array("Q", driver.tensor_map(address, d))
 
     def readers(self, blocks: Blocks, before: Blocks) -> tuple[int, ...]:
         """Return the launches that are given an address in a block that has moved."""

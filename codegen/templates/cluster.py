@@ -14,8 +14,7 @@ from collections.abc import Mapping
 
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.templates import mma, tma
-from didyma.codegen.templates.boxes import WORDS
-from didyma.codegen.templates.fetching import FETCH, found, lies, span
+from didyma.codegen.templates.fetching import FETCH, found, lies, maps, span
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.pace import lines, shared_cycles
@@ -49,11 +48,7 @@ TEXT = Text("cluster_gemm", ORDER + TRADE + RING + FETCH + """\
   const i32 start = all_turns * (i32)rank / {{ parts }};
   const i32 turns = all_turns * ((i32)rank + 1) / {{ parts }} - start;
   const u32 lane = threadIdx.x % 32;
-  if (threadIdx.x < 32) {
-{{ describe("left", 0, height, rows, left_by, left_batch, left_step, left_far) }}
-  } else if (threadIdx.x < 64) {
-{{ describe("right", 16, width, columns, right_by, right_batch, right_step, right_far) }}
-  } else if (threadIdx.x == 64) {
+  if (threadIdx.x == 0) {
     for (u32 i = 0; i < {{ stages }}; ++i) {
       mbarrier_init(&full[i], 2);
       mbarrier_init(&empty[i], {{ height // 16 }});
@@ -69,10 +64,10 @@ TEXT = Text("cluster_gemm", ORDER + TRADE + RING + FETCH + """\
         mbarrier_wait(&empty[stage], phase);
         if (threadIdx.x == 0) {
           mbarrier_expect(&full[stage], {{ height * 128 }});
-{{ fetch("left", 0, height, "top", left_by, left_batch, "(start + turn)") }}
+{{ fetch("left", height, "top", left_by, left_batch, "(start + turn)") }}
         } else {
           mbarrier_expect(&full[stage], {{ span * 128 }});
-{{ fetch("right", 16, span, "side", right_by, right_batch, "(start + turn)") }}
+{{ fetch("right", span, "side", right_by, right_batch, "(start + turn)") }}
         }
 {{ next_stage() }}
       }
@@ -158,7 +153,7 @@ TEXT = Text("cluster_gemm", ORDER + TRADE + RING + FETCH + """\
 }
 """)  # fmt: skip
 HEIGHTS, WIDTHS = (64, 128), (32, 64, 128, 192)
-MOST_STAGES, BESIDE = 16, 512 + 4096  # bytes of barriers and descriptions
+MOST_STAGES, BESIDE = 16, 512  # bytes of barriers
 FEW = 64  # rows of a product that are the columns of a tile
 
 
@@ -231,15 +226,15 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     )
     grid = p.dim(ix.mul(batch, down, across, ix.index(values["parts"])))
     names: dict[str, Given] = {"stages": _stages(asked, values), "span": span(p, values)}
-    names |= {"words": 2 * WORDS, "wide": int(p.stored(WIDE) is not None), **lies(p)}
+    names |= {"wide": int(p.stored(WIDE) is not None), **lies(p)}
     taken = Names(b.name for b in p.loop.params)
     sums = dims.mul(values["height"] * values["width"], grid)
     workspace = {
-        "maps": Buffer(taken.fresh("maps"), DType.U64, (dims.mul(2 * WORDS, grid),)),
         "sums": Buffer(taken.fresh("sums"), DType.F32, (sums,)),
     }
     threads, parts = block(asked, values)[0], values["parts"]
-    launch = Launch((grid, 1, 1), (threads, 1, 1), None, names, workspace, cluster=parts)
+    launch = Launch((grid, 1, 1), (threads, 1, 1), None, names, workspace, cluster=parts,
+                    maps=maps(p, values["height"], span(p, values)))  # fmt: skip
     return text.render(p, values, launch)
 
 

@@ -1,9 +1,8 @@
 """Boxes of the operands of a product, which threads fetch by TMA and four warps multiply.
 
 ``FETCH`` are macros that a text begins with.  A box has 64 terms of some rows or columns; or, of an
-operand that lies in lines of rows or columns, 64 of these of some terms.  A block describes its
-operands in a workspace.  That takes a while, in which ``copiers`` threads may copy stages piece by
-piece (``copy``), as a box has them.
+operand that lies in lines of rows or columns, 64 of these of some terms.  Each operand has a tensor
+map (``maps``), with which the kernel is launched.
 """
 
 from __future__ import annotations
@@ -12,55 +11,32 @@ from didyma.codegen.codegens import Asked, Values
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Given
 from didyma.codegen.templates.mma import narrowed
-from didyma.codegen.templates.problem import Problem, Run
-from didyma.codegen.templates.writer import size
+from didyma.codegen.templates.problem import Problem, Run, Subgraph
+from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import LINE
+from didyma.refimpl.ir.kernel import TensorMap
 from didyma.refimpl.ir.types import DType
+from didyma.refimpl.ir.walk import substitute_expr
 
 FETCH = """\
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
-{% macro describe(name, at, side, extent, by, batch, step, far) %}
-    tensor_map3_{{ T }}(&maps[blockIdx.x * {{ words }} + {{ at }}],
-        {{ address(name, ("0", "0", "0")) }},
-        {{ "%s, %s" % ((terms, extent) if by == "term" else (extent, terms)) }},
-        {{ batches if batch == "batch" else 1 }}, {{ step }}, {{ far }},
-        {{ side if by == "term" else 64 }});
-{% endmacro %}
-{% macro fetch(name, at, side, start, by, batch, turn) %}
+{% macro fetch(name, side, start, by, batch, turn) %}
 {% if by == "term" %}
             tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }}],
-                &maps[blockIdx.x * {{ words }} + {{ at }}], {{ turn }} * 64, {{ start }},
+                {{ described(name) }}, {{ turn }} * 64, {{ start }},
                 {{ batch }}, &full[stage]);
 {% else %}
 {% for panel in range(side // 64) %}
             tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }} + {{ panel * 4096 }}],
-                &maps[blockIdx.x * {{ words }} + {{ at }}], {{ start }} + {{ panel * 64 }},
+                {{ described(name) }}, {{ start }} + {{ panel * 64 }},
                 {{ turn }} * 64, {{ batch }}, &full[stage]);
 {% endfor %}
 {% endif %}
 {% endmacro %}
-{% macro copy(name, side, start, other, by, extent, index) %}
-{% set inside = all(below(other, extent, side), below("term", terms, 64)) %}
-        #pragma unroll 4
-        for (u32 n = threadIdx.x % {{ copiers }}; n < {{ side * 8 }}; n = n + {{ copiers }}) {
-{% if by == "term" %}
-          const u32 line = n / 8;
-          const i64 {{ other }} = {{ start }} + line;
-          const i64 term = stage * 64 + n % 8 * 8;
-{% else %}
-          const u32 line = n / 512 * 64 + n / 8 % 64;
-          const i64 {{ other }} = {{ start }} + n / 512 * 64 + n % 8 * 8;
-          const i64 term = stage * 64 + n / 8 % 64;
-{% endif %}
-          cp_async16_zfill_{{ T }}(
-              &{{ name }}_tile[stage * {{ side * 64 }} + line * 64 + (n % 8 ^ line % 8) * 8],
-              {{ address(name, index) }}, {{ inside + " ? 8 : 0" if inside else "8" }});
-        }
-{% endmacro %}
 """
-NEEDED = {"wgmma", "tma", "mbarrier", "cp_async"}  # families
+NEEDED = {"wgmma", "tma", "mbarrier"}  # families
 RIGHT_COLUMN = 2  # the axis of the right operand that is of columns
 
 
@@ -81,24 +57,54 @@ def span(p: Problem, values: Values) -> int:
 
 
 def lies(p: Problem) -> dict[str, Given]:
-    """Return how both operands lie: their axes of neighbours, and the strides of the others.
+    """Return how both operands lie: their axes of neighbours, and their batches.
 
     One that all batches share is an array of one.
     """
     names: dict[str, Given] = {}
     for name, axes in (("left", ("", "row", "term")), ("right", ("", "term", "column"))):
-        run = p.run(name, ACCESS)
-        assert run is not None, f"{name} does not lie in runs"
-        names |= {f"{name}_by": axes[run.axis], **strides(p, name, run)}
+        run = _run(p, name)
+        names |= {f"{name}_by": axes[run.axis], f"{name}_batch": batch_of(p, run)}
     return names
 
 
-def strides(p: Problem, name: str, run: Run) -> dict[str, Given]:
-    """Return the strides of an array by names that begin with its own."""
-    far, steps = run.steps[0], [size(e, p.loop) for e in run.steps]
-    shared = far == ix.index(0) or p.output.extents[0] == ix.index(1)
-    return {
-        f"{name}_step": steps[3 - run.axis],
-        f"{name}_batch": "0" if shared else "batch",
-        f"{name}_far": ACCESS if shared else steps[0],
-    }
+def batch_of(p: Problem, run: Run) -> str:
+    """Return the batch of an array as a coordinate of its map."""
+    return "0" if run.steps[0] == ix.index(0) or p.output.extents[0] == ix.index(1) else "batch"
+
+
+def maps(p: Problem, height: int, width: int) -> dict[str, TensorMap]:
+    """Return the maps of both operands, whose boxes have so many rows and columns."""
+    found = dict[str, TensorMap]()
+    for name, term, side in (("left", 2, height), ("right", 1, width)):
+        run = _run(p, name)
+        made = map_of(p, name, p.operands[name], run, side if run.axis == term else LINE)
+        found[made.name] = made
+    return found
+
+
+def map_of(p: Problem, name: str, sub: Subgraph, run: Run, rows: int) -> TensorMap:
+    """Return the map of an array that lies in runs; one that all batches share is an array of one.
+
+    An array of no elements is one of one element, of which nothing is read.
+    """
+    near, other = run.axis, 3 - run.axis
+    batches = p.dim(sub.extents[0]) if batch_of(p, run) != "0" else 1
+    far = p.dim(run.steps[0]) if batch_of(p, run) != "0" else ACCESS
+    start = substitute_expr(run.start, {sub.inputs[0].name: ix.index(0)})
+    extents = (dims.maximum(1, p.dim(sub.extents[axis])) for axis in (near, other))
+    x, y = extents
+    return TensorMap(
+        f"{name}_map",
+        run.buffer,
+        p.dim(start),
+        (x, y, batches),
+        (p.dim(run.steps[other]), far),
+        rows,
+    )
+
+
+def _run(p: Problem, name: str) -> Run:
+    run = p.run(name, ACCESS)
+    assert run is not None, f"{name} does not lie in runs"
+    return run

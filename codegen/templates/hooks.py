@@ -16,6 +16,7 @@ from didyma.codegen.templates.problem import Output, Problem, Run, Subgraph
 from didyma.codegen.templates.results import Result, result
 from didyma.codegen.templates.writer import Writer, size, words
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.kernel import TensorMap
 from didyma.refimpl.ir.loop import Buffer, Expr
 
 NAMES = (
@@ -26,13 +27,13 @@ NAMES = (
     "load",
     "address",
     "offset",
+    "described",
     "copy_piece",
     "modification",
     "store_output",
     "store_outputs",
     "store_line",
     "result",
-    "result_address",
 )
 WIDE = 8  # results that ``store_outputs`` stores together
 ACCESS = 16  # bytes of the widest access, and of an asynchronous copy
@@ -54,6 +55,7 @@ class Hooks:
     line: Callable[[], int]
     workspace: Mapping[str, Buffer] = field(default_factory=lambda: MappingProxyType({}))
     cluster: int = 1
+    maps: Mapping[str, TensorMap] = field(default_factory=lambda: MappingProxyType({}))
     _partial: Partial = field(init=False)
     _calls: Counter[str] = field(default_factory=Counter[str])
     _given: list[str] = field(default_factory=list[str])  # texts that calls were given
@@ -133,6 +135,14 @@ class Hooks:
         rest = ["0"] * (len(sub.extents) - 1)
         there, here = (self._place(sub, run, [b, *rest]) for b in (batch, "0"))
         return f"({there}) - ({here})"
+
+    def described(self, name: str) -> str:
+        """Return the address of the tensor map of an operand, or of the one ``result``."""
+        word = f"{name}_map"
+        if word not in self.maps:
+            raise self._unknown("map", word, self.maps)
+        self._calls[name] += 1
+        return f"&{word}"
 
     def copy_piece(self, name: str, to: str, index: Sequence[str], mask: str = "") -> str:
         """Start an asynchronous copy of a piece of an operand, of 16 bytes, to shared memory.
@@ -240,17 +250,6 @@ class Hooks:
         return self._value("result", "store_output", self._one().value,
                            (into, mask, *index, *values))  # fmt: skip
 
-    def result_address(self) -> str:
-        """Return the address of the first element of the one result."""
-        found = self._one()
-        at = self._place(found.place, found.run, ["0"] * len(found.place.extents))
-
-        def fill() -> Sequence[str]:
-            array = self._writer.arrays[found.run.buffer]
-            return self._wrote([f"&{array}[{self._writer.own(at)}]"])
-
-        return self._partial.hole("result_address", self.line(), fill)
-
     def _one(self) -> Result:
         found = result(self.problem, ACCESS)
         if found is None:
@@ -284,7 +283,7 @@ class Hooks:
 
     def _head(self) -> Sequence[str]:
         text, more = "\n".join(self._body), self.workspace
-        return self._writer.head(self.name, text, self.threads, more, self.cluster)
+        return self._writer.head(self.name, text, self.threads, more, self.cluster, self.maps)
 
     def _wrote(self, lines: Sequence[str]) -> Sequence[str]:
         self._body += lines
@@ -319,7 +318,7 @@ class Hooks:
             raise self.fail(self.line(), f"axis {axis} of {name}", want)
         return extents[axis]
 
-    def _unknown(self, what: str, name: str, known: Mapping[str, Subgraph]) -> DidymaError:
+    def _unknown(self, what: str, name: str, known: Mapping[str, object]) -> DidymaError:
         want = f"one of {', '.join(known) or 'none: the problem has none'}"
         return self.fail(self.line(), f"the {what} {name}", want)
 

@@ -11,7 +11,7 @@ import inspect
 import math
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,7 +20,7 @@ from didyma.codegen.templates.hooks import NAMES, Hooks
 from didyma.codegen.templates.problem import Problem
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.dims import Dim
-from didyma.refimpl.ir.kernel import ChainRule, TextKernel
+from didyma.refimpl.ir.kernel import ChainRule, TensorMap, TextKernel
 from didyma.refimpl.ir.loop import Buffer
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Launch:
     ``names`` are what the text of the template may use beside the values of its parameters, and
     ``workspace`` buffers that the kernel is given beside those of its function, each by the word
     that the text has for it.  Those of ``zeroed`` words hold zeros when the kernel starts.
+    ``maps`` are tensor maps of buffers of the function, likewise by their words.
     """
 
     grid: tuple[Dim, Dim, Dim]
@@ -46,6 +47,7 @@ class Launch:
     workspace: Mapping[str, Buffer] = field(default_factory=lambda: MappingProxyType({}))
     zeroed: tuple[str, ...] = ()
     cluster: int = 1
+    maps: Mapping[str, TensorMap] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,12 @@ class Text:
         that stands for two things.
         """
         names = [*NAMES, *problem.operands, *problem.bodies, *values, *launch.names]
-        names += launch.workspace
+        names += [*launch.workspace, *launch.maps]
         if double := sorted({n for n in names if names.count(n) > 1}):
             raise self.error(0, f"{', '.join(double)} for two things", "a name for each")
         threads, more = math.prod(launch.block), launch.workspace
-        hooks = Hooks(problem, self.name, threads, self.error, _line, more, launch.cluster)
+        hooks = Hooks(problem, self.name, threads, self.error, _line, more, launch.cluster,
+                      launch.maps)  # fmt: skip
         try:
             rendered = compiled(self.source).render(**hooks.table(), **values, **launch.names)
         except DidymaError:
@@ -82,6 +85,7 @@ class Text:
             text, tuple(array[b] for b in loop.inputs), tuple(array[b] for b in loop.outputs),
             launch.grid, launch.block, (*more.values(),), launch.chain,
             (*writer.intrinsics.values(),), tuple(more[word].name for word in launch.zeroed),
+            tuple(replace(m, buffer=array[m.buffer]) for m in launch.maps.values()),
         )  # fmt: skip
 
     def error(self, line: int, got: str, want: str) -> DidymaError:

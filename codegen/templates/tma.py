@@ -2,7 +2,7 @@
 
 A block stays for many tiles, each of ``height`` by ``width`` results.  One thread for each operand
 fetches boxes of 64 terms, by the copies of TMA, into a ring of as many stages as shared memory
-holds.  The first few stages are copied by those that multiply, while the arrays are described.
+holds.
 Eight warps are two groups, which multiply what has come, as ``wgmma`` has it, and say when a stage
 may be filled again.  They share each tile, or take tiles in turn (``alternate``), so that one
 stores while the other multiplies.  After the "warp-specialised persistent" kernels of NVIDIA's
@@ -17,8 +17,15 @@ from types import MappingProxyType
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.templates import mma, wgmma
-from didyma.codegen.templates.boxes import WORDS
-from didyma.codegen.templates.fetching import FETCH, found, lies, span, strides
+from didyma.codegen.templates.fetching import (
+    FETCH,
+    batch_of,
+    found,
+    lies,
+    map_of,
+    maps,
+    span,
+)
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.pace import cycles, lines
@@ -30,16 +37,12 @@ from didyma.codegen.templates.tiles import EXCHANGE, ORDER, TRADE
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
-from didyma.refimpl.ir.loop import Buffer
-from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.types import DType
 
 TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
 {% set batches = size("left", 0) %}
 {% set T, above, each = dtype("left"), tall // 64, width // 2 %}
 {% set shared = 0 if alternate else 1 %}
-{% set copiers = 128 if alternate else 256 %}
 {% set rows_before = "mine * %d + " % tall if shared %}
 {% set product = "wgmma_m64n%dk16_%s_%s%s" % (
     width, T, "m" if left_by == "row" else "k", "n" if right_by == "column" else "k") %}
@@ -60,18 +63,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
   const i64 tiles = {{ batches }} * down * across;
   const i32 turns = ({{ terms }} + 63) / 64;
   const u32 lane = threadIdx.x % 32;
-  if (threadIdx.x < 32) {
-{{ describe("left", 0, height, rows, left_by, left_batch, left_step, left_far) }}
-  } else if (threadIdx.x < 64) {
-{{ describe("right", 16, width, columns, right_by, right_batch, right_step, right_far) }}
-{% if slots %}
-  } else if (threadIdx.x < 96) {
-    tensor_map3_{{ R }}(&maps[blockIdx.x * {{ words }} + 32],
-        {{ result_address() }},
-        {{ columns }}, {{ rows }}, {{ batches if result_batch == "batch" else 1 }},
-        {{ result_step }}, {{ result_far }}, 64);
-{% endif %}
-  } else if (threadIdx.x == {{ 96 if slots else 64 }}) {
+  if (threadIdx.x == 0) {
     for (u32 i = 0; i < {{ stages }}; ++i) {
       mbarrier_init(&full[i], 2);
       mbarrier_init(&empty[i], {{ 4 + 4 * shared }});
@@ -80,16 +72,6 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
     mbarrier_init(&order[0], 1);
     mbarrier_init(&order[1], 1);
 {% endif %}
-  }
-  if (threadIdx.x >= 128{{ " && threadIdx.x < 256" if alternate }}) {
-{{ tile_place("blockIdx.x", height, width, group) | indent(2, first=True) }}
-    for (i32 stage = 0; stage < {{ early }}; ++stage) {
-      if (stage < turns) {
-{{ copy("left", height, "top", "row", left_by, rows, ("batch", "row", "term")) }}
-{{ copy("right", span, "side", "column", right_by, columns, ("batch", "term", "column")) }}
-      }
-    }
-    cp_async_commit();
   }
   __syncthreads();
   if (threadIdx.x < 128) {
@@ -102,14 +84,12 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
         #pragma unroll 1
         for (i32 turn = 0; turn < turns; ++turn) {
           mbarrier_wait(&empty[stage], phase);
-          if (number == blockIdx.x && turn < {{ early }}) {
-            mbarrier_arrive(&full[stage]);
-          } else if (threadIdx.x == 0) {
+          if (threadIdx.x == 0) {
             mbarrier_expect(&full[stage], {{ height * 128 }});
-{{ fetch("left", 0, height, "top", left_by, left_batch, "turn") }}
+{{ fetch("left", height, "top", left_by, left_batch, "turn") }}
           } else {
             mbarrier_expect(&full[stage], {{ span * 128 }});
-{{ fetch("right", 16, span, "side", right_by, right_batch, "turn") }}
+{{ fetch("right", span, "side", right_by, right_batch, "turn") }}
           }
 {{ next_stage() | indent(2, first=True) }}
         }
@@ -119,11 +99,6 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
     setmaxnreg_inc(232);
     const u32 mine = threadIdx.x / 128 - 1;
     const u32 warp = threadIdx.x / 32 % 4;
-    if (mine < {{ copiers // 128 }}) {
-      cp_async_wait(0);
-      proxy_fence();
-      named_barrier(3, {{ copiers }});
-    }
 {% for i in range(above) %}
     f32 sums{{ i }}[{{ each }}];
 {% endfor %}
@@ -227,7 +202,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
         proxy_fence();
         named_barrier(mine + 1, 128);
         if (threadIdx.x % 128 == 0) {
-          tma_store3_{{ R }}(&maps[blockIdx.x * {{ words }} + 32],
+          tma_store3_{{ R }}({{ described("result") }},
               side + i % {{ width // 64 }} * 64,
               top + {{ rows_before }}i / {{ width // 64 }} * 64, {{ result_batch }},
               &chunks[chunk]);
@@ -277,8 +252,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "slots": (0, 2),
 })  # fmt: skip
 THREADS, MOST_SUMS, MOST_STAGES = 3 * GROUP, 192, 8
-EARLY = 3  # stages that are copied before the arrays are described: of 1 to 3 the fastest, by times
-PART, BARRIERS, MAP = 2 * ROWS * 40 * 4, 256, 4096  # bytes
+PART, BARRIERS = 2 * ROWS * 40 * 4, 256  # bytes
 CHUNK = ROWS * LINE * 2  # bytes in which four warps hand over results
 
 
@@ -300,7 +274,7 @@ def _stage(p: Problem, values: Values) -> int:
 def _beside(p: Problem, values: Values) -> int:
     """Return the bytes of shared memory beside those of tiles."""
     handed = 2 * values["slots"] * CHUNK
-    return BARRIERS + MAP + (handed or (PART if p.stored(WIDE) is None else 0))
+    return BARRIERS + (handed or (PART if p.stored(WIDE) is None else 0))
 
 
 def _stages(asked: Asked, values: Values) -> int:
@@ -351,26 +325,14 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     processors = ix.index(asked.target.processors or PROCESSORS)
     grid = ix.minimum(ix.mul(batch, down, across), processors)
     names: dict[str, Given] = {"tall": _tall(values), "stages": _stages(asked, values)}
-    names |= {"span": span(p, values), "early": min(EARLY, _stages(asked, values))}
-    names["wide"] = int(p.stored(WIDE) is not None)
-    names |= lies(p) | _results(p, values)
-    name = Names(b.name for b in p.loop.params).fresh("maps")
-    words = int(names["words"])
-    maps = Buffer(name, DType.U64, (words * (asked.target.processors or PROCESSORS),))
-    launch = Launch((p.dim(grid), 1, 1), (THREADS, 1, 1), None, names, {"maps": maps})
+    names |= {"span": span(p, values), "wide": int(p.stored(WIDE) is not None), "R": "", **lies(p)}
+    described = maps(p, values["height"], span(p, values))
+    if (stored := result(p, ACCESS) if values["slots"] else None) is not None:
+        names |= {"R": c_type(stored.value.value.dtype), "result_batch": batch_of(p, stored.run)}
+        made = map_of(p, "result", stored.place, stored.run, LINE)
+        described[made.name] = made
+    launch = Launch((p.dim(grid), 1, 1), (THREADS, 1, 1), None, names, maps=described)
     return text.render(p, values, launch)
-
-
-def _results(p: Problem, values: Values) -> dict[str, Given]:
-    """Return how results are stored: by boxes, of how many words are described, or by threads."""
-    stored = result(p, ACCESS) if values["slots"] else None
-    if stored is None:
-        return {"words": 2 * WORDS, "R": ""}
-    return {
-        "words": 3 * WORDS,
-        "R": c_type(stored.value.value.dtype),
-        **strides(p, "result", stored.run),
-    }
 
 
 _problem = suited(found)

@@ -149,11 +149,18 @@ class Writer:
         return self._done(s)
 
     def head(
-        self, name: str, text: str, threads: int, workspace: Mapping[str, Buffer], cluster: int
+        self,
+        name: str,
+        text: str,
+        threads: int,
+        workspace: Mapping[str, Buffer],
+        cluster: int,
+        maps: Iterable[str],
     ) -> list[str]:
         """Write the head of the kernel, of which ``text`` is all the rest, for so many threads.
 
-        ``workspace`` are buffers beside those of the function, by their names in the text.
+        ``workspace`` are buffers beside those of the function, by their names in the text, and
+        ``maps`` the names of tensor maps.
         """
         loop = self.problem.loop
         self.symbols = tuple(d.name for d in loop.dims if d.name in _WORD.findall(text))
@@ -163,6 +170,7 @@ class Writer:
             for b in loop.params
         ]
         params += [f"{c_type(b.dtype)} *__restrict__ {word}" for word, b in workspace.items()]
+        params += [f"const __grid_constant__ tensor_map {word}" for word in maps]
         params += [f"i64 {s}" for s in self.symbols]
         rest = [f"{INDENT * 2}{p}," for p in params]
         one = ", 1" if "setmaxnreg_" in text else ""  # else the assembler may keep registers fixed

@@ -14,14 +14,36 @@ from didyma.refimpl.ir.types import DType
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A tensor map: it describes an array, for copies of boxes of 64 by ``rows`` by 1 elements.
+
+    The kernel is given it by its ``name``.  The array lies in ``buffer``, whose elements have two
+    bytes, from the element ``offset`` on.  Along its first axis neighbours lie together; ``steps``
+    are the elements from neighbour to neighbour along the two others, multiples of 8.
+    """
+
+    name: str
+    buffer: str
+    offset: Dim
+    extents: tuple[Dim, Dim, Dim]
+    steps: tuple[Dim, Dim]
+    rows: int
+
+    @property
+    def numbers(self) -> tuple[Dim, ...]:
+        """The offset, extents, steps and rows."""
+        return (self.offset, *self.extents, *self.steps, self.rows)
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
     """A kernel's name and how to launch it.
 
     Every ``cluster`` blocks along x are one cluster.
-    Arguments: a pointer for each of ``buffers``, then an i64 for each of ``dims``, then the number
-    that each of ``scalars`` is.  ``grid`` and ``block`` are expressions over the dims; a grid with
-    a zero extent is not launched.  ``sizes`` are the buffers' element counts, for guards and bounds
-    checks.
+    Arguments: a pointer for each of ``buffers``, then 128 bytes for each of ``maps``, then an i64
+    for each of ``dims``, then the number that each of ``scalars`` is.  ``grid`` and ``block`` are
+    expressions over the dims; a grid with a zero extent is not launched.  ``sizes`` are the
+    buffers' element counts, for guards and bounds checks.
     """
 
     name: str
@@ -33,6 +55,13 @@ class Signature:
     block: tuple[int, int, int]
     scalars: tuple[tuple[str, DType], ...] = ()
     cluster: int = 1
+    maps: tuple[TensorMap, ...] = ()
+
+    @property
+    def described(self) -> tuple[tuple[Dim, ...], ...]:
+        """The number of the buffer of each map, and its numbers."""
+        at = [name for name, _ in self.buffers]
+        return tuple((at.index(m.buffer), *m.numbers) for m in self.maps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +89,14 @@ class TextKernel:
     ``source`` is one function ``extern "C" __global__ void`` in the project's subset of CUDA C.
     Its arguments are a pointer for each of ``reads``, the function's operands in order; for each of
     ``writes``, its results; and for each of ``workspace``, buffers that hold anything when the
-    kernel starts.  Then comes an i64 for each symbol whose value the text needs, by the symbol's
-    name.  ``grid`` and ``block`` count blocks and threads along x, y and z; the grid may depend on
-    symbols.  ``chain`` is the longest chain of additions that a term of a sum goes through, of
-    which the judge makes error bars; without, it is that of adding the terms up one by one, and no
-    longer one is believed.  ``intrinsics`` are those that the text calls beside Didyma's own, as
-    objects or by registered names.  The buffers ``zeroed`` of the workspace hold zeros instead.
+    kernel starts.  Then comes a ``const __grid_constant__ tensor_map`` for each of ``maps``, whose
+    buffers are named as in the text, and an i64 for each symbol whose value the text needs, by the
+    symbol's name.  ``grid`` and ``block`` count blocks and threads along x, y and z; the grid may
+    depend on symbols.  ``chain`` is the longest chain of additions that a term of a sum goes
+    through, of which the judge makes error bars; without, it is that of adding the terms up one by
+    one, and no longer one is believed.  ``intrinsics`` are those that the text calls beside
+    Didyma's own, as objects or by registered names.  The buffers ``zeroed`` of the workspace hold
+    zeros instead.
     """
 
     source: str
@@ -77,6 +108,7 @@ class TextKernel:
     chain: ChainRule | None = None
     intrinsics: tuple[str | Intrinsic, ...] = ()
     zeroed: tuple[str, ...] = ()
+    maps: tuple[TensorMap, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.verify import loop
 
+MOST_ROWS, ELEMENT = 256, 2  # of a box, and bytes of what it has
+
 
 def verify(k: Kernel, target: Target = PORTABLE) -> None:
     """Raise DidymaError at the first broken law; ``target`` sets the limits of a block."""
@@ -14,10 +16,10 @@ def verify(k: Kernel, target: Target = PORTABLE) -> None:
         loop.verify(k, target)
         return
     loop.verify(k.meaning, target)
-    t, m = k.text, k.meaning
+    t, meaning = k.text, k.meaning
     rows = (
-        ("reads", len(t.reads), len(m.inputs)),
-        ("writes", len(t.writes), len(m.outputs)),
+        ("reads", len(t.reads), len(meaning.inputs)),
+        ("writes", len(t.writes), len(meaning.outputs)),
     )
     for what, own, wanted in rows:
         if own != wanted:
@@ -30,6 +32,13 @@ def verify(k: Kernel, target: Target = PORTABLE) -> None:
     if strange := [z for z in t.zeroed if z not in {b.name for b in t.workspace}]:
         want = ", ".join(b.name for b in t.workspace) or "nothing: it has no workspace"
         raise _broken(k, f"{', '.join(strange)} to be zeros", want)
+    described = dict(zip((*t.reads, *t.writes), meaning.params, strict=True))
+    for m in t.maps:
+        if m.buffer not in described or described[m.buffer].dtype.nbytes != ELEMENT:
+            want = f"one of {', '.join(described) or 'none'}, with elements of {ELEMENT} bytes"
+            raise _broken(k, f"a map of {m.buffer}", want)
+        if not 1 <= m.rows <= MOST_ROWS:
+            raise _broken(k, f"boxes of {m.rows} rows by {m.name}", f"1 to {MOST_ROWS}")
     if not target.has_room(t.block):
         got = f"a block of {' x '.join(map(str, t.block))} threads"
         most = " x ".join(map(str, target.block))
@@ -37,9 +46,9 @@ def verify(k: Kernel, target: Target = PORTABLE) -> None:
     if any(isinstance(n, int) and n > most for n, most in zip(t.grid, target.grid, strict=True)):
         got, want = (" x ".join(map(str, grid)) for grid in (t.grid, target.grid))
         raise _broken(k, f"a grid of {got} blocks", f"at most {want} blocks")
-    free = {v.name for v in k.dims} - {v.name for v in m.dims}
+    free = {v.name for v in k.dims} - {v.name for v in meaning.dims}
     if free:
-        want = f"some of {', '.join(v.name for v in m.dims) or 'no dims'}, as its meaning has"
+        want = f"some of {', '.join(v.name for v in meaning.dims) or 'no dims'}, as its meaning has"
         raise _broken(k, f"dims {', '.join(sorted(free))}", want)
 
 

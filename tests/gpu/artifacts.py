@@ -44,6 +44,12 @@ _PRODUCT = """module {
     %y = matmul(%x, %w) : f16[1024, 1024]
   }
 }"""
+_ROWS = """module {
+  dims n in [1, 4096]
+  func @main(%x: bf16[3, n, 512], %w: bf16[512, 1024]) -> (%y) {
+    %y = matmul(%x, %w) : bf16[3, n, 1024]
+  }
+}"""
 _SOFTMAX = """module {
   dims n in [1, 4096]
   func @main(%x: f32[n, 1000]) -> (%y) {
@@ -75,6 +81,7 @@ PADDED = "padded"  # the program that pads its inputs to buckets
 PROGRAMS: Mapping[str, tuple[Callable[[], Module], Mapping[str, object]]] = {
     "affine": (lambda: parse_module(_AFFINE), {}),
     "product": (lambda: parse_module(_PRODUCT), {}),
+    "rows": (lambda: parse_module(_ROWS), {}),
     "softmax": (lambda: parse_module(_SOFTMAX), {}),
     "streams": (lambda: parse_module(_STREAMS), {"kernels.streams": 2}),
     "branch": (lambda: module("branch"), {}),

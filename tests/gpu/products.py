@@ -28,6 +28,7 @@ from didyma.codegen.codegens import Asked, Template, own
 from didyma.codegen.options import Options
 from didyma.codegen.runtime import driver
 from didyma.codegen.runtime.cuda import Cuda, CudaLoaded
+from didyma.codegen.runtime.didyma_runtime.maps import starts
 from didyma.codegen.runtime.geometry import geometry
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
 from didyma.codegen.schedule.recipes.point import Point
@@ -223,9 +224,12 @@ class Bench:
             for n in g.nbytes[len(b.inputs) + 1 :]  # of the workspace
         ]
         arrays = (*(known[name[0]] for name in b.inputs), self.out, *more)
-        cells = array("Q", [x.data_ptr() for x in arrays])
+        addresses = [x.data_ptr() for x in arrays]
+        maps = [w for d in g.maps for w in driver.tensor_map(addresses[d.buffer], d)]
+        cells = array("Q", addresses + maps)
         first = cells.buffer_info()[0]
-        args = array("Q", range(first, first + 8 * len(cells), 8))
+        begin = starts(len(addresses), len(g.maps), len(cells))
+        args = array("Q", [first + 8 * at for at in begin])
         launch = driver.launcher()
         call = (ctypes.c_void_p(loaded.functions[s.name]), *g.grid, *s.block,
                 loaded.shared.get(s.name, 0))  # fmt: skip

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -149,6 +150,13 @@ inline std::vector<char> checked(const std::string &path, const std::string &dig
     return data;
 }
 
+// A buffer by its number, the elements before an array, its extents, its steps, and rows of a box.
+using Described = std::array<int64_t, 8>;
+
+struct alignas(64) TensorMap {
+    uint64_t words[16];
+};
+
 // The driver, with the context of the first device made current.
 class Driver {
   public:
@@ -220,12 +228,18 @@ class Driver {
         if (nbytes) must(copy_(target, source, nbytes), "cuMemcpyDtoD");
     }
 
-    // Arguments are words of eight bytes; a grid without blocks is not launched.
+    // Arguments are words of eight bytes; a grid without blocks is not launched.  Behind the first
+    // words, which are `buffers`, come tensor maps.
     void launch(void *function, const int64_t (&grid)[3], const unsigned (&block)[3],
-                unsigned shared, std::vector<uint64_t> words) const {
+                unsigned shared, std::vector<uint64_t> words, size_t buffers = 0,
+                const std::vector<Described> &maps = {}) const {
         if (grid[0] <= 0 || grid[1] <= 0 || grid[2] <= 0) return;
-        std::vector<void *> args;
+        std::vector<void *> args, described;
         for (auto &word : words) args.push_back(&word);
+        std::vector<TensorMap> encoded;
+        for (const auto &map : maps) encoded.push_back(tensor_map(words[size_t(map[0])], map));
+        for (auto &map : encoded) described.push_back(&map);
+        args.insert(args.begin() + std::ptrdiff_t(buffers), described.begin(), described.end());
         must(launch_(function, unsigned(grid[0]), unsigned(grid[1]), unsigned(grid[2]), block[0],
                      block[1], block[2], shared, nullptr, args.data(), nullptr),
              "cuLaunchKernel");
@@ -234,6 +248,24 @@ class Driver {
   private:
     using Launch = int(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                        void *, void **, void **);
+
+    using Encode = int(void *, int, unsigned, Address, const uint64_t *, const uint64_t *,
+                       const unsigned *, const unsigned *, int, int, int, int);
+
+    // The map of an array of words of two bytes for boxes of 64 by some rows, whose pieces of 16
+    // bytes lie exchanged within 128.
+    TensorMap tensor_map(Address at, const Described &d) const {
+        TensorMap made;
+        const uint64_t extents[3] = {uint64_t(d[2]), uint64_t(d[3]), uint64_t(d[4])};
+        const uint64_t steps[2] = {uint64_t(2 * d[5]), uint64_t(2 * d[6])};
+        const unsigned box[3] = {64, unsigned(d[7]), 1}, ones[3] = {1, 1, 1};
+        const int swizzle = 3, promotion = steps[0] % 128 ? 0 : 3;
+        const char *name = "cuTensorMapEncodeTiled";
+        must(find<Encode>(name)(&made, 1, 3, at + Address(2 * d[1]), extents, steps, box, ones, 0,
+                                swizzle, promotion, 0),
+             name);
+        return made;
+    }
 
     template <class F> F *find(const char *name) const {
         void *found = dlsym(library_, name);

@@ -24,7 +24,8 @@ Target: TypeAlias = Literal["host", "cuda"]
 
 _TYPES = "".join(f"typedef {c} {name};\n" for name, c in TYPES.items())
 _HEAD: dict[Target, str] = {
-    "host": "#define FN static inline\n#define __align__(n) __attribute__((aligned(n)))\n" + _TYPES,
+    "host": "#define FN static inline\n#define __align__(n) __attribute__((aligned(n)))\n"
+    "#define __grid_constant__\n" + _TYPES,
     "cuda": "#define FN __device__ static __forceinline__\n" + _TYPES,
 }
 

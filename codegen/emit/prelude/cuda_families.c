@@ -50,6 +50,9 @@ FN void mbarrier_wait(u64 *barrier, u32 parity) {
 
 #define setmaxnreg_inc(registers) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers))
 
+//:
+typedef struct __align__(64) { u64 words[16]; } tensor_map;
+
 //: T in f16 bf16
 /* A warp writes the map field by field, from zeros, and copies it to global memory: as the PTX ISA
  * has it, "tensormap.replace".  The copies see words of two bytes, whatever they mean. */
@@ -87,14 +90,14 @@ FN void tensor_map3_T(u64 *to, const T *from, i64 n0, i64 n1, i64 n2, i64 s1, i6
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(to) : "memory");
 }
 
-FN void tma_load3_T(T *to, const u64 *map, i64 c0, i64 c1, i64 c2, u64 *barrier) {
+FN void tma_load3_T(T *to, const void *map, i64 c0, i64 c1, i64 c2, u64 *barrier) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                " [%0], [%1, {%2, %3, %4}], [%5];"
                :: "r"(in_shared__(to)), "l"(map), "r"((i32)c0), "r"((i32)c1), "r"((i32)c2),
                   "r"(in_shared__(barrier)) : "memory");
 }
 
-FN void tma_store3_T(const u64 *map, i64 c0, i64 c1, i64 c2, const T *from) {
+FN void tma_store3_T(const void *map, i64 c0, i64 c1, i64 c2, const T *from) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];"
                :: "l"(map), "r"((i32)c0), "r"((i32)c1), "r"((i32)c2), "r"(in_shared__(from))
                : "memory");

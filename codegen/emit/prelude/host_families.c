@@ -66,6 +66,9 @@ static void gathers__(u32 number, u32 threads, u32 line);
 
 #define setmaxnreg_inc(registers) ((void)(registers))
 
+//:
+typedef struct { u64 words[16]; } tensor_map;
+
 //: T in f16 bf16
 /* A description: the first element, extents, strides, and the rows of a box.  One thread copies. */
 FN void described__T(u64 *to, const T *from, i64 n0, i64 n1, i64 n2, i64 s1, i64 s2, u32 rows) {
@@ -96,7 +99,7 @@ FN void boxed__T(T *to, const u64 *map, i64 c0, i64 c1, i64 c2, u64 *barrier) {
 }
 
 #define tma_load3_T(to, map, c0, c1, c2, barrier) \
-  boxed__T((T *)aligned__((to), 1024, __LINE__), (map), (c0), (c1), (c2), (barrier))
+  boxed__T((T *)aligned__((to), 1024, __LINE__), (const u64 *)(map), (c0), (c1), (c2), (barrier))
 
 FN void unboxed__T(const u64 *map, i64 c0, i64 c1, i64 c2, const T *from) {
   T *to = (T *)map[0];
@@ -111,7 +114,7 @@ FN void unboxed__T(const u64 *map, i64 c0, i64 c1, i64 c2, const T *from) {
 }
 
 #define tma_store3_T(map, c0, c1, c2, from) \
-  unboxed__T((map), (c0), (c1), (c2), (const T *)aligned__((from), 1024, __LINE__))
+  unboxed__T((const u64 *)(map), (c0), (c1), (c2), (const T *)aligned__((from), 1024, __LINE__))
 
 //: T in types
 /* A copy is done when it starts. */

@@ -30,6 +30,7 @@ from .dtypes import beside, checked, constant, part, strided
 from .externs import Extern
 from .kernels import Kernel
 from .loading import load
+from .maps import Described
 from .refused import Refused
 from .replay import Tapes
 from .rows import Laid, pitch, row, stride, strides
@@ -37,6 +38,7 @@ from .watch import Launch, dumped, lines, locate, traced, watched
 
 __all__ = [
     "Buckets",
+    "Described",
     "Devices",
     "Extern",
     "Kernel",

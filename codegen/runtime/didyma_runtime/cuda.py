@@ -17,6 +17,7 @@ import numpy as np
 
 from .dtypes import Array, from_memory, nbytes_of, to_memory
 from .kernels import Kernel, needs, require_room
+from .maps import encoded, starts
 from .refused import Refused
 
 Word: TypeAlias = ctypes.c_uint64
@@ -307,10 +308,13 @@ class Kernels:
         grid = k.grid(sizes)
         if min(grid) <= 0:
             return None
-        words = [*(b.address for b in buffers), *(sizes[d] & (1 << 64) - 1 for d in k.dims)]
-        cells = (Word * len(words))(*words)
+        maps = k.maps(sizes)
+        words = [b.address for b in buffers]
+        words += [w for d in maps for w in encoded(do, words[d.buffer], d)]
+        words += [sizes[d] & (1 << 64) - 1 for d in k.dims]
+        cells, begin = (Word * len(words))(*words), starts(len(buffers), len(maps), len(words))
         first = ctypes.addressof(cells)
-        args: Any = (Handle * len(words))(*(first + 8 * i for i in range(len(words))))
+        args: Any = (Handle * len(begin))(*(first + 8 * i for i in begin))
         args.cells, on = cells, self._engine.stream(stream)  # which the addresses are of
 
         def start() -> None:

@@ -6,10 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .dtypes import dtype_of
+from .maps import Described
 from .refused import Refused
 
 Extents = Callable[[Mapping[str, int]], tuple[int, ...]]  # of the sizes by name
 Shapes = Callable[[Mapping[str, int]], tuple[tuple[int, ...], ...]]
+
+
+Maps = Callable[[Mapping[str, int]], tuple[Described, ...]]
+
+
+def no_maps(sizes: Mapping[str, int]) -> tuple[Described, ...]:
+    """Return the maps of a kernel that has none."""
+    del sizes
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +29,8 @@ class Kernel:
     ``grid``, ``sizes`` and ``shapes`` are functions of the sizes by name: its blocks, the elements
     of each of the ``buffers``, which are names and dtypes, and the shapes of the ``outputs``.
     ``nodes`` are those of the graph that it computes.  ``shared`` are the bytes of shared memory
-    that a launch on a GPU asks for, beside those that the kernel declares.
+    that a launch on a GPU asks for, beside those that the kernel declares.  ``maps`` are the tensor
+    maps that a launch passes, likewise of the sizes.
     """
 
     buffers: tuple[tuple[str, str], ...]
@@ -31,6 +42,7 @@ class Kernel:
     shapes: Shapes
     nodes: tuple[str, ...] = ()
     shared: int = 0
+    maps: Maps = no_maps
 
 
 def needs(k: Kernel, sizes: Mapping[str, int]) -> tuple[int, ...]:

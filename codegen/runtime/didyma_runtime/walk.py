@@ -32,6 +32,7 @@ from .dtypes import Array, beside, checked, part, strided
 from .externs import Extern
 from .kernels import Kernel
 from .loading import Loaded, load
+from .maps import Described
 from .refused import Refused
 
 FORMAT, VERSION = "didyma-program", 5
@@ -102,6 +103,7 @@ def _kernel(k: Json) -> Kernel:
         shapes=lambda sizes: tuple(_values(row, sizes) for row in k["shapes"]),
         nodes=tuple(k["nodes"]),
         shared=k.get("shared", 0),
+        maps=lambda sizes: tuple(Described(*_values(row, sizes)) for row in k.get("maps", ())),
     )
 
 

@@ -19,8 +19,9 @@ from didyma.codegen.runtime.geometry import (
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
 from didyma.codegen.runtime.ptx.code import Module
 from didyma.codegen.runtime.ptx.kernel import Kernel
-from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, launch
+from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, Value, launch
 from didyma.codegen.runtime.ptx.machine import Shape
+from didyma.codegen.runtime.ptx.maps import described
 from didyma.codegen.runtime.ptx.meaning import HEADER, Meaning
 from didyma.codegen.runtime.ptx.memory import UNIT
 from didyma.codegen.runtime.ptx.text import parse
@@ -178,7 +179,8 @@ class PtxLoaded:
                 self.in_ring[kernel] = Kernel(self.ring, kernel, Meaning())
         regions, places = _regions(s, buffers, g.nbytes)
         numbers = (*(d & 0xFFFF_FFFF_FFFF_FFFF for d in g.dims), *words(s, scalars))
-        args: list[Pointer | bytes] = [*places, *(n.to_bytes(8, "little") for n in numbers)]
+        args: list[Value] = [*places, *(described(d, places[d.buffer]) for d in g.maps)]
+        args += [n.to_bytes(8, "little") for n in numbers]
         shared = placed(self.text.source)[1].get(kernel, 0)
         shape = Shape(g.grid, s.block)
         if self.ring is not None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from didyma.codegen.runtime.didyma_runtime.maps import LINE, NBYTES, Described
+from didyma.codegen.runtime.ptx.launch import Pointer, Value
 from didyma.codegen.runtime.ptx.sanitize import Argument
 from didyma.codegen.runtime.ptx.tensors import BYTES, FIELDS
 from didyma.codegen.runtime.ptx.text import split
@@ -110,6 +112,17 @@ def tensor_map(array: Argument, box: Box) -> Argument:
     return Argument(array.name, np.zeros((), np.uint8), fields=(array, *_words(said)))
 
 
+def described(d: Described, at: Pointer) -> Value:
+    """Return a map of three axes, of words of two bytes swizzled in 128, as an argument."""
+    said: dict[str, Sequence[int]] = {
+        "rank": [2], "box_dim": (LINE, d.rows, 1), "global_dim": (d.x, d.y, d.z),
+        "element_stride": (1, 1, 1), "global_stride": (d.near * NBYTES, d.far * NBYTES),
+        "elemtype": [_NUMBERS[DType.U16]], "swizzle_mode": [_MODES[128]],
+    }  # fmt: skip
+    first = Pointer(at.region, at.offset + d.offset * NBYTES)
+    return (0, first), (8, _raw(said)[8:].tobytes())
+
+
 def _strides(value: Array) -> list[int]:
     """Return the bytes between neighbours along each axis but the last, innermost first."""
     sizes = [value.itemsize, *value.shape[:0:-1]]
@@ -149,10 +162,15 @@ def _shape(value: Array, box: Box) -> Iterator[tuple[bool, str]]:
 
 def _words(said: Mapping[str, Sequence[int]]) -> Iterator[Argument]:
     """Yield the fields of a map after the address of its array, with zeros where none is."""
+    for k, word in enumerate(_raw(said)[8:].view(np.uint64)):
+        yield Argument(str(k), np.array(word))
+
+
+def _raw(said: Mapping[str, Sequence[int]]) -> Array:
+    """Return the bytes of a map whose fields are these, with zeros for others."""
     words = np.zeros(BYTES, np.uint8)
     for name, row in said.items():
         at, size = FIELDS[name]
         raw = np.array(row, np.int64).astype(f"u{size}").view(np.uint8)
         words[at : at + raw.size] = raw
-    for k, word in enumerate(words[8:].view(np.uint64)):
-        yield Argument(str(k), np.array(word))
+    return words

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from didyma.codegen.runtime.simt import clusters
 from didyma.codegen.runtime.simt.copies import KINDS, Copies, Moved, Place, zeros_like
-from didyma.codegen.runtime.simt.meets import Meets
+from didyma.codegen.runtime.simt.meets import Box, Meets
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Warps
 from didyma.codegen.runtime.simt.turns import Turn
 from didyma.refimpl.interp import scalar, scalar_ring
@@ -65,6 +65,7 @@ class Run:
     copies: Copies = field(init=False)
     steps: Lanes = field(init=False)
     rounds: int = MOST_ROUNDS
+    boxes: Mapping[str, Box] = field(default_factory=dict[str, Box])  # of arguments, by name
 
     def __post_init__(self) -> None:
         self.everyone = np.arange(self.warps.size)

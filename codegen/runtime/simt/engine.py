@@ -12,6 +12,7 @@ from pycparser.c_parser import CParser
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.subset import to_c99
 from didyma.codegen.intrinsics import functions, table
+from didyma.codegen.runtime.didyma_runtime.maps import WORDS, Described
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import (
     Geometry,
@@ -26,6 +27,7 @@ from didyma.codegen.runtime.simt.control import Exec, StoppedError
 from didyma.codegen.runtime.simt.copies import STORE
 from didyma.codegen.runtime.simt.in_ring import InRing
 from didyma.codegen.runtime.simt.machine import Translator
+from didyma.codegen.runtime.simt.meets import Box
 from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
 from didyma.codegen.runtime.simt.values import NUMPY, Arithmetic, Plain
 from didyma.refimpl.interp import scalar, scalar_ring
@@ -114,7 +116,10 @@ class SimtKernels:
         pairs = zip(s.scalars, numbers(s, scalars), strict=True)
         given = [convert(c_type(d))(x) for (_, d), x in pairs]
         values = [*map(np.int64, g.dims), *given]
-        variables = dict(zip(params[len(buffers) :], values, strict=True))
+        described = dict(zip(params[len(buffers) :], g.maps, strict=False))
+        boxes = {name: _box(arrays[params[d.buffer]], d) for name, d in described.items()}
+        arrays |= {name: _words(name) for name in described}
+        variables = dict(zip(params[len(buffers) + len(boxes) :], values, strict=True))
         threads = s.block[0] * s.block[1] * s.block[2]
         total = g.grid[0] * g.grid[1] * g.grid[2]
         longest = 0
@@ -124,7 +129,7 @@ class SimtKernels:
                 warps = Warps(first, count, threads, s.cluster)
                 run = Run(
                     warps, _axes(warps, s, g), dict(variables), dict(arrays), reports.add,
-                    traffic=self.traffic, rounds=self.rounds,
+                    traffic=self.traffic, rounds=self.rounds, boxes=boxes,
                 )  # fmt: skip
                 run.kernel = kernel
                 try:
@@ -183,6 +188,15 @@ def _memory(name: str, dtype: DType, b: SimtBuffer, nbytes: int, written: bool) 
     elements = None if whole else b.written[: nbytes : t.itemsize]
     payloads = b.payloads[: nbytes : t.itemsize] if b.payloads is not None and in_ring else None
     return LaneArray(name, "global", data, data.size, elements, written, payloads)
+
+
+def _box(array: LaneArray, d: Described) -> Box:
+    return Box(array, d.offset, (d.x, d.y, d.z), (1, d.near, d.far), d.rows)
+
+
+def _words(name: str) -> LaneArray:
+    """Return the words of a tensor map, which only copies of boxes read."""
+    return LaneArray(name, "const", np.zeros(WORDS, np.uint64), WORDS, None, False)
 
 
 def _axes(w: Warps, s: Signature, g: Geometry) -> dict[tuple[str, str], Array]:

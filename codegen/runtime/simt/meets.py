@@ -128,6 +128,7 @@ def in_turn(whole: Run, body: Callable[[Run, Mask], None]) -> None:
     """Run a kernel whose groups of threads wait for each other."""
     w = whole.warps
     meets = Meets(Clocks(w.blocks, w.threads, w.cluster))
+    meets.boxes.update(((name, 0), box) for name, box in whole.boxes.items())
     for first in range(0, w.threads, GROUP):
         mask = np.arange(w.size) % w.threads // GROUP == first // GROUP
         _begin(replace(_copied(whole), meets=meets), whole, body, mask)

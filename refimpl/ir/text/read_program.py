@@ -8,7 +8,7 @@ from typing import TypeVar
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Attr
-from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, TextKernel
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, TensorMap, TextKernel
 from didyma.refimpl.ir.loop import Buffer
 from didyma.refimpl.ir.text.read_loop import LoopReader
 from didyma.refimpl.ir.types import Tensor, TensorType
@@ -76,6 +76,10 @@ class ProgramReader(LoopReader):
         if self.accept("zeroed"):
             self.expect("(")
             zeroed = self.items(self._buffer_name, ")")
+        maps: tuple[TensorMap, ...] = ()
+        if self.accept("maps"):
+            self.expect("(")
+            maps = self.items(self._map, ")")
         self.expect("grid")
         self.expect("(")
         x, y, z = self._three(self.dim)
@@ -90,9 +94,24 @@ class ProgramReader(LoopReader):
             lines.append(self.string())
         self.expect("for")
         text = TextKernel(
-            "\n".join(lines), reads, writes, (x, y, z), block, workspace, chain, zeroed=zeroed
-        )
+            "\n".join(lines), reads, writes, (x, y, z), block, workspace, chain, zeroed=zeroed,
+            maps=maps,
+        )  # fmt: skip
         return ClaimedKernel(text, self.primfunc(), declared)
+
+    def _map(self) -> TensorMap:
+        name = self._buffer_name()
+        self.expect("of")
+        buffer = self._buffer_name()
+        self.expect("(")
+        at = self.i
+        found = self.items(self.dim, ")")
+        match found:
+            case (offset, x, y, z, near, far, int() as rows):
+                pass
+            case _:
+                raise self.error("an offset, three extents, two steps, and rows", at=at)
+        return TensorMap(name, buffer, offset, (x, y, z), (near, far), rows)
 
     def _three(self, one: Callable[[], T]) -> tuple[T, T, T]:
         at = self.i

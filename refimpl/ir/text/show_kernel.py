@@ -9,14 +9,16 @@
     }
 
 Each string is a line of the source.  What stands behind ``for`` is the loop program that the text
-claims to compute; ``dims`` before it declares the symbols that the text is given.
+claims to compute; ``dims`` before it declares the symbols that the text is given.  Before the grid,
+``maps (m of x (0, 64, 100, 1, 64, 16, 128))`` declares a tensor map: its name, its buffer, the
+offset, three extents, two steps, and the rows of a box.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
+from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, TensorMap
 from didyma.refimpl.ir.text.graph import dims_text
 from didyma.refimpl.ir.text.literals import dim_text, quote
 from didyma.refimpl.ir.text.show_loop import LoopPrinter, local_name
@@ -34,6 +36,8 @@ def show_kernel(printer: LoopPrinter, k: Kernel, pad: str = "") -> None:
         parts.append(f"workspace ({buffers})")
     if t.zeroed:
         parts.append(f"zeroed ({_names(t.zeroed)})")
+    if t.maps:
+        parts.append(f"maps ({', '.join(map(_map, t.maps))})")
     parts.append(f"grid ({', '.join(map(dim_text, t.grid))})")
     parts.append(f"block ({', '.join(map(str, t.block))})")
     if t.chain is not None:
@@ -55,6 +59,11 @@ def show_kernels(ks: Sequence[Kernel]) -> str:
     for k in ks:
         show_kernel(printer, k)
     return "\n".join(printer.lines) + "\n"
+
+
+def _map(m: TensorMap) -> str:
+    numbers = ", ".join(map(dim_text, m.numbers))
+    return f"{local_name(m.name)} of {local_name(m.buffer)} ({numbers})"
 
 
 def _names(names: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -9,11 +10,13 @@ from itertools import islice
 import pytest
 
 import didyma as dd
+from didyma.codegen.codegens import Asked, Values
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.registry import probe
 from didyma.codegen.select.choice import AHEAD, Choice, first, ranked
 from didyma.codegen.templates import tma
 from didyma.codegen.templates.language import Text
+from didyma.refimpl.ir.kernel import TensorMap, TextKernel
 from didyma.refimpl.ir.target import SM_90A
 from tests.codegen.templates.draw import FAMILIES, drawn
 from tests.codegen.templates.judging import judged, points, request
@@ -54,7 +57,6 @@ FAULTS = {
     "registers": ("        wgmma_fence();\n", ""),
     "swizzle": ("step * 16],", "step * 8],"),
     "panel": ("stage * {{ side * 64 }} + {{ panel * 4096 }}", "stage * {{ side * 64 }}"),
-    "k-tail": ('(terms, extent)', '("%s + 8" % terms, extent)'),
     "last tile": ("+ 63) / 64", ") / 64"),
     "rows": ('mask=all(below("row", rows, height), below', 'mask=all("", below'),
     "exchange": (MEETS + UNROLLED + "        for (u32 j", UNROLLED + "        for (u32 j"),
@@ -82,8 +84,15 @@ FAULTS_OF_BOXES = {
     "sums of a piece": ("i * 32 + j * 2 + %d", "i * 32 + j / 2 * 4 + %d"),
     "box": ("side + i % {{ width // 64 }} * 64,\n", "side,\n"),
     "rows of a box": ("* 64, {{ result_batch }}", "* 64 + 1, {{ result_batch }}"),
-    "step of rows": ("{{ result_step }}, {{", "{{ result_step }} + 8, {{"),
-    "extent": ("{{ columns }}, {{ rows }}, {{", "{{ columns }} - 8, {{ rows }}, {{"),
+}  # fmt: skip
+FAULTS_OF_MAPS: Mapping[str, tuple[str, Callable[[TensorMap], TensorMap]]] = {
+    "k-tail": ("left_map", lambda m: replace(m, extents=(m.extents[0] + 8, *m.extents[1:]))),
+    "first": ("left_map", lambda m: replace(m, offset=8)),
+    "rows of a box": ("left_map", lambda m: replace(m, rows=m.rows // 2)),
+    "buffer": ("right_map", lambda m: replace(m, buffer="x")),
+    "step of rows": ("result_map", lambda m: replace(m, steps=(m.steps[0] + 8, m.steps[1]))),
+    "step of batches": ("result_map", lambda m: replace(m, steps=(m.steps[0], m.steps[1] - 8))),
+    "extent": ("result_map", lambda m: replace(m, extents=(m.extents[0] - 8, *m.extents[1:]))),
 }  # fmt: skip
 NARROW = ("exchange", "numbers", "fragment")  # faults in what stores results one by one
 
@@ -100,7 +109,7 @@ def odd(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
 
 # A device with so few multiprocessors that blocks have several tiles, and so little shared memory
 # that stages are filled again.
-FEW = replace(GPU, target=replace(SM_90A, processors=2, dynamic=100 << 10))
+FEW = replace(GPU, target=replace(SM_90A, processors=2, dynamic=96 << 10))
 ONE = replace(GPU, target=replace(SM_90A, processors=1, dynamic=104 << 10))
 
 
@@ -153,6 +162,20 @@ def test_a_planted_fault_in_stores_of_boxes_is_found(fault: str) -> None:
     text = Text("tma_gemm", tma.TEXT.source.replace(old, new))
     wrong = replace(tma.TEMPLATE, render=partial(tma.render, text=text))
     assert judged(residual, BOXES_IN_TURN, wrong, ONE, engines=("simt",)) != {""}
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_MAPS)
+@pytest.mark.parametrize("engine", ["simt", "host"])
+def test_a_planted_fault_in_a_map_is_found(fault: str, engine: str) -> None:
+    name, change = FAULTS_OF_MAPS[fault]
+
+    def render(asked: Asked, values: Values) -> TextKernel:
+        kernel = tma.render(asked, values)
+        assert name in [m.name for m in kernel.maps]
+        return replace(kernel, maps=tuple(change(m) if m.name == name else m for m in kernel.maps))
+
+    wrong = replace(tma.TEMPLATE, render=render)
+    assert judged(residual, BOXES_IN_TURN, wrong, ONE, engines=(engine,)) != {""}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
