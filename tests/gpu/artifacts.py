@@ -46,8 +46,8 @@ _PRODUCT = """module {
 }"""
 _ROWS = """module {
   dims n in [1, 4096]
-  func @main(%x: bf16[3, n, 512], %w: bf16[512, 1024]) -> (%y) {
-    %y = matmul(%x, %w) : bf16[3, n, 1024]
+  func @main(%x: f16[3, n, 512], %w: f16[512, 1024]) -> (%y) {
+    %y = matmul(%x, %w) : f16[3, n, 1024]
   }
 }"""
 _SOFTMAX = """module {

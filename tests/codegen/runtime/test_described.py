@@ -46,9 +46,8 @@ class Driver:
 
 
 def _plain(a: Any) -> Any:
-    if isinstance(a, ctypes.Array):
-        return tuple(a)
-    return getattr(a, "value", a)
+    row: Any = a  # an array of C's, or one of its numbers
+    return tuple(row) if hasattr(row, "__len__") else getattr(row, "value", row)
 
 
 def test_a_map_says_where_an_array_lies_and_is_made_once() -> None:
