@@ -286,8 +286,10 @@ class Statements:
             begun = copies.of_lanes(s) if self.copying else []
             for copy in begun:
                 self._copy(copy)
-            if not begun:
+            if not begun:  # lanes go through registers, which no copy reads or fills
+                copying, self.copying = self.copying, False
                 self._lanes(s, wide)
+                self.copying = copying
         else:
             self._loop(s)
 

@@ -11,6 +11,7 @@ from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.loop import (
     Allocate,
+    AttrStmt,
     Barrier,
     Binary,
     Block,
@@ -133,7 +134,35 @@ def _shared(k: Draft, n: Dim) -> Stmt:
     return Allocate(tile, body)
 
 
-_FORMS = (_threads, _threads, _threads, _wide, _wide, _serial, _shared)
+def _ahead(k: Draft, n: Dim) -> Stmt:
+    """Threads that go on while copies to shared memory run, and read them once they have ended."""
+    del n
+    thread, lane, many = Var("t"), Var("v"), k.r.choice((1, *GROUPS))
+    own = _of_group(thread, many, ix.ZERO if many == 1 else lane)
+    copies, tiles = list[Stmt](), list[Buffer]()
+    for dtype in (k.r.choice(DTYPES) for _ in range(k.r.randint(1, 2))):
+        tile = Buffer(k.x.fresh("tile"), dtype, (SIZE,), Scope.SHARED)
+        copies.append(Store(tile.name, (own,), Load(k.inputs[dtype][0].name, (own,), dtype)))
+        tiles.append(tile)
+    begin: Stmt = Block(tuple(copies))
+    if many > 1:
+        begin = For(lane, ix.index(many), begin, LoopKind.VECTORIZED)
+    k.at = thread
+    k.x.counters.append(thread)
+    k.x.places = [thread]
+    meanwhile = k.statements(1, 2)
+    for tile in tiles:
+        k.x.buffers = {**k.x.buffers, tile.dtype: [*k.x.buffers[tile.dtype], tile]}
+    rest = Block((Barrier(), k.statements(2, 2)))
+    guarded = If(Compare("lt", thread, ix.index(SIZE // many)), AttrStmt("copies", "begin", begin))
+    body: Stmt = Block((guarded, meanwhile, AttrStmt("copies", "end", rest)))
+    body = _bound(thread, SIZE, "threadIdx.x", body)
+    for tile in tiles:
+        body = Allocate(tile, body)
+    return body
+
+
+_FORMS = (_threads, _threads, _threads, _wide, _wide, _serial, _shared, _ahead)
 
 
 def _bound(var: Var, extent: Expr | int, axis: str, body: Stmt) -> For:

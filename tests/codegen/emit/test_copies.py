@@ -79,6 +79,29 @@ def test_eight_elements_of_four_bytes_are_two_copies() -> None:
     assert "cp_async16_f32(&s[t * 8 + 4], &x[t * 8 + 4]);" in source
 
 
+@pytest.mark.parametrize("name", ["interpreters", "simt", "host"])
+def test_lanes_that_are_no_copies_beside_some_that_are_go_through_registers(name: str) -> None:
+    text = COPY.replace("4 vectorized", "2 vectorized").replace("t * 4", "t * 2")
+    text = text.replace("t in 4", "t in 8").replace(
+        "alloc s:", "alloc r: i8[16] shared\n  alloc s:"
+    )
+    text = text.replace("x: f32[16],", "x: f32[16], z: i8[16],").replace(
+        "= x[t * 2 + v] }", "= x[t * 2 + v]\n r[t * 2 + v] = z[t * 2 + v] }"
+    )
+    text = text.replace("= s[t * 2 + w]", "= s[t * 2 + w] + f32(r[t * 2 + w])")
+    (f,) = parse_loop(text)
+    numbers = np.arange(16)
+    held = {"x": numbers.astype(np.float32), "z": numbers.astype(np.int8),
+            "y": np.zeros(16, np.float32)}  # fmt: skip
+    if name == "interpreters":
+        both.run(f, held, {})
+        got = held["y"]
+    else:
+        got = launch(engine(name), f, held, {})[2]
+    assert got.tolist() == [*range(0, 32, 2)]
+    assert "cp_async4" not in emit([f]).source
+
+
 def test_a_read_before_the_wait_is_a_fault() -> None:
     early = COPY.replace('attr copies = "end"', 'attr remark = "early"')
     with pytest.raises(KernelFault) as e:
