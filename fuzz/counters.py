@@ -23,17 +23,21 @@ from didyma.refimpl.ir.graph import CALL, PRIMITIVE, RESHAPE_ONLY, TO, Module
 from didyma.refimpl.ir.kernel import Kernel, loops
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.loop import (
+    Allocate,
     Atomic,
     Barrier,
     Buffer,
+    Const,
     Expr,
     For,
+    If,
     Load,
     LoopKind,
     PrimFunc,
     Ramp,
     Stmt,
     Store,
+    Var,
 )
 from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.program import Program, Wait
@@ -80,13 +84,17 @@ def of_kernels(kernels: Iterable[Kernel], env: Sizes) -> Counters:
     """Count what one launch of each kernel does, as its loops say it.
 
     ``launches`` are those of kernels; ``accesses`` the loads and stores of parameters, a wide one
-    once, ``moved`` their bytes and ``barriers`` the barriers, each as often as the loops around it
-    run; conditions count as true.  A loop counts once where its extent depends on data.
+    once, ``moved`` their bytes, ``operations`` what expressions compute, ``tests`` the conditions
+    of statements and ``barriers`` the barriers, each as often as the loops around it run;
+    conditions count as true.  ``steps`` are the statements that one thread runs one after another,
+    and ``scratch`` the bytes of the buffers that kernels make.  A loop counts once where its extent
+    depends on data.
     """
     found = Counter[str]()
     for k in kernels:
         f = written_out(loops(k))
         found["launches"] += 1
+        found["steps"] += _steps(f.body, env)
         _Walk(f, env, found).stmt(f.body, 1, 1)
     return found
 
@@ -153,6 +161,8 @@ class _Walk:
             for x in subexprs(e):
                 if isinstance(x, Load):
                     self.access(x.buffer, x.index, many, wide)
+                elif not isinstance(x, Var | Const):
+                    self.found["operations"] += many
         match s:
             case For(_, extent, body, LoopKind.VECTORIZED):
                 self.stmt(body, many, wide * _rounds(extent, self.env))
@@ -166,6 +176,10 @@ class _Walk:
                 self.access(buffer, index, 2 * many, wide)
             case Barrier():
                 self.found["barriers"] += many
+            case If():
+                self.found["tests"] += many
+            case Allocate(buffer):
+                self.found["scratch"] += _bytes(buffer, self.env)
             case _:
                 pass
         for child in stmt_children(s):
@@ -180,10 +194,26 @@ class _Walk:
             self.found["moved"] += many * wide * lanes * b.dtype.nbytes
 
 
+def _steps(s: Stmt, env: Sizes) -> int:
+    """Count the statements without others in them that a thread runs, one after another."""
+    below = [_steps(child, env) for child in stmt_children(s)]
+    match s:
+        case For(_, extent, _, LoopKind.SERIAL | LoopKind.UNROLLED):
+            return _rounds(extent, env) * sum(below)
+        case If():
+            return max(below)
+        case _:
+            return sum(below) if below else 1
+
+
+def _bytes(b: Buffer, env: Sizes) -> int:
+    return _size(dims.mul(*b.shape), env) * b.dtype.nbytes
+
+
 def _rounds(extent: Expr, env: Sizes) -> int:
     try:
         return max(0, evaluate(extent, env))
-    except (DidymaError, KeyError, TypeError):
+    except (DidymaError, KeyError, TypeError, ValueError):
         return 1
 
 

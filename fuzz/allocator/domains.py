@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from random import Random
 
 import numpy as np
@@ -51,6 +51,7 @@ PLANNERS_OF_PROGRAMS = ("linear_scan", "greedy_by_size", "size_class", "linear_s
 QUICK = ("greedy_by_size", "linear_scan", "storage_id", "size_class", "greedy_by_breadth", "none",
          "best_fit")  # fmt: skip
 SEVERAL = 20  # small cases that a seed of some kinds has
+TWINS = 6  # problems of twins beside each one that is searched
 SEARCH = ("didyma", "canonical", "hill_climb")
 SHAPES: Mapping[str, Shape] = {
     "programs": Shape(),
@@ -156,7 +157,8 @@ def arena(domain: str, seed: int) -> JudgedCase:
             name = SEARCH[seed % len(SEARCH)]
             p = traces.arena(seed, 7 if name == "hill_climb" else 14)
             few = p.pick(np.flatnonzero((p.size > 0) & (p.upper > p.lower))[: definitions.FEW])
-            if wrong := next(definitions.searched(few), ""):
+            small = map(traces.twins, range(seed * TWINS, (seed + 1) * TWINS))
+            if wrong := next(chain.from_iterable(map(definitions.searched, (few, *small))), ""):
                 return JudgedCase(domain, seed, name, (Verdict("placement", wrong),))
         case "fixed":
             name = QUICK[seed % len(QUICK)]

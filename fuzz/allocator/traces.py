@@ -26,6 +26,19 @@ def arena(seed: int, most: int = 40) -> Problem:
     return problem(lower, upper, size, names=names, alignment=alignment)
 
 
+def twins(seed: int) -> Problem:
+    """Make a small problem whose buffers have few lives and few sizes, so that many are twins."""
+    r = Random(seed)
+    count = r.randint(3, 6)
+    lives = [sorted(r.sample(range(5), 2)) for _ in range(r.randint(1, 3))]
+    lower, upper = zip(*(r.choice(lives) for _ in range(count)), strict=True)
+    size = [r.choice((1, 2, 3, 4, 6)) for _ in range(count)]
+    alignment: int | list[int] = r.choice((1, 1, 2, 4))
+    if r.random() < 0.4:
+        alignment = [r.choice((1, 1, 2, 4)) for _ in range(count)]
+    return problem(lower, upper, size, alignment=alignment)
+
+
 def _lives(r: Random, count: int) -> tuple[list[int], list[int]]:
     """Lives of one of the patterns of programs; now and then one is empty."""
     end = r.choice((4, count, 2 * count))

@@ -95,6 +95,7 @@ def outcome(case: Case, found: Judged) -> Outcome:
         found.total,
         found.total,
         tuple(keys(case, found.forced)),
+        counters=found.counters,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from didyma.codegen.schedule.steps.apply import apply
@@ -46,8 +46,8 @@ class Case:
     subject: Subject
     schedule: Schedule
     refused: tuple[Refused, ...] = ()
-    # What drawing came to, so that judging does not apply the steps again; None: it must.
-    result: PrimFunc | None = field(default=None, repr=False, compare=False)
+    # The function after each step, so that judging does not apply them again; None: it must.
+    after: tuple[PrimFunc, ...] | None = field(default=None, repr=False, compare=False)
 
     @property
     def due(self) -> tuple[Refused, ...]:
@@ -71,22 +71,24 @@ def draw(seed: int, index: int, *, forms: bool = False) -> Case:
         wanted = max(wanted, len(queue))
     if forms:
         queue = [steps.of_forms(subject.func, chance) for _ in range(FEW)]
-    return drawn_on(subject, (), subject.func, queue, wanted, chance)
+    return drawn_on(subject, (), (), queue, wanted, chance)
 
 
 def drawn_on(
     subject: Subject,
     taken: Schedule,
-    f: PrimFunc,
+    after: Sequence[PrimFunc],
     queue: list[Step],
     wanted: int,
     chance: random.Random,
 ) -> Case:
     """Return a case of a function after some steps, with so many steps as are ``wanted`` in all.
 
-    ``f`` is the function after the steps that are ``taken``; the next are those of a queue.
+    ``after`` are the functions after each of the steps that are ``taken``; the next are those of a
+    queue.
     """
-    legal = list(taken)
+    legal, made = list(taken), [subject.func, *after]
+    f = made[-1]
     refused: list[Refused] = []
     view = View(f, chance)
     while len(legal) < wanted and len(refused) < MOST_REFUSED * wanted and view.size < LARGEST:
@@ -106,8 +108,9 @@ def drawn_on(
             legal.append(step)
             return Case(subject, tuple(legal))
         legal.append(step)
+        made.append(f)
         view = View(f, chance)
-    return Case(subject, tuple(legal), tuple(refused), f)
+    return Case(subject, tuple(legal), tuple(refused), tuple(made[1:]))
 
 
 def smaller(case: Case) -> Iterator[Case]:

@@ -20,6 +20,9 @@ from didyma.codegen.schedule.steps import text
 from didyma.codegen.schedule.steps.apply import apply, run, scheduled
 from didyma.codegen.schedule.steps.kernels import Part, kernels, parts, workspace
 from didyma.codegen.schedule.steps.records import reassociates
+from didyma.fuzz import counters
+from didyma.fuzz.counters import Counters
+from didyma.fuzz.schedules import promises
 from didyma.fuzz.schedules.cases import TARGET, Case, Refused
 from didyma.fuzz.schedules.forms import ROUTINES
 from didyma.fuzz.schedules.functions import Subject
@@ -48,11 +51,13 @@ class Judged:
 
     ``forced`` has the refused steps that were taken all the same, each with what came of it:
     ``differs`` where a result or a fault shows that the refusal was due, else ``agrees``.
+    ``counters`` are those of the kernels after all steps.
     """
 
     findings: list[Finding] = field(default_factory=list[Finding])
     total: int = 0
     forced: list[tuple[Refused, str]] = field(default_factory=list[tuple[Refused, str]])
+    counters: Counters = field(default_factory=dict[str, int])
 
 
 def judge(case: Case, engines: Sequence[Engine]) -> Judged:
@@ -60,18 +65,25 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     found = Judged()
     f, subject = case.subject.func, case.subject
     try:
-        g = lowered(case.result or scheduled(case.schedule, f, TARGET))
+        after = case.after
+        if after is None:
+            after = tuple(a.func for a in run(case.schedule, f, TARGET))
+        g = lowered((f, *after)[-1])
     except DidymaError as e:
         found.findings.append(Finding("schedule", f.name, "error", str(e)))
         return found
     except Exception as e:
         found.findings.append(Finding("schedule", f.name, "error", f"{type(e).__name__}: {e}"))
         return found
-    for kind, message in (("block", _crowded(g)), ("text", _misread(case))):
+    found.counters = counters.of_kernels(kernels(g), dict(subject.env))
+    promised = promises.broken(case.schedule, f, after, dict(subject.env))
+    for kind, message in (
+        ("block", _crowded(g)), ("text", _misread(case)), ("promise", promised)
+    ):  # fmt: skip
         if message:
             found.findings.append(Finding("schedule", f.name, kind, message))
             return found
-    found.findings += _accepted(case)
+    found.findings += _accepted(case, (f, *after))
     loose = any(map(reassociates, case.schedule))
     try:
         want = defined(f, subject) if subject.defined else interpreted(f, subject)
@@ -125,14 +137,15 @@ def _crowded(g: PrimFunc) -> str:
     return ""
 
 
-def _accepted(case: Case) -> Iterator[Finding]:
-    """Yield the steps that are taken though they were refused when the case was kept."""
-    kept = [r for r in case.refused if r.func is None]
-    if not kept:
-        return
+def _accepted(case: Case, after: Sequence[PrimFunc]) -> Iterator[Finding]:
+    """Yield the steps that are taken though they were refused when the case was kept.
+
+    ``after`` is the function before all steps, and after each of them.
+    """
     f = case.subject.func
-    after = [f, *(a.func for a in run(case.schedule, f, TARGET))]
-    for r in kept:
+    for r in case.refused:
+        if r.func is not None:
+            continue
         try:
             apply(r.step, after[r.after], TARGET)
         except DidymaError:

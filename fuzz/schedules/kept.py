@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from didyma.codegen.schedule.steps import text
-from didyma.codegen.schedule.steps.apply import scheduled
+from didyma.codegen.schedule.steps.apply import run
 from didyma.codegen.schedule.steps.records import Step
 from didyma.codegen.schedule.steps.text import step_name
 from didyma.fuzz.schedules.cases import FEW, TARGET, Case, Refused, drawn_on
@@ -69,5 +69,5 @@ def changed(case: Case, seed: int) -> Case:
     chance = random.Random(seed)
     subject = replace(case.subject, seed=chance.randrange(_VALUES))
     kept = case.schedule[: chance.randint(0, len(case.schedule))]
-    f = scheduled(kept, subject.func, TARGET)
-    return drawn_on(subject, kept, f, [], len(kept) + chance.randint(0, FEW), chance)
+    after = [a.func for a in run(kept, subject.func, TARGET)]
+    return drawn_on(subject, kept, after, [], len(kept) + chance.randint(0, FEW), chance)

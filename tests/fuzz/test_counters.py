@@ -42,9 +42,35 @@ module {
 def test_accesses_of_a_kernel_are_counted_by_its_loops() -> None:
     (k,) = parse_loop(KERNEL)
     assert counters.of_kernels([k], {"n": 3}) == {
-        "launches": 1, "barriers": 3, "accesses": 3 * 2 * 3, "moved": 3 * 2 * 3 * 4 * 4
+        "launches": 1, "steps": 1 + 2, "barriers": 3, "accesses": 3 * 2 * 3,
+        "moved": 3 * 2 * 3 * 4 * 4, "operations": 3 * 2 * 5,
     }  # fmt: skip
     assert counters.of_kernels([k], {"n": 0})["moved"] == 0
+
+
+CHOICE = """
+kernel @k(x: f32[8], y: f32[8]) writes (y) {
+  alloc a: f32[4] local
+  for i in 2 parallel {
+    for j in 3 {
+      if x[j] > 0.0:f32 {
+        a[i] = x[j]
+        y[j] = 1.0:f32
+      } else {
+        y[j] = 2.0:f32
+      }
+    }
+  }
+}
+"""
+
+
+def test_a_thread_runs_the_longer_side_of_each_condition_and_parallel_loops_once() -> None:
+    (k,) = parse_loop(CHOICE)
+    got = counters.of_kernels([k], {})
+    assert got["steps"] == 3 * 2
+    assert got["tests"] == 2 * 3
+    assert got["scratch"] == 4 * 4
 
 
 @pytest.mark.parametrize(("fuse", "calls", "nbytes"), [(True, 1, 112), (False, 2, 304)])

@@ -13,7 +13,8 @@ found, so a run that is stopped keeps what it has, and goes on from there.
 
 ``keep`` writes the corpus anew, or with ``--add`` adds to it: of the programs of folders those that
 together show all that they show, the ones first that show most in the time that they take.
-``counters`` keeps the counters of members as they are now (``fuzz/counters.py``).  To
+``counters`` keeps the counters of members as they are now (``fuzz/counters.py``), and ``trim``
+drops those that show least in their time.  To
 reach more than the corpus does, let a run start from it: ``--start fuzz/corpus/distilled``.  A run
 ``--about`` some files asks for their terms alone, and so comes to more cases.  ``keep`` takes what
 ``tests/mutants/grow.py`` found of mutants, too.
@@ -60,7 +61,7 @@ JUDGED: Mapping[str, Sequence[str]] = MappingProxyType(
         "passes": ("passes",), "lowering": ("lower", "schedule"), "emission": ("emit",),
         "indices": ("lower", "schedule"), "schedules": ("schedule", "emit"),
         "forms": ("schedule", "emit"), "programs": ("order", "memory", "emit"),
-        "planners": ("memory", "emit"),
+        "planners": ("memory", "emit"), "foreign": ("emit",),
     }
 )  # fmt: skip
 RESULTS = "mutants.jsonl"  # what became of mutants, in folders of runs about these
@@ -295,6 +296,25 @@ def counters(
         risen = sum(bool(more(b.counters, a.counters)) for a, b in zip(every, now, strict=True))
         fallen = sum(bool(more(a.counters, b.counters)) for a, b in zip(every, now, strict=True))
         print(f"{d.name}: of {len(now)} members {risen} need more and {fallen} less")
+
+
+@app.command()
+def trim(
+    seconds: Annotated[float, typer.Option(help="Seconds that the corpus may take.")] = 24.0,
+) -> None:
+    """Drop the members that show least in their time until the others fit."""
+    names = [d.name for d in registry.make(registry.Setup(("host", "simt")))]
+    every = [(n, m) for n in names for m in distilled.members(n).values()]
+    ranked = sorted(every, key=lambda x: x[1].cost)
+    total = itertools.accumulate(m.ms / 1000 for _, m in ranked)
+    kept = {(n, m.key) for (n, m), spent in zip(ranked, total, strict=True) if spent <= seconds}
+    for name in names:
+        path = distilled.FILES / f"{name}.txt"
+        some = [
+            m for m in distilled.parse(path.read_text(encoding="utf-8")) if (name, m.key) in kept
+        ]
+        path.write_text("".join(m.text() for m in some), encoding="utf-8")
+        print(f"{name}: {len(some)} of {sum(m.ms for m in some) / 1000:.1f} s")
 
 
 def cover(
