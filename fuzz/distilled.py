@@ -32,6 +32,8 @@ from didyma.fuzz.counters import Counters, more
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.ways import CHOICES, pointed
 from didyma.fuzz.emission.kernels import Case as Kernel
+from didyma.fuzz.foreign import texts as foreign
+from didyma.fuzz.foreign.texts import Case as Foreign
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.schedules import kept as schedules
 from didyma.fuzz.schedules.cases import Case as Scheduled
@@ -85,6 +87,8 @@ class Member:
             return schedules.recorded(facts, self.body)
         if "planner" in facts:
             return written.of(self.body, facts)
+        if "blocks" in facts:
+            return foreign.recorded(facts, self.body)
         env = tuple(facts["dims"].items())
         if "seeds" not in facts:
             (kernel,) = parse_loop(self.body)
@@ -124,6 +128,8 @@ def member(domain: Domain[Any], case: Any, seed: int, index: int) -> Member:
             found = Member(*schedules.record(case))
         case Written():
             found = Member(case.facts, case.text)
+        case Foreign():
+            found = Member(foreign.record(case), case.text)
         case _:
             return Member({"seed": seed, "index": index}, "")
     again = parse(found.text())[0]
@@ -186,7 +192,7 @@ def changed(case: Any, domain: Domain[Any], c: Chooser, anew: tuple[int, int]) -
         case Case():
             with np.errstate(all="ignore"):
                 return _near(case, c)
-        case Kernel():
+        case Kernel() | Foreign():
             return replace(case, seed=case.seed + 1 + c.below(SEEDS))
         case Scheduled():
             return schedules.changed(case, c.below(1 << 53))

@@ -9,6 +9,7 @@ from typing import Any
 from didyma.codegen.options import Options
 from didyma.fuzz.domains.domain import Domain
 from didyma.fuzz.domains.emission import Emission
+from didyma.fuzz.domains.foreign import Foreign
 from didyma.fuzz.domains.graphs import EngineChoice, Graphs
 from didyma.fuzz.domains.indices import Indices
 from didyma.fuzz.domains.lowering import Lowering
@@ -60,6 +61,12 @@ DOMAINS: Mapping[str, Entry] = _table(
         "emission",
         "kernels of random expressions, as CUDA C on every engine",
         lambda s: Emission(s.engines),
+        alone=False,
+    ),
+    Entry(
+        "foreign",
+        "kernels of plain CUDA C, as kernel text on every engine, against a compiler of C",
+        lambda s: Foreign(s.engines),
         alone=False,
     ),
     Entry(

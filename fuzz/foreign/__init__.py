@@ -1,0 +1,1 @@
+"""Random kernels of plain CUDA C, as others write them: see ``fuzz/domains/foreign.py``."""
