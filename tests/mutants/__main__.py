@@ -14,13 +14,15 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from didyma.refimpl.errors import DidymaError
 
 SAMPLE = 400
 FOUND, SURVIVED, USAGE, UNFINISHED = 0, 1, 2, 5
+QUICKEST = 0.1  # seconds of processor time of a mutant that its first case shows
+SURVIVORS = 0.3  # of all mutants, each of which takes its whole time: docs/mutants.md has the runs
 
 
 def options(words: Sequence[str] | None) -> argparse.Namespace:
@@ -118,12 +120,21 @@ def hunt(a: argparse.Namespace) -> int:
     entries = equivalents.load()
     asked = {"choice": repr(choice), "seconds": a.seconds, "programs": a.programs}
     state = State(a.resume, {**asked, "sources": key()})
+    planted = list(choice.planted())
+    wanted = len(planted) + sample
+    least, likely = minutes(a, max(0, wanted - len(state.results)))
+    if a.minutes and a.minutes < least and not a.resume:
+        why = f", which take {least:.2g} minutes at least"
+        return told(a, report.summary([], wanted, []), unfinished(a, 0, wanted, why))
+    if a.minutes and a.minutes < likely:
+        print(f"--minutes {a.minutes:g}: {wanted} mutants are likely to take {likely:.0f}; those "
+              "that are left are told last", file=sys.stderr)  # fmt: skip
     with stop_requests() as stop, Bar(a.json) as bar:
         plan = HuntPlan(a.seed, a.programs, a.seconds, a.jobs, record=a.record, until=until)
         engine = Engine(plan, bar.show, lambda: bool(stop.signal))
         generated = list(sources.every())
         texts = engine.texts() if sample or every else []
-        targets = list(once((*choice.planted(), *choice.generated(generated, texts))))
+        targets = list(once((*planted, *choice.generated(generated, texts))))
         if engine.in_time():
             engine.measure(RECORDED, sum(t.id not in state.results for t in targets))
         if engine.in_time():
@@ -137,25 +148,40 @@ def hunt(a: argparse.Namespace) -> int:
     if a.write:
         report.write(results, "python -m tests.mutants " + " ".join(sys.argv[1:]))
     error = None if len(results) == len(targets) else unfinished(a, len(results), len(targets))
+    code = told(a, summary, error)
+    if stop.signal:
+        return 128 + stop.signal
+    if error:
+        return code
+    return SURVIVED if any(r.outcome != "killed" and not r.equivalent for r in results) else FOUND
+
+
+def minutes(a: argparse.Namespace, wanted: int) -> tuple[float, float]:
+    """Return the minutes that so many mutants take at least, and those that they are likely to."""
+    each = QUICKEST, QUICKEST + SURVIVORS * a.seconds
+    least, likely = (wanted * seconds / a.jobs / 60 for seconds in each)
+    return least, likely
+
+
+def told(a: argparse.Namespace, summary: dict[str, Any], error: DidymaError | None) -> int:
+    """Print what came of a run; return ``UNFINISHED`` if it says that some mutants were not run."""
+    from tests.mutants import report
+
     if error:
         summary["error"] = {"code": error.code, "got": error.got, "help": error.help}
         print(error, file=sys.stderr)
     print(json.dumps(summary) if a.json else report.brief(summary))
-    if stop.signal:
-        return 128 + stop.signal
-    if error:
-        return UNFINISHED
-    return SURVIVED if any(r.outcome != "killed" and not r.equivalent for r in results) else FOUND
+    return UNFINISHED if error else FOUND
 
 
-def unfinished(a: argparse.Namespace, done: int, wanted: int) -> DidymaError:
-    """Return what says that a run ended before all of its mutants were hunted."""
+def unfinished(a: argparse.Namespace, done: int, wanted: int, why: str = "") -> DidymaError:
+    """Return what says that a run ended before all of its mutants were hunted, or is going to."""
     from didyma.refimpl.errors import DidymaError
 
     file = f"--resume {a.resume}" if a.resume else "--resume FILE"
     return DidymaError(
         "unfinished", f"--minutes {a.minutes:g}" if a.minutes else "the run",
-        got=f"{done} of {wanted} mutants hunted", want="all of them",
+        got=f"{done} of {wanted} mutants hunted{why}", want="all of them",
         help=f"the same command with {file} goes on where such a run ended, or give more minutes",
     )  # fmt: skip
 

@@ -80,7 +80,8 @@ def brief(s: dict[str, Any]) -> str:
     if s["not_run"]:
         lines.append(f"not run for want of time: {s['not_run']}")
     lines += [f"equivalent.toml: nothing matches {x}" for x in s["stale_equivalents"]]
-    lines += [f"wrong without a mutant, so not judged: {x}" for x in s["wrong_without_mutants"]]
+    wrong = s.get("wrong_without_mutants", ())
+    lines += [f"wrong without a mutant, so not judged: {x}" for x in wrong]
     return "\n".join(lines)
 
 

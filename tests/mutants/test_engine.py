@@ -380,6 +380,16 @@ def test_a_budget_that_cannot_finish_says_what_was_not_run(
     assert "--resume FILE" in said.err
 
 
+def test_too_small_a_budget_is_told_before_anything_is_judged(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for begun in ("texts", "measure", "hunt"):
+        monkeypatch.setattr(Engine, begun, lambda *_: pytest.fail("something was begun"))
+    assert main(["--sample", "400", "--jobs", "2", "--minutes", "0.1"]) == 5
+    said = capsys.readouterr()
+    assert "0 of 400 mutants hunted, which take 0.33 minutes at least" in said.err
+
+
 PARENT = """
 import time
 from tests.mutants.forking import forked
