@@ -26,13 +26,13 @@ from didyma.codegen.templates.looking import LOOKING
 from didyma.codegen.templates.persistent import TAKING, registers, rendered, step_of, threads
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import suited
-from didyma.codegen.templates.tiles import EXCHANGE
+from didyma.codegen.templates.tiles import TRADE
 from didyma.codegen.templates.weighing import WEIGHING, scaling
 from didyma.refimpl.ir.group_products import LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.loop import Const
 
-TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + TAKING + LOOKING + """\
+TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {% set batches = size("query", 0) %}
 {% macro next_stage() %}
         stage = stage ^ 1;
@@ -44,7 +44,6 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + TAKING + LOOKING + ""
   __shared__ __align__(1024) {{ T }} query_tile[{{ height * terms }}];
   __shared__ __align__(1024) {{ T }} key_tile[{{ 2 * width * terms }}];
   __shared__ __align__(1024) {{ T }} value_tile[{{ 2 * width * features }}];
-  __shared__ __align__(16) f32 part[{{ height * 40 }}];
   __shared__ __align__(8) u64 full[4];
   __shared__ __align__(8) u64 empty[4];
   __shared__ __align__(8) u64 others[5];
@@ -285,13 +284,11 @@ TEXT = Text("tma_attention", WEIGHING + EXCHANGE + BOXES + TAKING + LOOKING + ""
 {% if wide %}
       #pragma unroll
       for (u32 i = 0; i < {{ features // 32 }}; ++i) {
-{{ exchange("sums[i * 16 + j * 2%s] * scale[j %% 2]") }}
         #pragma unroll
         for (u32 n = 0; n < 2; ++n) {
-          const u32 line = upper + n * 8 + lane / 4;
-          const i64 row = top + line;
+          const i64 row = top + upper + n * 8 + lane / 4;
           const i64 feature = i * 32 + lane % 4 * 8;
-{{ eight("mean") }}
+{{ trade("sums[i * 16 + k / 2 * 4 + n * 2 + k % 2] * scale[n]", "mean") }}
 {% if checkers %}
           if (spoils) {
             #pragma unroll
@@ -360,7 +357,7 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     p = _problem(asked)
     terms, features = inner(p)
     height, width = values["height"], values["width"]
-    tiles = 2 * (height * terms + 2 * width * (terms + features)) + height * persistent.PART
+    tiles = 2 * (height * terms + 2 * width * (terms + features))
     looked = 2 * width * features + 4 * (features + 3) if _checkers(p) else 0
     return threads(values) if _room(p, values) >= 0 else 0, tiles + persistent.BARRIERS + looked
 

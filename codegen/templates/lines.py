@@ -48,7 +48,7 @@ def lined(p: Problem, weights: Sequence[str]) -> Lines:
     bodies = dict(p.bodies)
     for name, value in values.items():
         inputs = (*p.bodies[name].inputs, *every.values())
-        bodies[name] = replace(p.bodies[name], inputs=inputs, value=_replaced(value, every))
+        bodies[name] = replace(p.bodies[name], inputs=inputs, value=replaced(value, every))
     for n, (place, loads) in enumerate(zip(places, known, strict=True)):
         extents = (first.extents[0], first.extents[n + 1])
         bodies |= {var.name: Subgraph((batch, place), e, extents) for e, var in loads.items()}
@@ -67,7 +67,7 @@ def after(p: Problem, weights: Sequence[str]) -> Problem | None:
     bodies = dict(p.bodies)
     for name in (score, open_score):
         body = bodies[name]
-        value = _replaced(body.value, {p.bodies[open_also].value: also})
+        value = replaced(body.value, {p.bodies[open_also].value: also})
         if dot in subexprs(value):
             return None
         inputs = tuple(also if v == dot else v for v in body.inputs)
@@ -82,6 +82,6 @@ def _inlined(e: Expr) -> Expr:
     return map_expr(_inlined, e)
 
 
-def _replaced(e: Expr, known: Mapping[Expr, Var]) -> Expr:
+def replaced(e: Expr, known: Mapping[Expr, Var]) -> Expr:
     """Return an expression with variables in the place of some of its parts."""
-    return known[e] if e in known else map_expr(lambda x: _replaced(x, known), e)
+    return known[e] if e in known else map_expr(lambda x: replaced(x, known), e)

@@ -63,7 +63,7 @@ NEAR = 1 << 24  # elements of keys and values that the cache of all multiprocess
 CHECKERS = GROUP // 2  # threads that look at values
 REGISTERS = 1 << 16  # of a multiprocessor
 FEWER = (48, 40, 32, 24)  # of a thread that fetches: the first that fits
-PART, BARRIERS = 40 * 4, 192  # bytes of a row, and of barriers
+BARRIERS = 192  # bytes
 PRODUCTS_A_CYCLE, POWERS_A_CYCLE, FETCHED_A_CYCLE = 2048, 12, 57
 TURN, START = 650, 2000  # cycles of a tile of columns, and of one of rows
 

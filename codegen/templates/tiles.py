@@ -37,38 +37,29 @@ EXCHANGE = """\
         }
         named_barrier(mine + 1, 128);
 {% endmacro %}
-{% macro eight(into) %}
-          const f32x4 near = load4_f32(&part[line * 40 + lane % 4 * 8]);
-          const f32x4 far = load4_f32(&part[line * 40 + lane % 4 * 8 + 4]);
-          f32 {{ into }}[8];
-{% for half in ("near", "far") %}
-{% for lane in "xyzw" %}
-          {{ into }}[{{ 4 * (half == "far") + loop.index0 }}] = {{ half }}.{{ lane }};
-{% endfor %}
-{% endfor %}
-{% endmacro %}
 """
 # Of the sums of a product of four warps, four threads hold two neighbours each of every eight in a
 # row.  Each gets eight neighbours of four such groups: a matrix of four by four pairs is turned.
 TRADE = """\
-{% macro swap(first, apart, lanes) %}
+{% macro swap(first, apart, lanes, sum) %}
           #pragma unroll
           for (u32 k = 0; k < 4; ++k) {
             const u32 a = {{ first }};
             const b8 gives = lane / {{ lanes }} % 2 == 1;
-            const f32 other = shuffle_xor_f32(gives ? sum[a] : sum[a + {{ apart }}], {{ lanes }});
-            sum[a] = gives ? other : sum[a];
-            sum[a + {{ apart }}] = gives ? sum[a + {{ apart }}] : other;
+            const f32 traded = shuffle_xor_f32(
+                gives ? {{ sum }}[a] : {{ sum }}[a + {{ apart }}], {{ lanes }});
+            {{ sum }}[a] = gives ? traded : {{ sum }}[a];
+            {{ sum }}[a + {{ apart }}] = gives ? {{ sum }}[a + {{ apart }}] : traded;
           }
 {% endmacro %}
-{% macro trade(sums) %}
-          f32 sum[8];
+{% macro trade(sums, sum="sum") %}
+          f32 {{ sum }}[8];
           #pragma unroll
           for (u32 k = 0; k < 8; ++k) {
-            sum[k] = {{ sums }};
+            {{ sum }}[k] = {{ sums }};
           }
-{{ swap("k / 2 * 4 + k % 2", 2, 1) }}
-{{ swap("k", 4, 2) }}
+{{ swap("k / 2 * 4 + k % 2", 2, 1, sum) }}
+{{ swap("k", 4, 2, sum) }}
 {% endmacro %}
 """
 ROUNDED = """\

@@ -7,10 +7,10 @@ from didyma.codegen.templates.language import Text
 from didyma.codegen.templates.looking import LOOKING
 from didyma.codegen.templates.persistent import RING, TAKING
 from didyma.codegen.templates.ranges import RANGES
-from didyma.codegen.templates.tiles import EXCHANGE
+from didyma.codegen.templates.tiles import TRADE
 from didyma.codegen.templates.weighted_tiles import TILES
 
-_MACROS = RANGES + EXCHANGE + BOXES + RING + TAKING + LOOKING + TILES
+_MACROS = RANGES + TRADE + BOXES + RING + TAKING + LOOKING + TILES
 TEXT = Text("tma_weighted", _MACROS + """\
 {% if two %}
 {{ def_kernel("query", "key", "left", "right", "value", "also") }} {
@@ -28,9 +28,8 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% for name, at, step in fetched %}
   __shared__ __align__(1024) {{ T }} {{ name }}_tile[{{ stages * width * features }}];
 {% endfor %}
-  __shared__ __align__(16) f32 part[{{ height * 40 }}];
 {% if of_columns %}
-  __shared__ f32 by_column[{{ groups * 2 * width * of_columns }}];
+  __shared__ f32 by_column[{{ stages * width * of_columns }}];
 {% endif %}
   __shared__ __align__(8) u64 full[{{ stages }}];
   __shared__ __align__(8) u64 empty[{{ stages }}];
@@ -60,11 +59,11 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% endif %}
   } else if (threadIdx.x == 32) {
     for (u32 i = 0; i < {{ stages }}; ++i) {
-      mbarrier_init(&full[i], 1);
+      mbarrier_init(&full[i], {{ 33 if of_columns else 1 }});
       mbarrier_init(&empty[i], {{ height // 16 }});
     }
     mbarrier_init(&others[0], 1);
-    mbarrier_init(&others[1], {{ height * 2 + checkers }});
+    mbarrier_init(&others[1], {{ height * 2 + checkers + (32 if of_columns else 0) }});
     mbarrier_init(&others[2], {{ [1, checkers] | max }});
     mbarrier_init(&others[3], {{ height * 2 }});
     mbarrier_init(&others[4], 1);
@@ -133,6 +132,10 @@ TEXT = Text("tma_weighted", _MACROS + """\
       mbarrier_wait(&others[1], room);
       next_tile[0] = -1;
       mbarrier_arrive(&others[0]);
+{% if of_columns %}
+    } else if (threadIdx.x >= 32 && threadIdx.x < 64) {
+{{ bring_columns() }}
+{% endif %}
 {% if checkers %}
     } else if (threadIdx.x >= 64) {
 {{ look([("value", 64, "1", "odd", "spoiled"),
@@ -148,9 +151,6 @@ TEXT = Text("tma_weighted", _MACROS + """\
     u32 phase = 0;
     u32 taken = 0;
     i64 batch = 0;
-{% if of_columns %}
-    u32 parity = 0;
-{% endif %}
 {{ take_tile() }}
     #pragma unroll 1
     while (batch >= 0) {
@@ -169,9 +169,15 @@ TEXT = Text("tma_weighted", _MACROS + """\
       }
 {% endfor %}
 {{ read_rows() }}
+{{ hold_rows() }}
+{% if held == pairs %}
+      mbarrier_arrive(&others[1]);
+{% endif %}
       if (turn < last) {
+{% if held < pairs %}
         // Nothing, which the compiler does not know: addresses of rows take no registers then.
         u32 none = turn < 0 ? 64 : 0;
+{% endif %}
 {% if two %}
         #pragma unroll 1
         while (turn < last) {
@@ -179,7 +185,6 @@ TEXT = Text("tma_weighted", _MACROS + """\
           mbarrier_wait(&full[stage], phase);
 {{ multiply(products[:1]) }}
 {{ multiply(products[1:]) }}
-{{ read_columns() }}
 {{ see() }}
           wgmma_wait(1);
 {{ weigh("open_also", "also_score", "dot") }}
@@ -200,7 +205,6 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% else %}
         mbarrier_wait(&full[stage], phase);
 {{ multiply(products) }}
-{{ read_columns() }}
 {{ see() }}
         wgmma_wait(0);
 {{ weigh("open_score", "score", "dot") }}
@@ -208,13 +212,14 @@ TEXT = Text("tma_weighted", _MACROS + """\
         turn = turn + 1;
         #pragma unroll 1
         while (turn < last) {
+{% if held < pairs %}
           none = turn < 0 ? 64 : 0;
+{% endif %}
           const u32 before = stage;
 {{ next_stage() }}
           mbarrier_wait(&full[stage], phase);
 {{ multiply(products) }}
 {{ sum_of(sums, "before") }}
-{{ read_columns() }}
 {{ see() }}
           wgmma_wait(1);
 {{ weigh("open_score", "score", "dot") }}
@@ -223,15 +228,19 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {{ round(sums) }}
           turn = turn + 1;
         }
+{% if held < pairs %}
         mbarrier_arrive(&others[1]);
+{% endif %}
         wgmma_fence();
 {{ sum_of(sums, "stage") }}
         wgmma_wait(0);
 {{ arrive("&empty[stage]") }}
 {{ next_stage() }}
 {% endif %}
+{% if held < pairs %}
       } else {
         mbarrier_arrive(&others[1]);
+{% endif %}
       }
 {% if checkers %}
       mbarrier_wait(&others[2], taken ^ 1);
@@ -241,29 +250,12 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% if wide %}
       #pragma unroll
       for (u32 i = 0; i < {{ features // 32 }}; ++i) {
-{% for into, weights, dots, tile, at, spoils in sums %}
-{{ exchange("%s[i * 16 + j * 2%%s]" % into) }}
-        f32 whole_{{ into }}[16];
-        #pragma unroll
-        for (u32 n = 0; n < 2; ++n) {
-          const u32 line = upper + n * 8 + lane / 4;
-{{ eight("eight_" ~ into) }}
-          #pragma unroll
-          for (u32 k = 0; k < 8; ++k) {
-            whole_{{ into }}[n * 8 + k] = eight_{{ into }}[k];
-          }
-        }
-{% endfor %}
         #pragma unroll
         for (u32 n = 0; n < 2; ++n) {
           const i64 row = top + upper + n * 8 + lane / 4;
           const i64 feature = i * 32 + lane % 4 * 8;
 {% for into, weights, dots, tile, at, spoils in sums %}
-          f32 of_{{ into }}[8];
-          #pragma unroll
-          for (u32 k = 0; k < 8; ++k) {
-            of_{{ into }}[k] = whole_{{ into }}[n * 8 + k];
-          }
+{{ trade("%s[i * 16 + k / 2 * 4 + n * 2 + k %% 2]" % into, "of_" ~ into) }}
 {% endfor %}
 {% if checkers %}
           if (spoils) {

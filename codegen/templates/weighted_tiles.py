@@ -2,7 +2,8 @@
 
 Four warps have 64 rows.  They start the ``products`` of a tile, compute weights where those are, in
 registers, and make them an operand of the ``sums``.  What weights read of a row stays in registers
-while the rows do; what they read of columns four warps bring to shared memory, for each tile anew.
+while the rows do, and of the first ``held`` products the rows themselves; what weights read of
+columns a warp of its own brings to shared memory, with each tile.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ TILES = """\
 {% set fetched = [("value", 64, value_step)][:0 if shared else 1] +
                  ([("also", 80, also_step)] if two and not also_shared else []) %}
 {% set every = terms + others + features * fetched | length %}
+{% set held_rows = lines[:held] | map("first") | list %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro multiply(which) %}
 {% for row, column, length, into in which %}
@@ -30,8 +32,12 @@ TILES = """\
         wgmma_fence();
 {% for row, column, length, into in which %}
 {% for step in range(length // 16) %}
+{% if row in held_rows %}
+        wgmma_m64n{{ width }}k16_{{ T }}_rk({{ into }}, &{{ row }}_held[{{ step * 8 }}],
+{% else %}
         wgmma_m64n{{ width }}k16_{{ T }}_kk({{ into }},
             &{{ row }}_tile[mine * 4096 + none + {{ step // 4 * height * 64 + step % 4 * 16 }}],
+{% endif %}
             &{{ column }}_tile[stage * {{ width * length }} +
                                {{ step // 4 * width * 64 + step % 4 * 16 }}]);
 {% endfor %}
@@ -56,18 +62,18 @@ TILES = """\
 {% set _ = read.update({"by_column_%d" % n: "of_column_%d" % n}) %}
 {% endfor %}
 {% macro weight_of(body, value) %}
-{% if two and body in ("open_also", "also_score") %}
-          {{ modification(body, value, the_dot="dot[n]", **read) }}
-{% elif two %}
-          {{ modification(body, value, the_also="dot[n]", the_other="other[n]", **read) }}
-{% elif pairs == 2 %}
-          {{ modification(body, value, the_dot="dot[n]", the_other="other[n]", **read) }}
-{% else %}
-          {{ modification(body, value, the_dot="dot[n]", **read) }}
+{% set given = dict(read, the_dot="dot[n]") %}
+{% if pairs == 2 and (not two or body in ("open_score", "score")) %}
+{% set _ = given.update({"the_other": "other[n]"}) %}
 {% endif %}
-{% endmacro %}
-{% macro numbers(k) %}
-{{- "(mine * 2 + parity) * %d" % (width * of_columns) ~ (" + %d" % (k * width) if k) -}}
+{% if two and body in ("open_score", "score") %}
+{% set _ = given.update({"the_also": given.pop("the_dot")}) %}
+{% elif powered %}
+          {{ modification("exponent", value ~ "_exponent", **given) }}
+          const f32 {{ value }}_power = exp2_flush_f32({{ value }}_exponent);
+{% set _ = given.update({"the_power": value ~ "_power"}) %}
+{% endif %}
+          {{ modification(body, value, **given) }}
 {% endmacro %}
 {% macro each() %}
         #pragma unroll
@@ -76,7 +82,8 @@ TILES = """\
           const i64 column = (i64)turn * {{ width }} + (n / 4 * 8 + lane % 4 * 2 + n % 2);
 {% for n in range(of_columns) %}
           const f32 of_column_{{ n }} =
-              by_column[{{ numbers(n) }} + n / 4 * 8 + lane % 4 * 2 + n % 2];
+              by_column[stage * {{ width * of_columns }} + {{ n * width }} +
+                        n / 4 * 8 + lane % 4 * 2 + n % 2];
 {% endfor %}
 {% endmacro %}
 {% macro read_rows() %}
@@ -97,27 +104,57 @@ TILES = """\
       }
 {% endif %}
 {% endmacro %}
-{% macro read_columns() %}
-{% if of_columns %}
-        parity = parity ^ 1;
-        for (u32 n = threadIdx.x % 128; n < {{ width }}; n = n + 128) {
-          const i64 column = (i64)turn * {{ width }} + n;
-{% for k in range(of_columns) %}
-          f32 held_{{ k }} = 0.0f;
+{% macro hold_rows() %}
+{% for row, length, at, step in lines[:held] %}
+      __align__(16) {{ T }} {{ row }}_held[{{ length // 2 }}];
+      #pragma unroll
+      for (u32 i = 0; i < {{ length // 16 }}; ++i) {
+        const u32 line = upper + lane % 16;
+        const u32 piece = i % 4 * 2 + lane / 16;
+        store8_{{ T }}(&{{ row }}_held[i * 8], ldmatrix4_{{ T }}(
+            &{{ row }}_tile[i / 4 * {{ height * 64 }} + line * 64 + (piece ^ line % 8) * 8]));
+      }
 {% endfor %}
-          if (column < {{ columns }}) {
+{% endmacro %}
+{% macro bring_columns() %}
+      u32 stage = 0;
+      u32 phase = 1;
+      u32 taken = 0;
+      i64 batch = 0;
+{{ take_tile() }}
+      #pragma unroll 1
+      while (batch >= 0) {
+        i32 turn = next_tile[2];
+        const i32 last = next_tile[3];
+        mbarrier_arrive(&others[1]);
+        #pragma unroll 1
+        while (turn < last) {
+          f32 held[{{ of_columns * width // 32 }}];
+          #pragma unroll
+          for (u32 n = 0; n < {{ width // 32 }}; ++n) {
+            const i64 column = (i64)turn * {{ width }} + n * 32 + lane;
 {% for k in range(of_columns) %}
-            {{ modification("by_column_%d" % k, "number_%d" % k, the_batch="batch",
-                            the_column="column") }}
-            held_{{ k }} = number_{{ k }};
+            held[{{ k * width // 32 }} + n] = 0.0f;
 {% endfor %}
+            if (column < {{ columns }}) {
+{% for k in range(of_columns) %}
+              {{ modification("by_column_%d" % k, "number_%d" % k, the_batch="batch",
+                              the_column="column") }}
+              held[{{ k * width // 32 }} + n] = number_{{ k }};
+{% endfor %}
+            }
           }
-{% for k in range(of_columns) %}
-          by_column[{{ numbers(k) }} + n] = held_{{ k }};
-{% endfor %}
+          mbarrier_wait(&empty[stage], phase);
+          #pragma unroll
+          for (u32 n = 0; n < {{ of_columns * width // 32 }}; ++n) {
+            by_column[stage * {{ width * of_columns }} + n * 32 + lane] = held[n];
+          }
+          mbarrier_arrive(&full[stage]);
+{{ next_stage() }}
+          turn = turn + 1;
         }
-        named_barrier(mine + 1, 128);
-{% endif %}
+{{ take_tile() }}
+      }
 {% endmacro %}
 {% macro see() %}
 {{ ask("whole", "seen_by_all", "turn") }}

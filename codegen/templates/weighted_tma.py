@@ -4,8 +4,8 @@ A block has ``height`` rows of one batch, of which each group has 64.  One threa
 ``width`` columns, by the copies of TMA, into a ring of ``stages``; groups multiply what has come,
 each at its own pace, so that one computes weights while another multiplies, and the weighted sum of
 one tile runs beside the weights of the next.  A value that is an operand of the products, too, is
-fetched once.  (J. Shah et al.,
-*FlashAttention-3*, 2024.)  Values of a tile of which no row sees a column count all the same, since
+fetched once.  A warp brings what weights read of columns.  (J. Shah et al., *FlashAttention-3*,
+2024.)  Values of a tile of which no row sees a column count all the same, since
 nothing times an infinity is no number: where there are such tiles, further warps look for what is
 not finite.
 """
@@ -25,6 +25,7 @@ from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Text
 from didyma.codegen.templates.lines import Lines, after, lined
 from didyma.codegen.templates.persistent import registers, rendered, step_of, threads
+from didyma.codegen.templates.powers import powered
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.weighted_mma import lengths
@@ -65,7 +66,8 @@ def _found(asked: Asked) -> Lines | None:
     weights = ("score", "open_score", "also_score", "open_also")
     found = lined(p, [x for x in weights if x in p.bodies])
     whole = found.problem if "also" not in p.operands else after(found.problem, weights)
-    return None if whole is None else replace(found, problem=whole)
+    own = [x for x in weights[2 if "also" in p.operands else 0 :] if x in p.bodies]
+    return None if whole is None else replace(found, problem=powered(whole, own))
 
 
 def _checkers(p: Problem) -> int:
@@ -105,6 +107,17 @@ def _room(p: Problem, values: Values) -> int:
     return registers(values)[1] - OTHERS - used
 
 
+def _held(p: Problem, values: Values) -> int:
+    """Return of how many products a thread keeps its share of the rows in registers.
+
+    None where there are two sums: the assembler of CUDA 13.0 gives weights the registers of rows.
+    """
+    _, *terms = lengths(p)
+    room = 0 if "also" in p.operands else _room(p, values) - SPARE
+    return sum(sum(terms[: n + 1]) // 4 <= room for n in range(len(terms)))
+
+
+SPARE = 16  # registers that are left for addresses where rows are held
 OTHERS = 24  # registers of a thread beside these
 
 
@@ -114,9 +127,9 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     features, *terms = lengths(p)
     height, width, every = values["height"], values["width"], sum(terms)
     streamed = values["stages"] * width * _fetched(p, values)
-    tiles = 2 * (height * every + streamed) + height * persistent.PART
+    tiles = 2 * (height * every + streamed)
     looked = 2 * width * features + 4 * (_count(p) * (features + 1) + 2) if _checkers(p) else 0
-    columns = 4 * height // ROWS * 2 * width * of_columns
+    columns = 4 * values["stages"] * width * of_columns
     fits = _room(p, values) >= 0
     return threads(values) if fits else 0, tiles + persistent.BARRIERS + looked + columns
 
@@ -131,7 +144,7 @@ def cost(asked: Asked, values: Values) -> float:
     batch, rows, _ = map(p.expected, p.output.extents)
     columns = p.expected(p.operands["value"].extents[1])
     sums = features * _count(p)
-    read = every * (width + ROWS) + sums * width
+    read = every * width + sum(terms[_held(p, values) :]) * ROWS + sums * width
     products = height * width * (every + sums) / persistent.PRODUCTS_A_CYCLE
     reads = height // ROWS * read * 2 / SHARED_A_CYCLE
     powers = height * width / persistent.POWERS_A_CYCLE
@@ -153,6 +166,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         "terms": terms, "features": features, "others": sum(others), "pairs": 1 + len(others),
         "checkers": _checkers(p), "ranged": 0,
         "shared": _shared_tile(p, values), "two": int("also" in p.operands),
+        "powered": int("exponent" in p.bodies), "held": _held(p, values),
         "of_rows": found.of_rows, "of_columns": found.of_columns,
         "also_shared": _shared_tile(p, values, "also"), "words": MAPS,
         "wide": int(p.stored(WIDE) is not None),

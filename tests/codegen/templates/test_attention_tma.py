@@ -81,7 +81,6 @@ def test_what_the_faults_are_planted_in_is_right() -> None:
 
 
 RELEASED, WAITED = '{{ arrive("&empty[stage]") }}\n', "          wgmma_wait(1);\n"
-MEETS, UNROLLED = "        named_barrier(mine + 1, 128);\n", "        #pragma unroll\n"
 READ = "      mbarrier_arrive(&others[1]);\n"
 FAULTS = {
     "mask": ("near <= high[r]", "near < high[r]"),
@@ -126,9 +125,9 @@ FAULTS = {
               "mbarrier_expect(&full[stage], {{ width * terms }})"),
     "no wait for scores": (WAITED, "          wgmma_wait(2);\n"),
     "fence of registers": ("    wgmma_fence();\n{% for step", "{% for step"),
-    "exchange": (MEETS + UNROLLED + "        for (u32 j", UNROLLED + "        for (u32 j"),
+    "exchange": ("lane / {{ lanes }} % 2 == 1", "lane / {{ lanes }} % 2 == 0"),
+    "exchange of rows": ("k / 2 * 4 + n * 2 + k % 2", "k / 2 * 4 + k % 2"),
     "order": ("? 0 : mine + 1]", "? 0 : mine]"),
-    "numbers": ("named_barrier(mine + 1, 128)", "named_barrier(1, 128)"),
     "epilogue": ("i * 32 + lane % 4 * 8;", "i * 32;"),
     "rows": ('"mean", mask=below("row", rows, height)', '"mean", mask=""'),
     "unseen values": ("if (told[0] != 0) {", "if (told[0] > turns) {"),

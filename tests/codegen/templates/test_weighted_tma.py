@@ -103,16 +103,18 @@ FAULTS = {
                      "mbarrier_init(&empty[i], {{ height // 32 }})"),
     "bytes": ("{{ width * every * 2 }}", "{{ width * every }}"),
     "fence": ("        wgmma_fence();\n{% for", "{% for"),
-    "barrier of columns": ("        named_barrier(mine + 1, 128);\n{% endif %}", "{% endif %}"),
-    "numbers that are read": ("parity = parity ^ 1", "parity = 0"),
+    "wait for numbers of columns": ("{{ 33 if of_columns else 1 }}", "1"),
+    "stage of numbers": ("by_column[stage * {{ width * of_columns }} + n * 32", "by_column[n * 32"),
+    "power": ("exp2_flush_f32({{ value }}_exponent)",
+              "exp2_flush_f32({{ value }}_exponent * 1.02f)"),
     "epilogue": ("i * 32 + lane % 4 * 8;", "i * 32;"),
     "rows": ('below("row", rows, height)', '""'),
     "second sum": ('the_also="dot[n]"', 'the_also="other[n]"'),
 }  # fmt: skip
 SHOWN = {  # which program shows a fault, where it is not that of queries
     windowed: ("first tile", "last tile", "wait for room", "phase that stays", "released never",
-               "released too early", "column of a number", "barrier of columns",
-               "numbers that are read", "second sum", "wait for room of rows", "few arrivals",
+               "released too early", "column of a number", "wait for numbers of columns",
+               "stage of numbers", "second sum", "wait for room of rows", "few arrivals",
                "tile that all see", "rows released too early"),
     deep: ("panel of a row", "panel of a column", "panel of a box", "value"),
     deep_both: ("no wait for the second product", "no wait for sums"),
@@ -160,6 +162,7 @@ def test_a_compile_takes_it_and_its_products_follow_each_other() -> None:
     program = gradients(slice(3), dd.bf16, (1, 2, 2, 256, 256, 128), causal=True)
     made = compile(program.module, OPTIONS)
     assert made.text.source.count("setmaxnreg_inc") == 2
+    assert " exp_f32(" not in made.text.source
     cubin = NvrtcCompiler("sm_90a").compile(made.text)
     assert not cubin.remarks
     assert "wgmma.mma_async" in cubin.ptx
