@@ -28,8 +28,9 @@ LANES = 1 << 10  # threads that simt runs of a large grid: at least its first an
 class Bars:
     """The judge of one function's candidates: ``simt``'s checks, then the bars of the reference.
 
-    ``simt`` runs the first and last blocks of a large grid; the engine runs all of it, on inputs
-    drawn by the seed, and every result is compared.
+    ``simt`` runs the first and last blocks of a large grid, and the first and last rounds of long
+    loops in which threads wait for each other; the engine runs all of it, on inputs drawn by the
+    seed, and every result is compared.
     """
 
     fused: Module
@@ -60,9 +61,15 @@ class Bars:
         return PrimitiveBars(self.fused, Contract())
 
     def _checked(self, c: Candidate) -> str:
-        """Return what the checks of ``simt`` see in the blocks that it runs."""
+        """Return what the checks of ``simt`` see in the blocks that it runs.
+
+        A fault where middle rounds of loops are left out may come of that, so all are run then.
+        """
+        return self._simulated(c, ends=True) and self._simulated(c, ends=False)
+
+    def _simulated(self, c: Candidate, *, ends: bool) -> str:
         threads = max(s.block[0] * s.block[1] * s.block[2] for s in c.text.kernels)
-        engine = Simt(blocks=max(2, LANES // threads))
+        engine = Simt(blocks=max(2, LANES // threads), ends=ends)
         bench = Bench.of(engine, self.loop, self.env, self._raw)
         try:
             bench.runner(c)()

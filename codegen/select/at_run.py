@@ -176,8 +176,9 @@ class AtRun:
             if "0" not in runs:
                 return 0  # the program meets the fault of the model's choice, and reports it
             best, seconds = decide(
-                runs, "0", self.clock, self.seconds, lambda name: trial.refill(), self.wall
-            )
+                runs, "0", self.clock, self.seconds, lambda name: trial.refill(), self.wall,
+                trial.engine.join,
+            )  # fmt: skip
         number = self._keep(site, trial, int(best), seconds)
         for n, v in enumerate(site.variants):
             spent = seconds.get(str(n))
@@ -254,7 +255,6 @@ class _Trial:
 
         def run() -> None:
             self.kernels.launch(self.variants[number][0], buffers, self.sizes)
-            self.engine.join()
 
         return run
 
@@ -279,6 +279,7 @@ def _reasons(site: Site, run: Callable[[int], Callable[[], None]], trial: _Trial
         trial.refill()
         try:
             run(number)()
+            trial.engine.join()
         except (DidymaError, KernelFault) as e:
             found.append(" ".join(str(e).split()))
             continue

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 
 from didyma.codegen import codegens
 from didyma.codegen.claims import claim, launched
@@ -20,7 +21,7 @@ from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.verify import kernel as kernel_laws
 
-AHEAD = 4  # choices of one kind that come before those of other kinds
+AHEAD = 8  # choices of Didyma's templates that come before those of others
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,18 +87,35 @@ def ranked(loop: PrimFunc, options: Options, function: Function | None = None) -
     The model's best of each recipe comes first, then the second best of each, and so on: the model
     ranks points of one recipe more surely than recipes on a device that it was not made for.  With
     the ``function`` in the graph, templates and codegens take turns with recipes: before them those
-    that a compile takes by itself, and after them the others.  Of a template of Didyma's that a
-    compile takes the best ``AHEAD`` come before all else, since it was made for the device.
+    that a compile takes by itself, and after them the others.  Where a compile takes a template of
+    Didyma's, which was made for the device, the points of all of these are ranked together: the
+    best ``AHEAD`` come before all else, and recipes after all else.
     """
     turns: dict[tuple[str, ...], list[Choice]] = {}
     for points in _points(loop, options, function):
         turns.setdefault(tuple(p.recipe for p in points), []).append(Choice(points))
     kind, best = next(iter(turns.items()))
-    if kind[0] in codegens.own():
-        yield from best[:AHEAD]
-        turns[kind] = best[AHEAD:]
-    for turn in range(max(map(len, turns.values()))):
-        yield from (row[turn] for row in turns.values() if turn < len(row))
+    if function is not None and kind[0] in codegens.own():
+        asked = Asked(function, loop, options.device)
+        mine = {kind: turns.pop(kind) for kind in [*turns] if kind[0] in codegens.own()}
+        known = sorted(chain(*mine.values()), key=lambda c: (c != best[0], _cost(c, asked)))
+        yield from known[:AHEAD]
+        recipes = {kind: turns.pop(kind) for kind in [*turns] if {*kind} <= {*dispatch.names()}}
+        yield from _in_turn({**turns, kind: known[AHEAD:]})
+        turns = recipes
+    yield from _in_turn(turns)
+
+
+def _cost(choice: Choice, asked: Asked) -> float:
+    """Return what the model of one of Didyma's templates says: cycles, of those for a device."""
+    (point,) = choice.points
+    return codegens.own()[point.recipe].cost(asked, point.table)
+
+
+def _in_turn(kinds: Mapping[tuple[str, ...], Sequence[Choice]]) -> Iterator[Choice]:
+    """Yield the first of each kind, then the second of each, and so on."""
+    rows = zip_longest(*kinds.values())
+    yield from (choice for row in rows for choice in row if choice is not None)
 
 
 def _points(
@@ -110,10 +128,10 @@ def _points(
         yield from ((p,) for c in taken for p in codegens.points(c, asked))
     yield from dispatch.points(loop, options)
     if asked is not None:
+        yield from ((Point.of(r.name),) for r in _suited(asked, loop))
         names = {c.name for c in taken}
         rest = (c for c in codegens.others(options) if c.name not in names)
         yield from ((p,) for c in rest for p in codegens.points(c, asked))
-        yield from ((Point.of(r.name),) for r in _suited(asked, loop))
 
 
 def _suited(asked: Asked, loop: PrimFunc) -> Iterator[Routine]:

@@ -45,6 +45,7 @@ def race(
     seconds: float,
     before: Callable[[str], None] = lambda name: None,
     wall: Clock = time.monotonic,
+    wait: Callable[[], None] = lambda: None,
 ) -> dict[str, list[float]]:
     """Time runs in rounds, for about this many seconds; return the seconds of each, by round.
 
@@ -52,13 +53,15 @@ def race(
 
     The run ``usual`` and those that are not far behind are timed in every round, at least
     ``FEWEST`` rounds, however long that takes.  A long run that is hopelessly behind is timed once,
-    even the usual one.  ``before`` is called with the name of a run before each of its samples.
+    even the usual one.  ``before`` is called with the name of a run before each of its samples, and
+    ``wait`` at the end of each, where what runs have begun ends: a run that waited for itself would
+    be timed with what it takes to begin it.
     """
     end = wall() + seconds
     spent: dict[str, float] = {}
     for name, run in runs.items():
         before(name)
-        spent[name] = _once(run, clock)
+        spent[name] = _once(run, clock, wait)
     repeats = {name: _repeats(s) for name, s in spent.items()}
     limit = max(LONG, HOPELESS * min(spent.values()))
     left = [name for name in runs if spent[name] <= limit]
@@ -72,6 +75,7 @@ def race(
             began = clock()
             for _ in range(repeats[name]):
                 runs[name]()
+            wait()
             times[name].append((clock() - began) / repeats[name])
         if n + 1 >= TRIED:
             best = min(statistics.median(times[name]) for name in left)
@@ -80,12 +84,14 @@ def race(
     return times
 
 
-def _once(run: Callable[[], None], clock: Clock) -> float:
+def _once(run: Callable[[], None], clock: Clock, wait: Callable[[], None]) -> float:
     """Run once to warm up and once more, and return the seconds of the faster one."""
     began = clock()
     run()
+    wait()
     between = clock()
     run()
+    wait()
     return min(between - began, clock() - between)
 
 
@@ -123,18 +129,19 @@ def decide(
     seconds: float,
     before: Callable[[str], None] = lambda name: None,
     wall: Clock = time.monotonic,
+    wait: Callable[[], None] = lambda: None,
 ) -> tuple[str, dict[str, float]]:
     """Race all runs; return the pick, and the median seconds of each run.
 
     Of many runs that are equally fast one looks faster by chance, so the fastest must win against
     the usual one again, in a race of the two alone; otherwise the usual one is picked.
     """
-    times = race(runs, usual, clock, seconds * (1 - CONFIRMING), before, wall)
+    times = race(runs, usual, clock, seconds * (1 - CONFIRMING), before, wall, wait)
     medians = {name: statistics.median(row) for name, row in times.items()}
     best = fastest(times, usual)
     if best != usual and len(times[usual]) > 1:
         two = {name: runs[name] for name in (usual, best)}
-        again = race(two, usual, clock, seconds * CONFIRMING, before, wall)
+        again = race(two, usual, clock, seconds * CONFIRMING, before, wall, wait)
         if not compare(again[usual], again[best]).is_faster:
             best = usual
     return best, medians

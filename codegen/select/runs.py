@@ -46,7 +46,9 @@ class Bench:
         return Bench(engine, loop, env, buffers)
 
     def runner(self, c: Candidate) -> Callable[[], None]:
-        """Return what launches the kernels of a candidate, or calls its routine, and waits.
+        """Return what launches the kernels of a candidate, or calls its routine.
+
+        They may still run on the engine until it is joined.
 
         DidymaError ``kernel-text``; KernelFault from a call where the engine's checks fail, and
         DidymaError ``extern-result`` where a routine returns other arrays.
@@ -67,7 +69,6 @@ class Bench:
         def run() -> None:
             for name, buffers in launches:
                 loaded.launch(name, buffers, self.env)
-            self.engine.join()
 
         return run
 
@@ -88,7 +89,6 @@ class Bench:
                 for names in (self.loop.outputs, self.loop.inputs)
             )
             routine.call(function, ys, xs)
-            self.engine.join()
             return
         given = (self.engine.download(self.buffers[n], *types[n]) for n in self.loop.inputs)
         want = [(types[n][0].numpy, types[n][1]) for n in self.loop.outputs]
@@ -97,7 +97,6 @@ class Bench:
             source = self.engine.upload(result)
             self.engine.copy(self.buffers[name], source)
             self.engine.free(source)
-        self.engine.join()
 
     def outputs(self) -> tuple[Array, ...]:
         """Download the results, as they lie in memory."""
@@ -125,6 +124,7 @@ def run_once(
     bench = Bench.of(engine, loop, env, inputs)
     try:
         bench.runner(c)()
+        engine.join()
         return bench.outputs()
     finally:
         bench.free()

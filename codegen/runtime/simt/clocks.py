@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didyma.codegen.runtime.simt.clusters import Across
-from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Report, Warps
+from didyma.codegen.runtime.simt.memory import ONE, LaneArray, Lanes, Report, Warps
 from didyma.refimpl.ir.target import PORTABLE
 
 BARRIERS = 64  # in the shared memory of a block
@@ -135,14 +135,14 @@ class ClockArray(LaneArray):
     def landed(self, at: Lanes, who: Lanes, warps: Warps) -> None:
         """Let elements hold what copies of some lanes wrote, as if those had written them now."""
         assert self.flight is not None
-        np.subtract.at(self.flight.arriving, at, 1)
+        np.subtract.at(self.flight.arriving, at, ONE)
         mine = self.writer[at] == who
         self.writer_epoch[at[mine]] = self.clocks.own(who[mine])
 
     def left(self, at: Lanes, who: Lanes, warps: Warps) -> None:
         """Let copies of some lanes have read elements, as if the lanes had read them now."""
         assert self.flight is not None
-        np.subtract.at(self.flight.leaving, at, 1)
+        np.subtract.at(self.flight.leaving, at, ONE)
         self._remember(at, who)
 
     def _own(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from didyma.codegen.runtime.simt.memory import Flight, LaneArray, Lanes, Report, Warps
+from didyma.codegen.runtime.simt.memory import ONE, Flight, LaneArray, Lanes, Report, Warps
 from didyma.refimpl.interp import scalar_ring
 
 KINDS = COPY, PRODUCT, STORE = range(3)  # of what is under way
@@ -76,7 +76,7 @@ class Copies:
                 counts = np.zeros((2, x.array.data.size), np.int32)
                 x.array.flight = Flight(counts[0], counts[1], self.name)
             count = x.array.flight.arriving if x.writes else x.array.flight.leaving
-            np.add.at(count, x.at, 1)
+            np.add.at(count, x.at, ONE)
         self.under_way.append(Copy(name, line, tuple(moved), group, kind))
 
     def commit(self, who: Lanes, kind: int = COPY) -> None:

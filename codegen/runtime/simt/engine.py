@@ -69,6 +69,7 @@ class SimtKernels:
     traffic: Traffic | None = None
     exact: bool = False
     rounds: int = MOST_ROUNDS
+    ends: bool = False
     compiled: dict[str, tuple[Exec, tuple[str, ...]]] = field(
         default_factory=dict[str, tuple[Exec, tuple[str, ...]]]
     )
@@ -87,7 +88,7 @@ class SimtKernels:
         meaning = scalar_ring if isinstance(self.arithmetic, InRing) else scalar
         known = functions(more, meaning.intrinsic_fn)
         counting = self.traffic is not None
-        return Translator(self.arithmetic, table(more), known, counting, self.exact)
+        return Translator(self.arithmetic, table(more), known, counting, self.exact, self.ends)
 
     def launch(
         self,
@@ -150,7 +151,7 @@ class SimtKernels:
         for (name_in_ir, dtype), b in zip(s.buffers, buffers, strict=True):
             if name_in_ir in s.outputs:
                 _spread(b.written, dtype.nbytes)
-                if self.blocks is not None and total > self.blocks:
+                if self.ends or (self.blocks is not None and total > self.blocks):
                     b.written[:] = True
         if reports.seen:
             raise KernelFault(reports.faults(self.text))
@@ -232,7 +233,8 @@ class Simt:
     of both (``refimpl.interp.scalar_ring``); floats that are downloaded are such records.
 
     Of a grid with more than ``blocks`` blocks, only that many run, from both of its ends.  Its
-    outputs then count as written.
+    outputs then count as written, as they do with ``ends``: of long loops in which threads wait for
+    each other, only the first and last rounds run (``leaps``).
 
     ``traffic``, if given, counts what kernels load, store and execute.
 
@@ -250,11 +252,14 @@ class Simt:
     traffic: Traffic | None = None
     exact: bool = False
     rounds: int = MOST_ROUNDS
+    ends: bool = False
 
     def load(self, text: KernelText) -> SimtKernels:
         """Return kernels that are parsed at the first launch."""
         arithmetic = InRing() if self.ring else Plain()
-        return SimtKernels(text, arithmetic, self.blocks, self.traffic, self.exact, self.rounds)
+        return SimtKernels(
+            text, arithmetic, self.blocks, self.traffic, self.exact, self.rounds, self.ends
+        )
 
     def allocate(self, nbytes: int) -> SimtBuffer:
         """Return uninitialised bytes."""

@@ -10,7 +10,7 @@ from pycparser import c_ast as c
 
 from didyma.codegen.emit.intrinsics import NBYTES, TABLE, VECTORS, CFunction, components
 from didyma.codegen.emit.subset import place
-from didyma.codegen.runtime.simt import access, calls, groups, meets
+from didyma.codegen.runtime.simt import access, calls, groups, leaps, meets
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.calls import Eval
 from didyma.codegen.runtime.simt.clocks import ClockArray
@@ -35,7 +35,7 @@ class Translator:
 
     ``table`` and ``functions`` are those of intrinsics beside Didyma's own.  ``counting`` says that
     the statements which threads execute are counted, ``exact`` that signed integers must not
-    overflow.
+    overflow, ``ends`` that only the first and last rounds of loops run.
     """
 
     def __init__(
@@ -45,10 +45,12 @@ class Translator:
         functions: Mapping[str, Callable[..., Any]] | None = None,
         counting: bool = False,
         exact: bool = False,
+        ends: bool = False,
     ) -> None:
         self.arithmetic = arithmetic
         self.counting = counting
         self.exact = exact
+        self.ends = ends
         self.table = table or {}
         self.functions = functions or {}
         self.types: dict[str, str] = {}
@@ -405,6 +407,10 @@ class Translator:
     def _for_(self, n: c.For) -> Exec:
         init, cond = self.stmt(n.init), self.expr(n.cond)
         body, step, line = self.stmt(n.stmt), self.stmt(n.next), _line(n)
+        counted = leaps.counter(n) if self.ends else None
+        if counted is not None:
+            over = leaps.leap(counted, self.expr(counted.bound), self.expr(counted.step))
+            init, step = _sequence([init, over]), _sequence([step, over])
 
         def run(r: Run, m: Mask) -> None:
             init(r, m)

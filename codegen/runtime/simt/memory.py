@@ -119,6 +119,9 @@ class Warps:
         return self.lane.size
 
 
+ONE = np.int32(1)  # of the dtype of what is counted, which ``ufunc.at`` is fifty times faster with
+
+
 @dataclass(slots=True)
 class Flight:
     """How many copies under way have yet to write, and to read, each element of an array.
@@ -252,7 +255,7 @@ class LaneArray:
     def landed(self, at: Lanes, who: Lanes, warps: Warps) -> None:
         """Let elements hold what copies of some lanes wrote, as if those had written them now."""
         assert self.flight is not None
-        np.subtract.at(self.flight.arriving, at, 1)
+        np.subtract.at(self.flight.arriving, at, ONE)
         if self.tracked:
             mine = self.writer[at] == warps.lane[who]
             self.writer_epoch[at[mine]] = warps.epoch[warps.block[who[mine]]]
@@ -260,7 +263,7 @@ class LaneArray:
     def left(self, at: Lanes, who: Lanes, warps: Warps) -> None:
         """Let copies of some lanes have read elements, as if the lanes had read them now."""
         assert self.flight is not None
-        np.subtract.at(self.flight.leaving, at, 1)
+        np.subtract.at(self.flight.leaving, at, ONE)
         if self.tracked:
             lane, block = warps.lane[who], warps.block[who]
             self._remember_readers(at, lane, block + warps.first, warps.epoch[block], warps.cluster)
