@@ -41,7 +41,7 @@ from didyma.codegen.select.choosers import (
 from didyma.codegen.select.keys import hints
 from didyma.codegen.select.selector import Isolate, Limits, Lost, Selection, Trial, select
 from didyma.codegen.select.worker import Say, Task, clock_of
-from didyma.fuzz.watchdog import Died, Raised, guarded
+from didyma.fuzz.watchdog import Died, Raised, get_ready, guarded
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import COMPILER, Module, structural_hash
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
@@ -148,6 +148,8 @@ def chosen(
         return options.changed({"kernels.variants": VARIANTS if usual == 1 else usual})
     if given == "heuristic":
         return options
+    if given == "tuned":
+        get_ready()
     lowered = compile_module(m, options, until="lower")
     picker = chooser(given, lowered.fused)
     functions = {f.name: f for f in lowered.fused.functions}
@@ -350,7 +352,7 @@ class Tuner:
                 self.cache.judged(key.digest, Verdict(trial.text, trial.choice, trial.reason))
             self.listen(request.name, count, trial)
 
-        found = select(task, judge, self.isolate, self.limits, known, heard)
+        found = select(task, judge.compared, self.isolate, self.limits, known, heard, judge.checked)
         pick = self._pick(request, found)
         stale = self.cache.get(key.digest)
         if stale is not None and not is_current(stale, request):

@@ -10,9 +10,10 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -66,21 +67,37 @@ def _begin(environment: dict[str, str], target: Callable[..., None], args: tuple
     target(*args)
 
 
+def get_ready() -> None:
+    """Start the process from which children are forked, where there is one, and do not wait for it.
+
+    So the first child need not wait for its imports.
+    """
+    if isinstance(_context(), ForkServerContext):
+        with _left_to_parent():
+            forkserver.ensure_running()
+
+
 def spawn(target: Callable[..., None], args: tuple[Any, ...]) -> BaseProcess:
     """Start a child that leaves Ctrl-C to its parent; it should call ``stay_with_parent``."""
     call = (dict(os.environ), target, args)
     process = _context().Process(target=_begin, args=call, daemon=True)
+    with _left_to_parent():
+        process.start()
+    return process
+
+
+@contextmanager
+def _left_to_parent() -> Generator[None]:
+    """Let processes that start here leave SIGINT and SIGTERM to those that start them."""
     if not hasattr(signal, "pthread_sigmask"):
-        process.start()
-        return process
+        yield
+        return
     resource_tracker.ensure_running()  # starting it unblocks SIGINT, so it must not start below
-    inherited = {signal.SIGINT, signal.SIGTERM}  # a process that forks others leaves both to them
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, inherited)
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
-        process.start()
+        yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, old)
-    return process
 
 
 def stay_with_parent() -> None:

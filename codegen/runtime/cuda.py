@@ -162,19 +162,12 @@ class Cuda:
 
         DidymaError ``kernel-text`` with the line at fault.
         """
-        compiler = self._compiler
-        key = "\0".join((compiler.source(text), compiler.version, *compiler.options(text)))
-        path = self._cache / f"{hashlib.sha256(key.encode()).hexdigest()}.cubin"
-        if path.exists():
-            code = path.read_bytes()
-        else:
-            code = compiler.compile(text).code
-            store(path, code)
+        code, _ = kept(self._compiler, self._cache, text)
         return CudaLoaded(text, code, self.checked, self._stream)
 
     def remarks(self, text: KernelText) -> tuple[str, ...]:
         """Return why the assembler lets products of four warps wait for each other, if it does."""
-        return self._compiler.compile(text).remarks if "wgmma_m" in text.source else ()
+        return kept(self._compiler, self._cache, text)[1]
 
     def allocate(self, nbytes: int) -> CudaBuffer:
         """Return fresh bytes."""
@@ -344,6 +337,36 @@ class Cuda:
             self.join()
             self._streams[number] = self._driver.Stream(_NON_BLOCKING)
         return self._streams[number]
+
+
+def kept(compiler: NvrtcCompiler, folder: Path, text: KernelText) -> tuple[bytes, tuple[str, ...]]:
+    """Return the machine code of kernel text with the compiler's remarks, which the folder keeps.
+
+    DidymaError ``kernel-text`` with the line at fault.
+    """
+    key = "\0".join((compiler.source(text), compiler.version, *compiler.options(text)))
+    code = folder / f"{hashlib.sha256(key.encode()).hexdigest()}.cubin"
+    remarks = code.with_suffix(".txt")
+    if code.exists() and remarks.exists():
+        return code.read_bytes(), tuple(remarks.read_text(encoding="utf-8").splitlines())
+    made = compiler.compile(text)
+    store(remarks, "\n".join(made.remarks).encode())
+    store(code, made.code)
+    return made.code, made.remarks
+
+
+def ahead(architecture: str) -> Callable[[KernelText], None]:
+    """Return what compiles kernel text for engines to come, without a GPU.
+
+    EngineMissing where there is no NVRTC.
+    """
+    compiler, folder = NvrtcCompiler(architecture), cache_folder() / "cuda"
+
+    def compile_(text: KernelText) -> None:
+        if text.source:
+            kept(compiler, folder, text)
+
+    return compile_
 
 
 class CudaLoaded:

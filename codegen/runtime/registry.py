@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
 from didyma.codegen import plugins
 from didyma.codegen.runtime.engine import Engine
 from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.target import PORTABLE, Target
 
 NAMES = ("simt", "host", "host-fast", "ptx", "nvrtc", "cuda")
@@ -41,6 +43,18 @@ def engine(which: str | Engine, *, checked: bool = True) -> Engine:
     'host'
     """
     return _made(which, checked) if isinstance(which, str) else _checked(which, "engine")
+
+
+def ahead(name: str, target: Target) -> Callable[[KernelText], None]:
+    """Return what compiles kernel text so that an engine to come need not, where that can be done.
+
+    DidymaError ``kernel-text`` as the engine; EngineMissing where the machine lacks the compiler.
+    """
+    if name != "cuda" or not target.architecture:
+        return lambda text: None
+    from didyma.codegen.runtime.cuda import ahead
+
+    return ahead(target.architecture)
 
 
 def targets(e: Engine) -> tuple[Target, ...]:

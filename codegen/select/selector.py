@@ -1,8 +1,9 @@
 """Select the fastest right choice of a function: build, judge, time, pick.
 
-Each candidate is built and judged in a child process, several children side by side, and those that
-are right are timed against each other in one child alone.  A candidate that crashes or hangs a
-child is out, with the reason; the others go on in a new child.
+Candidates are built, compiled and checked in child processes, several side by side, while one more
+runs them on the engine and judges what they compute.  Those that are right are timed against each
+other in one child alone.  A candidate that crashes or hangs a child is out, with the reason; the
+others go on in a new child.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
 from didyma.codegen.select import worker
 from didyma.codegen.select.choice import Candidate, Choice, distinct, ranked
-from didyma.codegen.select.worker import Judge, Say, Task
+from didyma.codegen.select.worker import Checks, Judge, Say, Task
 from didyma.refimpl.errors import DidymaError
 
 CANDIDATES = 32  # of one function, at most
@@ -99,12 +100,14 @@ def select(
     limits: Limits,
     known: Mapping[str, str] | None = None,
     heard: Callable[[Trial], None] = lambda trial: None,
+    checks: Checks | None = None,
 ) -> Selection:
     """Return the fastest right choice of a function, of as many as the limits allow.
 
     ``known`` are reasons by the hashes of texts that were judged before, empty ones for right
-    texts.  ``heard`` is called with each trial that was judged now.  The choice that the model
-    ranks first is picked unless another is faster beyond noise.
+    texts.  ``heard`` is called with each trial that was judged now.  Only what passes both the
+    ``judge`` and the ``checks`` is right.  The choice that the model ranks first is picked unless
+    another is faster beyond noise.
 
     DidymaError ``no-valid-choices`` says why each candidate is out.
     """
@@ -123,7 +126,7 @@ def select(
             reasons[name] = reason
             heard(Trial(name, texts[name], reason, lost=lost))
 
-    bench = _Children(task, judge, isolate, limits, judged)
+    bench = _Children(task, judge, checks, isolate, limits, judged)
     bench.judge_all(todo, began + JUDGING * limits.seconds)
     right = [c.choice for c in candidates if reasons.get(str(c.choice)) == ""]
     out = {**{t.choice: t.reason for t in refused}, **reasons}
@@ -168,24 +171,70 @@ def _none(task: Task, reasons: Mapping[str, str]) -> DidymaError:
     )  # fmt: skip
 
 
+@dataclass(slots=True)
+class _Both:
+    """Passes on that a choice is wrong once, or that it is right when both judges have said so."""
+
+    judged: Judged
+    heard: dict[str, str] = field(default_factory=dict[str, str])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, name: str, reason: str, lost: bool = False) -> None:
+        with self.lock:
+            before = self.heard.get(name)
+            self.heard[name] = before or reason
+        if before == "" or (before is None and reason):
+            self.judged(name, reason, lost)
+
+
 @dataclass(frozen=True, slots=True)
 class _Children:
     """Gives work to child processes, and takes out the candidates at which they were lost."""
 
     task: Task
     judge: Judge
+    checks: Checks | None
     isolate: Isolate
     limits: Limits
     judged: Judged
 
     def judge_all(self, choices: Sequence[Choice], end: float) -> None:
-        """Judge choices in several children side by side, until a time of the monotonic clock."""
-        jobs = max(1, min(self.limits.jobs, len(choices)))
-        with ThreadPoolExecutor(jobs) as pool:
-            shares = [choices[n::jobs] for n in range(jobs)]
-            list(pool.map(partial(self._judge_share, end=end), shares))
+        """Judge choices in several children side by side, until a time of the monotonic clock.
 
-    def _judge_share(self, share: Sequence[Choice], end: float) -> None:
+        One child alone judges on the engine where others check meanwhile: it makes the bars once.
+        """
+        jobs = max(1, min(self.limits.jobs, len(choices)))
+        shares = [choices[n::jobs] for n in range(jobs)]
+        work: list[Callable[[], None]]
+        if self.checks is None:
+            work = [self._share(worker.examine, self.judge, x, end, self.judged) for x in shares]
+        else:
+            judged = _Both(self.judged)
+            work = [self._share(worker.examine, self.judge, choices, end, judged)]
+            work += [self._share(worker.check, self.checks, x, end, judged) for x in shares]
+        with ThreadPoolExecutor(len(work)) as pool:
+            for done in [pool.submit(f) for f in work]:
+                done.result()
+
+    def _share(
+        self,
+        f: Callable[..., None],
+        judge: Any,
+        share: Sequence[Choice],
+        end: float,
+        judged: Judged,
+    ) -> Callable[[], None]:
+        """Return what judges a share of the choices in a child, and in others after those lost."""
+        return partial(self._judge_share, f, judge, share, end, judged)
+
+    def _judge_share(
+        self,
+        f: Callable[..., None],
+        judge: Any,
+        share: Sequence[Choice],
+        end: float,
+        judged: Judged,
+    ) -> None:
         done: set[str] = set()
         starts = STARTS
         while left := [c for c in share if str(c) not in done]:
@@ -197,18 +246,18 @@ class _Children:
                     begun.append(row["begin"])
                 else:
                     done.add(row["choice"])
-                    self.judged(row["choice"], row["reason"])
+                    judged(row["choice"], row["reason"])
 
             seconds = max(0.0, end - time.monotonic())
-            args = (self.task, self.judge, left, seconds)
-            got = self.isolate(worker.examine, args, self.limits.timeout, say)
+            args = (self.task, judge, left, seconds)
+            got = self.isolate(f, args, self.limits.timeout, say)
             if not isinstance(got, Lost):
                 return  # all are judged, or the time is over
             starts -= not begun
             blamed = begun[-1:] if begun else [] if starts else [str(c) for c in left]
             for name in blamed:
                 done.add(name)
-                self.judged(name, got.reason + ("" if begun else UNBEGUN), lost=True)
+                judged(name, got.reason + ("" if begun else UNBEGUN), lost=True)
 
     def time_all(
         self, choices: Sequence[Choice], seconds: float

@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from didyma.codegen.options import Options
 from didyma.codegen.plugins import Called, receive
 from didyma.codegen.runtime.engine import Engine, KernelFault
+from didyma.codegen.runtime.registry import ahead
 from didyma.codegen.runtime.registry import engine as engine_by_name
 from didyma.codegen.select.choice import Candidate, Choice, build
 from didyma.codegen.select.inputs import example
@@ -27,6 +28,7 @@ from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import PrimFunc
 
 Judge: TypeAlias = Callable[[Candidate, Engine], str]  # returns why it is wrong; empty: right
+Checks: TypeAlias = Callable[[Candidate], str]  # likewise, of what needs no engine
 Say: TypeAlias = Callable[[str], None]
 
 
@@ -61,24 +63,40 @@ class Task:
 
 
 def examine(task: Task, judge: Judge, choices: Sequence[Choice], seconds: float, say: Say) -> None:
-    """Build and judge choices; say ``{"begin": TEXT}`` and ``{"choice", "reason"}`` of each.
-
-    The first choice is judged in any case, the others begin within this many seconds.
-    """
+    """Build choices and judge what they do on the engine; say what ``_each`` says."""
     receive(task.parts)
     engine = engine_by_name(task.engine)
+    _each(task, lambda c: judge(c, engine) or _serial(c, engine), choices, seconds, say)
+
+
+def check(task: Task, checks: Checks, choices: Sequence[Choice], seconds: float, say: Say) -> None:
+    """Build, compile and check choices, as far as that needs no engine; say what ``_each`` says."""
+    receive(task.parts)
+    compile_ = ahead(task.engine, task.options.device)
+
+    def run(c: Candidate) -> str:
+        compile_(c.text)
+        return checks(c)
+
+    _each(task, run, choices, seconds, say)
+
+
+def _each(task: Task, judge: Checks, choices: Sequence[Choice], seconds: float, say: Say) -> None:
+    """Say ``{"begin": TEXT}`` and ``{"choice", "reason"}`` of each choice.
+
+    The first one is judged in any case, the others begin within this many seconds.
+    """
     end = time.monotonic() + seconds
     for n, choice in enumerate(choices):
         if n and time.monotonic() > end:
             return
         say(json.dumps({"begin": str(choice)}))
-        say(json.dumps({"choice": str(choice), "reason": _reason(task, judge, choice, engine)}))
+        say(json.dumps({"choice": str(choice), "reason": _reason(task, judge, choice)}))
 
 
-def _reason(task: Task, judge: Judge, choice: Choice, engine: Engine) -> str:
+def _reason(task: Task, judge: Checks, choice: Choice) -> str:
     try:
-        candidate = task.build(choice)
-        return judge(candidate, engine) or _serial(candidate, engine)
+        return judge(task.build(choice))
     except (DidymaError, KernelFault) as e:
         return " ".join(str(e).split())
     except MemoryError:

@@ -21,6 +21,7 @@ from didyma.codegen.select.selector import Limits, Trial
 from didyma.commands import common
 from didyma.files import must_have_folder, read_fixed
 from didyma.fuzz import disk
+from didyma.fuzz.watchdog import get_ready
 from didyma.refimpl.errors import DidymaError
 from didyma.show import tune as show
 
@@ -97,6 +98,7 @@ def _import(cache: Cache, file: Path) -> int:
 def _tuned(w: Wanted, cache: Cache) -> Iterator[tuple[Request, dict[str, Any], Pick]]:
     """Yield each function of the file with its record and its pick."""
     assert w.file is not None
+    get_ready()
     m, _ = read_fixed(w.file, common.sizes(w.sizes))
     common.require([w.engine])
     engine = engine_by_name(w.engine)

@@ -47,25 +47,26 @@ def counter(n: c.For) -> Counter | None:
         return None
     name = n.init.decls[0].name
     step = _step(after, name)
-    counts = isinstance(cond.left, c.ID) and cond.left.name == name and step is not None
-    if not counts or _writes(n.stmt, name) or not calls(n.stmt, WAITS):
+    if step is None or not _is(cond.left, name):
+        return None
+    if _writes(n.stmt, name) or not calls(n.stmt, WAITS):
         return None
     axis = _axis(step)
     rings = () if axis else _rings(n.stmt, name)
     return Counter(name, cond.right, step, axis, math.lcm(2, *(2 * n for n in rings)))
 
 
-def _step(n: c.Node, name: str) -> c.Node | None:
+def _step(n: Any, name: str) -> c.Node | None:
     """Return what a statement adds to a variable; None where it does something else."""
     if isinstance(n, c.UnaryOp) and n.op in ("++", "p++"):
         return c.Constant("int", "1")
     if not isinstance(n, c.Assignment) or not _is(n.lvalue, name):
         return None
-    added = n.rvalue
-    if n.op == "+=":
-        return added
-    sums = n.op == "=" and isinstance(added, c.BinaryOp) and added.op == "+"
-    return added.right if sums and _is(added.left, name) else None
+    added: c.Node = n.rvalue
+    if n.op == "=" and isinstance(added, c.BinaryOp) and added.op == "+":
+        right: c.Node = added.right
+        return right if _is(added.left, name) else None
+    return added if n.op == "+=" else None
 
 
 def _is(n: c.Node, name: str) -> bool:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,12 @@ def turned(a: Any, b: Any) -> Any:
     return np.matmul(a, b).T
 
 
+def sleeps(a: Any, b: Any) -> Any:
+    time.sleep(600)
+    return np.matmul(a, b)
+
+
+HANGS = Routine("hangs", multiplies, sleeps)
 BLAS, WRONG, OTHER = (
     Routine("blas", multiplies, blas),
     Routine("wrong", multiplies, doubled),
@@ -134,3 +143,33 @@ def test_a_choice_keeps_a_function_from_the_routines_of_the_options() -> None:
         named = plain.changed({"kernels.choices": f"{r.name}: blas()"})
         assert not compile(product.module, named).loops
         assert "blas()" in [str(c) for c in ranked(r.loop, r.options, r.source)]
+
+
+def test_a_routine_that_hangs_costs_its_timeout_and_nothing_else(tmp_path: Path) -> None:
+    limits = Limits(seconds=300.0, timeout=15.0, candidates=2)
+    with dd.register("routines", "hangs", HANGS):
+        fused, r = request()
+        usual, hangs = r.usual, Choice.parse("hangs()")
+
+        def two(*given: object) -> Iterator[Choice]:
+            yield from (usual, hangs)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("didyma.codegen.select.selector.ranked", two)
+            _, found = Tuner(fused, Cache(tmp_path / "c.sqlite"), limits).tune(r)
+    assert {t.choice: t.reason for t in found.trials} == {
+        str(usual): "", "hangs()": "hang: no answer within 15 s"
+    }  # fmt: skip
+    assert found.picked.choice == str(usual)
+    assert found.picked.seconds is not None
+
+
+def test_tuning_leaves_the_random_state_alone(tmp_path: Path) -> None:
+    def state() -> tuple[object, str]:
+        return random.getstate(), repr(np.random.get_state())  # what others draw from
+
+    fused, r = request()
+    before = state()
+    few = Limits(seconds=1.0, candidates=2)
+    Tuner(fused, Cache(tmp_path / "c.sqlite"), few, isolate=inline).measure(r)
+    assert state() == before

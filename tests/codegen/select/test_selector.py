@@ -96,6 +96,46 @@ def test_the_pick_is_right_and_timed() -> None:
     assert found.trials[0].choice == str(first(loop(), Options()))
 
 
+def test_what_the_checks_refuse_is_not_timed() -> None:
+    """Only what both judges let pass is right, whichever speaks first."""
+    timed: list[str] = []
+
+    def watching(f: Any, args: tuple[Any, ...], seconds: float, say: Say) -> Any:
+        if f is worker.measure:
+            timed.extend(map(str, args[1]))
+        return inline(f, args, seconds, say)
+
+    def no_rows(c: Candidate) -> str:
+        return "planted: a race" if c.choice.points[0].recipe == "row" else ""
+
+    heard: list[Trial] = []
+    found = select(task(), only_columns, watching, MANY, heard=heard.append, checks=no_rows)
+    assert timed
+    assert all(name.startswith("column(") for name in timed)
+    assert found.picked.choice in timed
+    assert len({t.choice for t in heard}) == len(heard), "one verdict for each"
+    reasons = {t.reason for t in heard if t.choice.startswith("row(")}
+    assert reasons <= {"planted: a race", "planted: wrong sums"}
+
+
+def test_a_child_that_is_lost_at_the_checks_takes_out_one_candidate() -> None:
+    def crashing(c: Candidate) -> str:
+        if c.choice.points[0].recipe == "row":
+            os.abort()
+        return ""
+
+    def apart(f: Any, args: tuple[Any, ...], seconds: float, say: Say) -> Any:
+        if f is worker.check and str(args[2][0]).startswith("row("):
+            say(json.dumps({"begin": str(args[2][0])}))
+            return Lost("crash: planted")
+        return inline(f, args, seconds, say)
+
+    limits = Limits(seconds=60.0, candidates=3, jobs=3)
+    found = select(task(), right, apart, limits, checks=crashing)
+    out = {t.choice.partition("(")[0]: t.reason for t in found.trials if t.reason}
+    assert out == {"row": "crash: planted"}
+
+
 def test_no_valid_choice_says_why_each_fell() -> None:
     def wrong(c: Candidate, engine: Engine) -> str:
         del engine
