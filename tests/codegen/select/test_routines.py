@@ -146,7 +146,7 @@ def test_a_choice_keeps_a_function_from_the_routines_of_the_options() -> None:
 
 
 def test_a_routine_that_hangs_costs_its_timeout_and_nothing_else(tmp_path: Path) -> None:
-    limits = Limits(seconds=300.0, timeout=15.0, candidates=2)
+    limits = Limits(seconds=300.0, timeout=20.0, candidates=2)
     with dd.register("routines", "hangs", HANGS):
         fused, r = request()
         usual, hangs = r.usual, Choice.parse("hangs()")
@@ -158,7 +158,7 @@ def test_a_routine_that_hangs_costs_its_timeout_and_nothing_else(tmp_path: Path)
             patch.setattr("didyma.codegen.select.selector.ranked", two)
             _, found = Tuner(fused, Cache(tmp_path / "c.sqlite"), limits).tune(r)
     assert {t.choice: t.reason for t in found.trials} == {
-        str(usual): "", "hangs()": "hang: no answer within 15 s"
+        str(usual): "", "hangs()": "hang: no answer within 20 s"
     }  # fmt: skip
     assert found.picked.choice == str(usual)
     assert found.picked.seconds is not None
