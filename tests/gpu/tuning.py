@@ -117,6 +117,11 @@ def compared(shape: Shape, r: Request, found: Selection, engine: Cuda) -> bool:
     return not wrong
 
 
+def _shape(text: str) -> Shape:
+    rows, columns, terms = map(int, text.split("x"))
+    return Shape(rows, columns, terms)
+
+
 def main(argv: Sequence[str]) -> int:
     """Tune, then compare; 1 if a result is wrong."""
     p = argparse.ArgumentParser(description=__doc__)
@@ -128,7 +133,7 @@ def main(argv: Sequence[str]) -> int:
     get_ready()
     dd.register("routines", CUBLASLT.name, CUBLASLT)
     limits = Limits(a.seconds, candidates=a.candidates, jobs=cores())
-    shapes = [Shape(*map(int, text.split("x"))) for text in a.shapes]
+    shapes = [_shape(text) for text in a.shapes]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder  # no machine code of an earlier run
         cache = Cache(Path(folder) / "picks.sqlite")
