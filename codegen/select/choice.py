@@ -176,12 +176,13 @@ def _routine(choice: Choice, function: Function) -> Routine | None:
     return next((r for r in registered() if r.name == point.recipe and suits(r, function)), None)
 
 
-def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return the first of all candidates with equal text.
+def distinct(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield the first of all candidates with equal text.
 
     A default may stand for what a parameter says besides, so that two points are one kernel.
     """
-    found: dict[str, Candidate] = {}
+    seen: set[str] = set()
     for c in candidates:
-        found.setdefault(c.digest, c)
-    return list(found.values())
+        if c.digest not in seen:
+            seen.add(c.digest)
+            yield c

@@ -114,7 +114,7 @@ def select(
     began = time.monotonic()
     choices = islice(ranked(task.loop, task.options, task.source), 2 * limits.candidates)
     refused: list[Trial] = []
-    candidates = distinct(_buildable(task, choices, refused))[: limits.candidates]
+    candidates = [*islice(distinct(_buildable(task, choices, refused)), limits.candidates)]
     texts = {str(c.choice): c.digest for c in candidates}
     reasons = {name: (known or {})[t] for name, t in texts.items() if t in (known or {})}
     todo = [c.choice for c in candidates if str(c.choice) not in reasons]

@@ -63,7 +63,7 @@ def takes_all_memory(c: Candidate, engine: Engine) -> str:
 def test_equal_kernels_are_one_candidate() -> None:
     f = loop(6, 90)
     every = [build(f, Options(), c) for c in ranked(f, Options())]
-    found = distinct(every)
+    found = [*distinct(every)]
     assert len({c.text.source for c in every}) == len(found) < len(every)
     assert found[0] == every[0]
 
