@@ -35,6 +35,7 @@ from didyma.refimpl.ir.loop import (
     Unary,
     While,
 )
+from didyma.refimpl.ir.target import SM_90A
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import expr_children, exprs, stmts, substitute
 from didyma.refimpl.verify import loop as laws
@@ -46,7 +47,7 @@ def smaller(case: Case) -> Iterator[Case]:
     for body in (*singles, *_variants(case.kernel.body)):
         kernel = _trimmed(replace(case.kernel, body=body))
         try:
-            laws.verify(kernel)
+            laws.verify(kernel, SM_90A)
         except DidymaError:
             continue  # such as a variable whose declaration is gone
         yield replace(case, kernel=kernel)

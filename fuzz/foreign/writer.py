@@ -131,6 +131,11 @@ class Writer:
             return Number(f"{n}u", "unsigned", n, n)
         if self.r.random() < 0.1:
             return Number(f"{n}LL", "long long", n, n)
+        if self.r.random() < 0.05:  # too large for an int, so a long where nothing says unsigned
+            n += 1 << 31
+            return self.r.choice(
+                (Number(f"{n}", "long long", n, n), Number(f"{n}u", "unsigned", n, n))
+            )
         return Number(self.r.choice((str(n), str(n), hex(n))), "int", n, n)
 
     def index(self, size: int) -> str:

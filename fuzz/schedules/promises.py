@@ -205,7 +205,7 @@ def _of_buffers(step: Step, a: Shape, b: Shape, env: Mapping[str, int]) -> Itera
             yield from _made(b, into, shape=(_count(a.loops[loop].extent, env),))
             yield from _has(b, f"{into}_fold", None, None, env)
         case steps.ReduceAcross():
-            yield from _across(step, a, b)
+            yield from _across(step, a, b, env)
         case steps.Swizzle(buffer):
             last = [index[-1] for name, index, _ in b.touched if name == buffer]
             if not all(isinstance(e, Binary) and e.op == "xor" for e in last):
@@ -238,14 +238,14 @@ def _split(step: steps.Split, a: Shape, b: Shape, env: Mapping[str, int]) -> Ite
             yield from _has(b, name, old.kind, count % step.factor, env)
 
 
-def _across(step: steps.ReduceAcross, a: Shape, b: Shape) -> Iterator[str]:
+def _across(step: steps.ReduceAcross, a: Shape, b: Shape, env: Mapping[str, int]) -> Iterator[str]:
     yield from _has(b, step.loop, LoopKind.BOUND, None, {})
     if step.loop not in b.loops:
         return
-    axis = b.loops[step.loop].axis
+    axis, is_one = b.loops[step.loop].axis, _count(b.loops[step.loop].extent, env) == 1
     match step.by:
-        case Across.SHUFFLE:
-            right = axis == "threadIdx.x" and b.exchanges > a.exchanges
+        case Across.SHUFFLE:  # of which one lane alone has nobody to ask
+            right = axis == "threadIdx.x" and (is_one or b.exchanges > a.exchanges)
         case Across.SHARED:
             right = axis.startswith("thread")
             yield from _made(b, step.into, scope=Scope.SHARED)

@@ -33,6 +33,7 @@ from didyma.refimpl.ir.loop import (
     Load,
     Select,
 )
+from didyma.refimpl.ir.target import SM_90A
 from didyma.refimpl.ir.text import parse_loop, show
 from didyma.refimpl.ir.types import BYTES, INTS, DType
 from didyma.refimpl.ir.walk import certain_children, exprs
@@ -42,7 +43,7 @@ from didyma.refimpl.verify import loop as laws
 def test_kernels_are_lawful_and_print_and_parse() -> None:
     for seed in range(40):
         kernel = draw(Random(seed)).kernel
-        laws.verify(kernel)
+        laws.verify(kernel, SM_90A)
         assert parse_loop(show(kernel)) == (kernel,)
 
 

@@ -48,6 +48,28 @@ def test_a_step_that_is_not_taken_is_told() -> None:
     assert all(told.values())
 
 
+ONE_LANE = """
+kernel @f(x: f32[4, 1], y: f32[4]) writes (y) {
+  for i in 4 {
+    alloc s: f32[] local {
+      s[] = 0.0:f32
+      for k in 1 {
+        s[] = s[] + x[i, k]
+      }
+      y[i] = s[]
+    }
+  }
+}
+"""
+
+
+def test_a_lane_alone_has_nothing_to_exchange() -> None:
+    (f,) = parse_loop(ONE_LANE)
+    steps = parse("schedule @f {\n  bind i to blockIdx.x\n  reduce_across s over k by shuffle\n}\n")
+    after = [a.func for a in run(steps.steps, f, cases.TARGET)]
+    assert broken(steps.steps, f, after, {}) == ""
+
+
 FUNCTION = """
 kernel @f(x: f32[12, 8], y: f32[12, 8]) writes (y) {
   for i in 12 parallel {

@@ -40,7 +40,8 @@ def test_a_case_is_a_function_of_seed_and_index() -> None:
         case = cases.draw(3, index)
         assert case == cases.draw(3, index)
         assert pickle.loads(pickle.dumps(case)) == case
-        assert case.result is not None
+        assert case.after is not None
+        assert len(case.after) == len(case.schedule)
 
 
 def test_schedules_are_long_and_refusals_many() -> None:
