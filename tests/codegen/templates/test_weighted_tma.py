@@ -109,7 +109,7 @@ FAULTS = {
               "exp2_flush_f32({{ value }}_exponent * 1.02f)"),
     "epilogue": ("i * 32 + lane % 4 * 8;", "i * 32;"),
     "rows": ('below("row", rows, height)', '""'),
-    "second sum": ('the_also="dot[n]"', 'the_also="other[n]"'),
+    "second sum": ('given.pop("the_dot")', 'given.pop("the_dot") and "other[n]"'),
 }  # fmt: skip
 SHOWN = {  # which program shows a fault, where it is not that of queries
     windowed: ("first tile", "last tile", "wait for room", "phase that stays", "released never",
