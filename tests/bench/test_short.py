@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.registry import engine, probe
 from didyma.refimpl.ir.types import FLOATS, PLAIN, DType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.ops.spec import Kind
-from tests.bench import bars, corners, programs, ring, round_trip, sweep, truth
+from tests.bench import bars, corners, programs, ring, ring_ptx, round_trip, sweep, truth
 from tests.bench.bed import COMPARISONS, Implementation
 from tests.bench.kernels import POOL
 from tests.bench.page import Shards, put
@@ -36,6 +36,14 @@ def test_correct_implementations_are_inside_and_faults_outside() -> None:
     assert bars.quantile(tally.width, 0.5) <= 1
     ops = {k.split()[0] for k in tally.used}
     assert {"sum", "matmul", "tanh", "where", "cast", "pow", "floor_divide"} <= ops
+
+
+@pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
+def test_the_ring_sees_faults_in_folds_after_a_compiler() -> None:
+    with np.errstate(all="ignore"):
+        rows = [*ring_ptx.folds(8, np.random.default_rng(2))]
+    assert len(rows) == 12
+    assert {(share, unknown) for _, _, share, unknown in rows} == {("100 %", 0)}
 
 
 def test_the_ring_sees_every_fault_in_a_fold_and_no_legal_order() -> None:
