@@ -234,7 +234,7 @@ class WatchedEngine:
     # ---- inside
 
     def _counted(self, made: Any, nbytes: int, how: str) -> WatchedBuffer:
-        self.use.take(nbytes)
+        self.use.take(nbytes, stack=how == "stack")
         return self._new(made, nbytes, how)
 
     def _new(self, made: Any, nbytes: int, how: str) -> WatchedBuffer:

@@ -12,16 +12,19 @@ class MemoryUse:
 
     The caller's bytes do not count.  ``steps`` has the name of each kernel launched, ``copy`` for a
     copy, each with the bytes allocated as it begins.  ``finished`` tells whether the run returned.
+    ``stacked`` are the bytes of arenas that were to lie on the stack, whether freed or not.
     """
 
     allocated: int = 0
     most: int = 0
     steps: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     finished: bool = False
+    stacked: int = 0
 
-    def take(self, nbytes: int) -> None:
-        """Count bytes that are allocated."""
+    def take(self, nbytes: int, *, stack: bool = False) -> None:
+        """Count bytes that are allocated, on the ``stack`` or not."""
         self.allocated += nbytes
+        self.stacked += nbytes if stack else 0
         self.most = max(self.most, self.allocated)
 
     def give(self, nbytes: int) -> None:
@@ -40,6 +43,8 @@ class MemoryUse:
                 return f"step {k} is {_shown(*got)}, and {_shown(*want)} in the plan"
         if self.most != planned.most:
             return f"{self.most} bytes are allocated at once, where the plan has {planned.most}"
+        if self.stacked != planned.stacked:
+            return f"{self.stacked} bytes are on the stack, and {planned.stacked} in the plan"
         return ""
 
 

@@ -240,7 +240,7 @@ class ProgramMemory:
         if s.name in self.arenas:
             raise self.fault("double-allocation", f"{s.name} is there already")
         data = np.full(self.size(s.nbytes), POISON, np.uint8)
-        self.use.take(data.size)
+        self.use.take(data.size, stack=s.stack)
         payloads = self._fresh_payloads(data.size)
         self.arenas[s.name] = Allocation(data, payloads, arena=True, device=s.device)
 

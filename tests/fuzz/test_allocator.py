@@ -150,6 +150,18 @@ def test_a_wrapper_that_leaves_a_line_out_is_found(
     assert len(checks) > left[0] / 4  # such as a wait may be needless, because of another one
 
 
+def test_a_wrapper_whose_arenas_lie_elsewhere_than_planned_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    emit = wrapper.emit
+
+    def elsewhere(p: Program, text: KernelText) -> str:
+        return emit(p, text).replace("engine.stack(", "engine.allocate(").replace("unstack", "free")
+
+    monkeypatch.setattr(wrapper, "emit", elsewhere)
+    assert "0 bytes are on the stack, and" in found_by("wrappers", range(60))
+
+
 def test_a_walk_whose_blocks_do_not_wait_for_all_streams_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
