@@ -13,7 +13,7 @@ from didyma.codegen.emit.intrinsics import c_type, components
 from didyma.codegen.emit.lines import TextLines
 from didyma.codegen.emit.names import c_names
 from didyma.codegen.emit.terms import PRIMARY, SHIFT, Term, index_literal
-from didyma.codegen.emit.wide import Wide, WideKey, find
+from didyma.codegen.emit.wide import Wide, WideKey, find, groups
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.expr import index, mul
 from didyma.refimpl.ir.loop import (
@@ -71,7 +71,7 @@ class Statements:
     expressions: Expressions
     functions: Mapping[str, PrimFunc]
     noalias: bool  # of the function whose body is being written
-    copied: frozenset[str] = frozenset()  # shared buffers into which copies run beside threads
+    aligned: frozenset[str] = frozenset()  # shared buffers of which neighbours are accessed at once
     copying: bool = False  # whether what is stored may come later
     cluster: int = 1  # blocks of a cluster
     chain: Chain | None = None
@@ -98,7 +98,8 @@ class Statements:
         chain = next((s for s in stmts(f.body) if isinstance(s, Chain)), None)
         several = {s.axis for s in stmts(f.body) if isinstance(s, For)} & {*AXES[1:3]}
         return Statements(
-            names, lines, expressions, f.function, f.noalias, copies.targets(f.body),
+            names, lines, expressions, f.function, f.noalias,
+            copies.targets(f.body) | groups(f.body),
             cluster=cluster, chain=chain, several=bool(several),
         )  # fmt: skip
 
@@ -242,7 +243,7 @@ class Statements:
         self.expressions.buffers[b.name] = CBuffer(b, name, scalar)
         if not scalar:
             qualifier = "" if b.scope is Scope.LOCAL else "__shared__ "
-            qualifier += f"__align__({copies.WIDEST}) " if b.name in self.copied else ""
+            qualifier += f"__align__({copies.WIDEST}) " if b.name in self.aligned else ""
             self.lines.add(f"{qualifier}{t} {name}[{max(count, 1)}];")
             return body
         if isinstance(body, Block) and body.body and _stores(body.body[0], b):
@@ -352,7 +353,7 @@ class Statements:
             return frozenset()
         buffers = [p.buffer for p in self.expressions.buffers.values() if len(p.buffer.shape) == 1]
         return frozenset(
-            b.name for b in buffers if b.scope is Scope.GLOBAL or b.name in self.copied
+            b.name for b in buffers if b.scope is Scope.GLOBAL or b.name in self.aligned
         )
 
     def _lanes(self, s: For, wide: Wide) -> None:

@@ -38,10 +38,12 @@ from didyma.refimpl.ir.loop import (
     Let,
     LetExpr,
     Load,
+    LoopKind,
     PlacementAllocate,
     Prefetch,
     ProducerRealize,
     Return,
+    Scope,
     Stmt,
     Store,
     Var,
@@ -49,7 +51,7 @@ from didyma.refimpl.ir.loop import (
     Yield,
 )
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ir.walk import certain_children, subexprs
+from didyma.refimpl.ir.walk import certain_children, stmts, subexprs
 
 WideKey: TypeAlias = tuple[str, Expr]
 
@@ -76,6 +78,14 @@ def wide_key(buffer: str, at: Sequence[Expr], lane_var: str, lanes: int) -> Wide
             return (buffer, x) if n == lanes else None
         case _:
             return None
+
+
+def groups(body: Stmt) -> frozenset[str]:
+    """Return the shared buffers of one axis in which vectorised loops store."""
+    allocated = (s.buffer for s in stmts(body) if isinstance(s, Allocate))
+    own = {b.name for b in allocated if b.scope is Scope.SHARED and len(b.shape) == 1}
+    loops = (s for s in stmts(body) if isinstance(s, For) and s.kind is LoopKind.VECTORIZED)
+    return frozenset(x.buffer for s in loops for x in stmts(s.body) if isinstance(x, Store)) & own
 
 
 def find(loop: For, vectors: frozenset[str]) -> Wide | None:

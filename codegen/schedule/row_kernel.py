@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from didyma.codegen.schedule import prefetch, row_wide
 from didyma.codegen.schedule.nest import NestFacts, bound, let_all, tail
-from didyma.codegen.schedule.row_stages import OnePass, Stages, filled
+from didyma.codegen.schedule.row_stages import OnePass, Stages, filled, shelvable
 from didyma.codegen.schedule.rows import (
     RowNest,
     kept_loads,
@@ -59,12 +59,14 @@ def scheduled(
     once: OnePass | None = None,
     *,
     back: bool = False,
+    shelved: int = 0,
 ) -> PrimFunc:
     """Schedule threads for rows.
 
     They hold their elements of a row, as far as registers do, of the ``loads`` of its stages; with
     None each stage loads them again, in a loop, but for the second fold of ``once``; with ``back``
-    every second one does so from the end.
+    every second one does so from the end.  Of a row that is folded in one pass, what is loaded in
+    the first ``shelved`` turns stays in shared memory.
     """
     groups, lanes, width = threads.groups, threads.lanes, threads.wide
     fresh = facts.names.fresh
@@ -80,7 +82,16 @@ def scheduled(
         x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, ((turns or 0) * width + edges,), Scope.LOCAL)
         for x in (() if loads is None else kept_loads(facts, rows, team.threads, width, loads))
     }
-    stages = Stages(team, rows, wide, turns, edges, kept, once, back=back)
+    shelf = {
+        x: Buffer(
+            fresh(f"{x.buffer}_shelf"), x.dtype, (shelved * groups * lanes * width,), Scope.SHARED
+        )
+        for x in (shelvable(facts, rows, wide, once.online) if shelved and once else ())
+    }
+    stages = Stages(
+        team, rows, wide, turns, edges, kept, once, back=back, shelf=shelf, shelved=shelved
+    )
+    stages.tiles += shelf.values()
     hint = (
         prefetch.of_row(stages, ix.add(row, ix.index(threads.ahead)), loads or {})
         if threads.ahead

@@ -30,6 +30,7 @@ from didyma.refimpl.ir.loop import (
     Allocate,
     AttrStmt,
     Barrier,
+    Binary,
     Block,
     Buffer,
     Cast,
@@ -71,6 +72,8 @@ class Stages:
     begins with what caches still hold.
     ``filled`` counts how often the threads of a block wait in a row until all have left something.
     Under the conditions ``ends`` a row is stored.
+    In one pass for two folds, threads put what loads give in the first ``shelved`` turns on the
+    ``shelf``, in shared memory, and take it from there for the results.
     """
 
     team: Team
@@ -85,6 +88,8 @@ class Stages:
     tiles: list[Buffer] = field(default_factory=list[Buffer])
     filled: int = 0
     ends: tuple[Expr, ...] = ()
+    shelf: Mapping[Load, Buffer] = field(default_factory=dict[Load, Buffer])
+    shelved: int = 0
 
     @property
     def facts(self) -> NestFacts:
@@ -192,6 +197,9 @@ class Stages:
         before = ix.mul(turn, ix.index(once.turns))
         these = replace(self, turns=once.turns, kept=some, before=before)
         fill = [these.over(partial(filled, some), exists, at_once=True)] if some else []
+        if self.shelf:
+            first = [*exists, ix.compare("lt", before, ix.index(self.shelved))]
+            fill.append(these.over(partial(these._put, some), first, at_once=True))
         body = Block((*fill, these._part(once.online, folds, mine, exists)))
         count = ix.ceildiv(ix.mul(*self.wide.units), ix.index(self.team.threads * once.turns))
         return For(turn, count, allocated([*some.values()], body))
@@ -220,6 +228,35 @@ class Stages:
         found = taken(units, self.team.place, self.team.threads, turns)
         return Cast(ix.mul(found, ix.index(self.wide.width)), dtype)
 
+    def _put(self, some: Mapping[Load, Buffer], position: Expr) -> Stmt:
+        """Return the statement that puts on the shelf what local buffers hold of an element."""
+        places = ((self._shelved(x, position), some[x]) for x in self.shelf)
+        stores = [
+            Store(to.buffer, to.index, Load(b.name, (position,), b.dtype)) for to, b in places
+        ]
+        return stores[0] if len(stores) == 1 else Block(tuple(stores))
+
+    def _shelved(self, load: Load, position: Expr) -> Load:
+        """Return the load from the shelf of the element at a thread's position."""
+        team, width = self.team, ix.index(self.wide.width)
+        match position:
+            case Binary("add", Binary("mul", turn), v) if self.wide.width > 1:
+                lane: Expr | None = v
+            case _:
+                turn, lane = position, None
+        now = turn if self.before is None else ix.add(self.before, turn)
+        unit = ix.add(ix.mul(now, ix.index(team.groups)), team.group)
+        unit = ix.add(ix.mul(unit, ix.index(team.lanes)), team.lane)
+        at = unit if lane is None else ix.add(ix.mul(unit, width), lane)
+        return Load(self.shelf[load].name, (at,), load.dtype)
+
+    def _from_shelf(self, s: Stmt, position: Expr) -> Stmt:
+        def shelved(load: Load) -> Load | None:
+            load = written_out(self.facts, load)
+            return self._shelved(load, position) if load in self.shelf else None
+
+        return with_loads(s, shelved)
+
     def _over(self, s: Stmt, exists: list[Expr], *, back: bool = False) -> Stmt:
         """Return a statement done for each element that a thread has, held ones from registers."""
         return self.over(partial(self._held, self.kept, s), exists, back=back)
@@ -241,16 +278,7 @@ class Stages:
     def _end(self, exists: list[Expr]) -> Stmt:
         each, once, group = self.rows.each, self.rows.once, self.team.group
         exists = [*exists, *self.ends]
-        last = (
-            []
-            if each is None
-            else [
-                self.over(
-                    partial(self._held, self.kept, each), exists, at_once=True,
-                    back=self._is_back(len(self.rows.stages)),
-                )
-            ]
-        )  # fmt: skip
+        last = [] if each is None else self._results(each, exists)
         if once:
             table = dict[Load, Load]()
             scope = Scope.SHARED if self.team.rank is None else Scope.CLUSTER
@@ -267,6 +295,17 @@ class Stages:
             body = once[0] if len(once) == 1 else Block(once)
             last.append(guarded(first, self.wide.flat(with_loads(body, table.get))))
         return last[0] if len(last) == 1 else Block(tuple(last))
+
+    def _results(self, each: Stmt, exists: list[Expr]) -> list[Stmt]:
+        """Return the loops over a thread's elements for the results, those on the shelf apart."""
+        back = self._is_back(len(self.rows.stages))
+        loops = partial(self.over, at_once=True, back=back)
+        held = partial(self._held, self.kept, each)
+        if not self.shelf:
+            return [loops(held, exists)]
+        first = loops(partial(self._from_shelf, each), exists, span=(0, self.shelved))
+        rest = loops(held, exists, span=(self.shelved, None))
+        return [rest, first] if back else [first, rest]
 
     def _picked(self, pick: Pick, tile: str, position: Expr) -> Stmt:
         """Return the statement by which the thread that has an element shares it.
@@ -285,31 +324,34 @@ class Stages:
         *,
         at_once: bool = False,
         back: bool = False,
+        span: tuple[int, int | None] = (0, None),
     ) -> Stmt:
         """Return the loop over a thread's elements; ``inside`` gets the place of one among them.
 
         With ``at_once`` neighbours may be done at once: each stores elements of its own.  ``back``
-        is from the end of the row.
+        is from the end of the row.  A ``span`` is of turns, where their number is not fixed.
         """
         fresh, wide, team = self.facts.names.fresh, self.wide, self.team
         turn, unit = Var(fresh("turn")), Var(fresh("k"))
+        count = ix.ceildiv(wide.most, ix.index(team.threads))
+        start, stop = ix.index(span[0]), count if span[1] is None else ix.index(span[1])
+        now: Expr = turn if self.before is None else ix.add(self.before, turn)
+        now = ix.sub(ix.sub(stop, ix.ONE), turn) if back else ix.add(start, now)
         new = [Var(fresh(v.name)) for v in self.rows.axes]
         part = new[-1] if wide.width == 1 else Var(fresh("part"))
-        body = self._neighbours(inside, turn, part, new[-1], at_once=at_once)
+        here = now if self.shelf and self.turns is None else turn
+        body = self._neighbours(inside, here, part, new[-1], at_once=at_once)
         names = {v.name: n for v, n in zip(self.rows.axes, new, strict=True)}
         places = zip((*new[:-1], part), ix.unflatten(unit, wide.units), strict=True)
         body = let_all(dict(places), substitute(body, names))
         units = ix.mul(*wide.units)
         together = team.threads * (1 if self.before is None else self.turns or 1)
         body = guarded([*conds, *tail(unit, units, together)], body)
-        count = ix.ceildiv(wide.most, ix.index(team.threads))
-        now = turn if self.before is None else ix.add(self.before, turn)
-        now = ix.sub(ix.sub(count, ix.ONE), turn) if back else now
         body = Let(unit, ix.add(ix.mul(now, ix.index(team.threads)), team.place), body)
         if self.turns is not None:
             loop: Stmt = For(turn, ix.index(self.turns), body, LoopKind.UNROLLED)
         else:
-            loop = For(turn, count, body)
+            loop = For(turn, ix.sub(stop, start), body)
             loop = loop if wide.width == 1 else AttrStmt("unroll", UNROLLED, loop)
         return Block((self._at_edges(inside, conds), loop)) if self.edges else loop
 
@@ -375,6 +417,16 @@ class Stages:
             return map_stmt(b, same, left)
 
         return left(with_loads(s, held))
+
+
+def shelvable(facts: NestFacts, rows: RowNest, wide: Wide, online: Online) -> list[Load]:
+    """Return what both passes load of a row that is folded in one, all neighbours by one access."""
+    first = rows.stages[online.first]
+    assert isinstance(first, Fold)
+    steps = Block((substitute(first.step, renamed(first, rows)), online.step))
+    again = set(sure_loads(facts, rows, rows.each)) if rows.each is not None else set[Load]()
+    found = again.intersection(sure_loads(facts, rows, steps))
+    return sorted((x for x in found if wide.width == 1 or wide.has(x)), key=attrgetter("buffer"))
 
 
 def filled(some: Mapping[Load, Buffer], place: Expr) -> Stmt:

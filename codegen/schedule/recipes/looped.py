@@ -1,8 +1,10 @@
 """Rows that are folded several times or used after a fold, loaded again at each stage.
 
 With ``online``, two folds of which one asks for the other are one stage, in which each thread takes
-so many turns at once.  With ``back``, every second stage begins at the end of a row.  Exponentials
-that are computed again are multiplied by the inverse of their sum.
+so many turns at once.  With ``back``, every second stage begins at the end of a row.  With
+``shelf``, what that one stage loads in its first turns stays in shared memory for the results: that
+and what caches hold of the rest need not be read again from device memory.  Exponentials that are
+computed again are multiplied by the inverse of their sum.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from didyma.codegen.schedule.recipes import rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import scheduled
-from didyma.codegen.schedule.row_stages import OnePass
-from didyma.refimpl.ir.loop import PrimFunc
+from didyma.codegen.schedule.row_stages import OnePass, shelvable
+from didyma.refimpl.ir.loop import Const, PrimFunc
 
 _SHAPE = ("groups", "lanes", "wide")
 TURNS = (0, 1, 2, 4, 8)  # in which a thread may take elements at once
@@ -35,7 +37,8 @@ def _build(work: Work, values: Values) -> PrimFunc:
     name = "rows" if once is None else "rows_once"
     threads, back = rows.threads(work, values), bool(values.get("back"))
     nest = by_inverse(work.facts, work.rows)
-    return scheduled(work.facts, nest, threads, None, name, once, back=back)
+    shelved = values.get("shelf", 0)
+    return scheduled(work.facts, nest, threads, None, name, once, back=back, shelved=shelved)
 
 
 def one_pass(work: Work, values: Values) -> OnePass | None:
@@ -79,6 +82,39 @@ def back(work: Work) -> Values:
     return {"back": int(nbytes > NEAR)} if work.facts.target.processors else {}
 
 
+def _shelf(work: Work, values: Values) -> dict[str, int]:
+    """Return in how many turns a thread best puts what it loads in shared memory.
+
+    As many as there is room for, where a block has a multiprocessor to itself and reads rows again.
+    """
+    assert work.rows is not None
+    online, length = values.get("online", 0), work.rows.length
+    alone = 2 * values["groups"] * values["lanes"] > work.facts.target.threads
+    if not (values.get("back") and online and alone and isinstance(length, Const)):
+        return {}
+    one, count = _turn(work, values), values["lanes"] * values["wide"]
+    room = work.facts.target.room - rows.block(work, values)[1]
+    turns = min(room // one, work.facts.largest(length) // count) if one else 0
+    return {"shelf": turns - turns % online} if turns >= online else {}
+
+
+def _turn(work: Work, values: Values) -> int:
+    """Return the bytes that the threads of a block may put in shared memory in a turn."""
+    assert work.rows is not None
+    if work.row_online is None or row_wide.has_edges(work.facts, work.rows, values["wide"]):
+        return 0
+    wide = row_wide.of(work.facts, work.rows, values["wide"])
+    loads = shelvable(work.facts, work.rows, wide, work.row_online)
+    threads = values["groups"] * values["lanes"]
+    return threads * values["wide"] * sum(x.dtype.nbytes for x in loads)
+
+
+def _block(work: Work, values: Values) -> tuple[int, int]:
+    """Return the threads of a block, and the bytes that it shares: parts of folds, and a shelf."""
+    threads, parts = rows.block(work, values)
+    return threads, parts + values.get("shelf", 0) * _turn(work, values)
+
+
 def _default(work: Work) -> Values:
     """Return as many threads a row as others have, or fewer where one pass is all there is."""
     assert work.rows is not None
@@ -90,17 +126,21 @@ def _default(work: Work) -> Values:
     lanes = found["lanes"]
     while turns and work.rows.each is None and lanes > ONCE and lanes // 2 * count >= MANY:
         lanes //= 2
-    return {**found, "lanes": lanes, "online": turns}
+    found = {**found, "lanes": lanes, "online": turns}
+    return found | _shelf(work, found)
 
 
 def _space(work: Work) -> Space:
     found = {k: v for k, v in rows.space(work).items() if k in _SHAPE}
     found |= dict.fromkeys(back(work), (0, 1))
+    found |= {k: (0, v) for k, v in _default(work).items() if k == "shelf"}
     return found | {"online": TURNS} if work.row_online else found
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return rows.is_warp(work, values) and rows.suits(work, values)
+    shelf, online = values.get("shelf", 0), values.get("online", 0)
+    whole = not shelf or (online > 0 and shelf % online == 0 and _turn(work, values) > 0)
+    return rows.is_warp(work, values) and rows.suits(work, values) and whole
 
 
-RECIPE = Recipe("looped", _fit, _default, _space, rows.block, _build, _legal)
+RECIPE = Recipe("looped", _fit, _default, _space, _block, _build, _legal)

@@ -95,9 +95,10 @@ def held(p: Program, online: int, lanes: int = 32, groups: int = 1, wide: int = 
     return chosen(p, f"rows(groups={groups}, {keep}lanes={lanes}, online={online}, wide={wide})")
 
 
-def chosen(p: Program, point: str) -> Options:
-    (name,) = compile(p.module, Options(), until="lower").loops
-    return Options().changed({"kernels.choices": f"{name}: {point}"})
+def chosen(p: Program, point: str, target: str = "portable") -> Options:
+    options = Options(target=target)
+    (name,) = compile(p.module, options, until="lower").loops
+    return options.changed({"kernels.choices": f"{name}: {point}"})
 
 
 def program(f: Callable[..., Any], dtype: Any = dd.f32, rows: int = 4) -> Program:
@@ -148,6 +149,30 @@ def test_threads_that_hold_a_row_use_no_element_while_they_meet(name: str) -> No
         first, *_, last = (n for n, s in enumerate(found) if isinstance(s, Barrier))
         between.append(sum(isinstance(s, For) for s in found[first:last]))
     assert between[0] > between[1] == 0
+
+
+@pytest.mark.parametrize(("name", "online", "shelf"), [("softmax", 4, 12), ("normalised", 8, 8)])
+def test_what_one_pass_reads_first_stays_in_shared_memory(
+    name: str, online: int, shelf: int
+) -> None:
+    """Of 25 turns a thread reads again what is not on the shelf."""
+    p, x = dd.trace(dd.f32[8, 102_400])(FOUND[name][0]), np.random.default_rng(3)
+    point = f"looped(back=1, groups=1, lanes=1024, online={online}, shelf={{}}, wide=4)"
+    rows, again = x.standard_normal((8, 102_400), np.float32), list[int]()
+    for held in (shelf, 0):
+        traffic, options = Traffic(), chosen(p, point.format(held), "sm_90a")
+        exe = dd.compile(p, engine=Simt(traffic=traffic), options=options)
+        assert dd.interpret(p, rows).contains(exe(rows))
+        again.append(sum(traffic.read.values()) - rows.nbytes)
+    assert again == [8 * 4 * (102_400 - shelf * 4096), rows.nbytes]
+
+
+def test_a_shelf_that_one_pass_does_not_fill_is_refused() -> None:
+    p = dd.trace(dd.f32[8, 102_400])(softmax)
+    point = "looped(back=1, groups=1, lanes=1024, online=0, shelf=12, wide=4)"
+    options = chosen(p, point, "sm_90a")
+    with pytest.raises(dd.DidymaError, match="values that go together"):
+        compile(p.module, options)
 
 
 def test_one_pass_over_rows_with_edges_or_kept_values_is_refused() -> None:
