@@ -142,11 +142,16 @@ FN f32 exp2_flush_f32(f32 x) {
 }
 
 /* A power of two of the rounded exponent, times 1 and what rounding took from it: (float)log(2) is
- * off by 2**-29, which the remainder of -40 tells by 2 ulp.  The clamp makes 0 of -inf, and no NaN. */
+ * off by 2**-29, which the remainder of -40 tells by 2 ulp.  The clamp makes 0 of -inf, and no NaN.
+ * Where something else is called for expf, as in the ring, it is here, too. */
 
 FN f32 exp_flush_f32(f32 x) {
+#ifdef expf
+  return expf(x);
+#else
   f32 z = max_f32(x, -104.0f), p = __fmul_rn(z, 0x1.715476p+0f), y = exp2_flush_f32(p);
   return __fmaf_rn(y, __fmaf_rn(p, -0x1.62e430p-1f, z), y);
+#endif
 }
 
 /* Many numbers divided by one.  With a reciprocal, correctly rounded, two fused steps round the

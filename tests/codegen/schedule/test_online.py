@@ -12,6 +12,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import probe
 from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.runtime.simt.engine import SimtKernels
 from didyma.codegen.schedule.dispatch import points
@@ -228,6 +229,14 @@ def test_sums_lose_the_exponentials_that_may_be_zero(pin: Callable[..., Options]
     options, x = pin(p, 1), x.astype(np.float32)
     flushed, whole = (dd.compile(p, engine=e, options=options)(x) for e in (Simt(), Whole()))
     assert np.array_equal(np.asarray(flushed), np.asarray(whole))
+
+
+def test_what_nvrtc_makes_of_a_sum_has_its_terms() -> None:
+    if not (state := probe("ptx")).runs:
+        pytest.skip(f"ptx: {state.why}")
+    p = program(log_sum)
+    report = dd.check(p, engines=["ptx"], options=pinned(p, 2), tries=1)
+    assert report.agree, [str(f) for f in report.findings]
 
 
 @pytest.mark.parametrize("name", FOUND)
