@@ -51,6 +51,10 @@ class Indices:
         """Note that a variable is bound to a value inside loops."""
         self._values[var.name] = self.poly(value, loops)
 
+    def unknown(self, var: Var, loops: Collection[str]) -> None:
+        """Note that a variable may have any value, another one in each turn of loops."""
+        self._values[var.name] = self._any(loops)
+
     def loop(self, name: str, extent: Poly) -> bool:
         """Note a loop variable; return whether it has other values than 0."""
         if extent == ONE:
@@ -64,7 +68,7 @@ class Indices:
     def poly(self, e: Expr, loops: Collection[str]) -> Poly:
         """Return the polynomial of an expression inside loops."""
         if not isinstance(e, Var) and (e.dtype is not INDEX or _loads(e)):
-            return self._atom(_Atom(frozenset(loops)), len(self._atoms))
+            return self._any(loops)
         return self._read(e)
 
     def _read(self, e: Expr) -> Poly:
@@ -108,6 +112,10 @@ class Indices:
         operands = [self._read(c) for c in expr_children(e)]
         loops = frozenset[str]().union(*map(self.loops, operands))
         return self._atom(_Atom(loops), (map_expr(lambda _: ZERO, e), *map(_key, operands)))
+
+    def _any(self, loops: Collection[str]) -> Poly:
+        """Return an atom that may have any value in each turn of loops."""
+        return self._atom(_Atom(frozenset(loops)), len(self._atoms))
 
     def _atom(self, atom: _Atom, key: object) -> Poly:
         name = self._names.setdefault(key, f"\0{len(self._atoms)}")  # a name that no variable has

@@ -171,6 +171,9 @@ class _Walk:
             case ir.Let(var, value, body):
                 self.indices.let(var, value, _vars(loops))
                 self.stmt(body, loops)
+            case ir.Exchange(var, _, _, body) | ir.Chain(var, body=body):
+                self.indices.unknown(var, _vars(loops))
+                self.stmt(body, loops)
             case ir.Store(buffer, index, _) if buffer in self.params:
                 self.stores[buffer].append(self.access(buffer, index, loops))
             case ir.Atomic(_, buffer):

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from didyma.refimpl.ir.target import SM_90A
 from didyma.refimpl.ir.text import parse_loop
 from didyma.refimpl.verify import loop
 from didyma.refimpl.verify.sharing import may_share
@@ -65,6 +66,50 @@ def test_either_output() -> None:
     assert shares(body, out="q")  # of another dtype, as wide
     assert not shares(FLAT % "out[i] = a[i] q[i] = i32(a[i])", out="out")
     assert shares(FLAT % "out[i] = a[i] q[i] = i32(a[i])", out="q")
+
+
+EXCHANGED = """
+for x in 2 bound blockIdx.x { for t in 32 bound threadIdx.x {
+  let i = x * 32 + t
+  exchange v = a[i] by 1
+  exchange k = i by 1
+  %s
+} }
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "may"),
+    [
+        ("out[i] = v", True),
+        ("out[i] = v + b[63 - i]", True),
+        ("out[i] = v + a[i]", True),
+        ("out[i] = v + a[63 - i]", False),
+        ("out[i] = a[k]", False),  # the element of a neighbour
+        ("out[k] = a[k]", False),  # an index that another thread gives is not known
+    ],
+)
+def test_values_that_threads_exchange(line: str, may: bool) -> None:
+    assert shares(EXCHANGED % line, n="64") is may
+
+
+CHAINED = """
+kernel @k(a: f32[64], states: i32[3], totals: f32[4], out: f32[64]) writes (states, totals, out) {
+  for b in 2 bound blockIdx.x { for t in 32 bound threadIdx.x {
+    let i = b * 32 + t
+    let x = a[i]
+    chain add v = x from 0.0:f32 by states, totals
+    out[i] = v + %s
+  } }
+}
+"""
+
+
+@pytest.mark.parametrize(("last", "may"), [("x", True), ("a[i]", True), ("a[63 - i]", False)])
+def test_values_that_blocks_hand_on(last: str, may: bool) -> None:
+    (f,) = parse_loop(CHAINED % last)
+    loop.verify(f, SM_90A)
+    assert may_share(f, "out", "a") is may
 
 
 LANES = """
