@@ -45,6 +45,7 @@ SCOPES: Mapping[Memory, Scope] = {
 COPIES = 2  # accesses that fill and store a staged part of one element, without a loop
 # Steps that may take away loops which they do not name, or make others of them.
 REMAKE = (steps.Inline, steps.ComputeAt, steps.Tensorize, steps.Vectors, steps.ReduceAcross)
+MOVES = (steps.Reorder, steps.Tile)  # steps that move loops past others which they do not name
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +267,8 @@ def _elsewhere(step: Step, a: Shape, b: Shape) -> Iterator[str]:
     for name in a.loops.keys() - _named(step):
         if name not in b.loops:
             yield f"{name} is gone"
+        elif isinstance(step, MOVES) and b.loops[name].kind is LoopKind.SERIAL:
+            pass  # one that came to stand around another may have to run in order
         elif (a.loops[name].kind, a.loops[name].axis) != (b.loops[name].kind, b.loops[name].axis):
             yield f"{name} is {b.loops[name].kind}, and was {a.loops[name].kind}"
 
