@@ -54,8 +54,7 @@ REASONS = {
     ("tma_attention", "mbarrier_wait(&turn_of[mine], waits);", 1): "turns are for speed alone",
     ("tma_attention", "wgmma_fence();", 3): "the product before has a fence, and sets no register",
     ("wgmma_attention", _BARRIER, 5): "a block that sees keys has had a barrier since its marks",
-    ("tma_weighted", "mbarrier_arrive(&others[1]);", 2): _NO_TILE,
-    ("tma_weighted twice", "mbarrier_arrive(&others[1]);", 2): _NO_TILE,
+    ("tma_weighted twice", "mbarrier_arrive(&others[1]);", 3): _NO_TILE,
     ("tma_weighted twice", "mbarrier_wait(&others[1], room);", 2):
         "a tile has more steps than stages, so all have read its number",
     **{(case, f"mbarrier_init(&others[{n}], {count});", 1): "nothing waits for it there"
