@@ -97,7 +97,7 @@ def _scaled(fields: Sequence[str]) -> Rule:
 def _unwrapped(row: str) -> Iterator[str]:
     """Yield a line in which what a call is given, or a call in it, takes the call's place."""
     for m in _CALL.finditer(row):
-        if end := _closing(row, m.end() - 1):
+        if end := closing(row, m.end() - 1):
             for given in _given(row[m.end() : end]):
                 yield f"{row[: m.start()]}({given}){row[end + 1 :]}"
 
@@ -128,11 +128,11 @@ def _given(text: str) -> Iterator[str]:
     for one in filter(None, split(text)):
         yield one
         m = _CALL.match(one)
-        if m and _closing(one, m.end() - 1) == len(one) - 1:
+        if m and closing(one, m.end() - 1) == len(one) - 1:
             yield from _given(one[m.end() : -1])
 
 
-def _closing(row: str, at: int) -> int:
+def closing(row: str, at: int) -> int:
     """Return where a parenthesis is closed; 0 if it is not."""
     depth = 0
     for k in range(at, len(row)):

@@ -121,6 +121,8 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
     rules: tuple[tuple[float, Rule], ...] = (
         (1.1, forgotten.taken(unused)), (0.5, joined), (-0.3, _joined(floats, (), ())),
         *_RULES, *borrowed.rules(text), (-0.2, usual.members(text)), (-0.6, usual.limited(ints)),
+        (0.8, usual.rescaled(text)), (0.0, usual.backwards(text)), (0.3, usual.chosen(text)),
+        (2.0, usual.squares(text)), (1.0, usual.rooted(numbers)), (2.0, usual.ended(ints)),
         (-0.8, usual.values(floats)), (0.3, forgotten.given(unused)),
         (-0.2, forgotten.extended(text)), (-0.6, forgotten.divided(ints)),
         (-0.1, forgotten.repeated(kinds, text)), (-0.1, forgotten.updated(kinds, text)),
@@ -367,9 +369,11 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (0.6, _each(_GIVEN, lambda m: ["(-"])),
     (0.0, _each(re.compile(r"(?<=[(,=?:] )-(?=\w)|(?<=\()-(?=\w)"), lambda m: [""])),
     (0.4, _each(re.compile(r"= (\w+);"), lambda m: [f"= {m[1]} * {m[1]};"])),
+    (0.5, usual.accumulated),
     (0.5, usual.ceiling),
     (0.5, usual.atomic),
     (0.5, usual.wide),
     (0.0, usual.epsilons),
-    (0.8, usual.instead),
+    (1.5, usual.started),
+    (1.3, usual.instead),
 )  # fmt: skip

@@ -20,11 +20,23 @@ _DECLARES = re.compile(
 
 
 def names(text: str, of_kind: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
-    """Return what a text declares and never uses, each with the others of its kind."""
+    """Return what a text declares and never uses, each with the others of its kind.
+
+    What is only read to be changed itself is not used.
+    """
     return [
         (n, [o for o in row if o != n])
-        for row in of_kind.values() for n in row if count(n, text) == 1
+        for row in of_kind.values() for n in row if count(n, _others(n, text)) == 1
     ]  # fmt: skip
+
+
+def _others(name: str, text: str) -> str:
+    """Return a text without the statements that change a name.
+
+    >>> _others("a", "int a = 3; a = max(a, b); a += 1; c = a;")
+    'int a = 3;   c = a;'
+    """
+    return re.sub(rf"(?:^\s*|(?<=[;{{)]))\s?{name} [-+*/|&]?= [^;]*;", " ", text, flags=re.M)
 
 
 def count(name: str, text: str) -> int:

@@ -15,6 +15,7 @@ from didyma.judging.edits import Edit
 from didyma.judging.evidence import Evidence
 from didyma.judging.inputs import Case
 from didyma.judging.launching import Ran
+from didyma.judging.sizes import below, tiles
 from didyma.judging.task import Task
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph as interpreter
@@ -26,7 +27,9 @@ _LONGER = 1.0  # seconds: for the rounds after the first, and for more edits tha
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 _LOOKED = 8  # failed rounds of which one is chosen in which some elements are right
 _DEARER = 4  # times as many instructions as the round with the fewest that it may take
+_LONG = 0.04  # seconds of a failed round, for which a smaller one is sought
 _ENOUGH = 16  # elements in it
+_SURE = 8  # edits that are tried before any has shown what it changes
 _FIRST = 16  # edits that are about as likely as the first
 _AGAIN = 0.25  # how likely another edit is where one was tried in vain
 _NEAR = 3  # lines
@@ -94,12 +97,13 @@ def mended(
     """Try edits for some seconds of processor time.
 
     ``failed`` are rounds in which the kernel is wrong, those first that take the least time.  The
-    first edit of each line comes first; then those come sooner whose lines' edits have changed
-    what is wrong.  Once an edit is found, the search goes on for half of the time that it took.
+    first edits of all and the first one of each line come first; then those come sooner whose
+    lines' edits have changed what is wrong.  Once an edit is found, the search goes on for half of
+    the time that it took.
     """
+    first, evidence = _telling(task, failed)
     begun = processor_time()
     deadline = begun + seconds
-    first, evidence = _telling(task, failed)
     rounds = [first, *(r for r in failed if r is not first), *passed]
     way = fastest(task, first.run)
     limit = max(0.05, _SLOWER * way.seconds)
@@ -126,7 +130,7 @@ def mended(
 class Search:
     """Edits, the most likely first; those that are ``left`` have not been tried.
 
-    ``first`` are the first edits of lines that have not been tried.
+    ``first`` are, of those, the first of each line, and the first of all.
     """
 
     tried: Sequence[Edit]
@@ -136,7 +140,8 @@ class Search:
 
     def __post_init__(self) -> None:
         self.left = {*range(len(self.tried))}
-        self.first = sorted({e.line: k for k, e in reversed([*enumerate(self.tried)])}.values())
+        of_lines = {e.line: k for k, e in reversed([*enumerate(self.tried)])}.values()
+        self.first = sorted({*of_lines, *range(min(_SURE, len(self.tried)))})
 
     def next(self, many: int) -> list[Edit]:
         """Return so many edits to try: one of each line, then those of which most is hoped."""
@@ -165,12 +170,36 @@ def _telling(task: Task, failed: Sequence[Round]) -> tuple[Round, Evidence]:
     found: list[tuple[Round, Evidence]] = []
     least = 0
     for r in failed[:_LOOKED]:
+        begun = processor_time()
         ran = r.run(task)
         least = least or ran.instructions
         if ran.instructions > _DEARER * least:
             break
         found.append((r, Evidence(~r.right(task, ran.outputs), ran.outputs)))
+        if processor_time() - begun > _LONG:
+            return smaller(task, *found[-1])
     return max(found, key=lambda f: (f[1].tells, f[0].case.finite, min(_ENOUGH, f[1].wrong.size)))
+
+
+def smaller(task: Task, r: Round, evidence: Evidence) -> tuple[Round, Evidence]:
+    """Return a failed round at the least sizes, one after the other, at which it fails as well.
+
+    More edits can be tried in such a round.  Some of its elements are right if some were before.
+    """
+    near = tiles(task.source.text, ())
+    quick = replace(task, seconds=_LONGER)
+    for name in sorted(r.case.env, key=lambda n: r.case.env[n], reverse=True):
+        for n in below(task.spec, r.case.env, name, near, task.draw):
+            with suppress(DidymaError):  # a launch that cannot be
+                case = replace(r.case, env={**r.case.env, name: n})
+                less = Round.of(task, case, r.schedule)
+                ran = less.run(quick)
+                found = Evidence(~less.right(task, ran.outputs), ran.outputs)
+                fails = found.wrong.any() if evidence.wrong.any() else bool(ran.faults)
+                if fails and found.tells >= evidence.tells:
+                    r, evidence = less, found
+                    break
+    return r, evidence
 
 
 def _compiled(way: Way, search: Search, deadline: float) -> Iterator[tuple[Edit, Task]]:

@@ -22,6 +22,7 @@ _USUAL = (
     8, 100, 15, 256, 1025, 9, 1024, 6, 48, 96, 192, 384, 512, 768, 2048,
 )  # fmt: skip
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,4})(?![\w.])")
+_FEW = (2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025)
 _TRIES = 64
 _FAR = 4096  # how far beyond the least size values that fulfil conditions are sought
 
@@ -104,6 +105,25 @@ def _allowed(v: DimVar, row: Sequence[int], draw: Draw) -> list[int]:
     return [n for n in row if holds(n)] or [n for n in few if holds(n)]
 
 
+def below(
+    m: Module, env: Mapping[str, int], name: str, near: Sequence[int], draw: Draw
+) -> list[int]:
+    """Return some values of a size below its own that fulfil all conditions, the least first.
+
+    They are a few, about twice as large each as the one before, and just above usual tiles.
+    """
+    v = next(v for v in m.dims if v.name == name)
+    row = [
+        n for n in sorted({*_allowed(v, candidates(v, near, draw), draw)})
+        if 0 < n < env[name] and _holds({**env, name: n}, draw)
+    ]  # fmt: skip
+    return [*dict.fromkeys(n for k in _FEW for n in [n for n in row if n >= k][:1])]
+
+
+def _holds(env: Mapping[str, int], draw: Draw) -> bool:
+    return all(evaluate(w, env, "--where") for w in draw.where if not layouts.asks(w))
+
+
 def _fitted(
     m: Module, env: Mapping[str, int], rows: Mapping[str, Sequence[int]], draw: Draw
 ) -> Mapping[str, int] | None:
@@ -111,9 +131,7 @@ def _fitted(
     env = dict(env)
     for _ in range(_TRIES):
         if not env or _cost(m, env) <= draw.most:
-            if all(evaluate(w, env, "--where") for w in draw.where if not layouts.asks(w)):
-                return env
-            return None
+            return env if _holds(env, draw) else None
         name = max(env, key=lambda n: env[n], default="")
         below = [n for n in rows.get(name, ()) if 0 < n < env[name]]
         if not below:

@@ -1,4 +1,4 @@
-"""Edits that bring what kernels usually have: atomics, ceilings, strides of grids, full masks."""
+"""Edits that bring what kernels usually have: atomics, ceilings, strides of grids, sums, masks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from didyma.judging.borrowed import Rule
+from didyma.judging.borrowed import Rule, closing
 
 _MOST = 6  # members of an object, or names of a namespace: those that a text has first
 _ADDED = re.compile(r"([A-Za-z_]\w*\[[^;=]*\]|\*[A-Za-z_]\w*) \+= ([^;]+);")
@@ -27,6 +27,17 @@ _INSTEAD = {
 }  # fmt: skip
 _NAMED = re.compile(rf"(?<=[.:])(?:{'|'.join(_INSTEAD)})\b")
 _VALUE = re.compile(r"(?<=[-+*]= )[^;]+(?=;)|(?<=[^=<>!] = )[^;]+(?=;)")
+_PLACE = r"[A-Za-z_]\w*(?:\[[^\[\]]*\]|\.\w+)?"
+_BEGUN = r"(?:^\s*|(?<=[;{)] )|(?<=\) ))"  # of a statement
+_SCALED = re.compile(rf"({_PLACE}) (?:\*= |= \1 \* )([A-Za-z_]\w*)(?= \+|;)")
+_SUMMED = re.compile(rf"({_PLACE}) (?:\+= |= \1 \+ )")
+_SET = re.compile(rf"{_BEGUN}({_PLACE}) = ([^;=?]+);")
+_SQUARE = re.compile(r"\b([A-Za-z_][\w.]*) \* \1(?![\w.(\[])")
+_DIFFERENCE = re.compile(r"(?<![\w.)\]] )\b[A-Za-z_][\w.]* - [A-Za-z_][\w.]*(?=[;),])(?!\()")
+_CHOICE = re.compile(r"= ([^;?=]+ \? [^;?:]+ : )")
+_ROOT = re.compile(r"\br?sqrtf?\(")
+_LIMIT = re.compile(r"\b\w*(?:end|stop|last|limit|hi)\w* = ([^;=?]* \+ [^;=?]*)(?=;)")
+_COUNTED = re.compile(r"\bint (\w+) = 0; \1 < (\w+);")
 
 
 def ceiling(row: str) -> Iterator[str]:
@@ -65,6 +76,109 @@ def epsilons(row: str) -> Iterator[str]:
         yield from (f"{row[: m.start()]}{e}{row[m.end() :]}" for e in _EPSILONS if e != m[0])
 
 
+def accumulated(row: str) -> Iterator[str]:
+    """Yield a line that adds to a name what it now assigns.
+
+    >>> [*accumulated("if (ok) sum = x[i];")], [*accumulated("int k = i;")]
+    (['if (ok) sum += x[i];'], [])
+    """
+    for m in _SET.finditer(row):
+        if not re.search(rf"(?<![\w.]){re.escape(m[1])}(?!\w)", m[2]):
+            yield f"{row[: m.end(1)]} += {m[2]};{row[m.end() :]}"
+
+
+def rescaled(text: str) -> Rule:
+    """Return the rule that scales a running sum by a factor by which a text scales another one.
+
+    Softmax in one pass is such: each new maximum scales all that was summed before.
+
+    >>> rule = rescaled("sum += p; acc = acc * alpha + v;")
+    >>> [*rule("sum += p;")], [*rule("acc = acc * alpha + v;")]
+    (['sum = sum * alpha + p;'], ['acc = acc * alpha + v; sum *= alpha;'])
+    """
+    factors = dict.fromkeys(m[2] for m in _SCALED.finditer(text))
+    scaled = {m[1] for m in _SCALED.finditer(text)}
+    sums = [n for n in dict.fromkeys(m[1] for m in _SUMMED.finditer(text)) if n not in scaled]
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _SUMMED.finditer(row):
+            for f in factors:
+                yield f"{row[: m.start()]}{m[1]} = {m[1]} * {f} + {row[m.end() :]}"
+        for m in _SCALED.finditer(row):
+            yield from (f"{row} {n} *= {m[2]};" for n in sums if row.rstrip().endswith(";"))
+
+    return rule
+
+
+def started(row: str) -> Iterator[str]:
+    """Yield a line in which a greatest element starts below all numbers."""
+    if "FLT_MIN" in row:
+        yield row.replace("FLT_MIN", "-FLT_MAX")
+
+
+def squares(text: str) -> Rule:
+    """Return the rule that puts one of a text's differences in the place of a factor of a square.
+
+    >>> [*squares("d = v - mean;")("m2 += d * d;")]
+    ['m2 += d * (v - mean);']
+    """
+    known = dict.fromkeys(m[0] for m in _DIFFERENCE.finditer(text))
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _SQUARE.finditer(row):
+            yield from (f"{row[: m.start()]}{m[1]} * ({d}){row[m.end() :]}" for d in known)
+
+    return rule
+
+
+def chosen(text: str) -> Rule:
+    """Return the rule that puts a choice of the text before what a line assigns.
+
+    >>> [*chosen("lo = bad ? NAN : a;")("hi = b;")]
+    ['hi = bad ? NAN : b;']
+    """
+    known = dict.fromkeys(m[1] for m in _CHOICE.finditer(text))
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _SET.finditer(row):
+            yield from (f"{row[: m.start(2)]}{c}{row[m.start(2) :]}" for c in known)
+
+    return rule
+
+
+def rooted(names: Sequence[str]) -> Rule:
+    """Return the rule that adds one of some names to what a root is taken of.
+
+    >>> [*rooted(["eps"])("r = rsqrtf(sum(t) / n);")]
+    ['r = rsqrtf(sum(t) / n + eps);']
+    """
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _ROOT.finditer(row):
+            if end := closing(row, m.end() - 1):
+                yield from (f"{row[:end]} + {n}{row[end:]}" for n in names)
+
+    return rule
+
+
+def backwards(text: str) -> Rule:
+    """Return the rule that counts from the end what a loop counts from the start, or the reverse.
+
+    >>> rule = backwards("for (int k = 0; k < N; ++k)")
+    >>> [*rule("s += w[k];")], [*rule("s += w[N - 1 - k];")]
+    (['s += w[N - 1 - k];'], ['s += w[k];'])
+    """
+    loops = [*dict.fromkeys((m[1], m[2]) for m in _COUNTED.finditer(text))]
+
+    def rule(row: str) -> Iterator[str]:
+        for name, extent in loops if not row.lstrip().startswith("for") else ():
+            end = f"{extent} - 1 - {name}"
+            for m in re.finditer(rf"\b(?:{re.escape(end)}|{name})\b", row):
+                yield row[: m.start()] + (name if m[0] == end else end) + row[m.end() :]
+
+    return rule
+
+
 def instead(row: str) -> Iterator[str]:
     """Yield a line with another operation, extent or rank of CUB or of cooperative groups."""
     for m in _NAMED.finditer(row):
@@ -73,9 +187,17 @@ def instead(row: str) -> Iterator[str]:
 
 def limited(ints: Sequence[str]) -> Rule:
     """Return the rule that lets an index that is a sum be at most one of some numbers."""
+    return _at_most(_SUM, ints)
 
+
+def ended(ints: Sequence[str]) -> Rule:
+    """Return the rule that lets an end that is a sum be at most one of some numbers."""
+    return _at_most(_LIMIT, ints)
+
+
+def _at_most(pattern: re.Pattern[str], ints: Sequence[str]) -> Rule:
     def rule(row: str) -> Iterator[str]:
-        for m in _SUM.finditer(row):
+        for m in pattern.finditer(row):
             for n in ints:
                 yield f"{row[: m.start(1)]}min({m[1]}, {n}){row[m.end(1) :]}"
 

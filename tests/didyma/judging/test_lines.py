@@ -8,12 +8,15 @@ import pytest
 import didyma as dd
 from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
+from didyma.fuzz.values import Distribution
 from didyma.judging.contracts import Declared
 from didyma.judging.edits import Edit, edits, with_barriers
 from didyma.judging.evidence import Evidence
+from didyma.judging.inputs import Case
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task
-from didyma.judging.mending import Search
+from didyma.judging.mending import Round, Search, smaller
+from didyma.judging.sizes import below
 from didyma.judging.task import Draw
 from didyma.show import judge_kernel as show
 from tests.didyma.judging.kernels import KERNELS, added, n, r
@@ -77,6 +80,8 @@ HEAD = (
         ("  if (i < old && j < p) y = 1;", "  if (i < p && j < old) y = 1;"),
         ("  y = p + old * old * i;", "  y = p + old * i;"),
         ("  p = old; old = eps;", "  p = old;"),
+        ("  p += x[i];", "  p = x[i];"),
+        ("  float best = -FLT_MAX;", "  float best = FLT_MIN;"),
     ],
 )
 def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:
@@ -128,7 +133,7 @@ def test_what_mends_a_fault_is_told(name: str, fault: str) -> None:
 def test_a_line_of_which_edits_change_what_is_wrong_is_tried_next_and_named() -> None:
     tried = [Edit(n, "", str(k)) for k in range(40) for n in (10, 20)]
     found = Search(tried, Evidence(np.array([True, False, False]), (np.zeros(3),)))
-    assert found.next(2) == tried[:2]
+    assert found.next(8) == tried[:8]
     found.evidence.meet(10, [np.array([0, 1, 1])], np.array([False, False, False]))
     found.evidence.meet(20, [np.array([5, 0, 0])], np.array([False, True, True]))
     assert {e.line for e in found.next(8)} == {20}
@@ -142,6 +147,25 @@ def test_edits_that_mend_a_part_tell_more_than_those_that_change_all() -> None:
     found.meet(3, [np.array([5, 5, 5])], np.array([True, True, False]))
     found.meet(4, [np.zeros(3)], np.array([False, False, True]))
     assert found.weight(2) > found.weight(1) > found.weight(3) > found.weight(4)
+
+
+@needs_ptx
+def test_a_fault_is_looked_for_at_the_least_sizes_that_show_it_in_a_part() -> None:
+    text = """__global__ void add(const float* x, const float* y, float* z, int n) {
+  for (int i = threadIdx.x; i < n; i += 32) z[i] = i < 64 ? x[i] + y[i] : x[i];
+}
+"""
+    task = make_task(Source(text, "k.cu"), added.module, Launch(block="32"), draw=Draw())
+    wrong = Round.of(task, Case(0, {"n": 1000}, Distribution.NORMAL))
+    outputs = wrong.run(task).outputs
+    found, evidence = smaller(task, wrong, Evidence(~wrong.right(task, outputs), outputs))
+    assert found.case.env == {"n": 65}
+    assert [*np.flatnonzero(evidence.wrong)] == [64]
+
+
+def test_smaller_sizes_fulfil_the_conditions() -> None:
+    draw = Draw(where=("n % 4 == 0",))
+    assert below(added.module, {"n": 40}, "n", (), draw) == [4, 8, 16, 32]
 
 
 @needs_ptx
