@@ -123,7 +123,7 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
         *_RULES, *borrowed.rules(text), (-0.2, usual.members(text)), (-0.6, usual.limited(ints)),
         (0.8, usual.rescaled(text)), (0.0, usual.backwards(text)), (0.3, usual.chosen(text)),
         (2.0, usual.squares(text)), (1.0, usual.rooted(numbers)), (2.0, usual.ended(ints)),
-        (-0.8, usual.values(floats)), (0.3, forgotten.given(unused)),
+        (-0.4, usual.values(floats)), (0.3, forgotten.given(unused)),
         (-0.2, forgotten.extended(text)), (-0.6, forgotten.divided(ints)),
         (-0.1, forgotten.repeated(kinds, text)), (-0.1, forgotten.updated(kinds, text)),
         (-0.3, _moved(ints)), (-0.3, _each(_NUMBER, lambda m: _nearest(m, ints))),

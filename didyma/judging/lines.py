@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from didyma.judging.task import Task
 from didyma.refimpl.ops import bars as bars_
 
 _STORES = frozenset(("st", "red", "atom"))
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"\bstruct (\w+)|(\w+)\s*\(")  # of a definition: the first
 _AROUND = 2  # lines
 _MOST = 3  # edits that are told
 
@@ -123,12 +126,27 @@ def executed(kernel: Kernel, source: Source) -> list[int]:
     """Return the lines of a kernel's file of which instructions come.
 
     They are those of the functions that have instructions, since a loop that was unrolled has none
-    of its own, and of all that stands outside of functions, such as constants.
+    of its own, of what these name, such as a structure that was optimised away, and of all that
+    stands outside of functions, such as constants.
     """
     found = {_line(i, source) for i in kernel.program.instrs} - {0}
-    return sorted(
-        n for part in _parts(source.text) if len(part) == 1 or found & {*part} for n in part
-    )
+    rows = source.text.split("\n")
+    left = {part: "\n".join(rows[n - 1] for n in part) for part in _parts(source.text)}
+    known = [part for part in left if len(part) == 1 or found & {*part}]
+    for part in known:  # which grows
+        words = {*_WORD.findall(left[part])}
+        known += [p for p in left if p not in known and _name(left[p]) in words]
+    return sorted(n for part in known for n in part)
+
+
+def _name(text: str) -> str:
+    """Return what a definition defines, a structure or a function; empty for anything else.
+
+    >>> _name("struct Sum {\\n  int n;\\n};"), _name("static float f(int n) {")
+    ('Sum', 'f')
+    """
+    m = _NAME.search(text)
+    return m[1] or m[2] if m else ""
 
 
 def _parts(text: str) -> Iterator[range]:
