@@ -62,7 +62,7 @@ FAULTS = {
     "exchange": (MEETS + UNROLLED + "        for (u32 j", UNROLLED + "        for (u32 j"),
     "numbers": ("mine + 1, 128", "1, 128"),
     "pairs": ("lane / {{ lanes }} % 2 == 1", "lane / {{ lanes }} % 2 == 0"),
-    "lanes": ('swap("k", 4, 2)', 'swap("k", 4, 1)'),
+    "lanes": ('swap("k", 4, 2,', 'swap("k", 4, 1,'),
     "epilogue": ("i % {{ width // 32 }} * 32 + lane % 4 * 8", "i % {{ width // 32 }} * 32"),
     "fragment": ("lane / 4 + j % 2 * 8", "lane / 4 + j % 2 * 4"),
     "clearing": ("        sums{{ i }}[i] = 0.0f;\n", ""),
@@ -136,6 +136,43 @@ def test_a_tuner_begins_with_what_models_of_templates_rank_first_and_ends_with_r
     assert {*recipes[last + 1 :]} <= {*names()}
     assert recipes.index("matmul") > last
     assert len(order) == len(set(order))
+
+
+BY_TWO = "cluster_gemm(group=8, height=128, parts=2, turned=1, width=32)"
+BY_FIVE = "cluster_gemm(group=8, height=128, parts=5, turned=0, width=128)"
+BY_FOUR = "cluster_gemm(group=8, height=128, parts=4, turned=0, width=128)"
+SQUARE = "tma_gemm(alternate=1, group=8, height=128, slots=2, width=128)"
+LONG = "tma_gemm(alternate=1, group=8, height=128, slots=2, width=192)"
+BROAD = "tma_gemm(alternate=0, group=8, height=128, slots=2, width=256)"
+TALL = "tma_gemm(alternate=0, group=8, height=256, slots=2, width=192)"
+# Products: their sizes, and the microseconds that an H200 took for two kernels of each, as
+# tests.gpu.products timed them.
+MEASURED = (
+    ((4096, 4096, 256), SQUARE, 15.7, LONG, 18.9),
+    ((1024, 1024, 1024), BOXES_IN_TURN, 5.3, WIDE, 5.4),
+    ((3000, 2000, 1000), TALL, 20.5, LONG, 21.8),
+    ((32, 8192, 8192), BY_TWO, 35.7, IN_TURN, 43.9),
+    ((512, 512, 16384), BY_FIVE, 22.9, BY_FOUR, 24.8),
+    ((8192, 8192, 8192), LONG, 1352.4, BROAD, 1381.7),
+)
+
+
+@pytest.mark.parametrize(("sizes", "fast", "fewer", "slow", "more"), MEASURED)
+def test_models_find_the_kernel_faster_that_is(
+    sizes: tuple[int, int, int], fast: str, fewer: float, slow: str, more: float
+) -> None:
+    rows, columns, terms = sizes
+
+    @dd.trace(dd.bf16[rows, terms], dd.bf16[terms, columns])
+    def product(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return x @ w
+
+    r = request(product, GPU.changed({"graph.parts": 1}))
+    assert r.source is not None
+    asked = Asked(r.source, r.loop, GPU.device)
+    one, other = (Choice.parse(name).points[0] for name in (fast, slow))
+    costs = [own()[p.recipe].cost(asked, p.table) for p in (one, other)]
+    assert (costs[0] < costs[1]) == (fewer < more)
 
 
 @dd.trace(dd.f16[2, 72, 24], dd.f16[2, 24, 72], dd.f16[72, 72], dd.f32[72])
