@@ -91,8 +91,9 @@ def test_lanes_that_are_no_copies_beside_some_that_are_go_through_registers(name
     text = text.replace("= s[t * 2 + w]", "= s[t * 2 + w] + f32(r[t * 2 + w])")
     (f,) = parse_loop(text)
     numbers = np.arange(16)
-    held = {"x": numbers.astype(np.float32), "z": numbers.astype(np.int8),
-            "y": np.zeros(16, np.float32)}  # fmt: skip
+    held: dict[str, Array] = {
+        "x": numbers.astype(np.float32), "z": numbers.astype(np.int8), "y": np.zeros(16, np.float32)
+    }  # fmt: skip
     if name == "interpreters":
         both.run(f, held, {})
         got = held["y"]

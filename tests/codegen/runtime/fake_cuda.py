@@ -12,6 +12,7 @@ import pytest
 
 from didyma.codegen.runtime import cuda, driver
 from didyma.codegen.runtime.host import Host
+from didyma.codegen.runtime.nvrtc import Cubin
 from didyma.fuzz import gpu
 from didyma.fuzz.gpu import Library
 from didyma.refimpl.ir.kernel import KernelText
@@ -114,8 +115,8 @@ class _Compiler:
     def options(self, text: KernelText) -> tuple[str, ...]:
         return () if text.contract else ("apart",)
 
-    def compile(self, text: KernelText) -> Any:
-        return SimpleNamespace(code=text.source.encode())
+    def compile(self, text: KernelText) -> Cubin:
+        return Cubin(text.source.encode(), (), "")
 
 
 def planted(patch: pytest.MonkeyPatch, gpu: Gpu) -> None:
