@@ -383,8 +383,11 @@ def test_a_budget_that_cannot_finish_says_what_was_not_run(
 def test_too_small_a_budget_is_told_before_anything_is_judged(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def begin(*_: object) -> None:
+        pytest.fail("something was begun")
+
     for begun in ("texts", "measure", "hunt"):
-        monkeypatch.setattr(Engine, begun, lambda *_: pytest.fail("something was begun"))
+        monkeypatch.setattr(Engine, begun, begin)
     assert main(["--sample", "400", "--jobs", "2", "--minutes", "0.1"]) == 5
     said = capsys.readouterr()
     assert "0 of 400 mutants hunted, which take 0.33 minutes at least" in said.err
