@@ -221,7 +221,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "a pass from the end of a row that begins a turn behind it", "schedule/row_stages.py",
-        "ix.sub(ix.sub(count, ix.ONE), turn) if back", "ix.sub(count, turn) if back", "kernel",
+        "ix.sub(ix.sub(stop, ix.ONE), turn) if back", "ix.sub(stop, turn) if back", "kernel",
     ),
     _slip(
         "the last of equal elements, in a pass from the end of a row", "schedule/row_stages.py",

@@ -230,7 +230,10 @@ def _arithmetic(ops: Operands, t: str, meaning: Meaning) -> Rule:
 
 
 def _conversion(ops: Operands, meaning: Meaning) -> Rule:
-    """Between floats the payload stays; a whole number has its own."""
+    """Between floats the payload stays; a whole number has its own, and so has a tf32.
+
+    Rounding to tf32 cuts bits, which ``dd.tf32`` does with integers.
+    """
     mods = ops.ins.mods
     kinds = [x for x in mods if x in TYPES]
     whole = any(x in mods for x in ("rni", "rzi", "rmi", "rpi"))
@@ -248,6 +251,8 @@ def _conversion(ops: Operands, meaning: Meaning) -> Rule:
     if len(kinds) != 2 or any("x" in k for k in kinds):
         return _mixed(ops)
     to, source = kinds
+    if to == "tf32":
+        return cleared(ops)
     if to not in FLOATS:
         if source in FLOATS:
             return cleared(ops)
