@@ -207,25 +207,16 @@ class _Children:
         shares = [choices[n::jobs] for n in range(jobs)]
         work: list[Callable[[], None]]
         if self.checks is None:
-            work = [self._share(worker.examine, self.judge, x, end, self.judged) for x in shares]
+            examine = partial(self._judge_share, worker.examine, self.judge)
+            work = [partial(examine, x, end, self.judged) for x in shares]
         else:
             judged = _Both(self.judged)
-            work = [self._share(worker.examine, self.judge, choices, end, judged)]
-            work += [self._share(worker.check, self.checks, x, end, judged) for x in shares]
+            check = partial(self._judge_share, worker.check, self.checks)
+            work = [partial(self._judge_share, worker.examine, self.judge, choices, end, judged)]
+            work += [partial(check, x, end, judged) for x in shares]
         with ThreadPoolExecutor(len(work)) as pool:
             for done in [pool.submit(f) for f in work]:
                 done.result()
-
-    def _share(
-        self,
-        f: Callable[..., None],
-        judge: Any,
-        share: Sequence[Choice],
-        end: float,
-        judged: Judged,
-    ) -> Callable[[], None]:
-        """Return what judges a share of the choices in a child, and in others after those lost."""
-        return partial(self._judge_share, f, judge, share, end, judged)
 
     def _judge_share(
         self,
@@ -235,6 +226,7 @@ class _Children:
         end: float,
         judged: Judged,
     ) -> None:
+        """Judge a share of the choices in a child, and in others after those that are lost."""
         done: set[str] = set()
         starts = STARTS
         while left := [c for c in share if str(c) not in done]:
