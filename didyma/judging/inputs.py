@@ -25,6 +25,7 @@ PEAK = "a peak in a row"
 NEAR = "near zero"
 NEARER = (2.0**-4, 2.0**-14, 0.0)
 SPECIAL = {RARE: (np.nan, np.inf, np.nan, -np.inf), PEAK: (200.0, 150.0, 120.0, -200.0)}
+_SPREADS = (0.0, 2.0**-6, 1.0)  # of a range that was given, from an end of it
 # Ordinary numbers, and whole ones whose sums are exact, stand beside each special kind.
 _KINDS: tuple[Distribution | str, ...] = (
     Distribution.NORMAL, Distribution.SMALL, RARE, "far below zero", Distribution.SPARSE,
@@ -95,7 +96,7 @@ def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
     params, extents = task.spec.entry.params, _indexed(task.spec, case.env)
     made = tuple(
         task.contract.promised(
-            _ranged(task, p.name, _within(x, extents.get(p.name, 0)), (case.number, again, i))
+            _ranged(task, p.name, _within(x, extents.get(p.name, 0)), case, (again, i))
         )
         for i, (p, x) in enumerate(zip(params, drawn, strict=True))
     )
@@ -165,12 +166,22 @@ def _with_special(x: Array, kind: str, of: tuple[int, ...]) -> Array:
     return rows.reshape(x.shape)
 
 
-def _ranged(task: Task, name: str, x: Array, of: tuple[int, ...]) -> Array:
-    """Return values in the range that the user gave an input."""
+def _ranged(task: Task, name: str, x: Array, case: Case, of: tuple[int, ...]) -> Array:
+    """Return values in the range that the user gave an input.
+
+    In rounds that are not ordinary, rows of them lie at an end of the range, or near one.
+    """
     if name not in task.draw.ranges:
         return x
     low, high = task.draw.ranges[name]
-    rng = np.random.default_rng((task.draw.seed, *of))
+    rng = np.random.default_rng((task.draw.seed, case.number, *of))
+    share = rng.random(x.shape)
+    if not case.ordinary:
+        rows = (*x.shape[:-1], 1)[: x.ndim]
+        end, spread = rng.integers(0, 2, rows), rng.choice(_SPREADS, rows)
+        share = end + spread * (share - end)
     if DType.of(x).is_float:
-        return np.asarray(low + (high - low) * rng.random(x.shape)).astype(x.dtype)
-    return rng.integers(int(low), int(high) + 1, x.shape).astype(x.dtype)
+        return np.asarray(low + (high - low) * share).astype(x.dtype)
+    count = int(high) - int(low) + 1
+    above = np.minimum(np.floor(share * count), count - 1).astype(np.int64)
+    return np.asarray(int(low) + above).astype(x.dtype)

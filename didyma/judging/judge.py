@@ -91,7 +91,8 @@ class Judgement:
     @property
     def only_special(self) -> bool:
         """Whether outputs are wrong, but not for ordinary numbers, in a contract of all numbers."""
-        if self.task.contract.finite or self.faults:
+        ranged = {p.name for p in self.task.spec.entry.params} <= self.task.draw.ranges.keys()
+        if self.task.contract.finite or self.faults or ranged:
             return False
         return bool(self.wrong) and not any(w.case.ordinary for w in self.wrong)
 

@@ -26,7 +26,6 @@ from didyma.refimpl.ops.bars import Bar
 _LONGER = 1.0  # seconds: for the rounds after the first, and for more edits than one
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 _LOOKED = 8  # failed rounds of which one is chosen in which some elements are right
-_DEARER = 4  # times as many instructions as the round with the fewest that it may take
 _LONG = 0.04  # seconds of a failed round, for which a smaller one is sought
 _ENOUGH = 16  # elements in it
 _SURE = 8  # edits that are tried before any has shown what it changes
@@ -101,7 +100,7 @@ def mended(
     lines' edits have changed what is wrong.  Once an edit is found, the search goes on for half of
     the time that it took.
     """
-    first, evidence = _telling(task, failed)
+    first, evidence = telling(task, failed)
     begun = processor_time()
     deadline = begun + seconds
     rounds = [first, *(r for r in failed if r is not first), *passed]
@@ -165,20 +164,25 @@ class Search:
         return max(lines, key=lambda n: (mass[n], n), default=0)
 
 
-def _telling(task: Task, failed: Sequence[Round]) -> tuple[Round, Evidence]:
-    """Return a small failed round, if there is one with right elements, of finite values."""
-    found: list[tuple[Round, Evidence]] = []
-    least = 0
+def telling(task: Task, failed: Sequence[Round]) -> tuple[Round, Evidence]:
+    """Return the failed round that tells most, at the least sizes that show it if it takes long.
+
+    It has right elements, if one has, finite values, and not too few wrong elements.
+    """
+    found: list[tuple[Round, Evidence, float]] = []
+    begun = processor_time()
     for r in failed[:_LOOKED]:
-        begun = processor_time()
+        started = processor_time()
         ran = r.run(task)
-        least = least or ran.instructions
-        if ran.instructions > _DEARER * least:
+        evidence = Evidence(~r.right(task, ran.outputs), ran.outputs)
+        found.append((r, evidence, processor_time() - started))
+        if processor_time() - begun > _LONGER:
             break
-        found.append((r, Evidence(~r.right(task, ran.outputs), ran.outputs)))
-        if processor_time() - begun > _LONG:
-            return smaller(task, *found[-1])
-    return max(found, key=lambda f: (f[1].tells, f[0].case.finite, min(_ENOUGH, f[1].wrong.size)))
+    best, evidence, took = max(
+        found,
+        key=lambda f: (f[1].tells, f[0].case.finite, min(_ENOUGH, f[1].wrong.size)),
+    )
+    return smaller(task, best, evidence) if took > _LONG else (best, evidence)
 
 
 def smaller(task: Task, r: Round, evidence: Evidence) -> tuple[Round, Evidence]:

@@ -15,7 +15,7 @@ from didyma.judging.evidence import Evidence
 from didyma.judging.inputs import Case
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task
-from didyma.judging.mending import Round, Search, smaller
+from didyma.judging.mending import Round, Search, smaller, telling
 from didyma.judging.sizes import below
 from didyma.judging.task import Draw
 from didyma.show import judge_kernel as show
@@ -149,13 +149,25 @@ def test_edits_that_mend_a_part_tell_more_than_those_that_change_all() -> None:
     assert found.weight(2) > found.weight(1) > found.weight(3) > found.weight(4)
 
 
-@needs_ptx
-def test_a_fault_is_looked_for_at_the_least_sizes_that_show_it_in_a_part() -> None:
-    text = """__global__ void add(const float* x, const float* y, float* z, int n) {
+BEYOND = """__global__ void add(const float* x, const float* y, float* z, int n) {
   for (int i = threadIdx.x; i < n; i += 32) z[i] = i < 64 ? x[i] + y[i] : x[i];
 }
 """
+
+
+@needs_ptx
+def test_a_fault_is_looked_for_in_the_round_that_tells_most_though_others_take_less() -> None:
+    text = BEYOND.replace("i < 64", "n > 64 && i < 64")
     task = make_task(Source(text, "k.cu"), added.module, Launch(block="32"), draw=Draw())
+    wrong = [Round.of(task, Case(0, {"n": k}, Distribution.NORMAL)) for k in (32, 40, 3000)]
+    found, evidence = telling(task, wrong)
+    assert found.case.env["n"] > 64
+    assert evidence.tells
+
+
+@needs_ptx
+def test_a_fault_is_looked_for_at_the_least_sizes_that_show_it_in_a_part() -> None:
+    task = make_task(Source(BEYOND, "k.cu"), added.module, Launch(block="32"), draw=Draw())
     wrong = Round.of(task, Case(0, {"n": 1000}, Distribution.NORMAL))
     outputs = wrong.run(task).outputs
     found, evidence = smaller(task, wrong, Evidence(~wrong.right(task, outputs), outputs))
