@@ -3,7 +3,8 @@
 A block whose first line is ``# NAME.EXT`` is a file of that name.  A ``console`` block is a session
 in a shell: lines after ``$ `` are commands, the others what they print.  A line ``...`` stands for
 any lines, and a number that differs from run to run, such as seconds, for any number.
-``python -m tests.pages PAGE`` runs a page and writes what its commands print now.
+``python -m tests.pages PAGE`` runs a page and writes what its commands print now.  It leaves a page
+as it is where a command fails in a way that the page does not show.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ INSTALL = "python -m pip install"
 FENCE = re.compile(r"^```([\w{}-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILES = ("python", "ini", "toml", "dym", "yaml")  # languages whose comments begin with #
 NAMED = re.compile(r"# ([\w/-]+\.\w+)\n")
+JUDGED = (0, 1)  # exit codes of commands that did what they were asked to do
+TRACEBACK = "Traceback (most recent call last)"
 # What differs between two runs of one command: seconds, rates, the time of a finding; which random
 # program a campaign met first; and, in its last digit, the share of a bar, since a BLAS with other
 # threads adds the reference's products in another order.
@@ -113,13 +116,14 @@ def shell(folder: Path) -> dict[str, str]:
     }
 
 
-def printed(command: Command, folder: Path, env: dict[str, str]) -> str:
-    """Run a command and return what it prints, stderr included."""
+def _ran(command: Command, folder: Path, env: dict[str, str]) -> tuple[int, str]:
+    """Run a command; return its exit code and what it prints, stderr included."""
     done = subprocess.run(
         ["sh", "-c", command.words], cwd=folder, env=env, text=True, timeout=300, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+    lines = done.stdout.strip("\n").splitlines()
+    return done.returncode, "\n".join(line.rstrip() for line in lines)
 
 
 def same(want: str, got: str) -> bool:
@@ -135,15 +139,16 @@ def _steady(printed: str) -> list[str]:
     return [re.sub(r"[ ─━]{2,}", "  ", line.rstrip()) for line in printed.splitlines()]
 
 
-def perform(command: Command, folder: Path, env: dict[str, str]) -> str:
-    """Run a command of a page and return what it prints; nothing is installed anywhere.
+def perform(command: Command, folder: Path, env: dict[str, str]) -> tuple[int, str]:
+    """Run a command of a page; return its exit code and what it prints.
 
-    A package in the folder is registered there, as an editable installation would register it.
+    Nothing is installed anywhere.  A package in the folder is registered there, as an editable
+    installation would register it.
     """
     if command.words.startswith(INSTALL):
         register(folder, (folder / "pyproject.toml").read_text(encoding="utf-8"))
-        return ""
-    return printed(command, folder, env)
+        return 0, ""
+    return _ran(command, folder, env)
 
 
 def register(folder: Path, config: str) -> None:
@@ -162,7 +167,10 @@ def register(folder: Path, config: str) -> None:
 
 
 def main(name: str) -> None:
-    """Run a page's commands in an empty folder, and write into it what they print now."""
+    """Run a page's commands in an empty folder, and write into it what they print now.
+
+    SystemExit, and the page stays, where a command fails in a way that it does not show.
+    """
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         env = shell(folder)
@@ -173,18 +181,25 @@ def main(name: str) -> None:
                 (folder / block.file).write_text(block.body, encoding="utf-8")
             if block.language != "console":
                 return found[0]
-            return f"```console\n{_now(block, folder, env)}```"
+            return f"```console\n{_now(name, block, folder, env)}```"
 
         page = FENCE.sub(now, text(name))
     (ROOT / name).write_text(page, encoding="utf-8")
 
 
-def _now(block: Block, folder: Path, env: dict[str, str]) -> str:
+def _now(name: str, block: Block, folder: Path, env: dict[str, str]) -> str:
     """Return a session as it is now; what a page still shows rightly stays as it is."""
     lines: list[str] = []
     for command in commands(block.body):
-        got = perform(command, folder, env)
-        shown = command.output if same(command.output, got) else got
+        code, got = perform(command, folder, env)
+        right = same(command.output, got)
+        if not right and (code not in JUDGED or TRACEBACK in got):
+            raise SystemExit(
+                f"{name}: $ {command.words}\nends with exit code {code} and prints\n\n{got}\n\n"
+                "which the page does not show; it stays as it was.  Mend the command, or write "
+                "what it prints into the page if readers should see this failure."
+            )
+        shown = command.output if right else got
         lines += [f"$ {command.words}", *([shown, ""] if shown else [])]
     return "\n".join(lines).rstrip("\n") + "\n"
 

@@ -24,7 +24,7 @@ from didyma.cli import app
 from didyma.codegen import plugins
 from didyma.pages.index import PAGES
 from didyma.refimpl.ir.text import parse
-from tests.pages import ROOT, blocks, commands, perform, same, shell, text
+from tests.pages import ROOT, blocks, commands, main, perform, same, shell, text
 
 _FILES = (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
 NAMES = sorted(str(p.relative_to(ROOT)) for p in _FILES)
@@ -66,11 +66,30 @@ def test_a_page_runs_from_top_to_bottom(
                 assert shown == block.output
         elif block.language == "console":
             for command in commands(block.body):
-                got = perform(command, tmp_path, env)
+                _, got = perform(command, tmp_path, env)
                 assert same(command.output, got), f"$ {command.words}\n{got}"
     for module in {*sys.modules} - before:
         if Path(str(getattr(sys.modules[module], "__file__", ""))).is_relative_to(tmp_path):
             del sys.modules[module]
+
+
+def test_a_page_gets_what_its_commands_print_now_unless_one_fails(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+
+    def written(command: str, shown: str) -> str:
+        session = f"```console\n$ {command}\n{shown}\n```\n"
+        page.write_text(f"```console\n$ echo 1\n2\n```\n{session}", encoding="utf-8")
+        main(str(page))
+        now = page.read_text(encoding="utf-8")
+        assert now.startswith("```console\n$ echo 1\n1\n```\n```console\n$ ")
+        return now.splitlines()[-2]
+
+    assert written("echo wrong; exit 1", "right") == "wrong"
+    assert written("echo bad; exit 2", "bad") == "bad", "a page may show a failure"
+    for command in ("echo bad; exit 2", "echo 'Traceback (most recent call last)'; exit 1"):
+        with pytest.raises(SystemExit, match="stays as it was"):
+            written(command, "right")
+        assert "\n2\n" in page.read_text(encoding="utf-8"), "as it was"
 
 
 @pytest.mark.parametrize("name", NAMES)
