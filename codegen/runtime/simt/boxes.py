@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from didyma.codegen.runtime.simt.clocks import ClockArray
 from didyma.codegen.runtime.simt.copies import STORE, Moved
+from didyma.codegen.runtime.simt.meets import holds_box
 from didyma.codegen.runtime.simt.memory import LaneArray
-from didyma.refimpl.ir.group_products import ALIGNMENT, LINE, swizzled
+from didyma.refimpl.ir.group_products import swizzled
 
 if TYPE_CHECKING:
     from didyma.codegen.runtime.simt.access import Mask, Run, Value
@@ -42,9 +42,7 @@ def _store(
     if box is None:
         report("uninitialised", f"{maps.name}[{where}] is read", 1)
         return
-    if not isinstance(source, ClockArray) or source.alignment % ALIGNMENT or first % (8 * LINE):
-        text = f"{source.kind} {source.name}[{first}] is at no multiple of {ALIGNMENT} bytes"
-        report("misaligned", f"{text} of shared memory", 1)
+    if not holds_box(source, first, report):
         return
     place, inside = box.elements(corner)
     who = np.full(inside.size, lane)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -353,6 +353,15 @@ def fetch(
         _fetch(r, name, (to, at), described, (c[0], c[1], c[2]), key, who, report, line)
 
 
+def holds_box(array: LaneArray, first: int, report: Report) -> TypeGuard[ClockArray]:
+    """Return whether a box may lie at an element of an array; where not, report it."""
+    if isinstance(array, ClockArray) and not (array.alignment % ALIGNMENT or first % (8 * LINE)):
+        return True
+    text = f"{array.kind} {array.name}[{first}] is at no multiple of {ALIGNMENT} bytes"
+    report("misaligned", f"{text} of shared memory", 1)
+    return False
+
+
 def _fetch(
     r: Run, name: str, to: tuple[LaneArray, int], described: tuple[LaneArray, int],
     corner: tuple[int, int, int], key: tuple[str, int], who: Lanes, report: Report, line: int,
@@ -364,9 +373,7 @@ def _fetch(
         lost = f"{maps.name}[{where}]" if box is None else f"{key[0]}[{key[1]}]"
         report("uninitialised", f"{lost} is read", 1)
         return
-    if not isinstance(target, ClockArray) or target.alignment % ALIGNMENT or first % (8 * LINE):
-        text = f"{target.kind} {target.name}[{first}] is at no multiple of {ALIGNMENT} bytes"
-        report("misaligned", f"{text} of shared memory", 1)
+    if not holds_box(target, first, report):
         return
     source, inside = box.elements(corner)
     every = who.repeat(inside.size)
