@@ -94,12 +94,6 @@ def longest(kernels: Sequence[Kernel], env: Mapping[str, int]) -> int | None:
     return most
 
 
-def derived(kernels: Sequence[Kernel], env: Mapping[str, int], stated: Contract) -> Contract:
-    """Return the contract with the chains of additions that the kernels have."""
-    most = longest(kernels, env)
-    return stated if most is None else with_chain(stated, most)
-
-
 def rescalings(kernels: Sequence[Kernel], env: Mapping[str, int], stated: Contract) -> int:
     """Return the most roundings by which kernels correct a part of a fold; 0 if unknown.
 

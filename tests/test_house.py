@@ -107,7 +107,7 @@ def test_no_path_of_a_machine() -> None:
 
 def test_every_silenced_check_says_why() -> None:
     silenced = re.compile(r"# (?:type: ignore|pyright: ignore|noqa)(\[[\w, -]+\]|: [A-Z0-9, ]+)?")
-    for path in sources(*PACKAGES, "tests", suffixes={".py"}):
+    for path in sources(*PACKAGES, "tests", "typings", suffixes={".py", ".pyi"}):
         for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             found = silenced.search(line)
             if found and path != Path(__file__):

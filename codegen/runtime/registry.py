@@ -74,11 +74,6 @@ def require_target(e: Engine, target: Target) -> None:
         )  # fmt: skip
 
 
-def engine_name(which: str | Engine) -> str:
-    """Return the name of an engine that is given by name or as an object."""
-    return which if isinstance(which, str) else which.name
-
-
 def _made(name: str, checked: bool) -> Engine:
     match name:
         case "simt":

@@ -15,7 +15,7 @@ def test_damaged_traces_are_refused_or_planned_rightly(tmp_path: Path) -> None:
     assert {"bad-trace", "bad-number", "bad-life", "duplicate-buffer"} <= set(said)
 
 
-def test_long_traces_and_absurd_totals(tmp_path: Path) -> None:
+def test_long_traces_and_absurd_totals() -> None:
     assert absurd(20_000) < 20
 
 

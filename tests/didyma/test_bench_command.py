@@ -134,7 +134,7 @@ def test_count_writes_a_record_that_compare_reads(tmp_path: Path) -> None:
     assert didyma("bench", "compare", path, path, "--fail-on", "bytes:+0%").code == 0
 
 
-def test_an_unknown_workload_or_peer_is_named(tmp_path: Path) -> None:
+def test_an_unknown_workload_or_peer_is_named() -> None:
     done = didyma("bench", "count", "--workload", "softmax")
     assert done.code == 2
     assert "softmax_bf16" in done.err

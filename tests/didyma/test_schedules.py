@@ -82,7 +82,7 @@ def test_what_a_schedule_reassociates_is_decided_where_it_is_equal(folder: Path)
     assert levels["kernel"].checked <= levels["kernel"].total
 
 
-def test_a_schedule_of_a_primitive_is_taken_by_name_and_by_hash(tmp_path: Path) -> None:
+def test_a_schedule_of_a_primitive_is_taken_by_name_and_by_hash() -> None:
     plain = dd.compile(shown)
     (name,) = plain.compiled.loops
     key_of = structural_hash(plain.compiled.fused.function(name))

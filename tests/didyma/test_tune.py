@@ -356,7 +356,7 @@ def test_a_compile_takes_what_was_measured(tmp_path: Path, monkeypatch: pytest.M
     assert dd.compile(rows, choose="tuned").choices["choices"][r.name]["choice"] == choice
 
 
-def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_record_is_refused() -> None:
     with pytest.raises(DidymaError, match="heuristic") as caught:
         dd.compile(rows, choose="fastest")
     assert caught.value.code == "unreadable-file"

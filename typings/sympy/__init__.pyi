@@ -51,7 +51,7 @@ class Mul(Expr):
     def __new__(cls, *args: Expr | int) -> Expr: ...  # type: ignore[misc]  # folds
 
 class Pow(Expr):
-    def __new__(cls, base: Expr | int, exponent: Expr | int) -> Expr: ...  # type: ignore[misc]
+    def __new__(cls, b: Expr | int, e: Expr | int) -> Expr: ...  # type: ignore[misc]  # folds
 
 class Mod(Expr):
     def __new__(cls, a: Expr | int, b: Expr | int) -> Expr: ...  # type: ignore[misc]  # folds

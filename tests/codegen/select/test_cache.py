@@ -180,7 +180,7 @@ def test_a_folder_in_its_place_cannot_be_written(tmp_path: Path) -> None:
     assert caught.value.code == "unwritable"
 
 
-def test_picks_travel_as_text(tmp_path: Path) -> None:
+def test_picks_travel_as_text() -> None:
     text = exported([PICK, replace(PICK, key="other")])
     assert imported(text, "picks.json") == [PICK, replace(PICK, key="other")]
 

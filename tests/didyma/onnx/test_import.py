@@ -20,7 +20,6 @@ from tests.didyma.onnx.models import f32, model, one, value
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
 I64 = TensorProto.INT64
-RELU = helper.make_node("Relu", ["x"], ["y"])
 
 OPSETS: dict[str, tuple[Callable[[], onnx.ModelProto], ...]] = {
     "Clip": (

@@ -19,7 +19,6 @@ from didyma.refimpl.ir.program import Program
 
 Domain: TypeAlias = Literal["programs", "arena", "orientations", "texts"]
 Plant: TypeAlias = Callable[[Program], AbstractContextManager[object]]
-Kill: TypeAlias = Callable[[int], Sequence[Verdict]]
 
 MOST = 40  # programs tried before a fault counts as missed
 

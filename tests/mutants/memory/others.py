@@ -19,8 +19,6 @@ from didyma.fuzz.allocator.judge import Verdict
 from didyma.refimpl.errors import DidymaError
 from tests.mutants.memory.fault import OtherFault, patched
 
-Solve = Callable[..., Placement]
-
 
 def solving(wrong: Callable[[Problem], I64]) -> Callable[[], AbstractContextManager[object]]:
     """Place buffers otherwise; the peak is that of the offsets."""
@@ -66,12 +64,6 @@ def one_record(p: Problem) -> I64:
     found = [at.get(n[:-1], int(o)) if len(n) > 2 else int(o)
              for n, o in zip(p.names, offsets, strict=True)]  # fmt: skip
     return np.array(found, np.int64)
-
-
-def in_given_order(p: Problem) -> I64:
-    """Buffers on top of one another as they come: sound, but another order is another plan."""
-    ends = np.cumsum(-(-p.size // 256) * 256)
-    return ends - -(-p.size // 256) * 256
 
 
 def too_low_a_peak() -> AbstractContextManager[object]:

@@ -182,10 +182,6 @@ def _at(d: Dim, s: FitProver, end: int) -> int:
     return dims.evaluate(d, {n: ends[end] for n, ends in s.ranges.items()})
 
 
-def at_lowest(wanted: TensorType, held: TensorType, s: FitProver) -> bool:
-    return _at(held.nbytes, s, 0) >= _at(wanted.nbytes, s, 0)
-
-
 def at_highest(wanted: TensorType, held: TensorType, s: FitProver) -> bool:
     return _at(held.nbytes, s, 1) >= _at(wanted.nbytes, s, 1)
 
