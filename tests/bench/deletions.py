@@ -2,17 +2,20 @@
 
 Each wait, fence, barrier and arrival of a kernel's text is deleted, and the kernel judged on engine
 ``simt``, then on ``ptx``.  What neither finds is printed, with its reason where one is known, of
-``REASONS``.  An argument names cases by a part.
+``REASONS``.  An argument names cases by a part, and ``--jobs`` says how many processes share them.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +24,6 @@ import didyma as dd
 from didyma.candidates import Bars
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
-from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select.choice import Candidate, Choice, build
 from didyma.codegen.templates.products import product
@@ -171,40 +173,64 @@ def without(c: Candidate, number: int) -> Candidate:
 
 
 class Deleted(NamedTuple):
-    """A line that orders: its number and text, which of such texts it is, and what was found."""
+    """A line that orders: its number from 1 and text, and which of such texts it is."""
 
     number: int
     text: str
     which: int
-    found: bool
 
 
-def deleted(case: Case, engines: Sequence[Engine]) -> Iterator[Deleted]:
-    """Yield what comes of the loss of each line."""
-    made, judges = case.judges()
-    assert all(judge(made, engines[0]) == "" for judge in judges)
+def orders(made: Candidate) -> Iterator[Deleted]:
+    """Yield the lines of a kernel that order what threads do."""
     text, seen = made.text.source.splitlines(), Counter[str]()
     for k in lines(made.text.source):
-        line = text[k].strip()
-        seen[line] += 1
-        found = any(judge(without(made, k), e) for judge in judges for e in engines)
-        yield Deleted(k + 1, line, seen[line], found)
+        seen[text[k].strip()] += 1
+        yield Deleted(k + 1, text[k].strip(), seen[text[k].strip()])
 
 
-def main(part: str = "") -> int:
+@cache
+def judges(name: str) -> tuple[Candidate, list[Bars]]:
+    """Return the kernel of a case, which its judges find right, and them."""
+    made, found = CASES[name].judges()
+    assert all(judge(made, engine("simt")) == "" for judge in found)
+    return made, found
+
+
+def is_found(name: str, d: Deleted, engines: Sequence[str]) -> bool:
+    """Return whether some engine finds the loss of a line in the kernel of a case."""
+    made, found = judges(name)
+    wrong = without(made, d.number - 1)
+    return any(judge(wrong, engine(e)) for e in engines for judge in found)
+
+
+def _is_found(task: tuple[str, Deleted]) -> bool:
+    return is_found(*task, ("simt", "ptx"))
+
+
+def main(words: Sequence[str] | None = None) -> int:
     """Print lines whose loss no engine finds; return for how many no reason is known."""
-    engines = [engine("simt"), engine("ptx")]
-    total = lost = unknown = 0
-    for name, case in CASES.items():
-        for d in deleted(case, engines) if part in name else ():
-            total, lost = total + 1, lost + (not d.found)
-            if not d.found:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", nargs="?", default="", help="part of the names of cases")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    args = parser.parse_args(words)
+    # Cases that are listed last take longest, so they go first.
+    names = [name for name in reversed(CASES) if args.part in name]
+    tasks = [(name, d) for name in names for d in orders(CASES[name].judges()[0])]
+    lost, unknown = Counter[str](), 0
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for k, found in enumerate(pool.map(_is_found, tasks)):
+            name, d = tasks[k]
+            if not found:
                 why = REASONS.get((name, d.text, d.which), "")
-                unknown += not why
+                lost[name], unknown = lost[name] + 1, unknown + (not why)
                 print(f"{name}, line {d.number}, {d.text}: {why or 'not found'}", flush=True)
-    print(f"{total - lost} of {total} deletions found, {unknown} missed for no known reason")
+            if k + 1 == len(tasks) or tasks[k + 1][0] != name:
+                total = sum(n == name for n, _ in tasks)
+                print(f"{name}: {total - lost[name]} of {total} found", flush=True)
+    found_all = len(tasks) - lost.total()
+    print(f"{found_all} of {len(tasks)} deletions found, {unknown} missed for no known reason")
     return unknown
 
 
 if __name__ == "__main__":
-    sys.exit(bool(main(*sys.argv[1:])))
+    sys.exit(bool(main()))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from didyma.codegen.runtime.registry import engine
-from tests.bench.deletions import CASES, deleted
+from tests.bench.deletions import is_found, judges, orders
 
 
 @pytest.mark.parametrize("name", ["tiled_gemm", "fma_gemm"])
 def test_no_line_that_orders_can_be_deleted(name: str) -> None:
-    found = [*deleted(CASES[name], [engine("simt")])]
-    assert found
-    assert [d for d in found if not d.found] == []
+    rows = [*orders(judges(name)[0])]
+    assert rows
+    assert [d for d in rows if not is_found(name, d, ["simt"])] == []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,6 +52,12 @@ TYPE_NUMBERS = {
     "f64": 5,
     "b16": 6,
 }
+
+
+HALVES = ("f16", "bf16")
+_OF_HALVES: Mapping[str, Callable[[Any, Any], Any]] = {
+    "add": np.add, "min": np.fmin, "max": np.fmax
+}  # fmt: skip
 
 
 def compile_access(ops: Operands) -> Action | None:
@@ -233,9 +239,10 @@ def _atomic(ops: Operands) -> Action:
     count, kind = width(ops)
     how = next((x for x in mods if x in UPDATES), "")
     halved = kind in PACKED or kind in ("f16", "bf16")
-    if not how or not (kind in TYPE_NUMBERS or (halved and how == "add")):
+    if not how or not (kind in TYPE_NUMBERS or (halved and how in _OF_HALVES)):
         raise unknown(ins)
-    if count > 1 and how not in ("add", "min", "max"):
+    whole = count == 2 and kind == "b64" and how in ("exch", "cas")  # 128 bits
+    if count > 1 and how not in _OF_HALVES and not whole:
         raise unknown(ins)
     returns = ins.op == "atom"
     shift = 0 if returns else -1
@@ -265,12 +272,28 @@ def _atomic(ops: Operands) -> Action:
             ids, addresses, d.itemsize, where, strength, op, values[0], second, old, places, m.at
         ))  # fmt: skip
         if halved:
-            add_halves(m, places, values[0], old, kind)
+            change_halves(m, places, values[0], old, how, kind)
         if m.kernel.synchronises:
             m.knowledge.strong(
                 _name(places), ids, (True, True), wide, order or "atomic", how == "cas"
             )
         return old[::-1] if turned else old
+
+    def swapped(m: Machine, addresses: Array, values: list[list[Array]]) -> list[Array]:
+        """Compare and swap two words at once, one lane after the other."""
+        olds = [np.zeros(m.ids.size, d) for _ in range(count)]
+        lanes, keep = range(m.ids.size), m.ids
+        for k in reversed(lanes) if m.schedule & 1 else lanes:
+            m.select(keep[k : k + 1])
+            one = slice(k, k + 1)
+            for w, old in enumerate(olds):
+                none = [np.zeros(1, d)] * 2
+                old[one] = element(m, addresses[one] + 8 * w, none)
+            if all(old[k] == v[0][k] for old, v in zip(olds, values, strict=True)):
+                for w, (want, put) in enumerate(values):
+                    element(m, addresses[one] + 8 * w, [want[one], put[one]])
+        m.select(keep)
+        return olds
 
     def atomic(m: Machine) -> None:
         addresses = m.active(f(m)).astype(np.int64, copy=False)
@@ -280,9 +303,11 @@ def _atomic(ops: Operands) -> Action:
             text = f"{m.place(int(addresses[odd][0]), mods)}, access of {count * d.itemsize} bytes"
             m.report("misaligned", text, m.ids[odd])
         values = [[m.active(np.asarray(g(m), d)) for g in parts] for parts in given]
-        olds = [
-            element(m, addresses + k * d.itemsize, [v[k] for v in values]) for k in range(count)
-        ]
+        by_word = [[v[k] for v in values] for k in range(count)]
+        if whole and how == "cas":
+            olds = swapped(m, addresses, by_word)
+        else:
+            olds = [element(m, addresses + k * d.itemsize, v) for k, v in enumerate(by_word)]
         for put, old in zip(puts, olds, strict=False):
             put(m, m.widened(old))
 
@@ -294,8 +319,9 @@ def _name(places: Array) -> Array:
     return np.where(places < 0, -1, (places >> 2) * 4 + ((places & 3) == 1))
 
 
-def add_halves(m: Machine, places: Array, given: Array, old: Array, kind: str) -> None:
-    """Add 16-bit floats, one lane after the other."""
+def change_halves(m: Machine, places: Array, given: Array, old: Array, how: str, kind: str) -> None:
+    """Change 16-bit floats, one lane after the other."""
+    change_one = _OF_HALVES[how]
     half = PACKED.get(kind, kind)
     raw = BITS[old.dtype.itemsize]
     for k, place in enumerate(map(int, places)):
@@ -305,9 +331,31 @@ def add_halves(m: Machine, places: Array, given: Array, old: Array, kind: str) -
         old[k : k + 1] = data.view(old.dtype)
         if kind in PACKED:
             a, b = halves(data, half), halves(given[k : k + 1].view(raw), half)
-            data[:] = packed(a[0] + b[0], a[1] + b[1])
+            data[:] = packed(*(change_one(x, y) for x, y in zip(a, b, strict=True)))
         else:
-            data.view(TYPES[half])[:] += given[k : k + 1]
+            was = data.view(TYPES[half])
+            was[:] = change_one(was, given[k : k + 1])
+
+
+def change(
+    m: Machine, lane: int, to: Array, data: Array, space: str, update: tuple[str, str], pc: int
+) -> None:
+    """Let rows of numbers change what is at addresses, as atomics of a lane do.
+
+    ``update`` is how, and the type of the numbers.
+    """
+    how, kind = update
+    values = np.ascontiguousarray(data).reshape(-1).view(TYPES[kind])
+    lanes = np.full(values.size, lane, np.int32)
+    steps = np.arange(0, data.shape[1], values.itemsize, dtype=np.int64)
+    at = (to[:, None] + steps).reshape(-1)
+    old, places = np.zeros(values.size, values.dtype), np.zeros(values.size, np.int64)
+    op = (-1, 0) if kind in HALVES else (UPDATES[how], TYPE_NUMBERS[kind])
+    m.tell(m.memory.atomic(
+        lanes, at, values.itemsize, SPACES[space], 2, op, values, None, old, places, pc
+    ))  # fmt: skip
+    if kind in HALVES:
+        change_halves(m, places, values, old, how, kind)
 
 
 def _fence(ops: Operands) -> Action:

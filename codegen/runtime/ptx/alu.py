@@ -11,7 +11,15 @@ from didyma.codegen.runtime.ptx import floats, integers
 from didyma.codegen.runtime.ptx.code import Imm, Instr, Pair, unknown
 from didyma.codegen.runtime.ptx.convert import compile_convert
 from didyma.codegen.runtime.ptx.integers import Fn
-from didyma.codegen.runtime.ptx.kinds import FLOATS, PACKED, TYPES, canonical, choose, kind_of
+from didyma.codegen.runtime.ptx.kinds import (
+    FLOATS,
+    PACKED,
+    TYPES,
+    canonical,
+    choose,
+    halves,
+    kind_of,
+)
 from didyma.codegen.runtime.ptx.memory import LOCAL, SHARED
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 
@@ -52,6 +60,8 @@ def compile_alu(ops: Operands) -> Action | None:
             return _window(ops)
         case "setp":
             return _test(ops)
+        case "lop3" if mods[0] in _JOINS:
+            return _tested(ops)
         case "set":
             return _set(ops)
         case "cvt":
@@ -175,8 +185,8 @@ def _bitwise(ins: Instr, t: str) -> tuple[Fn, Sequence[str], str] | None:
             return integers.sign_extended("clamp" in mods), [t, "u32"], t
         case "fns":
             return integers.nth_set, ["u32", "u32", "s32"], "u32"
-        case "mul24" | "mad24" if "sat" not in mods:
-            f = integers.of_24_bits(op, "hi" in mods)
+        case "mul24" | "mad24":
+            f = integers.of_24_bits(op, "hi" in mods, "sat" in mods)
             return f, [t] * (2 if op == "mul24" else 3), t
         case _:
             return None
@@ -303,12 +313,16 @@ def _or_unordered(f: Fn) -> Fn:
 
 
 def _test(ops: Operands) -> Action:
-    """``setp``: a comparison, joined with a predicate, and what is its contrary."""
+    """``setp``: a comparison, joined with a predicate, and what is its contrary.
+
+    Of two halves of a register, the second predicate is the comparison of the upper ones.
+    """
     ins = ops.ins
     t = kind_of(ins.mods)
-    if t is None or t in PACKED:
+    if t is None:
         raise unknown(ins)
-    compare = _compare(ins, ins.mods[0], t)
+    half = PACKED.get(t)
+    compare = _compare(ins, ins.mods[0], half or t)
     join = next((_JOINS[x] for x in ins.mods[1:] if x in _JOINS), None)
     a, b = ops.source(1, t), ops.source(2, t)
     third = ops.source(3, "pred") if join else None
@@ -322,14 +336,33 @@ def _test(ops: Operands) -> Action:
         x, y = a(m), b(m)
         if ftz:
             x, y = floats.flushed(x), floats.flushed(y)
+        upper, above = x, y
+        if half:
+            (x, upper), (y, above) = (halves(np.asarray(v), half) for v in (x, y))
         r = compare(x, y)
-        contrary = ~r if other else r
+        contrary = compare(upper, above) if half else ~r if other else r
         if join and third:
             c = third(m)
             r, contrary = join(r, c), join(contrary, c)
         put(m, r)
         if other:
             other(m, contrary)
+
+    return run
+
+
+def _tested(ops: Operands) -> Action:
+    """``lop3`` with a second result: whether a bit is set, joined with a predicate."""
+    join, table = _JOINS[ops.ins.mods[0]], ops.integer(4)
+    combine, sources = integers.by_table(table), [ops.source(k, "u32") for k in (1, 2, 3)]
+    given, (put, other) = ops.source(5, "pred"), ops.pair(0, "b32")
+    if other is None:
+        raise unknown(ops.ins)
+
+    def run(m: Machine) -> None:
+        v, p = combine(*(g(m) for g in sources)), given(m)
+        put(m, v)
+        other(m, join(v != 0, p))
 
     return run
 

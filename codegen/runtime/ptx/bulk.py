@@ -1,4 +1,4 @@
-"""Bulk copies, ``cp.async.bulk``, and ``st.async``: bytes that arrive as late as they may.
+"""Bulk copies, ``st.async`` and ``red.async``: bytes that arrive as late as they may.
 
 A copy into shared memory lands when somebody looks at its mbarrier, and all have arrived there; one
 into global memory lands at a wait for its group, or at the end.  Until then what is written must
@@ -14,18 +14,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from didyma.codegen.runtime.ptx import in_ring_memory, units
-from didyma.codegen.runtime.ptx.access import TYPE_NUMBERS, UPDATES, add_halves, width
+from didyma.codegen.runtime.ptx.access import HALVES, TYPE_NUMBERS, UPDATES, change, width
 from didyma.codegen.runtime.ptx.code import unknown
 from didyma.codegen.runtime.ptx.kinds import TYPES
 from didyma.codegen.runtime.ptx.mbarriers import LateCopy, arrive_early, locate, mbarrier
-from didyma.codegen.runtime.ptx.memory import ASYNC, BUSY, CELL, ISSUE, READ, SPACES, WRITE
+from didyma.codegen.runtime.ptx.memory import (
+    ASYNC,
+    BUSY,
+    CELL,
+    ISSUE,
+    READ,
+    SEND,
+    SPACES,
+    WRITE,
+)
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 from didyma.refimpl.ir.types import Array
 
 if TYPE_CHECKING:
     from didyma.codegen.runtime.ptx.machine import Machine
 
-HALVES = ("f16", "bf16")
 _PIECE = 16  # bytes; addresses and sizes are multiples of it
 _RANK = 24  # bits of an address of shared memory below the block's rank in the cluster, plus one
 
@@ -62,9 +70,9 @@ def _puts(m: Machine) -> _Puts:
 
 
 def compile_bulk(ops: Operands) -> Action | None:
-    """Compile a bulk copy of bytes, or ``st.async``; None for another instruction."""
+    """Compile a bulk copy of bytes, ``st.async`` or ``red.async``; None for another instruction."""
     mods = ops.ins.mods
-    if ops.ins.op == "st" and "async" in mods:
+    if ops.ins.op in ("st", "red") and "async" in mods:
         return _sent(ops)
     if ops.ins.op != "cp" or "bulk" not in mods:
         return None
@@ -92,7 +100,7 @@ def update_of(ops: Operands) -> str:
 
 def updates(how: str, kind: str) -> bool:
     """Return whether numbers of a type are changed so."""
-    return kind in TYPE_NUMBERS or (how == "add" and kind in HALVES)
+    return kind in TYPE_NUMBERS or (how in ("add", "min", "max") and kind in HALVES)
 
 
 def _commit(m: Machine) -> None:
@@ -126,7 +134,7 @@ def _read(m: Machine, lane: int, address: int, size: int, space: str, how: int =
 def _get(ops: Operands, update: tuple[str, str] | None) -> Action:
     """A copy into shared memory, of this block or of others, which an mbarrier counts."""
     mods = ops.ins.mods
-    if update or not any("complete_tx" in x for x in mods):
+    if not any("complete_tx" in x for x in mods):
         raise unknown(ops.ins)
     to, source, size, barrier = ops.address(0), ops.address(1), ops.source(2, "u32"), ops.address(3)
     source_space = "global" if "global" in mods else "shared"
@@ -142,8 +150,8 @@ def _get(ops: Operands, update: tuple[str, str] | None) -> Action:
             ranks = [None] if mask is None else [k for k in range(16) if int(mask) >> k & 1]
             for rank in ranks:
                 at = _pieces(lane, of_rank(target, rank), data.size)[1]
-                send(m, lane, at, of_rank(signal, rank), data)
-                if m.shadow is not None:
+                send(m, lane, at, of_rank(signal, rank), data, update)
+                if m.shadow is not None and update is None:
                     lanes, begun = _pieces(lane, where, data.size)
                     found = units.load(m, lanes, begun, _PIECE, SPACES[source_space])
                     units.store(m, lanes, at, _PIECE, SPACES["shared"], found)
@@ -157,15 +165,26 @@ def of_rank(address: int, rank: int | None) -> int:
     return address if rank is None else (rank + 1) << _RANK | low
 
 
-def send(m: Machine, lane: int, at: Array, signal: int, data: Array) -> None:
-    """Let pieces go to addresses of shared memory, as a lane asks for, and count at a barrier."""
+def send(
+    m: Machine,
+    lane: int,
+    at: Array,
+    signal: int,
+    data: Array,
+    update: tuple[str, str] | None = None,
+) -> None:
+    """Let pieces go to addresses of shared memory, as a lane asks for, and count at a barrier.
+
+    ``update`` is how they change what is there, and their type; None where they replace it.
+    """
     lanes, wide = np.full(at.size, lane, np.int32), data.shape[1]
-    m.tell(m.memory.access(lanes, at, wide, SPACES["shared"], ISSUE, 0, data, m.at))
+    how, strength = (ISSUE, 0) if update is None else (SEND, 2)
+    m.tell(m.memory.access(lanes, at, wide, SPACES["shared"], how, strength, None, m.at))
     place = locate(m, lane, signal)
     found = mbarrier(m, place, np.array([lane]))
     if found is None:
         return
-    copy = LateCopy(lane, at, data, m.at)
+    copy = LateCopy(lane, at, data, m.at, update)
     if m.early:
         arrive_early(m, found, copy)
     else:
@@ -173,8 +192,11 @@ def send(m: Machine, lane: int, at: Array, signal: int, data: Array) -> None:
 
 
 def _sent(ops: Operands) -> Action:
-    """``st.async``: numbers of each lane go to shared memory, and count at an mbarrier there."""
+    """Numbers of each lane go to shared memory, or change it, and count at an mbarrier there."""
     count, kind = width(ops)
+    update = (update_of(ops), kind) if ops.ins.op == "red" else None
+    if update and (count > 1 or not updates(*update)):
+        raise unknown(ops.ins)
     if not any("complete_tx" in x for x in ops.ins.mods):
         raise unknown(ops.ins)
     to, barrier = ops.address(0), ops.address(2)
@@ -185,7 +207,7 @@ def _sent(ops: Operands) -> Action:
         raw = values.view(np.uint8)
         places = (m.active(f(m)).astype(np.int64).tolist() for f in (to, barrier))
         for k, (lane, at, signal) in enumerate(zip(m.ids.tolist(), *places, strict=True)):
-            send(m, lane, np.array([at], np.int64), signal, raw[k : k + 1])
+            send(m, lane, np.array([at], np.int64), signal, raw[k : k + 1], update)
 
     return sent
 
@@ -309,22 +331,11 @@ BUSY_FLAG = 16
 def _arrive(m: Machine, c: _Put) -> None:
     if not c.data.size:
         return
-    wide = c.data.shape[1]
     if c.update is None:
-        lanes = np.full(c.to.size, c.lane, np.int32)
+        lanes, wide = np.full(c.to.size, c.lane, np.int32), c.data.shape[1]
         m.tell(m.memory.access(lanes, c.to, wide, SPACES["global"], WRITE, 0, c.data, c.pc))
         return
-    how, kind = c.update
-    values = np.ascontiguousarray(c.data).reshape(-1).view(TYPES[kind])
-    lanes = np.full(values.size, c.lane, np.int32)
-    at = (c.to[:, None] + np.arange(0, wide, values.itemsize, dtype=np.int64)).reshape(-1)
-    old, places = np.zeros(values.size, values.dtype), np.zeros(values.size, np.int64)
-    op = (-1, 0) if kind in HALVES else (UPDATES[how], TYPE_NUMBERS[kind])
-    m.tell(m.memory.atomic(
-        lanes, at, values.itemsize, SPACES["global"], 2, op, values, None, old, places, c.pc
-    ))  # fmt: skip
-    if kind in HALVES:
-        add_halves(m, places, values, old, kind)
+    change(m, c.lane, c.to, c.data, "global", c.update, c.pc)
 
 
 def finish(m: Machine) -> None:

@@ -31,6 +31,7 @@ _LARGEST = {"e4m3x2": 448.0, "e5m2x2": 57344.0}
 _INTEGRAL: Mapping[str, Callable[..., Any]] = {
     "rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil,
 }  # fmt: skip
+_NARROW = re.compile(r"[us](?:2|4|8|16)$")
 _ROUNDING = re.compile(r"r[nzmp]i?$|rna$")
 
 
@@ -42,6 +43,8 @@ def compile_convert(ops: Operands) -> Action:
         return _pair(ops)
     if (small := next((x for x in mods if x in EIGHTS), None)) is not None:
         return _to_eights(ops, small) if mods[-1] != small else _from_eights(ops, small)
+    if mods[0] == "pack":
+        return _packing(ops)
     kinds = [x for x in mods if x in TYPES]
     if len(kinds) != 2 or any("x" in k for k in kinds):
         raise unknown(ins)
@@ -49,6 +52,23 @@ def compile_convert(ops: Operands) -> Action:
     f = conversion(ins, to, source)
     get, put = ops.source(1, source), ops.target(0, to)
     return lambda m: put(m, f(np.asarray(get(m))))
+
+
+def _packing(ops: Operands) -> Action:
+    """``cvt.pack``: two numbers, clamped, side by side below the lower bits of a third."""
+    sources, put = [ops.source(k, "s32") for k in range(1, len(ops))], ops.target(0, "u32")
+    to = next(x for x in ops.ins.mods if _NARROW.match(x))
+    bits, signed = int(to[1:]), to[0] == "s"
+    top = (1 << (bits - signed)) - 1
+    low, field = -top - 1 if signed else 0, (1 << bits) - 1
+
+    def run(m: Machine) -> None:
+        upper, lower, *rest = (np.asarray(g(m)).astype(np.int64) for g in sources)
+        pair = (np.clip(upper, low, top) & field) << bits | (np.clip(lower, low, top) & field)
+        pair = pair | (rest[0] << 2 * bits if rest else 0)
+        put(m, (pair & 0xFFFFFFFF).astype(np.uint32))
+
+    return run
 
 
 def _pair(ops: Operands) -> Action:

@@ -69,13 +69,19 @@ def _commit(m: Machine) -> None:
 
 
 def _given(ops: Operands) -> Source | None:
-    """Return the function for the bytes that are copied, where fewer than are written."""
+    """Return the function for the bytes that are copied, where fewer than are written.
+
+    A predicate in place of a size says that none are.
+    """
     if len(ops) < 4:
         return None
-    o = ops.at(3)
+    o, size = ops.at(3), ops.integer(2)
     kind = ops.regs[o.index] if isinstance(o, Reg) else "u32"
-    if not isinstance(o, Imm | Reg) or kind == "pred":
-        raise unknown(ops.ins, "a predicate in place of a size")
+    if not isinstance(o, Imm | Reg):
+        raise unknown(ops.ins)
+    if kind == "pred":
+        ignored = ops.read(o, kind)
+        return lambda m: np.where(ignored(m), 0, size)
     return None if SIZES[kind] == 8 else ops.read(o, "u32")  # None: the fourth is a cache policy
 
 

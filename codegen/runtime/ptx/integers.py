@@ -65,6 +65,9 @@ BY_PARTS: Mapping[str, Fn] = {
 }  # fmt: skip
 
 
+_ENDS = -(2**31), 2**31 - 1  # of what sums of s32 are clamped to
+
+
 def divide(a: Any, b: Any) -> Any:
     """Divide, rounding towards zero; all ones where the divisor is 0."""
     t = np.result_type(a, b)
@@ -223,7 +226,7 @@ def permuted(mode: str) -> Fn:
     return run
 
 
-def of_24_bits(op: str, upper: bool) -> Fn:
+def of_24_bits(op: str, upper: bool, saturate: bool) -> Fn:
     """Return a product of the lower 24 bits of two registers, plus a third for ``mad24``.
 
     The product has 48 bits, of which the 32 lower or the 32 upper ones count.
@@ -236,7 +239,10 @@ def of_24_bits(op: str, upper: bool) -> Fn:
 
     def run(a: Any, b: Any, *more: Any) -> Any:
         product = cut(a) * cut(b) >> (16 if upper else 0)
-        out = product.astype(np.uint32).view(np.asarray(a).dtype)
+        d = np.asarray(a).dtype
+        out = product.astype(np.uint32).view(d)
+        if saturate:
+            return np.clip(np.int64(out) + more[0], *_ENDS).astype(d)
         return np.add(out, more[0]) if op == "mad24" else out
 
     return run

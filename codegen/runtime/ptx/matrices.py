@@ -107,20 +107,22 @@ _EIGHTS = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 _ELEMENTS: Mapping[str, Any] = {
     **{k: TYPES[k] for k in ("f16", "bf16", "tf32", "f64", "s8", "u8")},
     **{k: np.dtype(v) for k, v in _EIGHTS.items()},
-    "s4": np.dtype(np.int8), "u4": np.dtype(np.uint8),
+    "s4": np.dtype(np.int8), "u4": np.dtype(np.uint8), "b1": np.dtype(np.uint8),
 }  # fmt: skip
+_BITS: Mapping[str, int] = {"s4": 4, "u4": 4, "b1": 1}  # of an element, of less than a byte
 _MMA = re.compile(r"m(8|16)n8k(\d+)$")
 
 
 def _elements(v: Array, kind: str) -> list[Array]:
     """Return the elements of a register, the lowest first."""
-    if kind in ("s4", "u4"):
+    if (width := _BITS.get(kind)) is not None:
         u = np.ascontiguousarray(v).view(np.uint32)
-        nibbles = [((u >> np.uint32(4 * k)) & np.uint32(15)).astype(np.int8) for k in range(8)]
-        return [np.where(n > 7, n - 16, n) for n in nibbles] if kind == "s4" else nibbles
+        mask, count = np.uint32((1 << width) - 1), 32 // width
+        parts = [((u >> np.uint32(width * k)) & mask).astype(np.int8) for k in range(count)]
+        return [np.where(n > 7, n - 16, n) for n in parts] if kind == "s4" else parts
     d = _ELEMENTS[kind]
-    parts = np.ascontiguousarray(v).view(d).reshape(*v.shape, -1)
-    return [np.ascontiguousarray(parts[..., k]) for k in range(parts.shape[-1])]
+    side = np.ascontiguousarray(v).view(d).reshape(*v.shape, -1)
+    return [np.ascontiguousarray(side[..., k]) for k in range(side.shape[-1])]
 
 
 class Product(NamedTuple):
@@ -138,7 +140,7 @@ def product_of(ops: Operands) -> Product:
     ins = ops.ins
     shape = next((s for x in ins.mods if (s := _MMA.match(x))), None)
     types = [x for x in ins.mods if x in _ELEMENTS or x in ("f32", "s32")]
-    if shape is None or "row" not in ins.mods or {"sp", "sp::ordered_metadata", "b1"} & {*ins.mods}:
+    if shape is None or "row" not in ins.mods or {"sp", "sp::ordered_metadata"} & {*ins.mods}:
         raise unknown(ins)
     rows, depth = int(shape[1]), int(shape[2])
     if len(types) != 4 or types[0] != types[3] or (types[1] == "f16" and rows == 8):
@@ -147,7 +149,7 @@ def product_of(ops: Operands) -> Product:
 
 
 def _product(ops: Operands) -> Body:
-    """``mma``: m8n8 and m16n8 by all depths, of floats of 8 to 64 bits and integers of 4 and 8.
+    """``mma``: m8n8 and m16n8 by all depths, of floats of 8 bits and more, of integers and bits.
 
     A lane has the elements of a register side by side in a row of A, or a column of B; its
     registers are first eight rows apart, then as many columns as four lanes have.
@@ -174,6 +176,8 @@ def _product(ops: Operands) -> Body:
         left = matrix(m, a, left_kind, halves_of_rows)
         right = matrix(m, b, right_kind, 1).transpose(0, 2, 1)
         out = np.matmul(left, right)
+        if "xor" in ins.mods:  # the bits of both rows but for those that they share
+            out = left.sum(2)[:, :, None] + right.sum(1)[:, None, :] - 2 * out
         for k, (f, put) in enumerate(zip(c, puts, strict=True)):
             old = _by_warp(m, f)
             if sums == "f16":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from didyma.codegen.runtime.ptx.access import change
 from didyma.codegen.runtime.ptx.code import Place, unknown
 from didyma.codegen.runtime.ptx.copies import copies_of, land_all
 from didyma.codegen.runtime.ptx.memory import ASYNC, LAND, READ, SPACES, UPDATE, WRITE
@@ -26,12 +27,16 @@ _EVERYONE = -1  # in place of a block: those who wait in any block of the cluste
 
 @dataclass(slots=True)
 class LateCopy:
-    """A bulk copy of a lane under way to addresses of shared memory."""
+    """A bulk copy of a lane under way to addresses of shared memory.
+
+    ``update`` is how it changes what is there, and the type of its numbers.
+    """
 
     lane: int
     to: Array
     data: Array
     pc: int
+    update: tuple[str, str] | None = None
 
 
 @dataclass(slots=True)
@@ -217,10 +222,17 @@ def _bring(m: Machine, b: Mbarrier, copy: LateCopy) -> None:
     row = m.knowledge.base.copy()
     n, width = np.full(copy.to.size, copy.lane, np.int32), copy.data.shape[1]
     at = np.empty(copy.to.size, np.int64)
-    m.tell(m.memory.access(n, copy.to, width, _SHARED, LAND, 0, copy.data, copy.pc, at))
+    data = copy.data if copy.update is None else None
+    m.tell(m.memory.access(n, copy.to, width, _SHARED, LAND, 0, data, copy.pc, at))
+    if copy.update is not None:
+        change(m, copy.lane, copy.to, copy.data, "shared", copy.update, copy.pc)
     m.memory.spaces[1].flags[at[at >= 0][:, None] + np.arange(width)] |= ASYNC
     b.nbytes -= copy.data.size
-    row[copy.lane] = m.memory.now
+    if copy.update is None:
+        row[copy.lane] = m.memory.now
+    else:  # memory remembers one update of a warp in place of several
+        warp = copy.lane & ~31
+        row[warp : warp + 32] = m.memory.now
     b.tell(_EVERYONE, row)
 
 

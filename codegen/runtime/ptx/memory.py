@@ -26,7 +26,7 @@ from didyma.refimpl.ir.types import Array
 GLOBAL, SHARED, LOCAL = 0x7000_0000_0000, 0x0100_0000_0000, 0x0200_0000_0000
 GUARD = 4096  # bytes between allocations that belong to none
 VALID, INIT, CONSTANT = 1, 2, 4
-READ, WRITE, UPDATE, ISSUE, LAND, BUSY = range(6)
+READ, WRITE, UPDATE, ISSUE, LAND, BUSY, SEND = range(7)
 ASYNC = np.uint8(32)  # flag of bytes that a bulk copy brought
 ANYWHERE = 3  # the space is that in whose window the address lies
 VOLATILE = 3  # strength: as a read, or after a fence, strong; else plain

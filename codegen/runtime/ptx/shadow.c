@@ -8,7 +8,7 @@
    with it, and one that is BLIND, as of a message, does, whatever their strengths. */
 
 enum { VALID = 1, INIT = 2, CONSTANT = 4, FLIGHT = 8, SOURCE = 16, ASYNC = 32 };
-enum { READ, WRITE, UPDATE, ISSUE, LAND, BUSY };
+enum { READ, WRITE, UPDATE, ISSUE, LAND, BUSY, SEND }; /* SEND: an update that lands later */
 enum { STRENGTH = 3, WRITES = 4, MANY = 8, EVERYONE = 16, ALIKE = 32 };
 enum { TESTED = 64, BLIND = 128, FAINT = 256, MARK = 1 << 30 }; /* in the pc of a FAINT write */
 enum { BOUNDS, SKEWED, FRESH, RACE, SAME, CONST, UNWAITED, EXITED, CHANGED, KINDS };
@@ -283,7 +283,7 @@ static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where,
   }
   for (k = 0; k < nbytes; ++k) all &= f[k];
   if (!(all & VALID)) { tell(s, BOUNDS, me, *offset, i, 0, nbytes, how); return -1; }
-  if (!(all & INIT) && (how == READ || how == UPDATE || how == BUSY)) {
+  if (!(all & INIT) && (how == READ || how == UPDATE || how == BUSY || how == SEND)) {
     for (k = 0; k < nbytes && f[k] & (INIT | FLIGHT); ++k) ;
     if (k < nbytes && s->quiet && how == READ) ++s->fresh;
     else if (k < nbytes) tell(s, FRESH, me, *offset, i, 0, nbytes, how);
@@ -297,10 +297,10 @@ static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where,
     for (k = 0; k < nbytes; ++k) f[k] = (f[k] | INIT) & ~ASYNC;
   }
   if (how == LAND) { for (k = 0; k < nbytes; ++k) f[k] &= ~FLIGHT; }
-  else if (i == 1)
+  else if (i == 1 && how != SEND)
     for (k = 0; k < nbytes; ++k)
       if (f[k] & FLIGHT) { tell(s, UNWAITED, me, *offset, i, 0, nbytes, how); break; }
-  if (how == ISSUE) for (k = 0; k < nbytes; ++k) f[k] |= FLIGHT;
+  if (how == ISSUE || how == SEND) for (k = 0; k < nbytes; ++k) f[k] |= FLIGHT;
   return at;
 }
 
@@ -407,7 +407,7 @@ void access_(State *s, i64 n, int *lanes, i64 *addresses, i64 nbytes, i64 where,
       if (w) what &= STRENGTH;
     }
     if (how == LAND) {
-      if (m->cells) {
+      if (m->cells && values) { /* without values an update lands, which is done as an atomic */
         int k, wide = 1 << m->shift;
         for (k = 0; k < nbytes; k += wide) {
           Cell *c = &m->cells[(at + k) >> m->shift];

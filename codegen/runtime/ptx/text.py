@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePath
 from typing import NoReturn, TypeAlias
@@ -72,7 +73,7 @@ _JOINED = re.compile(r"^(\.reg)\s*\.")
 _NAME = re.compile(r"[a-z][\w.:]*$")
 
 _Mark: TypeAlias = tuple[int, int, int]  # of .loc: file, line, column
-_Scopes: TypeAlias = list[dict[str, Reg]]
+_Scopes: TypeAlias = list[dict[str, Reg | Vector]]  # of 128 bits: two registers of 64
 
 
 def parse(text: str) -> Module:
@@ -257,9 +258,9 @@ class _Parser:
             if (before := f.variables.get(v.name)) is None or before.size < v.size:
                 f.variables[v.name] = v
         elif text:
-            f.instrs.append(self.instruction(text, scopes, start))
+            f.instrs += _in_words(self.instruction(text, scopes, start))
 
-    def declare(self, f: Function, text: str, scope: dict[str, Reg], at: int) -> None:
+    def declare(self, f: Function, text: str, scope: dict[str, Reg | Vector], at: int) -> None:
         parts = _JOINED.sub(r"\1 .", text, count=1).split(None, 2)
         if len(parts) < 3 or parts[1][1:] not in SIZES:
             self.refuse(text, at)
@@ -268,8 +269,10 @@ class _Parser:
             if m is None:
                 self.refuse(text, at)
             for n in [f"{m[1]}{i}" for i in range(int(m[2]))] if m[2] else [m[1]]:
-                scope[n] = Reg(len(f.regs))
-                f.regs.append(parts[1][1:])
+                kinds = ["b64", "b64"] if parts[1] == ".b128" else [parts[1][1:]]
+                own = tuple(Reg(len(f.regs) + k) for k in range(len(kinds)))
+                scope[n] = own[0] if len(own) == 1 else Vector(own)
+                f.regs += kinds
 
     def instruction(self, text: str, scopes: _Scopes, at: int) -> Instr:
         guard = None
@@ -318,6 +321,18 @@ class _Parser:
             self.refuse(f"{t}, which is no register that was declared", at)
         m = _OFFSET.match(t)
         return Symbol(m[1], int(m[2])) if m else Symbol(t)
+
+
+def _in_words(i: Instr) -> Iterator[Instr]:
+    """Yield an instruction on 128 bits as what it does to two words of 64; others as they are."""
+    if i.mods[-1:] != ("b128",):
+        yield i
+    elif i.op != "mov":
+        yield replace(i, mods=(*i.mods[:-1], "v2", "b64"))
+    else:
+        pairs = (a.parts if isinstance(a, Vector) else (a,) for a in i.args)
+        for words in zip(*pairs, strict=False):
+            yield replace(i, mods=("b64",), args=words)
 
 
 def _mark(m: re.Match[str]) -> _Mark:

@@ -26,8 +26,11 @@ def dtype(kind: str) -> Any:
     return np.dtype(f"{_NUMPY[kind[0]]}{SIZES[kind]}")
 
 
-def run(op: str, kinds: str, *operands: Array, more: str = "") -> Array:
-    """Run an instruction in a lane for each row; ``kinds``: its result's type and its operands'."""
+def run(op: str, kinds: str, *operands: Array, more: str = "", whole: bool = False) -> Array:
+    """Run an instruction in a lane for each row; ``kinds``: its result's type and its operands'.
+
+    A ``whole`` text names them itself: ``%out``, ``%v0``, ``%v1``.
+    """
     result, *given = kinds.split()
     letters = {1: "b16", 2: "b16", 4: "b32", 8: "b64"}
     size = operands[0].size
@@ -44,7 +47,7 @@ def run(op: str, kinds: str, *operands: Array, more: str = "") -> Array:
   .reg .b64 %a, %i; .reg .b32 %t; .reg .{letters[SIZES[result]]} %out;
   mov.u32 %t, %tid.x; cvt.u64.u32 %i, %t;
   {loads}
-  {op} %out{names}{more};
+  {op if whole else f"{op} %out{names}{more};"}
   ld.param.u64 %a, [p0]; mad.lo.u64 %a, %i, {SIZES[result]}, %a; st.global.{result} [%a], %out;
   ret;
 }}"""
@@ -412,3 +415,57 @@ def test_products_of_24_bits(sign: str) -> None:
         more = [(w + u) & 0xFFFFFFFF for w, u in zip(want, a.tolist(), strict=True)]
         got = run(f"mad24.{how}.{sign}", f"{kinds} {sign}", *given, given[0])
         assert got.view(np.uint32).tolist() == more
+    if sign == "s32":
+        exact = [(u * v >> 16) + w for u, v, w in zip(*low, given[0].tolist(), strict=True)]
+        got = run("mad24.hi.sat.s32", f"{kinds} s32", *given, given[0])
+        assert got.tolist() == [min(max(v, -(2**31)), 2**31 - 1) for v in exact]
+
+
+def test_numbers_are_clamped_and_packed() -> None:
+    a, b = np.array([300, -300, 5], np.int32), np.array([-1, 100, 70000], np.int32)
+    c = np.array([0xABCD1234, 7, 0], np.uint32)
+    halves = run("cvt.pack.sat.s16.s32", "u32 s32 s32", a, b).tolist()
+    assert halves == [300 << 16 | 0xFFFF, 0xFED4 << 16 | 100, 5 << 16 | 0x7FFF]
+    bytes_ = run("cvt.pack.sat.u8.s32.b32", "u32 s32 s32 u32", a, b, c).tolist()
+    assert bytes_ == [0x1234FF00, 7 << 16 | 100, 0x05FF]
+    signed = run("cvt.pack.sat.s8.s32.b32", "u32 s32 s32 u32", a, b, c).tolist()
+    assert signed == [0x12347FFF, 7 << 16 | 0x8064, 0x057F]
+
+
+def test_predicates_of_halves_and_of_tables() -> None:
+    pairs_ = np.array([1, 5], np.float16).view(np.uint32)
+    text = (
+        "{ .reg .pred %p, %q; setp.lt.f16x2 %p|%q, %v0, %v1; selp.b32 %out, 1, 0, %p; "
+        "@%q add.u32 %out, %out, 2; }"
+    )
+    for y, want in (([2, 4], 1), ([0, 6], 2), ([2, 6], 3), ([1, 5], 0)):
+        other = np.array(y, np.float16).view(np.uint32)
+        assert run(text, "u32 u32 u32", pairs_, other, whole=True).tolist() == [want]
+    for given, q, want in ((0, 0, 0), (0, 1, 1), (6, 0, 1)):
+        text = (
+            f"{{ .reg .pred %p, %q; setp.ne.u32 %q, {q}, 0; "
+            "lop3.or.b32 _|%p, %v0, %v0, %v0, 0x80, %q; selp.b32 %out, 1, 0, %p; }"
+        )
+        assert run(text, "u32 u32", np.array([given], np.uint32), whole=True).tolist() == [want]
+
+
+def test_128_bits_are_moved_and_swapped_at_once() -> None:
+    x = np.array([5, 7], np.uint64)
+    text = """{ .reg .b128 %b, %c, %d; .reg .b64 %e, %f, %w; bar.sync 0;
+      ld.param.u64 %w, [p1]; ld.relaxed.gpu.global.b128 %b, [%w]; mov.b128 {%e, %f}, %b;
+      add.u64 %e, %e, %i; mov.b128 %c, {%f, %e};
+      atom.global.cas.b128 %d, [%w], %b, %c; mov.b128 {%e, %f}, %d; mov.b64 %out, %e; }"""
+    assert run(text, "u64 u64", x, whole=True).tolist() == [5, 7]
+
+
+def test_products_of_bits_count_those_that_differ_or_are_shared() -> None:
+    a, b = np.random.default_rng(1).integers(0, 1 << 32, (2, 32), np.uint64).astype(np.uint32)
+    rows, columns = (v.reshape(8, 4) for v in (a, b))  # of 128 bits
+    at = np.arange(32)
+    for how, f in (("xor", np.bitwise_xor), ("and", np.bitwise_and)):
+        text = (
+            f"{{ .reg .b32 %w; mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.{how}.popc "
+            "{%out, %w}, {%v0}, {%v1}, {0, 0}; }"
+        )
+        want = np.bitwise_count(f(rows[at // 4], columns[at % 4 * 2])).sum(1)
+        assert run(text, "s32 u32 u32", a, b, whole=True).tolist() == want.tolist()
