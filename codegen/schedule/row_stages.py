@@ -185,24 +185,45 @@ class Stages:
         """
         if self.turns is not None:
             return self._part(once.online, folds, mine, exists)
+        first, every = self.shelved // once.turns if self.shelf else 0, self._rounds(once)
+        rest = self._some(once, folds, mine, exists, (ix.index(first), every))
+        if not first:
+            return rest
+        put = self._some(once, folds, mine, exists, (ix.ZERO, ix.index(first)), put=True)
+        return Block((copied(put, self.facts.names), rest))
+
+    def _rounds(self, once: OnePass) -> Expr:
+        """Return how often a thread takes elements of so many turns."""
+        units = ix.mul(*self.wide.units)
+        return ix.ceildiv(units, ix.index(self.team.threads * once.turns))
+
+    def _some(
+        self,
+        once: OnePass,
+        folds: tuple[Fold, Fold],
+        mine: Sequence[Load],
+        exists: list[Expr],
+        span: tuple[Expr, Expr],
+        *,
+        put: bool = False,
+    ) -> Stmt:
+        """Return a loop over some turns at a time; with ``put`` what they load is shelved."""
         fresh, turn = self.facts.names.fresh, Var(self.facts.names.fresh("turn"))
         steps = substitute(folds[0].step, renamed(folds[0], self.rows)), once.online.step
-        size = once.turns * self.wide.width
+        size, (start, stop) = once.turns * self.wide.width, span
         some = {
             e: Buffer(fresh(f"{e.buffer}_some"), e.dtype, (size,), Scope.LOCAL)
             for e in sorted(
                 {*sure_loads(self.facts, self.rows, Block(steps))}, key=attrgetter("buffer")
             )
         }
-        before = ix.mul(turn, ix.index(once.turns))
+        before = ix.mul(ix.add(start, turn), ix.index(once.turns))
         these = replace(self, turns=once.turns, kept=some, before=before)
         fill = [these.over(partial(filled, some), exists, at_once=True)] if some else []
-        if self.shelf:
-            first = [*exists, ix.compare("lt", before, ix.index(self.shelved))]
-            fill.append(these.over(partial(these._put, some), first, at_once=True))
+        if put:
+            fill.append(these.over(partial(these._put, some), exists, at_once=True))
         body = Block((*fill, these._part(once.online, folds, mine, exists)))
-        count = ix.ceildiv(ix.mul(*self.wide.units), ix.index(self.team.threads * once.turns))
-        return For(turn, count, allocated([*some.values()], body))
+        return For(turn, ix.sub(stop, start), allocated([*some.values()], body))
 
     def _part(
         self, o: Online, folds: tuple[Fold, Fold], mine: Sequence[Load], exists: list[Expr]

@@ -101,11 +101,15 @@ def default(work: Work) -> Values:
     """Return as many blocks a row as it is worth, and threads that hold little each."""
     blocks, lanes = _shape(work)
     found = {"blocks": max(2, blocks), "lanes": lanes, "wide": work.row_widths[0]}
-    if again := not _holds(work, found):
-        found["lanes"] = min(LANES, lanes)
-    turns = looped.usual_turns(work, found) if again else 0
-    found |= looped.back(work) if again else dict.fromkeys(looped.back(work), 0)
-    return found | {"online": turns} if work.row_online else found
+    if _holds(work, found):
+        found |= dict.fromkeys(looped.back(work), 0)
+        return found | {"online": 0} if work.row_online else found
+    found |= looped.back(work)
+    if work.row_online is None:
+        return {**found, "lanes": min(LANES, lanes)}
+    found |= {"online": looped.usual_turns(work, found), "lanes": work.facts.target.threads}
+    shelf = looped.shelf(work, found, _shared(work, found))
+    return found | shelf if shelf else {**found, "lanes": min(LANES, lanes)}
 
 
 def space(work: Work) -> Space:
@@ -116,23 +120,31 @@ def space(work: Work) -> Space:
         "lanes": powers(target.warp, target.threads),
         "wide": work.row_widths,
     } | dict.fromkeys(looped.back(work), (0, 1))
+    found |= {k: (0, v) for k, v in default(work).items() if k == "shelf"}
     return found | {"online": looped.TURNS} if work.row_online else found
 
 
 def _legal(work: Work, values: Values) -> bool:
-    again = values.get("online") or values.get("back")
-    return held.suits(work, values) and not (again and _holds(work, values))
+    again = any(values.get(k) for k in ("online", "back", "shelf"))
+    suits = held.suits(work, values) and looped.is_whole(work, values)
+    return suits and not (again and _holds(work, values))
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
-    """Return the threads of a block, and the bytes that it shares: parts of folds, and picks."""
+    """Return the threads of a block, and the bytes that it shares, those of a shelf among them."""
+    shelved = values.get("shelf", 0) * looped.turn(work, values)
+    return values["lanes"], _shared(work, values) + shelved
+
+
+def _shared(work: Work, values: Values) -> int:
+    """Return the bytes that a block shares for parts of folds, and picks."""
     assert work.rows is not None
     blocks, lanes, wide = values["blocks"], values["lanes"], values["wide"]
-    threads, parts = held.block(work, {"groups": 1, "lanes": lanes, "wide": wide})
+    _, parts = held.block(work, {"groups": 1, "lanes": lanes, "wide": wide})
     folds = [[a.var.dtype for a in s.accs] for s in work.rows.stages if isinstance(s, Fold)]
     kept = rows.kept_loads(work.facts, work.rows, lanes * blocks, wide, work.row_loads)
     picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, work.rows, kept))
-    return threads, parts + sum(of_cluster(d, 1, blocks) for d in folds) + picks
+    return parts + sum(of_cluster(d, 1, blocks) for d in folds) + picks
 
 
 def _build(work: Work, values: Values) -> PrimFunc:
@@ -142,8 +154,10 @@ def _build(work: Work, values: Values) -> PrimFunc:
     loads = work.row_loads if _holds(work, values) else None
     nest = by_inverse(work.facts, work.rows) if loads is None else work.rows
     once = looped.one_pass(work, values)
-    back = bool(values.get("back"))
-    return row_kernel.scheduled(work.facts, nest, threads, loads, "rows_cluster", once, back=back)
+    back, shelved = bool(values.get("back")), values.get("shelf", 0)
+    return row_kernel.scheduled(
+        work.facts, nest, threads, loads, "rows_cluster", once, back=back, shelved=shelved
+    )
 
 
 RECIPE = Recipe("cluster", _fit, default, space, _block, _build, _legal)

@@ -82,37 +82,54 @@ def back(work: Work) -> Values:
     return {"back": int(nbytes > NEAR)} if work.facts.target.processors else {}
 
 
-def _shelf(work: Work, values: Values) -> dict[str, int]:
+def shelf(work: Work, values: Values, shared: int) -> dict[str, int]:
     """Return in how many turns a thread best puts what it loads in shared memory.
 
-    As many as there is room for, where a block has a multiprocessor to itself and reads rows again.
+    As many as there is room for beside ``shared`` bytes, where a block has a multiprocessor to
+    itself and reads rows again.
     """
     assert work.rows is not None
-    online, length = values.get("online", 0), work.rows.length
-    alone = 2 * values["groups"] * values["lanes"] > work.facts.target.threads
+    online, length, threads = values.get("online", 0), work.rows.length, _threads(values)
+    alone = 2 * threads > work.facts.target.threads
     if not (values.get("back") and online and alone and isinstance(length, Const)):
         return {}
-    one, count = _turn(work, values), values["lanes"] * values["wide"]
-    room = work.facts.target.room - rows.block(work, values)[1]
-    turns = min(room // one, work.facts.largest(length) // count) if one else 0
+    one = turn(work, values)
+    room = work.facts.target.room - shared
+    turns = min(room // one, work.facts.largest(length) // _elements(values)) if one else 0
     return {"shelf": turns - turns % online} if turns >= online else {}
 
 
-def _turn(work: Work, values: Values) -> int:
+def turn(work: Work, values: Values) -> int:
     """Return the bytes that the threads of a block may put in shared memory in a turn."""
     assert work.rows is not None
     if work.row_online is None or row_wide.has_edges(work.facts, work.rows, values["wide"]):
         return 0
     wide = row_wide.of(work.facts, work.rows, values["wide"])
     loads = shelvable(work.facts, work.rows, wide, work.row_online)
-    threads = values["groups"] * values["lanes"]
-    return threads * values["wide"] * sum(x.dtype.nbytes for x in loads)
+    return _threads(values) * values["wide"] * sum(x.dtype.nbytes for x in loads)
+
+
+def is_whole(work: Work, values: Values) -> bool:
+    """Return whether a row has what threads are to put in shared memory, some turns at a time."""
+    assert work.rows is not None
+    shelved, online = values.get("shelf", 0), values.get("online", 0)
+    fits = shelved * _elements(values) <= work.facts.largest(work.rows.length)
+    return not shelved or (online > 0 and shelved % online == 0 < turn(work, values) and fits)
+
+
+def _elements(values: Values) -> int:
+    """Return the elements of a row that its threads take in a turn."""
+    return values["lanes"] * values.get("blocks", 1) * values["wide"]
+
+
+def _threads(values: Values) -> int:
+    return values.get("groups", 1) * values["lanes"]
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that it shares: parts of folds, and a shelf."""
     threads, parts = rows.block(work, values)
-    return threads, parts + values.get("shelf", 0) * _turn(work, values)
+    return threads, parts + values.get("shelf", 0) * turn(work, values)
 
 
 def _default(work: Work) -> Values:
@@ -127,7 +144,7 @@ def _default(work: Work) -> Values:
     while turns and work.rows.each is None and lanes > ONCE and lanes // 2 * count >= MANY:
         lanes //= 2
     found = {**found, "lanes": lanes, "online": turns}
-    return found | _shelf(work, found)
+    return found | shelf(work, found, rows.block(work, found)[1])
 
 
 def _space(work: Work) -> Space:
@@ -138,9 +155,7 @@ def _space(work: Work) -> Space:
 
 
 def _legal(work: Work, values: Values) -> bool:
-    shelf, online = values.get("shelf", 0), values.get("online", 0)
-    whole = not shelf or (online > 0 and shelf % online == 0 and _turn(work, values) > 0)
-    return rows.is_warp(work, values) and rows.suits(work, values) and whole
+    return rows.is_warp(work, values) and rows.suits(work, values) and is_whole(work, values)
 
 
 RECIPE = Recipe("looped", _fit, _default, _space, _block, _build, _legal)

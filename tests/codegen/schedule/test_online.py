@@ -21,6 +21,7 @@ from didyma.oracle import chains
 from didyma.refimpl.interp.graph import bars
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.loop import Barrier, For, PrimFunc
+from didyma.refimpl.ir.target import SM_90A, Target
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.ops.bars import Contract, exact, judge
@@ -96,7 +97,7 @@ def held(p: Program, online: int, lanes: int = 32, groups: int = 1, wide: int = 
     return chosen(p, f"rows(groups={groups}, {keep}lanes={lanes}, online={online}, wide={wide})")
 
 
-def chosen(p: Program, point: str, target: str = "portable") -> Options:
+def chosen(p: Program, point: str, target: str | Target = "portable") -> Options:
     options = Options(target=target)
     (name,) = compile(p.module, options, until="lower").loops
     return options.changed({"kernels.choices": f"{name}: {point}"})
@@ -152,20 +153,31 @@ def test_threads_that_hold_a_row_use_no_element_while_they_meet(name: str) -> No
     assert between[0] > between[1] == 0
 
 
-@pytest.mark.parametrize(("name", "online", "shelf"), [("softmax", 4, 12), ("normalised", 8, 8)])
+SMALL = replace(SM_90A, threads=128, shared=32 << 10, dynamic=32 << 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe", "blocks", "online", "shelf"),
+    [
+        ("softmax", "looped(back=1, groups", 1, 4, 12),
+        ("normalised", "looped(back=1, groups", 1, 8, 8),
+        ("softmax", "cluster(back=1, blocks", 2, 4, 12),
+        ("normalised", "cluster(back=1, blocks", 8, 8, 8),
+    ],
+)
 def test_what_one_pass_reads_first_stays_in_shared_memory(
-    name: str, online: int, shelf: int
+    name: str, recipe: str, blocks: int, online: int, shelf: int
 ) -> None:
-    """Of 25 turns a thread reads again what is not on the shelf."""
-    p, x = dd.trace(dd.f32[8, 102_400])(FOUND[name][0]), np.random.default_rng(3)
-    point = f"looped(back=1, groups=1, lanes=1024, online={online}, shelf={{}}, wide=4)"
-    rows, again = x.standard_normal((8, 102_400), np.float32), list[int]()
+    """A thread reads again what is not on the shelf of its block."""
+    p, x = dd.trace(dd.f32[8, 66_000])(FOUND[name][0]), np.random.default_rng(3)
+    point = f"{recipe}={blocks}, lanes=128, online={online}, shelf={{}}, wide=4)"
+    rows, again = x.standard_normal((8, 66_000), np.float32), list[int]()
     for held in (shelf, 0):
-        traffic, options = Traffic(), chosen(p, point.format(held), "sm_90a")
+        traffic, options = Traffic(), chosen(p, point.format(held), SMALL)
         exe = dd.compile(p, engine=Simt(traffic=traffic), options=options)
         assert dd.interpret(p, rows).contains(exe(rows))
         again.append(sum(traffic.read.values()) - rows.nbytes)
-    assert again == [8 * 4 * (102_400 - shelf * 4096), rows.nbytes]
+    assert again == [8 * 4 * (66_000 - shelf * blocks * 512), rows.nbytes]
 
 
 def test_a_shelf_that_one_pass_does_not_fill_is_refused() -> None:
