@@ -164,29 +164,40 @@ class NvrtcCompiler:
         flags: Sequence[str] = (),
         kernel: str = "",
         attempts: int = ATTEMPTS,
+        *,
+        keep: bool = False,
     ) -> Translated:
         """Compile CUDA C++ of a file to PTX.
 
         ``kernel`` may be an instance of a template, such as ``f<float, 4>``.  Where NVRTC refuses
         the file, what is for the host is left out, in so many attempts.  Headers of the host
-        have nothing but a few types.  DidymaError ``kernel-text`` with NVRTC's first message and
-        its line.
+        have nothing but a few types.  ``keep`` is that of ``Job``.
+        DidymaError ``kernel-text`` with NVRTC's first message and its line.
         """
-        found, log = self._attempt(source, name, flags, kernel, device_code.PLAIN)
+        found, log = self._attempt(source, name, flags, kernel, device_code.PLAIN, keep=keep)
         if found is None:
-            found = self._device_part(source, name, flags, kernel, log, attempts)
+            found = self._device_part(source, name, flags, kernel, log, attempts, keep=keep)
         if found is None:
             raise _message(source, name, log)
         return found
 
     def _device_part(
-        self, source: str, name: str, flags: Sequence[str], kernel: str, log: str, attempts: int
+        self,
+        source: str,
+        name: str,
+        flags: Sequence[str],
+        kernel: str,
+        log: str,
+        attempts: int,
+        *,
+        keep: bool,
     ) -> Translated | None:
         """Compile what of a file is for the device; leave out what NVRTC refuses of the rest."""
         text, headers = device_code.device_part(source), {**device_code.PLAIN}
         for attempt in range(attempts):
             headers |= dict.fromkeys(device_code.lost_headers(log), "")
-            found, log = self._attempt(text, name, [*flags, *AS_NVCC], kernel, headers)
+            given = [*flags, *AS_NVCC]
+            found, log = self._attempt(text, name, given, kernel, headers, keep=keep)
             if found is not None:
                 return replace(found, attempts=attempt + 1)
             less = device_code.without(text, device_code.error_lines(log, name))
@@ -198,11 +209,18 @@ class NvrtcCompiler:
         return None
 
     def _attempt(
-        self, source: str, name: str, flags: Sequence[str], kernel: str, headers: Mapping[str, str]
+        self,
+        source: str,
+        name: str,
+        flags: Sequence[str],
+        kernel: str,
+        headers: Mapping[str, str],
+        *,
+        keep: bool,
     ) -> tuple[Translated | None, str]:
         """Compile; return the translation, or nothing, and what NVRTC says."""
         expressions = (kernel,) if "<" in kernel else ()
-        built = self.translate(source, name, flags, expressions, headers)
+        built = self.translate(source, name, flags, expressions, headers, keep=keep)
         if built.failed:
             return None, built.log
         code = built.parts.get("CUBIN", b"")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from didyma.codegen.runtime import nvrtc_forms
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.sources import Source, compiled, forms
@@ -26,21 +27,22 @@ class Way:
     """How the edited texts of a task are compiled.
 
     ``needed`` are the attempts in which what is for the host is left out; ``together`` says that
-    texts are compiled at once, and ``keep`` that what they include is kept.  To compile the
+    texts are compiled at once.  ``kept`` are directives with which they begin, of which what they
+    include is kept.  To compile the
     unedited text takes ``compiling`` seconds of processor time, to run it ``seconds``.
     """
 
     task: Task
     needed: int
     together: bool
-    keep: bool = False
+    kept: tuple[str, ...] = ()
     compiling: float = 0.0
     seconds: float = 0.0
 
     @property
     def many(self) -> int:
         """How many edited texts are best compiled at once."""
-        return _OF_HEADERS if self.keep or self.compiling > _LONG else _TOGETHER
+        return _OF_HEADERS if self.kept or self.compiling > _LONG else _TOGETHER
 
     def compiled(self, texts: Sequence[str]) -> list[Task | None]:
         """Return the tasks with other texts; None for a text that NVRTC refuses."""
@@ -48,7 +50,7 @@ class Way:
         if not self.together:
             return [self._alone(t) for t in texts]
         names = [s.name or s.label for s in task.steps]
-        made = forms(texts, names, task.flags, for_host=bool(self.needed), keep=self.keep)
+        made = forms(texts, names, task.flags, for_host=bool(self.needed), kept=self.kept)
         return [
             self._with(t, kernels) if kernels else None
             for t, kernels in zip(texts, made, strict=True)
@@ -59,7 +61,11 @@ class Way:
         source = Source(text, task.source.file)
         with suppress(DidymaError):
             return self._with(
-                text, [compiled(source, s.name, task.flags, self.needed) for s in task.steps]
+                text,
+                [
+                    compiled(source, s.name, task.flags, self.needed, keep=bool(self.kept))
+                    for s in task.steps
+                ],
             )
         return None
 
@@ -76,16 +82,17 @@ def fastest(task: Task, run: Callable[[Task], object]) -> Way:
     be older than an option.  What takes long to include is kept, and often needs those headers.
     """
     needed = task.steps[0].kernel.attempts
-    long = task.compiling > _LONG_HEADERS * len(task.steps)
+    long = task.compiling > _LONG_HEADERS
+    kept = nvrtc_forms.beginning(task.source.text) if long else ()
     lean = replace(task, flags=(*task.flags, *(_FAST if long else _LEAN)))
-    alone = Way(task, needed, together=False, compiling=task.compiling)
-    ways = [Way(t, needed, together=True, keep=long) for t in (lean, task) if needed <= 1]
+    alone = Way(task, needed, together=False, kept=kept, compiling=task.compiling)
+    ways = [Way(t, needed, together=True, kept=kept) for t in (lean, task) if needed <= 1]
     made, way = task, alone
     for w in ways:
         begun = processor_time()
         (edited,) = w.compiled([task.source.text])
-        if edited:  # the next texts need not wait for what is kept
-            made, way = edited, w if long else replace(w, compiling=processor_time() - begun)
+        if edited:
+            made, way = edited, replace(w, compiling=processor_time() - begun)
             break
     begun = processor_time()
     run(made)

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.code import Instr
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging.edits import Edit, edits, with_barriers
 from didyma.judging.inputs import Case
-from didyma.judging.mending import Round, mended
+from didyma.judging.mending import Round, later, mended
 from didyma.judging.task import Task
 from didyma.refimpl.ops import bars as bars_
 
@@ -59,14 +60,14 @@ def suspect(
     """
     kernels = [s.kernel for s in task.steps]
     lines = sorted({n for k in kernels for n in executed(k, task.source)})
-    wrong = [Round.of(task, c, order) for c, order in failed]
+    wrong = [later(task, c, order) for c, order in failed]
     if not task.source.file.endswith(".ptx") and failed and seconds > 0:
-        text = task.source.text
+        begun, text = processor_time(), task.source.text
         near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
         tried = [*with_barriers(text, near), *edits(text, lines)]
-        right = [Round.of(task, c) for c in passed]
+        right = [later(task, c) for c in passed]
         with _without_garbage():
-            found = mended(task, tried, wrong, right, seconds)
+            found = mended(task, tried, wrong, right, seconds - (processor_time() - begun))
         if found.edits:
             best = found.edits[0]
             others = tuple(e for e in found.edits[1:_MOST] if e.line != best.line)
@@ -75,7 +76,7 @@ def suspect(
             return Suspect(found.likely[0].line)
         if found.line:
             return Suspect(found.line)
-    line = _writer(task, wrong[0]) if wrong else 0
+    line = _writer(task, wrong[0]()) if wrong else 0
     last = stores(kernels[-1], task.source)[-1:]
     return next((Suspect(n) for n in (line, *last) if n), _elsewhere(kernels[-1]))
 

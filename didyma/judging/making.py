@@ -100,7 +100,8 @@ def make_task(
     kept = kept_of(memory)
     of_cuda = not source.file.endswith(".ptx")
     begun = processor_time() if of_cuda else 0.0
-    kernels = [compiled(source, x.kernel, flags) for x in launches]
+    keep = "#include" in source.text
+    kernels = [compiled(source, x.kernel, flags, keep=keep) for x in launches]
     compiling = processor_time() - begun if of_cuda else 0.0
     heads = [parameters(source.text, k, x.kernel) for k, x in zip(kernels, launches, strict=True)]
     read = [_without_maps(x.args, p) for x, p in zip(launches, heads, strict=True)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -64,6 +66,14 @@ class Round:
         return np.concatenate(rows)
 
 
+Later: TypeAlias = Callable[[], Round]
+
+
+def later(task: Task, case: Case, schedule: int = 0) -> Later:
+    """Return a function that makes a round when it is first called: its bars may take long."""
+    return cache(partial(Round.of, task, case, schedule))
+
+
 def truth(task: Task, case: Case, arrays: Sequence[Array]) -> list[Bar]:
     """Return the bars of the outputs under the contract of a task."""
     m = task.spec
@@ -89,8 +99,8 @@ class Mended:
 def mended(
     task: Task,
     tried: Sequence[Edit],
-    failed: Sequence[Round],
-    passed: Sequence[Round],
+    failed: Sequence[Later],
+    passed: Sequence[Later],
     seconds: float,
 ) -> Mended:
     """Try edits for some seconds of processor time.
@@ -100,10 +110,10 @@ def mended(
     lines' edits have changed what is wrong.  Once an edit is found, the search goes on for half of
     the time that it took.
     """
-    first, evidence = telling(task, failed)
     begun = processor_time()
     deadline = begun + seconds
-    rounds = [first, *(r for r in failed if r is not first), *passed]
+    first, evidence = telling(task, failed)
+    rest = (*failed, *passed)
     way = fastest(task, first.run)
     limit = max(0.05, _SLOWER * way.seconds)
     found, search = Mended(), Search(tried, evidence)
@@ -111,7 +121,7 @@ def mended(
         now = processor_time()
         if now > deadline:
             break
-        right = _mends(e, edited, min(limit, deadline - now), rounds, evidence)
+        right = _mends(e, edited, min(limit, deadline - now), first, rest, evidence)
         if right:
             if not found.edits:
                 deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
@@ -164,14 +174,15 @@ class Search:
         return max(lines, key=lambda n: (mass[n], n), default=0)
 
 
-def telling(task: Task, failed: Sequence[Round]) -> tuple[Round, Evidence]:
+def telling(task: Task, failed: Sequence[Later]) -> tuple[Round, Evidence]:
     """Return the failed round that tells most, at the least sizes that show it if it takes long.
 
     It has right elements, if one has, finite values, and not too few wrong elements.
     """
     found: list[tuple[Round, Evidence, float]] = []
     begun = processor_time()
-    for r in failed[:_LOOKED]:
+    for made in failed[:_LOOKED]:
+        r = made()
         started = processor_time()
         ran = r.run(task)
         evidence = Evidence(~r.right(task, ran.outputs), ran.outputs)
@@ -222,26 +233,33 @@ def _compiled(way: Way, search: Search, deadline: float) -> Iterator[tuple[Edit,
 
 
 def _mends(
-    e: Edit, edited: Task, seconds: float, rounds: Sequence[Round], evidence: Evidence
+    e: Edit,
+    edited: Task,
+    seconds: float,
+    first: Round,
+    rest: Sequence[Later],
+    evidence: Evidence,
 ) -> bool | None:
     """Return whether an edited kernel is right; None if its time ends before the rounds do.
 
     It hangs if the first round takes more than so many ``seconds``.
     """
     with suppress(DidymaError):  # a launch that cannot be
-        ran = rounds[0].run(replace(edited, seconds=seconds))
-        right = rounds[0].right(edited, ran.outputs)
+        ran = first.run(replace(edited, seconds=seconds))
+        right = first.right(edited, ran.outputs)
         if not any(f.kind == "hang" for f in ran.faults):
             evidence.meet(e.line, ran.outputs, right)
         if ran.faults or not right.all():
             return False
-        end = processor_time() + _LONGER
-        for r in rounds[1:]:
-            left = end - processor_time()
+        left = _LONGER
+        for r in (made() for made in rest):
+            begun = processor_time()
+            ran = r.run(replace(edited, seconds=left))
+            right = r.right(edited, ran.outputs)
+            left -= processor_time() - begun
             if left <= 0:
                 return None
-            ran = r.run(replace(edited, seconds=left))
-            if ran.faults or not r.right(edited, ran.outputs).all():
-                return False if processor_time() < end else None
+            if ran.faults or not right.all():
+                return False
         return True
     return False

@@ -49,18 +49,21 @@ def compiled(
     flags: Sequence[str] = (),
     attempts: int = ATTEMPTS,
     meaning: Meaning | None = None,
+    *,
+    keep: bool = False,
 ) -> Kernel:
     """Compile a kernel of a source; what is for the host is left out in so many attempts.
 
     ``kernel`` may be the name in C++ of a function that is no template, or an instance of one.
-    Empty, it is the only kernel.  With a ``meaning`` of constants it runs in the ring.
+    Empty, it is the only kernel.  With ``keep``, what the text includes is kept for others that
+    begin with the same directives.  With a ``meaning`` of constants it runs in the ring.
     EngineMissing without NVRTC; DidymaError ``kernel-text``,
     ``bad-ptx``, ``unknown-instruction``, ``unknown-kernel``.
     """
     if source.file.endswith(".ptx"):
         return _chosen(parse(source.text), kernel, meaning)
     compiler = NvrtcCompiler(ARCHITECTURE, HEADER if meaning is not None else "")
-    found = compiler.ptx(source.text, source.file, flags, kernel, attempts)
+    found = compiler.ptx(source.text, source.file, flags, kernel, attempts, keep=keep)
     module = replace(parse(found.ptx), unset=found.unset, attempts=found.attempts)
     return _chosen(module, found.name, meaning)
 
@@ -71,19 +74,19 @@ def forms(
     flags: Sequence[str],
     *,
     for_host: bool,
-    keep: bool = False,
+    kept: Sequence[str] = (),
 ) -> list[tuple[Kernel, ...] | None]:
     """Compile the kernels of several forms of a text together; None for what cannot be compiled.
 
-    ``for_host`` says that what of them is for the host must be left out; with ``keep``, what they
-    include is kept for the next forms.
+    ``for_host`` says that what of them is for the host must be left out; ``kept`` are directives
+    with which all of them begin, and of which what they include is kept for the next forms.
     """
     compiler = NvrtcCompiler(ARCHITECTURE)
     found: list[tuple[Kernel, ...] | None] = [None] * len(texts)
     left = [dict(enumerate(texts))]
     while left:
         for made in nvrtc_forms.translated(
-            compiler, left.pop(), kernels, flags, for_host=for_host, keep=keep
+            compiler, left.pop(), kernels, flags, for_host=for_host, kept=kept
         ):
             try:
                 module = parse(made.ptx)

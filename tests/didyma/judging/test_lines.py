@@ -15,7 +15,7 @@ from didyma.judging.evidence import Evidence
 from didyma.judging.inputs import Case
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task
-from didyma.judging.mending import Round, Search, smaller, telling
+from didyma.judging.mending import Round, Search, later, smaller, telling
 from didyma.judging.sizes import below
 from didyma.judging.task import Draw
 from didyma.show import judge_kernel as show
@@ -159,7 +159,7 @@ BEYOND = """__global__ void add(const float* x, const float* y, float* z, int n)
 def test_a_fault_is_looked_for_in_the_round_that_tells_most_though_others_take_less() -> None:
     text = BEYOND.replace("i < 64", "n > 64 && i < 64")
     task = make_task(Source(text, "k.cu"), added.module, Launch(block="32"), draw=Draw())
-    wrong = [Round.of(task, Case(0, {"n": k}, Distribution.NORMAL)) for k in (32, 40, 3000)]
+    wrong = [later(task, Case(0, {"n": k}, Distribution.NORMAL)) for k in (32, 40, 3000)]
     found, evidence = telling(task, wrong)
     assert found.case.env["n"] > 64
     assert evidence.tells

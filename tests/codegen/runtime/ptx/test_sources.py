@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from didyma.codegen.runtime import cuda_libraries, nvrtc_forms, nvrtc_process
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.sanitize import Argument, sanitize
 from didyma.codegen.runtime.ptx.sources import Source, compiled, forms
@@ -42,6 +45,24 @@ def test_a_form_whose_inline_ptx_is_wrong_spoils_no_other() -> None:
     values = ("1.0f", '2.0f; asm("@%undeclared bra AWAY;")', "3.0f")
     made = forms([text.replace("V", v) for v in values], ("k",), (), for_host=False)
     assert [kernels is None for kernels in made] == [False, True, False]
+
+
+def test_forms_take_what_was_kept_of_the_text_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "twice.h").write_text("#define TWICE 2.0f")
+    text = f'// A text\n#include "twice.h"\n\n#define W 4\n__global__ void k(float* x) {BODY}'
+    service = nvrtc_process.service(next(cuda_libraries.paths("nvrtc")))
+    service.close()
+    compiled(Source(text.replace("V", "TWICE"), "k.cu"), "k", (f"-I{tmp_path}",), keep=True)
+    (kept,) = tmp_path.glob("didyma-headers-*/*.pch")
+    edited = [text.replace("V", "W"), text.replace("V", "W").replace("W 4", "W 5")]
+    begins = nvrtc_forms.beginning(text)
+    made = forms(edited, ("k",), (f"-I{tmp_path}",), for_host=False, kept=begins)
+    assert all(made)
+    assert [*tmp_path.glob("didyma-headers-*/*.pch")] == [kept]
+    service.close()
 
 
 def test_device_memory_that_nothing_names_is_left_out() -> None:
