@@ -61,11 +61,14 @@ def shared(text: str, kernel: Kernel, name: str) -> int:
     return DYNAMIC if told is None else told
 
 
-def items(text: str, kernel: Kernel, name: str, launched: Shape) -> list[str]:
+def items(
+    text: str, kernel: Kernel, name: str, launched: Shape, extent: int | None = None
+) -> list[str]:
     """Return arguments in the form of ``--arg``, one for each parameter.
 
     They are those of the launch in the file, as far as it tells numbers and the bytes of memory.
-    Of the rest, one integer is just below the number of threads; several are 37.  Arrays have room
+    Of the rest, one integer is just below the number of threads; several are 37; all are an
+    ``extent`` that is given.  Arrays have room
     for four times the threads, and for each product of two of the integers, or without any for
     16,384.  A structure has the members that the text declares.
     DidymaError ``input-count`` for a parameter that is no pointer, no number and no such structure.
@@ -78,7 +81,8 @@ def items(text: str, kernel: Kernel, name: str, launched: Shape) -> list[str]:
     numbers = [p for p in flat if not _is_pointer(p) and not _is_float(p)]
     open_ = [p for p in numbers if not isinstance(told.get(p.name), int)]
     threads = launched.blocks * launched.threads
-    extent = max(1, threads - 3) if len(open_) == 1 else _EXTENT
+    if extent is None:
+        extent = max(1, threads - 3) if len(open_) == 1 else _EXTENT
     values = [n for p in numbers if isinstance(n := told.get(p.name, extent), int)]
     room = _room(values, threads, told=len(open_) < len(numbers))
     rest = _Rest(extent, max(_AROUND * threads, room), threads, kernel)

@@ -15,7 +15,7 @@ from didyma.codegen.runtime.ptx import maps, sources
 from didyma.codegen.runtime.ptx import sanitize as engine
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.text import split
-from didyma.commands import exits, guess, host_code
+from didyma.commands import exits, guess, host_code, vary
 from didyma.commands.hints import Extents
 from didyma.commands.second import Second, second
 from didyma.judging import layouts
@@ -34,7 +34,7 @@ _FILE = re.compile(r"(?:(out):)?(.+\.npy)$")
 _STRUCT = re.compile(r"\{(.*)\}$", re.S)
 _WANT = (
     "[NAME=]f32[SIZE,…], NAME=out:f32[SIZE,…], NAME=f32[SIZE,SIZE]:strides=(STRIDE,STRIDE), "
-    "NAME=i32:VALUE, NAME=null, NAME=FILE.npy, of a "
+    "NAME=i32:VALUE, NAME=i32:LEAST..MOST, NAME=null, NAME=FILE.npy, of a "
     "structure NAME={FIELD=…, FIELD=…}, or of a tensor map NAME=map(f32[SIZE,SIZE], box=8x32)"
 )
 _POISON = 0xFF
@@ -77,7 +77,7 @@ def sanitize(asked: Request, json: bool) -> int:
     """
     given = (extents(asked.grid, "--grid") if asked.grid else None,
              extents(asked.block, "--block") if asked.block else None)  # fmt: skip
-    args = arguments(asked.args, asked.seed)
+    args = arguments(vary.first(named(asked.args)), asked.seed)
     source = sources.Source.read(asked.file)
     names = (asked.kernel,) if asked.kernel else _names(asked, source)
     if len(names) == 1:
@@ -144,13 +144,17 @@ def _record(
     shape = Shape(given[0] or near.grid, given[1] or near.block)
     shared = guess.shared(text, kernel, spoken) if asked.shared is None else asked.shared
     runs = bool(shape.blocks and shape.threads and asked.schedules)
-    guessed = list[str]()
+    guessed, zeros, varied = list[str](), frozenset[str](), tuple[str, ...]()
     if kernel.program.kernel.params and not args:
         guessed = guess.items(text, kernel, spoken, shape)
         args = arguments(guessed, asked.seed)
         if runs and (met := engine.sanitize(source, kernel, shape, args, shared, 1, _BRIEF).met):
+            zeros = met
             guessed = guess.zeroed(guessed, met)
             args = arguments(guessed, asked.seed)
+        others = vary.guessed(text, kernel, spoken, shape, guessed)
+    else:
+        others = vary.given(named(asked.args), shape)
     if not runs:
         done = engine.Sanitized((), 0, 0, ())
     else:
@@ -160,8 +164,11 @@ def _record(
     other = Second("macros of the command line")
     if done.schedules and not asked.defines:
         other = second(source, name, shape, args, shared, done)
+    if runs:
+        launches = ((o, arguments(guess.zeroed(o.items, zeros), asked.seed)) for o in others)
+        done, varied = vary.more(source, kernel, shape, launches, shared, asked.seconds, done)
     called = name or source_name(source.text, kernel)
-    record = show.record(done, str(asked.file), called, shape, shared, guessed)
+    record = show.record(done, str(asked.file), called, shape, shared, guessed, varied)
     disputed = {"verdict": "disputed"} if other.differs and not done.faults else {}
     return record | disputed | {"simt": {"outside": other.outside, "differs": other.differs}}
 
@@ -190,13 +197,22 @@ def arguments(items: Sequence[str], seed: int) -> list[engine.Argument]:
     [('x', (2, 3), False), ('n', (), False)]
     """
     rng = np.random.default_rng(seed)
-    items = [_named(item, k) for k, item in enumerate(items, 1)]
+    items = named(items)
     plain = [f for i in items for f in _fields(i)]
     sizes = [math.prod(_shape(m[3])) for i in plain if (m := _ARRAY.match(i.partition("=")[2]))]
     most = min((_MOST, *(s for s in sizes if s > 1)))
     told = [int(m[1]) for i in plain if (m := _WHOLE.match(i.partition("=")[2]))]
     usual = [n for n in dict.fromkeys(told) if 0 <= n < most]
     return [_argument(item, rng, most, usual) for item in items]
+
+
+def named(items: Sequence[str]) -> list[str]:
+    """Return items, each with a name.
+
+    >>> named(["f32[9]", "n=i32:9"])
+    ['1=f32[9]', 'n=i32:9']
+    """
+    return [_named(item, k) for k, item in enumerate(items, 1)]
 
 
 def _named(item: str, place: int) -> str:

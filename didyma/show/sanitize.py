@@ -19,8 +19,12 @@ def record(
     shape: Shape,
     shared: int,
     guessed: Sequence[str] = (),
+    varied: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return findings, how much ran, and the arguments that were guessed for want of others."""
+    """Return findings, how much ran, and the arguments that were guessed for want of others.
+
+    ``varied`` says with which other arguments it ran, too.
+    """
     rows = [(f.is_note, {**asdict(f), "inlined": list(f.inlined)}) for f in done.findings]
     return {
         "file": file,
@@ -30,6 +34,7 @@ def record(
         "block": list(shape.block),
         "shared": shared,
         "guessed": list(guessed),
+        "varied": list(varied),
         "schedules": done.schedules,
         "instructions": done.instructions,
         "findings": [row for note, row in rows if not note],
@@ -57,7 +62,21 @@ def text(found: Mapping[str, Any]) -> None:
         line(to, f"{found['simt']['differs']}; one of the engines is wrong: please report it")
     count = len(found["findings"])
     line(to, f"{found['kernel']}: {counted(count, 'finding')} in {found['schedules']} schedules, "
-             f"{found['instructions']} instructions of threads")  # fmt: skip
+             f"{found['instructions']} instructions of threads"
+             f"{_tried(found['varied'])}")  # fmt: skip
+
+
+def _tried(varied: Sequence[str]) -> str:
+    """Return with which other arguments it ran.
+
+    >>> _tried(["n is 1", "n is 9", "x is null"])
+    ', also where n is 1 or 9, or x is null'
+    """
+    groups: dict[str, list[str]] = {}
+    for names, _, value in (v.rpartition(" ") for v in varied):
+        groups.setdefault(names, []).append(value)
+    each = [f"{names} {' or '.join(values)}" for names, values in groups.items()]
+    return f", also where {', or '.join(each)}" if each else ""
 
 
 def _where(row: Mapping[str, Any]) -> str:
@@ -66,7 +85,8 @@ def _where(row: Mapping[str, Any]) -> str:
 
 def _what(row: Mapping[str, Any]) -> str:
     other = f" at {row['other']}" if row["other"] else ""
-    return f"{row['detail']}{other} ({counted(row['threads'], 'thread')})"
+    where = f", where {row['where']}" if row["where"] else ""
+    return f"{row['detail']}{other} ({counted(row['threads'], 'thread')}){where}"
 
 
 def _more(row: Mapping[str, Any]) -> None:

@@ -121,7 +121,8 @@ class Space:
 
         best = min(self.allocations, default=None, key=lambda a: far(a, 8))  # most run past an end
         if best is None or far(best) >= 2 * GUARD:
-            return f"no {self.kind} memory, at address {at:#x}"
+            base = GLOBAL if self.kind == "global" else 0
+            return f"no {self.kind} memory, at address {base + at:#x}"
         return f"{best.name} at byte {at - best.start} of {best.size}"
 
 

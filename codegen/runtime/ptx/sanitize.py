@@ -75,7 +75,7 @@ class Finding:
 
     ``line`` is 0 where no line is known.  ``inlined`` are the lines into which its function was
     inlined, ``other`` the line of the access that it races with.  ``schedule`` is the order of
-    warps in which it was seen first.
+    warps in which it was seen first; ``where`` says with which other arguments, if any.
     """
 
     kind: str
@@ -87,6 +87,7 @@ class Finding:
     other: str
     threads: int
     schedule: int
+    where: str = ""
 
     @property
     def is_note(self) -> bool:
