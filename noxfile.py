@@ -26,7 +26,8 @@ def tests(session: nox.Session) -> None:
     """Run the tests on both cores; arguments go to pytest."""
     session.install("-e", ".[dev,docs,onnx,nvrtc]")
     session.install("--no-deps", MODEL)
-    session.run("pytest", "-n", "2", "-q", *session.posargs)
+    keep = {"PYTHONDONTWRITEBYTECODE": ""}  # hundreds of processes import the package
+    session.run("pytest", "-n", "2", "-q", *session.posargs, env=keep)
 
 
 @nox.session

@@ -15,7 +15,8 @@ import pytest
 from tests.pages import ROOT, text
 
 RECIPES = ("op", "pass", "planner", "engine", "intrinsic", "ONNX operator", "schedule")
-CACHES = (".hypothesis", ".pytest_cache", ".ruff_cache", ".mypy_cache", "__pycache__")
+BYTECODE = "__pycache__"  # which copies get, so that they compile what a recipe changes alone
+CACHES = (".hypothesis", ".pytest_cache", ".ruff_cache", ".mypy_cache")
 IGNORED = shutil.ignore_patterns(
     *CACHES, ".git", ".nox", ".venv", "*.egg-info", "findings", "build", "dist"
 )
@@ -41,7 +42,7 @@ def fenced(recipe: str, language: str) -> str:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Return every file of a copy; caches, and what links lead to, aside."""
-    files = (p for p in folder.rglob("*") if p.is_file() and not {*CACHES} & {*p.parts})
+    files = (p for p in folder.rglob("*") if p.is_file() and not {*CACHES, BYTECODE} & {*p.parts})
     return {str(p.relative_to(folder)): p.read_bytes() for p in files if not linked(folder, p)}
 
 
@@ -52,7 +53,7 @@ def linked(folder: Path, path: Path) -> bool:
 
 def run(words: tuple[str, ...], cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command with the copy alone on Python's path."""
-    env = {**os.environ, "PYTHONPATH": str(cwd), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**os.environ, "PYTHONPATH": str(cwd)}
     done = subprocess.run(
         words, cwd=cwd, env=env, input=stdin, capture_output=True, text=True, check=False
     )
