@@ -15,6 +15,7 @@ import pytest
 
 from didyma.fuzz.watchdog import Died, Raised, guarded
 from tests.didyma.cli import ROOT
+from tests.fuzz.hurry import put_forward
 
 
 def doubles(x: int, progress: Callable[[str], None]) -> int:
@@ -73,8 +74,9 @@ def test_an_error_comes_back_with_its_trace() -> None:
     assert "in raises" in answer.trace
 
 
-def test_a_hanging_child_is_gone_afterwards() -> None:
-    answer = guarded(sleeps, (1,), 3)
+def test_a_hanging_child_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = put_forward(monkeypatch)
+    answer = guarded(sleeps, (1,), 60, lambda word: later(60))
     assert isinstance(answer, Died)
     assert answer.kind == "hang"
     assert not Path(f"/proc/{answer.during}").exists()
@@ -123,9 +125,10 @@ def test_a_child_that_runs_c_code_ends_with_its_parent(tmp_path: Path) -> None:
 def speaks(x: int, progress: Callable[[str], None]) -> int:
     for word in "abc":
         progress(word)
-        time.sleep(5)
+    time.sleep(0.5)
     return x
 
 
-def test_the_time_counts_from_the_last_word() -> None:
-    assert guarded(speaks, (7,), 12) == 7
+def test_the_time_counts_from_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = put_forward(monkeypatch)
+    assert guarded(speaks, (7,), 120, lambda word: later(50)) == 7

@@ -24,12 +24,13 @@ from didyma.codegen.select import worker
 from didyma.codegen.select.cache import Cache
 from didyma.codegen.select.choice import Candidate, Choice, build, ranked
 from didyma.codegen.select.choosers import Request, Tuned
+from didyma.codegen.select.race import Clock
 from didyma.codegen.select.runs import Bench
 from didyma.codegen.select.selector import Limits, Lost
 from didyma.codegen.select.worker import Task, examine
 from didyma.refimpl.ir.graph import Function
 from didyma.tuning import Tuner, isolated, target
-from tests.codegen.select.make import inline
+from tests.codegen.select.make import impatient, inline
 from tests.errors.test_codes import says
 
 LIMITS = Limits(seconds=8.0, timeout=60.0, candidates=8)
@@ -104,7 +105,12 @@ def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
         return timed
 
     monkeypatch.setattr(Bench, "runner", runner)
-    monkeypatch.setattr(worker, "clock_of", lambda name: lambda: now[0])
+
+    def clock_of(engine: str) -> Clock:
+        del engine
+        return lambda: now[0]
+
+    monkeypatch.setattr(worker, "clock_of", clock_of)
 
 
 @pytest.mark.usefixtures("quicker")
@@ -166,8 +172,11 @@ def test_a_choice_keeps_a_function_from_the_routines_of_the_options() -> None:
         assert "blas()" in [str(c) for c in ranked(r.loop, r.options, r.source)]
 
 
-def test_a_routine_that_hangs_costs_its_timeout_and_nothing_else(tmp_path: Path) -> None:
-    limits = Limits(seconds=300.0, timeout=20.0, candidates=2)
+def test_a_routine_that_hangs_costs_its_timeout_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Limits(seconds=600.0, timeout=200.0, candidates=2)
+    isolate = impatient(monkeypatch, "hangs()")
     with dd.register("routines", "hangs", HANGS):
         fused, r = request()
         usual, hangs = r.usual, Choice.parse("hangs()")
@@ -175,11 +184,10 @@ def test_a_routine_that_hangs_costs_its_timeout_and_nothing_else(tmp_path: Path)
         def two(*given: object) -> Iterator[Choice]:
             yield from (usual, hangs)
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("didyma.codegen.select.selector.ranked", two)
-            _, found = Tuner(fused, Cache(tmp_path / "c.sqlite"), limits).tune(r)
+        monkeypatch.setattr("didyma.codegen.select.selector.ranked", two)
+        _, found = Tuner(fused, Cache(tmp_path / "c.sqlite"), limits, isolate=isolate).tune(r)
     assert {t.choice: t.reason for t in found.trials} == {
-        str(usual): "", "hangs()": "hang: no answer within 20 s"
+        str(usual): "", "hangs()": "hang: no answer within 200 s"
     }  # fmt: skip
     assert found.picked.choice == str(usual)
     assert found.picked.seconds is not None

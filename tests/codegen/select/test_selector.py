@@ -26,7 +26,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.tuning import isolated
 from tests.codegen.lower.judged import primitive
 from tests.codegen.make import Graph
-from tests.codegen.select.make import inline, loop, task
+from tests.codegen.select.make import impatient, inline, loop, task
 
 FEW = Limits(seconds=1.0, timeout=20.0, candidates=6)
 MANY = Limits(seconds=60.0, timeout=20.0, candidates=6)
@@ -168,14 +168,15 @@ def test_time_that_is_over_ends_the_judging() -> None:
 
 
 @pytest.mark.parametrize(
-    ("judge", "recipe", "reason", "timeout"),
-    [(crashes_at_rows, "row", "SIGABRT", 20.0), (hangs_at_columns, "column", "no answer", 10.0)],
+    ("judge", "recipe", "reason"),
+    [(crashes_at_rows, "row", "SIGABRT"), (hangs_at_columns, "column", "no answer")],
 )
 def test_a_candidate_that_takes_its_child_along_is_out(
-    judge: worker.Judge, recipe: str, reason: str, timeout: float
+    judge: worker.Judge, recipe: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = Limits(seconds=300.0, timeout=timeout, candidates=3)
-    found = select(task(), judge, isolated, limits)
+    limits = Limits(seconds=300.0, timeout=60.0, candidates=3)
+    isolate = impatient(monkeypatch, "column(") if judge is hangs_at_columns else isolated
+    found = select(task(), judge, isolate, limits)
     out = {t.choice.partition("(")[0]: t.reason for t in found.trials if t.reason}
     assert list(out) == [recipe]
     assert reason in out[recipe]
