@@ -156,7 +156,7 @@ class _Walk:
         object.__setattr__(self, "params", {b.name: b for b in self.kernel.params})
 
     def stmt(self, s: Stmt, many: int, wide: int) -> None:
-        """Count a statement that runs so many times, each for so many elements next to another."""
+        """Count a statement that runs ``many`` times, each time on ``wide`` neighbours."""
         for e in stmt_exprs(s):
             for x in subexprs(e):
                 if isinstance(x, Load):

@@ -20,8 +20,8 @@ def record(r: Result, domains: Iterable[Domain[Any]], *, each: bool = False) -> 
 
     With ``each`` it has all of ``coverage.report``.
 
-    ``programs`` counts the cases of all domains; ``programs_per_minute`` is by the clock, and what
-    a domain says ``per_minute_per_core`` by processor time.
+    ``programs`` counts the cases of all domains.  ``programs_per_minute`` is by the clock, and the
+    ``per_minute_per_core`` of a domain by processor time.
     """
     total = r.all
     judged = {d.name: d for d in domains}

@@ -62,7 +62,7 @@ def fold(n: Node, values: Values, operand: int, result: int) -> Node | None:
 def fold_joined(n: Node, values: Values) -> Node | None:
     """Return a constant for a ``concat`` of slices of constants, of any size.
 
-    None where it has more elements than those constants, whose place it mostly takes.
+    None where it would have more elements than those constants, which are mostly needed no more.
     """
     t = n.types[0]
     if n.op != "concat" or t.device or not isinstance(t.numel, int):

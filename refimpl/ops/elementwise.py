@@ -30,7 +30,7 @@ OfArray = Callable[[Array], Array]
 
 
 def numbers(on_floats: Callable[..., Bar], on_ints: Callable[..., Array] | None = None) -> ToBar:
-    """Return a bar rule: on floats that of bars, dtype and contract; on integers, by values."""
+    """Return a bar rule: ``on_floats`` of bars, dtype and contract, ``on_ints`` of exact values."""
 
     def run(bars: Sequence[Bar], dtype: DType, contract: Contract) -> Bar:
         if on_ints is not None and not dtype.is_float:

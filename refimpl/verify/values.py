@@ -119,7 +119,10 @@ class Values:
     # ---- using
 
     def live(self, name: str) -> tuple[Shown, Region]:
-        """Return which bytes a value shows, and the region of theirs, which is still there."""
+        """Return which bytes a value shows, and the region that holds them.
+
+        A law is broken where there is no such value, or where its bytes are no longer its own.
+        """
         t = self.typed(name)
         v = self.state.values.get(name)
         if v is None and name in self.strided:

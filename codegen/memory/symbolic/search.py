@@ -73,8 +73,8 @@ class OrderSearch:
     ) -> list[Order]:
         """Change orders, or add up to ``k``, so that the worst sample gets better.
 
-        In each round one order is asked to serve the worst sample, and those that no other
-        serves.  Orders take turns; ``spare`` ones may stand in.
+        Each round changes one order, the orders taking turns, so that it serves the worst sample
+        and those that no other order serves.  The change may begin with a ``spare`` order instead.
         """
         orders = list(orders)
         rows = [self.ratios(o) for o in orders]

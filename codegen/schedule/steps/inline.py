@@ -101,7 +101,8 @@ def _again(value: Expr, names: Names, first: list[bool]) -> Expr:
 def until_used(body: Stmt, name: str) -> Iterator[Stmt]:
     """Yield the parts of a statement that write something before the last use of a name.
 
-    Threads that meet at a barrier may be ahead of one another: then that is all of it.
+    Where threads meet at a barrier, others may be ahead of the one that uses it: then the whole
+    statement counts.
     """
     if any(isinstance(s, Barrier) for s in stmts(body)):
         yield body

@@ -53,10 +53,10 @@ from didyma.refimpl.ir.walk import stmts, subexprs, substitute, substitute_expr
 
 
 def split_axis(step: Split, f: PrimFunc) -> PrimFunc | None:
-    """Return a function in which an axis of a fold that merges is split; None if it has no such.
+    """Return a function in which an axis of a fold that merges is split.
 
-    A peeled axis is None, too, and one whose extent is read: its fold is written out as loops.
-    DidymaError ``bad-step``, ``name-taken``.
+    None if the step is about no such axis, if it peels, or if the axis has an extent that is read:
+    then the fold is written out as loops.  DidymaError ``bad-step``, ``name-taken``.
     """
     s = fold_over(f, step.loop)
     if s is None or s.merge is None or step.tail is Tail.PEELED or len(step.into) != 2:
