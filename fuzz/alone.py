@@ -33,7 +33,7 @@ from didyma.codegen.runtime.didyma_runtime.refused import Refused
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.externs import bound, routines
 from didyma.codegen.runtime.objects import shared_object
-from didyma.fuzz import alone_flat, alone_memory, alone_padded
+from didyma.fuzz import alone_flat, alone_loaded, alone_memory, alone_padded
 from didyma.fuzz.alone_refused import alike, refused
 from didyma.fuzz.layouts import laid
 from didyma.fuzz.levels import runner
@@ -110,6 +110,8 @@ def _judge(c: Compiled, calls: Sequence[Sequence[Array]], engine: Engine, level:
         if not code:
             for told in alone_memory.wrong(c.source, c.program, text, calls[0], results):
                 level.find(NAME, "error", told)
+            for told in alone_loaded.wrong(c, calls[0], results):
+                level.find(NAME, "error", f"its loader in C++: {told}")
         runs: Sequence[Call] = (call,) if walked is None else (call, walked)
         for run in runs:
             for want_code, inputs in refused(c.source, calls[0], Random(len(source))):
@@ -153,6 +155,8 @@ def _in_buckets(
         for name, data in {**files, _JSON: text.encode()}.items():
             (at / name).write_bytes(data)
         runs = modules.module(source, f"{folder}/module.py")["call"], walk.program(at / _JSON)
+        for told in alone_loaded.in_buckets(c.source, made, buckets, calls[0]):
+            level.find(NAME, "error", f"its loader in C++, in buckets: {told}")
         for inputs in calls:
             want = _outcome(
                 lambda given: alone_padded.by_definition(

@@ -326,7 +326,7 @@ def judged(
     report = judge(s, inputs, backends, stated, progress, details=details, in_ring=ring)
     if not dispatches(c) or report.findings or report.refusals:
         return report
-    fast = (e for e in chosen if e.name == "host")
+    fast = (across(e, c.program) for e in chosen if e.name == "host")
     more = (at_run.judged(c, inputs, e, partial(runner, c, e, externs)) for e in fast)
     return replace(report, levels=(*report.levels, *more))
 

@@ -92,6 +92,10 @@ class Body:
         self.names = {v: names.fresh(v) for v in (*p.type, *arenas)}
         self._fresh = names.fresh
         self._types, self._size = p.type, cpp.size
+        self._shown: dict[str, list[str]] = {}  # what lies in a value's bytes, or in an arena
+        for x in walk(p.lines):
+            if isinstance(x, (View, Place)):
+                self._shown.setdefault(x.of if isinstance(x, View) else x.arena, []).append(x.value)
 
     def rows(self) -> Iterator[str]:
         """Yield the lines of the function's body."""
@@ -124,7 +128,7 @@ class Body:
                 yield f"{pad}{row}"
         for line in lines if lines and not isinstance(lines[-1], Return) else ():
             if isinstance(line, Arena):
-                yield f"{pad}{self.names[line.name]} = {{}};"
+                yield from (f"{pad}{row}" for row in self._let_go(line.name))
 
     def _inner(self, lines: Sequence[Line]) -> Iterator[str]:
         return self._block(lines, "    ")
@@ -135,7 +139,12 @@ class Body:
     def _line(self, line: Line) -> Iterator[str]:
         n = self.names
         match line:
-            case Allocate() | Free() | Reuse() | PlacementAllocate() | Arena() | Place() | View():
+            case Free(v):
+                yield from self._let_go(v)
+            case Reuse(_, over) | PlacementAllocate(_, over):
+                yield self._memory(line)
+                yield from self._let_go(over)
+            case Allocate() | Arena() | Place() | View():
                 yield self._memory(line)
             case Launch():
                 yield from self._launch(line)
@@ -167,17 +176,22 @@ class Body:
             case _:
                 assert_never(line)
 
-    def _memory(
-        self, line: Allocate | Free | Reuse | PlacementAllocate | Arena | Place | View
-    ) -> str:
+    def _let_go(self, v: str) -> Iterator[str]:
+        """Yield what forgets a value, or an arena, and what shows its bytes.
+
+        The last name of an allocation frees it, so no name may outlive what the program frees.
+        """
+        yield f"{self.names[v]} = {{}};"
+        for x in self._shown.get(v, ()):
+            yield from self._let_go(x)
+
+    def _memory(self, line: Allocate | Reuse | PlacementAllocate | Arena | Place | View) -> str:
         n, size = self.names, self._size
         match line:
             case Allocate(v):
                 return f"{n[v]} = d.allocate({self._bytes(v)});"
-            case Free(v):
-                return f"{n[v]} = {{}};"
             case Reuse(v, over):
-                return f"{n[v]} = std::move({n[over]});"
+                return f"{n[v]} = {n[over]};"
             case PlacementAllocate(v, over, offset):
                 return f"{n[v]} = {n[over]}.on({size(offset)});"
             case Arena(name, nbytes):
@@ -201,6 +215,8 @@ class Body:
         how = f'd("{s.name}", {shared}), grid, {block}, {shared}, {{{given}}}{maps}'
         yield f"    d.driver.launch({how});"
         yield "}"
+        for _, source in x.inplace:
+            yield from self._let_go(source)
 
     def _signature(self, kernel: str) -> Signature:
         at = [k.name for k in self._cpp.program.kernels].index(kernel)
@@ -218,6 +234,10 @@ class Body:
         new = [self._fresh("moved") for _ in x.values]
         for name, (_, source) in zip(new, x.values, strict=True):
             yield f"    Buffer {name} = std::move({self.names[source]});"
+        for v in dict.fromkeys(v for pair in x.values for v in pair):
+            yield from (
+                f"    {row}" for shown in self._shown.get(v, ()) for row in self._let_go(shown)
+            )
         for name, (v, _) in zip(new, x.values, strict=True):
             yield f"    {self.names[v]} = std::move({name});"
         sizes = [self._fresh("told") for _ in x.dims]

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from didyma.codegen import rules
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime.devices import across
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import (
@@ -258,11 +259,16 @@ class GraphJudge:
             counters=counted,
         )
 
+    def _host(self, made: Compiled) -> Engine | None:
+        """Return ``host`` if it is among the engines, with memory for each device of a program."""
+        found = (e for e in self.engines if e.name == "host")
+        return next((across(e, made.program) for e in found), None)
+
     def _called_again(
         self, report: Report, made: Compiled, case: Case, inputs: Sequence[Array]
     ) -> Report:
         """Add the level of more calls, on ``host``, to a report without findings."""
-        host = next((e for e in self.engines if e.name == "host"), None)
+        host = self._host(made)
         if not (case.again and host) or report.findings or report.refusals:
             return report
         calls = [inputs, *(resized.inputs() for resized in _resized(case))]
@@ -273,7 +279,7 @@ class GraphJudge:
 
     def _laid(self, report: Report, made: Compiled, case: Case, inputs: Sequence[Array]) -> Report:
         """Add the level of inputs in other layouts, on ``host``, to a report without findings."""
-        host = next((e for e in self.engines if e.name == "host"), None)
+        host = self._host(made)
         if not (case.laid and host) or report.findings or report.refusals:
             return report
         level = layouts.judged(made, case.options(self.options), inputs, case.seeds, host)
@@ -281,7 +287,7 @@ class GraphJudge:
 
     def _alone(self, report: Report, made: Compiled, case: Case, inputs: Sequence[Array]) -> Report:
         """Add the level of a module that stands alone to a report without findings."""
-        host = next((e for e in self.engines if e.name == "host"), None)
+        host = self._host(made)
         if not (case.alone and host) or report.findings or report.refusals:
             return report
         others = [c for resized in _resized(case) for c in (resized, _reseeded(resized))]

@@ -24,6 +24,7 @@ from didyma.fuzz.allocator import wrappers
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.control import BOOL
+from didyma.fuzz.cpp import judge
 from didyma.fuzz.devices import spread
 from didyma.fuzz.domains.capacity import exceeded, excused
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
@@ -49,7 +50,7 @@ from didyma.refimpl.ir import strides
 from didyma.refimpl.ir.graph import CALL, IF, TO, Function, Node
 from didyma.refimpl.ir.lines import blocks, most_variants
 from didyma.refimpl.ir.names import fresh
-from didyma.refimpl.ir.program import Line
+from didyma.refimpl.ir.program import Line, Program
 from didyma.refimpl.ir.types import PLAIN, Array
 
 SALT = 2 << 32  # of seeds, so that other graphs are drawn than in other domains
@@ -66,6 +67,7 @@ REPERTOIRE = Repertoire(
 EMPTY = 4  # one in so many has sizes of 0, if it may
 RANGES = ((0, 3), (0, 5), (1, 8), (2, 13), (3, 24), (2, 3), (6, 6))  # of its sizes
 AWKWARD = 12  # one graph in so many has awkward names
+LOADED = 3  # of so many programs, one is judged as its loader in C++, too
 SPREAD = 4  # one graph in so many is on two devices
 OTHERS = ("host:1", "cuda:1")  # of which one is of another kind than the program's own
 
@@ -270,6 +272,22 @@ def _findings(made: Planned, case: Case, options: Options, first: MemoryUse) -> 
             if not c.agree:
                 yield Finding("program", "wrapper", "value", c.message)
                 return
+        if not variant and sum(case.seeds) % LOADED == 0:
+            yield from _loaded(made.program, inputs, env, judge.Wanted.like(got, use))
+
+
+def _loaded(
+    p: Program, inputs: Sequence[Array], env: Mapping[str, int], want: judge.Wanted
+) -> Iterator[Finding]:
+    """Yield what is wrong with the loader in C++ of a program, if it has one."""
+    text = wrappers.text_of(p)
+    if not judge.has_loader(p, text):
+        return
+    try:
+        wrong = [*judge.judged(judge.Loader(p, text), inputs, env, want)]
+    except Exception as e:  # whatever it is, the loader or the reading of it has failed
+        wrong = [f"{type(e).__name__}: {e}"]
+    yield from (Finding("program", "loader", "value", message) for message in wrong)
 
 
 def _one_by_one(

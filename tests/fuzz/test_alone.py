@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from didyma.codegen.emit import prelude, program_json
 from didyma.codegen.runtime import didyma_runtime, objects
 from didyma.codegen.runtime.didyma_runtime import buckets, host
 from didyma.fuzz import alone
+from didyma.fuzz.chooser import Dice
+from didyma.fuzz.devices import spread
 from didyma.fuzz.domains.graphs import ALONE, Graphs
 from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
@@ -35,6 +38,14 @@ def findings() -> Iterator[Finding]:
 
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
     assert not [*findings()]
+
+
+def test_a_graph_on_two_devices_is_judged_whole() -> None:
+    case = DOMAIN.draw(3, 4)
+    case = replace(case, module=spread(case.module, Dice(4), ("", "host:1")))
+    case = replace(case, again=True, laid=True, alone=True)
+    assert {t.device for t in case.module.entry.types().values()} == {"", "host:1"}
+    assert not DOMAIN.judge()(case).findings
 
 
 @pytest.mark.parametrize(
