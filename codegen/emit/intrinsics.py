@@ -55,7 +55,8 @@ name               meaning
                    know of it by a barrier
 ``mbarrier_init``  a u64 in shared memory is a barrier, a phase of which so many arrivals end
 ``mbarrier_arrive``  the thread arrives
-``mbarrier_expect``  likewise, and the phase ends no sooner than so many bytes have come, too
+``mbarrier_arrive_at``  likewise, at the barrier there of the block of the cluster that has a rank
+``mbarrier_expect``  the thread arrives, and the phase ends no sooner than so many bytes have come
 ``mbarrier_wait``  the thread waits for the end of the phase whose number has a parity, counted
                    from 0; the phase before the first has parity 1, and has ended
 ``named_barrier``  a literal number of threads wait for each other at a barrier, numbered from 1;
@@ -69,6 +70,8 @@ name               meaning
                    launched with; ``&m`` is the description
 ``tma_load3_T``    starts the copy of a box: to shared memory, by a description, from three
                    coordinates; zeros for what is outside of the array.  The bytes come to a barrier
+``tma_share3_T``   likewise to that place in those blocks of the cluster whose ranks are the bits of
+                   a last number; the bytes come to the barrier of each
 ``tma_store3_T``   starts the copy of a box from shared memory: to coordinates, by a description;
                    nothing is written outside of the array
 ``tma_commit``     the stores of boxes that a thread has started since the last commit are a group
@@ -271,6 +274,7 @@ def _boxes() -> dict[str, CFunction]:
     table = {
         "mbarrier_init": CFunction(("u64 *", "u32"), "void"),
         "mbarrier_arrive": CFunction(("u64 *",), "void"),
+        "mbarrier_arrive_at": CFunction(("u64 *", "u32"), "void"),
         "mbarrier_expect": CFunction(("u64 *", "u32"), "void"),
         "mbarrier_wait": CFunction(("u64 *", "u32"), "void"),
         "named_barrier": CFunction(("u32", "u32"), "void"),
@@ -284,6 +288,7 @@ def _boxes() -> dict[str, CFunction]:
         table[f"tensor_map3_{t}"] = CFunction(described, "void")
         copied = (f"{t} *", "const u64 *", *("i64",) * 3, "u64 *")
         table[f"tma_load3_{t}"] = CFunction(copied, "void")
+        table[f"tma_share3_{t}"] = CFunction((*copied, "u32"), "void")
         stored = ("const u64 *", *("i64",) * 3, f"const {t} *")
         table[f"tma_store3_{t}"] = CFunction(stored, "void")
     return table

@@ -2,7 +2,8 @@
 
 ``FETCH`` are macros that a text begins with.  A box has 64 terms of some rows or columns; or, of an
 operand that lies in lines of rows or columns, 64 of these of some terms.  Each operand has a tensor
-map (``maps``), with which the kernel is launched.
+map (``maps``), with which the kernel is launched.  By ``share`` each of the blocks of a cluster
+fetches a part of a box for all of them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,22 @@ FETCH = """\
             tma_load3_{{ T }}(&{{ name }}_tile[stage * {{ side * 64 }} + {{ panel * 4096 }}],
                 {{ described(name) }}, {{ start }} + {{ panel * 64 }},
                 {{ turn }} * 64, {{ batch }}, &full[stage]);
+{% endfor %}
+{% endif %}
+{% endmacro %}
+{% macro share(name, side, start, by, batch, turn, blocks) %}
+{% set each = (side if by == "term" else 64) // blocks %}
+            const u32 part = stage * {{ side * 64 }} + rank * {{ each * 64 }};
+{% if by == "term" %}
+            tma_share3_{{ T }}(&{{ name }}_tile[part],
+                {{ described(name) }}, {{ turn }} * 64, {{ start }} + rank * {{ each }},
+                {{ batch }}, &full[stage], {{ 2 ** blocks - 1 }});
+{% else %}
+{% for panel in range(side // 64) %}
+            tma_share3_{{ T }}(&{{ name }}_tile[part + {{ panel * 4096 }}],
+                {{ described(name) }}, {{ start }} + {{ panel * 64 }},
+                {{ turn }} * 64 + rank * {{ each }}, {{ batch }}, &full[stage],
+                {{ 2 ** blocks - 1 }});
 {% endfor %}
 {% endif %}
 {% endmacro %}
@@ -73,12 +90,16 @@ def batch_of(p: Problem, run: Run) -> str:
     return "0" if run.steps[0] == ix.index(0) or p.output.extents[0] == ix.index(1) else "batch"
 
 
-def maps(p: Problem, height: int, width: int) -> dict[str, TensorMap]:
-    """Return the maps of both operands, whose boxes have so many rows and columns."""
+def maps(p: Problem, height: int, width: int, blocks: int = 1) -> dict[str, TensorMap]:
+    """Return the maps of both operands, whose boxes have so many rows and columns.
+
+    As many ``blocks`` fetch a part of each box of columns.
+    """
     found = dict[str, TensorMap]()
-    for name, term, side in (("left", 2, height), ("right", 1, width)):
+    for name, term, side, parts in (("left", 2, height, 1), ("right", 1, width, blocks)):
         run = _run(p, name)
-        made = map_of(p, name, p.operands[name], run, side if run.axis == term else LINE)
+        rows = (side if run.axis == term else LINE) // parts
+        made = map_of(p, name, p.operands[name], run, rows)
         found[made.name] = made
     return found
 

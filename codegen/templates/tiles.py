@@ -15,12 +15,12 @@ ORDER = """\
   const i64 down = ({{ rows }} + {{ height - 1 }}) / {{ height }};
   const i64 across = ({{ columns }} + {{ width - 1 }}) / {{ width }};
 {% endmacro %}
-{% macro tile_place(number, height, width, group) %}
+{% macro tile_place(number, height, width, group, within="") %}
   const i64 batch = {{ number }} / (down * across);
   const i64 tile = {{ number }} % (down * across);
   const i64 first = tile / ({{ group }} * across) * {{ group }};
   const i64 together = down - first < {{ group }} ? down - first : {{ group }};
-  const i64 top = (first + tile % ({{ group }} * across) % together) * {{ height }};
+  const i64 top = (first + tile % ({{ group }} * across) % together) * {{ height }}{{ within }};
   const i64 side = tile % ({{ group }} * across) / together * {{ width }};
 {% endmacro %}
 """

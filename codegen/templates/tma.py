@@ -7,6 +7,9 @@ Eight warps are two groups, which multiply what has come, as ``wgmma`` has it, a
 may be filled again.  They share each tile, or take tiles in turn (``alternate``), so that one
 stores while the other multiplies.  After the "warp-specialised persistent" kernels of NVIDIA's
 CUTLASS, cooperative and ping-pong.
+
+A cluster of two ``blocks`` has tiles one above the other: each block fetches its own rows, and half
+of the columns for both.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from didyma.codegen.templates.fetching import (
 )
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
-from didyma.codegen.templates.pace import cycles, lines
+from didyma.codegen.templates.pace import at_once, cycles, lines
 from didyma.codegen.templates.persistent import PROCESSORS, RING
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.results import result
@@ -44,6 +47,12 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
 {% set T, above, each = dtype("left"), tall // 64, width // 2 %}
 {% set shared = 0 if alternate else 1 %}
 {% set rows_before = "mine * %d + " % tall if shared %}
+{% set lanes = "lane < %d" % blocks if blocks > 1 else "lane == 0" %}
+{% set arrive = "mbarrier_arrive_at(&empty[before], lane);" if blocks > 1
+    else "mbarrier_arrive(&empty[before]);" %}
+{% set tile = "(number / %d)" % blocks if blocks > 1 else "number" %}
+{% set high = height * blocks %}
+{% set within = " + rank * %d" % height if blocks > 1 %}
 {% set product = "wgmma_m64n%dk16_%s_%s%s" % (
     width, T, "m" if left_by == "row" else "k", "n" if right_by == "column" else "k") %}
 {{ def_kernel("left", "right") }} {
@@ -59,28 +68,33 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
 {% if alternate %}
   __shared__ __align__(8) u64 order[2];
 {% endif %}
-{{ tile_counts(rows, columns, height, width) -}}
-  const i64 tiles = {{ batches }} * down * across;
+{{ tile_counts(rows, columns, high, width) -}}
+  const i64 tiles = {{ batches }} * down * across{{ " * %d" % blocks if blocks > 1 }};
   const i32 turns = ({{ terms }} + 63) / 64;
   const u32 lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
     for (u32 i = 0; i < {{ stages }}; ++i) {
       mbarrier_init(&full[i], 2);
-      mbarrier_init(&empty[i], {{ 4 + 4 * shared }});
+      mbarrier_init(&empty[i], {{ (4 + 4 * shared) * blocks }});
     }
 {% if alternate %}
     mbarrier_init(&order[0], 1);
     mbarrier_init(&order[1], 1);
 {% endif %}
   }
+{% if blocks > 1 %}
+  const u32 rank = blockIdx.x % {{ blocks }};
+  cluster_barrier();
+{% else %}
   __syncthreads();
+{% endif %}
   if (threadIdx.x < 128) {
     setmaxnreg_dec(40);
     if (threadIdx.x < 64 && lane == 0) {
       u32 stage = 0;
       u32 phase = 1;
       for (i64 number = blockIdx.x; number < tiles; number = number + gridDim.x) {
-{{ tile_place("number", height, width, group) | indent(6, first=True) }}
+{{ tile_place(tile, high, width, group, within) | indent(6, first=True) }}
         #pragma unroll 1
         for (i32 turn = 0; turn < turns; ++turn) {
           mbarrier_wait(&empty[stage], phase);
@@ -89,7 +103,11 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
 {{ fetch("left", height, "top", left_by, left_batch, "turn") }}
           } else {
             mbarrier_expect(&full[stage], {{ span * 128 }});
+{% if blocks > 1 %}
+{{ share("right", span, "side", right_by, right_batch, "turn", blocks) }}
+{% else %}
 {{ fetch("right", span, "side", right_by, right_batch, "turn") }}
+{% endif %}
           }
 {{ next_stage() | indent(2, first=True) }}
         }
@@ -112,7 +130,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
 {% endif %}
     for (i64 number = blockIdx.x{{ " + mine * gridDim.x" if alternate }}; number < tiles;
          number = number + {{ "2 * " if alternate }}gridDim.x) {
-{{ tile_place("number", height, width, group) | indent(4, first=True) }}
+{{ tile_place(tile, high, width, group, within) | indent(4, first=True) }}
       #pragma unroll
       for (u32 i = 0; i < {{ each }}; ++i) {
 {% for i in range(above) %}
@@ -149,8 +167,8 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
         }
         wgmma_commit();
         wgmma_wait(1);
-        if (turn > 0 && lane == 0) {
-          mbarrier_arrive(&empty[before]);
+        if (turn > 0 && {{ lanes }}) {
+          {{ arrive }}
         }
         before = stage;
 {{ next_stage() | indent(2, first=True) }}
@@ -161,8 +179,8 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
       }
 {% endif %}
       wgmma_wait(0);
-      if (turns > 0 && lane == 0) {
-        mbarrier_arrive(&empty[before]);
+      if (turns > 0 && {{ lanes }}) {
+        {{ arrive }}
       }
 {% if alternate %}
       stage = stage + turns;
@@ -242,6 +260,9 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
     }
 {% endif %}
   }
+{% if blocks > 1 %}
+  cluster_barrier();
+{% endif %}
 }
 """)  # fmt: skip
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
@@ -250,6 +271,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "alternate": (0, 1),
     "group": (8, 16),
     "slots": (0, 2),
+    "blocks": (1, 2),
 })  # fmt: skip
 THREADS, MOST_SUMS, MOST_STAGES = 3 * GROUP, 192, 8
 PART, BARRIERS = 2 * ROWS * 40 * 4, 256  # bytes
@@ -257,8 +279,15 @@ CHUNK = ROWS * LINE * 2  # bytes in which four warps hand over results
 
 
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
-    """Return the values of the parameters, or None for a function that is no such product."""
-    return None if found(asked) is None else SPACE
+    """Return the values of the parameters, or None for a function that is no such product.
+
+    Blocks share columns where rows begin between lines of the cache; elsewhere it does not pay.
+    """
+    p = found(asked)
+    if p is None:
+        return None
+    apart = lines(p, "right", ACCESS) > 2 * LINE
+    return SPACE if apart else {**SPACE, "blocks": (1,)}
 
 
 def _tall(values: Values) -> int:
@@ -288,6 +317,7 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     tall, stages = _tall(values), _stages(asked, values)
     sums = tall // ROWS * values["width"] // 2
     fits = tall % ROWS == 0 and tall <= 2 * ROWS and sums <= MOST_SUMS and stages >= 2
+    fits &= values["blocks"] <= asked.target.cluster
     p = _problem(asked)
     if slots := values["slots"]:
         chunks = tall // ROWS * (values["width"] // LINE)  # of four warps
@@ -306,32 +336,35 @@ def cost(asked: Asked, values: Values) -> float:
         return float("inf")
     height, width = values["height"], values["width"]
     batch, rows, columns = map(p.expected, p.output.extents)
-    tiles = batch * -(-rows // height) * -(-columns // width)
+    blocks = values["blocks"]
+    tiles = batch * -(-rows // (height * blocks)) * -(-columns // width)
     turns = -(-p.expected(p.operands["left"].extents[2]) // LINE)
-    waves = -(-tiles // (asked.target.processors or PROCESSORS))
+    waves = -(-tiles // at_once(asked.target.processors or PROCESSORS, blocks))
     over = span(p, values) / width
     fetched = lines(p, "left", ACCESS), lines(p, "right", ACCESS) * over
     how = {"hidden": bool(values["alternate"]), "boxes": bool(values["slots"])}
-    return cycles((height, width), fetched, turns, waves, **how)
+    return cycles((height, width), fetched, turns, waves, blocks=blocks, **how)
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     """Write the kernel."""
     p = _problem(asked)
     batch, rows, columns = p.output.extents
-    down, across = (
-        ix.ceildiv(n, ix.index(values[side])) for n, side in ((rows, "height"), (columns, "width"))
-    )
-    processors = ix.index(asked.target.processors or PROCESSORS)
-    grid = ix.minimum(ix.mul(batch, down, across), processors)
+    blocks = values["blocks"]
+    down = ix.ceildiv(rows, ix.index(values["height"] * blocks))
+    across = ix.ceildiv(columns, ix.index(values["width"]))
+    clusters = ix.index(at_once(asked.target.processors or PROCESSORS, blocks))
+    grid = ix.mul(ix.minimum(ix.mul(batch, down, across), clusters), ix.index(blocks))
     names: dict[str, Given] = {"tall": _tall(values), "stages": _stages(asked, values)}
     names |= {"span": span(p, values), "wide": int(p.stored(WIDE) is not None), "R": "", **lies(p)}
-    described = maps(p, values["height"], span(p, values))
+    described = maps(p, values["height"], span(p, values), blocks)
     if (stored := result(p, ACCESS) if values["slots"] else None) is not None:
         names |= {"R": c_type(stored.value.value.dtype), "result_batch": batch_of(p, stored.run)}
         made = map_of(p, "result", stored.place, stored.run, LINE)
         described[made.name] = made
-    launch = Launch((p.dim(grid), 1, 1), (THREADS, 1, 1), None, names, maps=described)
+    launch = Launch(
+        (p.dim(grid), 1, 1), (THREADS, 1, 1), None, names, maps=described, cluster=blocks
+    )
     return text.render(p, values, launch)
 
 

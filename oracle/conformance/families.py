@@ -182,6 +182,8 @@ def _boxes(dtype: DType) -> LaunchCase:
     """Two boxes, one after the other in one place, of an array that ends inside of them.
 
     Four warps fetch them, and eight take them out of their order, who meet at a barrier of theirs.
+    The block is a cluster by itself: what comes to blocks of that, and to their barriers, is its
+    own.
     """
     t = c_type(dtype)
     x = _numbers(dtype, 408)
@@ -212,7 +214,7 @@ def _boxes(dtype: DType) -> LaunchCase:
       tma_load3_{t}(&s[0], &map[0], {first}, &full[0]);
       mbarrier_wait(&empty[0], 0);
       mbarrier_expect(&full[0], 1024);
-      tma_load3_{t}(&s[0], &map[0], {then}, &full[0]);
+      tma_share3_{t}(&s[0], &map[0], {then}, &full[0], 1);
     }}
   }} else {{
     setmaxnreg_inc(232);
@@ -228,7 +230,11 @@ def _boxes(dtype: DType) -> LaunchCase:
         y[turn * 512 + n] = part[511 - n];
       }}
       named_barrier(1, 256);
-      mbarrier_arrive(&empty[0]);
+      if (turn == 0) {{
+        mbarrier_arrive_at(&empty[0], turn);
+      }} else {{
+        mbarrier_arrive(&empty[0]);
+      }}
     }}
   }}
 """

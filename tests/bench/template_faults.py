@@ -84,6 +84,10 @@ CASES: Mapping[str, Case] = {
     "tma_gemm": Case(
         test_tma.FAULTS, test_tma.test_a_planted_fault_is_found_before_anything_is_timed
     ),
+    "tma_gemm by two blocks": Case(
+        test_tma.FAULTS_OF_BLOCKS,
+        test_tma.test_a_planted_fault_of_blocks_that_share_tiles_is_found,
+    ),
     "depthwise_conv": Case(test_depthwise.FAULTS, test_depthwise.test_a_planted_fault_is_found),
     "tiled_attention": Case(
         test_attention.FAULTS, test_attention.test_a_planted_fault_is_found_before_anything_is_timed

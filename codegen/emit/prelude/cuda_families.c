@@ -25,6 +25,13 @@ FN void mbarrier_arrive(u64 *barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(in_shared__(barrier)) : "memory");
 }
 
+FN void mbarrier_arrive_at(u64 *barrier, u32 rank) {
+  u32 at;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(at) : "r"(in_shared__(barrier)), "r"(rank));
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(at) : "memory");
+}
+
 FN void mbarrier_expect(u64 *barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                :: "r"(in_shared__(barrier)), "r"(bytes) : "memory");
@@ -95,6 +102,13 @@ FN void tma_load3_T(T *to, const void *map, i64 c0, i64 c1, i64 c2, u64 *barrier
                " [%0], [%1, {%2, %3, %4}], [%5];"
                :: "r"(in_shared__(to)), "l"(map), "r"((i32)c0), "r"((i32)c1), "r"((i32)c2),
                   "r"(in_shared__(barrier)) : "memory");
+}
+
+FN void tma_share3_T(T *to, const void *map, i64 c0, i64 c1, i64 c2, u64 *barrier, u32 blocks) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;"
+               :: "r"(in_shared__(to)), "l"(map), "r"((i32)c0), "r"((i32)c1), "r"((i32)c2),
+                  "r"(in_shared__(barrier)), "h"((u16)blocks) : "memory");
 }
 
 FN void tma_store3_T(const void *map, i64 c0, i64 c1, i64 c2, const T *from) {

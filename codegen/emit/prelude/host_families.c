@@ -38,6 +38,10 @@ FN void mbarrier_arrive(u64 *barrier) {
   turned__(barrier);
 }
 
+static void *elsewhere__(const void *p, u32 rank, u32 line);
+#define mbarrier_arrive_at(barrier, rank) \
+  mbarrier_arrive((u64 *)elsewhere__((barrier), (rank), __LINE__))
+
 FN void mbarrier_expect(u64 *barrier, u32 bytes) {
   ((i32 *)barrier)[1] += 2 * (i32)bytes;
   mbarrier_arrive(barrier);
@@ -100,6 +104,20 @@ FN void boxed__T(T *to, const u64 *map, i64 c0, i64 c1, i64 c2, u64 *barrier) {
 
 #define tma_load3_T(to, map, c0, c1, c2, barrier) \
   boxed__T((T *)aligned__((to), 1024, __LINE__), (const u64 *)(map), (c0), (c1), (c2), (barrier))
+
+static void *elsewhere__(const void *p, u32 rank, u32 line);
+FN void shared__T(
+    T *to, const u64 *map, i64 c0, i64 c1, i64 c2, u64 *barrier, u32 blocks, u32 line) {
+  u32 rank;
+  for (rank = 0; rank < 32; rank++)
+    if (blocks >> rank & 1)
+      boxed__T((T *)elsewhere__(to, rank, line), map, c0, c1, c2,
+               (u64 *)elsewhere__(barrier, rank, line));
+}
+
+#define tma_share3_T(to, map, c0, c1, c2, barrier, blocks) \
+  shared__T((T *)aligned__((to), 1024, __LINE__), (const u64 *)(map), (c0), (c1), (c2), (barrier), \
+            (blocks), __LINE__)
 
 FN void unboxed__T(const u64 *map, i64 c0, i64 c1, i64 c2, const T *from) {
   T *to = (T *)map[0];

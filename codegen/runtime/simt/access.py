@@ -148,7 +148,7 @@ def load(
     of the block in the cluster that has it.
     """
     at, who, report = _reach(r, a, index, m, line, rank)
-    _begun(r, rank, report)
+    begun(r, rank, report)
     a.check_read(at, r.warps, who, report)
     account(r, a, at, read=1, first=first)
     elements = a.read(at)
@@ -170,7 +170,7 @@ def store(
 ) -> None:  # fmt: skip
     """Write elements, with every check; ``first`` and ``rank`` as of ``load``."""
     at, who, report = _reach(r, a, index, m, line, rank)
-    _begun(r, rank, report)
+    begun(r, rank, report)
     a.check_write(at, r.warps, who, report)
     account(r, a, at, written=1, first=first)
     a.write(at, r.lanes(v)[who])
@@ -272,7 +272,7 @@ def _update(op: AtomicOp, data: Lanes, at: Lanes, values: Lanes) -> None:
         _ATOMIC[op].at(data, at, values)
 
 
-def _begun(r: Run, rank: Value | None, report: Callable[[str, str, int], None]) -> None:
+def begun(r: Run, rank: Value | None, report: Callable[[str, str, int], None]) -> None:
     """Report blocks whose memory others touch before a barrier of the cluster."""
     if rank is not None and (lost := r.warps.touched == 0).any():
         report("race", "a block's memory is touched, which may not have begun", int(lost.sum()))

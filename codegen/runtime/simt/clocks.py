@@ -24,10 +24,10 @@ _NOBODY, _MANY, _BOX = -1, -2, -3  # a writer is a lane; one below _BOX is a bar
 
 @dataclass(slots=True)
 class Clocks:
-    """How far each warp knows the warps of its block to have come, and the barriers.
+    """How far each warp knows the warps of its cluster to have come, and the barriers.
 
-    ``now`` is (blocks, warps, warps and barriers).  ``boxes`` names the copy that last began to
-    come to each barrier.
+    ``now`` is (blocks, warps, warps and barriers), the last those of all blocks of the cluster.
+    ``boxes`` names the copy that last began to come to each barrier.
     """
 
     blocks: int
@@ -37,8 +37,11 @@ class Clocks:
     boxes: dict[int, str] = field(default_factory=dict[int, str])
 
     def __post_init__(self) -> None:
-        self.now = np.zeros((self.blocks, self.warps, self.warps + BARRIERS), np.int64)
-        self.now[:, range(self.warps), range(self.warps)] = 1
+        known = self.cluster * (self.warps + BARRIERS)
+        self.now = np.zeros((self.blocks, self.warps, known), np.int64)
+        for block in range(self.blocks):
+            own = self.first(np.asarray(block)) + np.arange(self.warps)
+            self.now[block, range(self.warps), own] = 1
 
     @property
     def warps(self) -> int:
@@ -49,25 +52,42 @@ class Clocks:
         """Return the blocks and the warps of lanes."""
         return who // self.threads, who % self.threads // PORTABLE.warp
 
+    def first(self, block: Lanes) -> Lanes:
+        """Return the place among what is known of the first warp of blocks."""
+        found: Lanes = block % self.cluster * self.warps
+        return found
+
+    def barrier(self, block: Lanes, number: Lanes | int) -> Lanes:
+        """Return the place among what is known of a barrier in the shared memory of blocks."""
+        found: Lanes = self.cluster * self.warps + block % self.cluster * BARRIERS + number
+        return found
+
     def own(self, who: Lanes) -> Lanes:
         """Return how far the warps of lanes have come themselves."""
         block, warp = self.place(who)
-        found: Lanes = self.now[block, warp, warp]
+        found: Lanes = self.now[block, warp, self.first(block) + warp]
         return found
 
-    def release(self, who: Lanes, heard: Lanes) -> None:
-        """Let ``heard`` (blocks, all) learn what the warps of lanes know, which go on."""
-        block, warp = (x[:, 0] for x in np.hsplit(self._once(who), 2))
-        np.maximum.at(heard, block, self.now[block, warp])
-        self.now[block, warp, warp] += 1
+    def release(self, who: Lanes, heard: Lanes, where: Lanes | None = None) -> None:
+        """Let ``heard`` (blocks, all) learn what the warps of lanes know, which go on.
+
+        It is that of their own blocks, or that of a block for each lane.
+        """
+        block, warp = self.place(who)
+        to, block, warp = _once(block if where is None else where, block, warp)
+        np.maximum.at(heard, to, self.now[block, warp])
+        self.now[block, warp, self.first(block) + warp] += 1
 
     def acquire(self, who: Lanes, known: Lanes) -> None:
         """Let the warps of lanes learn what is ``known`` (blocks, all)."""
-        block, warp = (x[:, 0] for x in np.hsplit(self._once(who), 2))
+        block, warp = _once(*self.place(who))
         self.now[block, warp] = np.maximum(self.now[block, warp], known[block])
 
-    def _once(self, who: Lanes) -> Lanes:
-        return np.unique(np.stack(self.place(who), 1), axis=0)
+
+def _once(*columns: Lanes) -> Lanes:
+    """Return the rows of a table that differ, as columns."""
+    once: Lanes = np.unique(np.stack(columns, 1), axis=0).T
+    return once
 
 
 @dataclass(slots=True)
@@ -165,12 +185,27 @@ class ClockArray(LaneArray):
             self.written[at] = True
         self._after_writer(at, who, "written", report, atomic)
         block, warp = self.clocks.place(who)
-        late = self.seen[at] > self.clocks.now[block, warp, : self.clocks.warps]
+        late = self.seen[at] > self._known_warps(at, block, warp)
         mine = self.reader_lane[at, warp]
         same = (mine != _NOBODY) & (mine != who) & (self.seen[at, warp] == self.clocks.own(who))
+        same &= self._rank(at) == block % self.clocks.cluster
         if (clash := late.any(1) | same).any():
             text = f"{self.kind} {self.name} is written while another thread reads it"
             report("race", text, int(clash.sum()))
+
+    def _rank(self, at: Lanes) -> Lanes:
+        """Return the ranks of the blocks that have elements in their shared memory."""
+        cluster = self.clocks.cluster
+        rank: Lanes = at // self.count % cluster if cluster > 1 else np.zeros(1, np.int64)
+        return rank
+
+    def _known_warps(self, at: Lanes, block: Lanes, warp: Lanes) -> Lanes:
+        """Return how far warps know those of the blocks to have come that have elements."""
+        now, n = self.clocks.now, self.clocks.warps
+        if self.clocks.cluster == 1:
+            return np.asarray(now[block, warp, :n])
+        of = self.clocks.first(self._rank(at))[:, None] + np.arange(n)
+        return np.asarray(now[block[:, None], warp[:, None], of])
 
     def _after_writer(
         self, at: Lanes, who: Lanes, verb: str, report: Report, atomic: bool = False
@@ -179,12 +214,13 @@ class ClockArray(LaneArray):
         if atomic:
             writer = np.where(self.atomic[at], _NOBODY, writer)
         block, warp = self.clocks.place(who)
-        box = writer <= _BOX
-        other = self.clocks.place(np.maximum(writer, 0))[1]
-        agent = np.where(box, self.clocks.warps + _BOX - writer, other)
+        box, rank = writer <= _BOX, self._rank(at)
+        other = self.clocks.first(rank) + self.clocks.place(np.maximum(writer, 0))[1]
+        agent = np.where(box, self.clocks.barrier(rank, _BOX - writer), other)
         known = self.clocks.now[block, warp, agent]
         fine = (writer == _NOBODY) | (writer == who)
-        fine |= np.where(~box & (other == warp), known > when, known >= when)
+        own = other == self.clocks.first(block) + warp
+        fine |= np.where(~box & own, known > when, known >= when)
         if (lost := box & ~fine).any():
             i, name = int(at[lost][0]) % self.count, self.clocks.boxes[_BOX - int(writer[lost][0])]
             text = f"{self.kind} {self.name}[{i}] is {verb} before a wait for {name}"

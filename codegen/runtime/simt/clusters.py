@@ -1,8 +1,9 @@
 """Blocks of a cluster whose groups of threads run in turn: their barrier, and who touches what.
 
-Within a block, clocks of the warps put accesses in order.  Between blocks only a barrier of the
-whole cluster does: two blocks that touch an element between the same two of these barriers, one of
-them writing, race.
+Within a block, clocks of the warps put accesses in order; and boxes that another block fetches,
+whose warps hear of each other at barriers in shared memory.  What threads access in another block
+only a barrier of the whole cluster puts in order: two blocks that touch an element between the same
+two of these barriers, one of them writing, race.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ def meet(r: Run, m: Mask, line: int) -> None:
     clocks.release(who, b.heard)
     done = leads[b.left[leads] == 0]
     every = (done[:, None] + np.arange(w.cluster)).reshape(-1)
-    b.known[every] = np.maximum(b.known[every], b.heard[every])
+    heard = b.heard.reshape(-1, w.cluster, b.heard.shape[1])
+    said = np.repeat(heard.max(1), w.cluster, axis=0)[every]
+    b.known[every] = np.maximum(b.known[every], said)
     b.heard[every] = 0
     b.phase[done] += 1
     b.left[done] = b.count[done]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from didyma.codegen.runtime.simt import access
 from didyma.codegen.runtime.simt.clocks import BARRIERS, ClockArray, Clocks
 from didyma.codegen.runtime.simt.copies import Place, zeros_like
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Report
@@ -53,14 +54,17 @@ class Barrier:
         heard = np.zeros((2, clocks.blocks, clocks.now.shape[2]), np.int64)
         return Barrier(*rows, *heard)
 
-    def turn(self, block: Lanes, number: int | None = None) -> None:
-        """End the phases of blocks that nothing is missing of; copies come to ``number``."""
+    def turn(self, block: Lanes, number: Callable[[Lanes], Lanes] | None = None) -> None:
+        """End the phases of blocks that nothing is missing of.
+
+        Copies come to a barrier that is known by the ``number`` of each block.
+        """
         done = np.unique(block[(self.left[block] == 0) & (self.nbytes[block] == 0)])
         self.phase[done] += 1
         self.left[done] = self.count[done]
         self.known[done] = np.maximum(self.known[done], self.heard[done])
         if number is not None:
-            self.known[done, number] = self.phase[done]
+            self.known[done, number(done)] = self.phase[done]
         self.heard[done] = 0
 
 
@@ -212,8 +216,9 @@ def gather(r: Run, number: int, threads: int, m: Mask, line: int) -> None:
         text = f"{threads} threads wait at {name}, where others wait for {int(b.count[here].max())}"
         r.report("barrier-divergence", text, len(who), line)
         return
-    warp = clocks.place(who)[1]
-    if (clocks.now[block, warp, : clocks.warps] < b.known[block, : clocks.warps]).any():
+    warp = clocks.place(who)[1][:, None]
+    own = clocks.first(block)[:, None] + np.arange(clocks.warps)
+    if (clocks.now[block[:, None], warp, own] < b.known[block[:, None], own]).any():
         text = f"{name} is taken by threads that those of its last turn may still wait beside"
         r.report("race", text, len(who), line)
     goal = b.phase[here].copy()
@@ -260,22 +265,28 @@ def mbarrier(r: Run, name: str, array: str, index: Value, given: Value, m: Mask,
     def report(kind: str, detail: str, lanes: int) -> None:
         r.report(kind, f"{detail}, by {name}", lanes, line)
 
-    at, _ = a.locate(every, r.warps, who, report)
+    block, rank = who // r.warps.threads, None
+    if name == "mbarrier_arrive_at":
+        rank = numbers
+        block = block - block % r.warps.cluster + rank
+    at, _ = a.locate(every, r.warps, who, report, rank)
     if at.size < who.size:
         return
+    access.begun(r, rank, report)
     if name == "mbarrier_init":
         a.check_write(at, r.warps, who, report)
     else:
         a.check_read(at, r.warps, who, report)
     for i in np.unique(every):
         mine = every == i
-        _one(r, name, (array, int(i)), who[mine], numbers[mine], report, line)
+        _one(r, name, (array, int(i)), who[mine], block[mine], numbers[mine], report, line)
 
 
 def _one(
-    r: Run, name: str, key: tuple[str, int], who: Lanes, given: Lanes, report: Report, line: int
-) -> None:
-    meets, block = r.meets, who // r.warps.threads
+    r: Run, name: str, key: tuple[str, int], who: Lanes, block: Lanes, given: Lanes,
+    report: Report, line: int,
+) -> None:  # fmt: skip
+    meets = r.meets
     assert meets is not None, "no groups"
     if name == "mbarrier_init":
         b = meets.made(key)
@@ -301,8 +312,8 @@ def _one(
         text = f"{key[0]}[{key[1]}] has more arrivals than the {most} of a phase"
         report("barrier-divergence", text, int(lost.sum()))
         b.left[block] = 0
-    meets.clocks.release(who, b.heard)
-    b.turn(block, meets.clocks.warps + meets.number(key))
+    meets.clocks.release(who, b.heard, block)
+    b.turn(block, partial(meets.clocks.barrier, number=meets.number(key)))
 
 
 def describe(
@@ -339,9 +350,9 @@ def describe(
 
 def fetch(
     r: Run, name: str, to: LaneArray, index: Value, maps: LaneArray, place: Value,
-    corner: list[Value], barrier: tuple[str, Value], m: Mask, line: int,
+    corner: list[Value], barrier: tuple[str, Value], blocks: Value | None, m: Mask, line: int,
 ) -> None:  # fmt: skip
-    """Let active lanes start the copy of a box each."""
+    """Let active lanes start the copy of a box each, to their own blocks or those of a mask."""
 
     def report(kind: str, detail: str, lanes: int) -> None:
         r.report(kind, f"{detail}, by {name}", lanes, line)
@@ -350,7 +361,14 @@ def fetch(
         who = np.asarray([lane])
         at, where, bar, *c = (int(r.lanes(v)[lane]) for v in (index, place, barrier[1], *corner))
         described, key = (maps, where), (barrier[0], bar)
-        _fetch(r, name, (to, at), described, (c[0], c[1], c[2]), key, who, report, line)
+        ranks = [None] if blocks is None else _bits(int(r.lanes(blocks)[lane]))
+        for rank in ranks:
+            _fetch(r, name, (to, at), described, (c[0], c[1], c[2]), key, who, rank, report, line)
+
+
+def _bits(mask: int) -> list[Lanes]:
+    """Return the numbers of the bits of a mask."""
+    return [np.asarray([i]) for i in range(mask.bit_length()) if mask >> i & 1]
 
 
 def holds_box(array: LaneArray, first: int, report: Report) -> TypeGuard[ClockArray]:
@@ -364,7 +382,8 @@ def holds_box(array: LaneArray, first: int, report: Report) -> TypeGuard[ClockAr
 
 def _fetch(
     r: Run, name: str, to: tuple[LaneArray, int], described: tuple[LaneArray, int],
-    corner: tuple[int, int, int], key: tuple[str, int], who: Lanes, report: Report, line: int,
+    corner: tuple[int, int, int], key: tuple[str, int], who: Lanes, rank: Lanes | None,
+    report: Report, line: int,
 ) -> None:  # fmt: skip
     meets, (target, first), (maps, where) = r.meets, to, described
     assert meets is not None, "no groups"
@@ -377,7 +396,9 @@ def _fetch(
         return
     source, inside = box.elements(corner)
     every = who.repeat(inside.size)
-    there, _ = target.locate(swizzled(first + np.arange(inside.size)), r.warps, every, report)
+    ranks = None if rank is None else rank.repeat(inside.size)
+    at = swizzled(first + np.arange(inside.size))
+    there, _ = target.locate(at, r.warps, every, report, ranks)
     here, mine = box.array.locate(source[inside], r.warps, every[inside], report)
     if there.size < inside.size or here.size < int(inside.sum()):
         return
@@ -387,12 +408,15 @@ def _fetch(
     out = zeros_like(values, inside.size)
     out[inside] = values
     block = who // r.warps.threads
+    if rank is not None:
+        block = block - block % r.warps.cluster + rank
+        access.begun(r, rank, report)
     number = meets.number(key)
     target.check_box(there, every, number, b.phase[block] + 1, report)
     target.write(there, out)
     meets.clocks.boxes[number] = f"{name} of line {line}"
     b.nbytes[block] -= inside.size * 2
-    b.turn(block, meets.clocks.warps + number)
+    b.turn(block, partial(meets.clocks.barrier, number=number))
 
 
 def _account(r: Run, a: LaneArray, at: Lanes) -> None:

@@ -164,3 +164,69 @@ def test_what_blocks_of_a_cluster_race_for_is_found(old: str, new: str, said: st
     assert old in CLUSTER
     with pytest.raises(KernelFault, match=said):
         run("simt", CLUSTER.replace(old, new), 256, 2)
+
+
+# One block fetches each box for both, once both have read the one before; each stores half of it.
+SHARED = """\
+  __shared__ __align__(1024) bf16 s[256];
+  __shared__ __align__(8) u64 full[1];
+  __shared__ __align__(8) u64 empty[1];
+  const u32 rank = blockIdx.x % 2;
+  if (threadIdx.x == 0) {
+    mbarrier_init(&full[0], 1);
+    mbarrier_init(&empty[0], 2);
+  }
+  if (rank == 0) tensor_map3_bf16(&map[0], &x[0], 64, 8, 1, 64, 512, 4);
+  cluster_barrier();
+  for (u32 turn = 0; turn < 2; ++turn) {
+    if (threadIdx.x == 0) {
+      mbarrier_expect(&full[0], 512);
+      if (rank == 0) {
+        mbarrier_wait(&empty[0], turn ^ 1);
+        tma_share3_bf16(&s[0], &map[0], 0, turn * 4, 0, &full[0], 3);
+      }
+    }
+    mbarrier_wait(&full[0], turn);
+    for (u32 n = rank * 128 + threadIdx.x; n < rank * 128 + 128; n = n + 32) {
+      y[turn * 256 + n] = s[n / 64 * 64 + (n % 64 / 8 ^ n / 64) * 8 + n % 8];
+    }
+    if (threadIdx.x == 0) mbarrier_arrive_at(&empty[0], 0);
+  }
+  cluster_barrier();
+}
+"""
+ARRIVES = "mbarrier_arrive_at(&empty[0], 0);"
+
+
+@pytest.mark.parametrize("name", ["simt", "host"])
+def test_a_box_comes_to_the_blocks_of_a_mask(name: str) -> None:
+    assert (run(name, SHARED, 32, 2).reshape(-1) == np.arange(512)).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  cluster_barrier();\n  for", "  __syncthreads();\n  for", "may not have begun"),
+        ("  cluster_barrier();\n}\n", "}\n", "may have ended"),
+        ("    mbarrier_wait(&full[0], turn);\n", "", "unwaited"),
+        ("&full[0], 3)", "&full[0], 1)", "hang"),
+        ("&full[0], 3)", "&full[0], 7)", "block 2 of a cluster of 2"),
+        (ARRIVES, ARRIVES.replace("0);", "2);"), "block 2 of a cluster of 2"),
+        (ARRIVES, "mbarrier_arrive(&empty[0]);", "hang"),
+        (ARRIVES, f"{{ {2 * ARRIVES.replace('0);', 'rank);')} }}", "race|before a wait"),
+        ("        mbarrier_wait(&empty[0], turn ^ 1);\n", "", "race|before a wait"),
+    ],
+)
+def test_a_mistake_among_blocks_that_share_a_box_is_found(old: str, new: str, said: str) -> None:
+    assert old in SHARED
+    with pytest.raises(KernelFault, match=said):
+        run("simt", SHARED.replace(old, new), 32, 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("&full[0], 3)", "&full[0], 7)"), (ARRIVES, "mbarrier_arrive_at(&empty[0], 2);")],
+)
+def test_the_host_knows_the_blocks_of_a_cluster(old: str, new: str) -> None:
+    with pytest.raises(KernelFault, match="touches block 2 of a cluster of 2"):
+        run("host", SHARED.replace(old, new), 32, 2)

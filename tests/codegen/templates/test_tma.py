@@ -24,15 +24,17 @@ from tests.codegen.templates.judging import judged, points, request
 GPU = Options(target="sm_90a")
 _, DTYPES, SIZES = FAMILIES["tma_gemm"]
 SEEDS = (1, 8, 10, 11)  # whose operands lie in runs of 16 bytes
-TOGETHER = "tma_gemm(alternate=0, group=8, height=128, slots=0, width=64)"
-IN_TURN = "tma_gemm(alternate=1, group=8, height=64, slots=0, width=64)"
-WIDE = "tma_gemm(alternate=1, group=8, height=64, slots=0, width=128)"
-ODD = "tma_gemm(alternate=1, group=8, height=64, slots=0, width=160)"
-BOXES = "tma_gemm(alternate=0, group=8, height=128, slots=2, width=128)"
-BOXES_IN_TURN = "tma_gemm(alternate=1, group=8, height=64, slots=2, width=128)"
+TOGETHER = "tma_gemm(alternate=0, blocks=1, group=8, height=128, slots=0, width=64)"
+IN_TURN = "tma_gemm(alternate=1, blocks=1, group=8, height=64, slots=0, width=64)"
+WIDE = "tma_gemm(alternate=1, blocks=1, group=8, height=64, slots=0, width=128)"
+ODD = "tma_gemm(alternate=1, blocks=1, group=8, height=64, slots=0, width=160)"
+BOXES = "tma_gemm(alternate=0, blocks=1, group=8, height=128, slots=2, width=128)"
+BOXES_IN_TURN = "tma_gemm(alternate=1, blocks=1, group=8, height=64, slots=2, width=128)"
+BY_TWO_BLOCKS = "tma_gemm(alternate=1, blocks=2, group=8, height=64, slots=0, width=64)"
+TOGETHER_BY_TWO = "tma_gemm(alternate=0, blocks=2, group=8, height=128, slots=0, width=64)"
 ARRIVES = """\
-        if (turn > 0 && lane == 0) {
-          mbarrier_arrive(&empty[before]);
+        if (turn > 0 && {{ lanes }}) {
+          {{ arrive }}
         }
 """
 WAITS = "        wgmma_wait(1);\n"
@@ -46,10 +48,8 @@ FAULTS = {
     "phase that stays": ("          phase = phase ^ 1;\n", ""),
     "released too early": (WAITS + ARRIVES, ARRIVES + WAITS),
     "released never": (ARRIVES, ""),
-    "released at once": ("mbarrier_arrive(&empty[before]);\n        }\n        before",
-                         "mbarrier_arrive(&empty[stage]);\n        }\n        before"),
-    "few arrivals": ("mbarrier_init(&empty[i], {{ 4 + 4 * shared }})",
-                     "mbarrier_init(&empty[i], {{ 2 + 2 * shared }})"),
+    "released at once": ("mbarrier_arrive(&empty[before]);", "mbarrier_arrive(&empty[stage]);"),
+    "few arrivals": ("{{ (4 + 4 * shared) * blocks }}", "{{ (2 + 2 * shared) * blocks }}"),
     "bytes": ("mbarrier_expect(&full[stage], {{ height * 128 }})",
               "mbarrier_expect(&full[stage], {{ height * 64 }})"),
     "one operand": ("mbarrier_init(&full[i], 2)", "mbarrier_init(&full[i], 1)"),
@@ -70,6 +70,24 @@ FAULTS = {
     "skipped stages": ("      stage = stage + turns;\n", ""),
     "narrow": ("total[{{ i * each }} + i] = sums{{ i }}[i]",
                "total[{{ i * each }} + i] = cast_bf16_f32(cast_f32_bf16(sums{{ i }}[i]))"),
+}  # fmt: skip
+FAULTS_OF_BLOCKS = {
+    "barrier of blocks that may not have begun": (
+        "  cluster_barrier();\n{% else %}", "  __syncthreads();\n{% else %}"),
+    "barrier of blocks that may have ended": (
+        "{% if blocks > 1 %}\n  cluster_barrier();\n{% endif %}\n}\n", "}\n"),
+    "arrivals at one's own barrier": ("mbarrier_arrive_at(&empty[before], lane)",
+                                      "mbarrier_arrive_at(&empty[before], rank)"),
+    "released at once": ("mbarrier_arrive_at(&empty[before], lane)",
+                         "mbarrier_arrive_at(&empty[stage], lane)"),
+    "arrivals of one block": ("(4 + 4 * shared) * blocks", "4 + 4 * shared"),
+    "mask of blocks": ("2 ** blocks - 1", "1"),
+    "panel of a block": (" + rank * {{ each * 64 }};", ";"),
+    "rows of a block": ("{{ start }} + rank * {{ each }}", "{{ start }}"),
+    "tail of terms": ("{{ turn }} * 64 + rank * {{ each }}", "{{ turn }} * 64"),
+    "columns that blocks share": ('" + rank * %d" % height', '" + 0 * %d" % height'),
+    "tile of a cluster": ('"(number / %d)" % blocks', '"(number / 4 * %d)" % blocks'),
+    "last tile of a cluster": ('" * %d" % blocks if', '" * %d" % 1 if'),
 }  # fmt: skip
 POINTS = {"order": IN_TURN, "skipped stages": IN_TURN, "panel": WIDE}
 FAULTS_OF_BOXES = {
@@ -110,7 +128,13 @@ def odd(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
 # A device with so few multiprocessors that blocks have several tiles, and so little shared memory
 # that stages are filled again.
 FEW = replace(GPU, target=replace(SM_90A, processors=2, dynamic=96 << 10))
+SHORT = replace(GPU, target=replace(SM_90A, processors=2, dynamic=64 << 10))
 ONE = replace(GPU, target=replace(SM_90A, processors=1, dynamic=104 << 10))
+
+
+@dd.trace(dd.bf16[136, 264], dd.bf16[72, 264])
+def by_terms(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    return x @ dd.permute_dims(w, (1, 0))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -141,16 +165,18 @@ def test_a_tuner_begins_with_what_models_of_templates_rank_first_and_ends_with_r
 BY_TWO = "cluster_gemm(group=8, height=128, parts=2, turned=1, width=32)"
 BY_FIVE = "cluster_gemm(group=8, height=128, parts=5, turned=0, width=128)"
 BY_FOUR = "cluster_gemm(group=8, height=128, parts=4, turned=0, width=128)"
-SQUARE = "tma_gemm(alternate=1, group=8, height=128, slots=2, width=128)"
-LONG = "tma_gemm(alternate=1, group=8, height=128, slots=2, width=192)"
-BROAD = "tma_gemm(alternate=0, group=8, height=128, slots=2, width=256)"
-TALL = "tma_gemm(alternate=0, group=8, height=256, slots=2, width=192)"
+SQUARE = "tma_gemm(alternate=1, blocks=1, group=8, height=128, slots=2, width=128)"
+LONG = "tma_gemm(alternate=1, blocks=1, group=8, height=128, slots=2, width=192)"
+BROAD = "tma_gemm(alternate=0, blocks=1, group=8, height=128, slots=2, width=256)"
+TALL = "tma_gemm(alternate=0, blocks=1, group=8, height=256, slots=2, width=192)"
 # Products: their sizes, and the microseconds that an H200 took for two kernels of each, as
 # tests.gpu.products timed them.
 MEASURED = (
     ((4096, 4096, 256), SQUARE, 15.7, LONG, 18.9),
     ((1024, 1024, 1024), BOXES_IN_TURN, 5.3, WIDE, 5.4),
     ((3000, 2000, 1000), TALL, 20.5, LONG, 21.8),
+    ((3000, 2000, 1000), TALL, 21.1, TALL.replace("blocks=1", "blocks=2"), 22.1),
+    ((1023, 1016, 1000), BOXES_IN_TURN.replace("blocks=1", "blocks=2"), 8.6, BOXES_IN_TURN, 9.5),
     ((32, 8192, 8192), BY_TWO, 35.7, IN_TURN, 43.9),
     ((512, 512, 16384), BY_FIVE, 22.9, BY_FOUR, 24.8),
     ((8192, 8192, 8192), LONG, 1352.4, BROAD, 1381.7),
@@ -229,7 +255,18 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     assert judged(program, point, wrong, FEW, engines=("simt",)) != {""}
 
 
+@pytest.mark.parametrize("fault", FAULTS_OF_BLOCKS)
+def test_a_planted_fault_of_blocks_that_share_tiles_is_found(fault: str) -> None:
+    old, new = FAULTS_OF_BLOCKS[fault]
+    assert old in tma.TEXT.source
+    text = Text("tma_gemm", tma.TEXT.source.replace(old, new))
+    wrong = replace(tma.TEMPLATE, render=partial(tma.render, text=text))
+    program = by_terms if fault == "rows of a block" else layer
+    assert judged(program, BY_TWO_BLOCKS, wrong, SHORT, engines=("simt",)) != {""}
+
+
 def test_the_kernels_without_a_fault_are_right() -> None:
+    assert judged(layer, BY_TWO_BLOCKS, options=SHORT) == {""}
     for point in (IN_TURN, TOGETHER, WIDE, ODD):
         assert judged(layer, point, options=FEW) == {""}
     assert judged(odd, TOGETHER, options=FEW) == {""}
@@ -241,3 +278,4 @@ def test_what_nvrtc_makes_of_the_kernel_is_right() -> None:
         pytest.skip(f"ptx: {state.why}")
     assert judged(layer, TOGETHER, options=FEW, engines=("ptx",)) == {""}
     assert judged(residual, BOXES, options=ONE, engines=("ptx",)) == {""}
+    assert judged(by_terms, TOGETHER_BY_TWO, options=SHORT, engines=("ptx",)) == {""}
