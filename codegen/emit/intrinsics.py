@@ -27,6 +27,8 @@ name               meaning
 ``load4_T``        four neighbours from an address that is a multiple of their size, or of 16;
                    likewise 2, 8 and 16 of them
 ``store4_T``       likewise
+``load4_pass_T``   ``load4_T`` of what is not soon touched again: caches may lose it first
+``store4_pass_T``  likewise
 ``quotients4_f32`` four numbers, each divided by a last; likewise 2, 8 and 16
 ``prefetch_T``     a hint that what an address holds will be loaded
 ``cp_async16_T``   ``cp_async16_T(to, from)`` starts a copy of 16 bytes, or 8 or 4, from global to
@@ -218,8 +220,9 @@ def _memory() -> dict[str, CFunction]:
     for t in map(c_type, CAST_AMONG):
         table[f"shuffle_xor_{t}"] = CFunction((t, "u32"), t)
     for vector, (t, n) in VECTORS.items():
-        table[f"load{n}_{t}"] = CFunction((f"const {t} *",), vector)
-        table[f"store{n}_{t}"] = CFunction((f"{t} *", vector), "void")
+        for kind in ("", "pass_"):
+            table[f"load{n}_{kind}{t}"] = CFunction((f"const {t} *",), vector)
+            table[f"store{n}_{kind}{t}"] = CFunction((f"{t} *", vector), "void")
     for n in WIDTHS:
         table[f"quotients{n}_f32"] = CFunction((f"f32x{n}", "f32"), f"f32x{n}")
     for t in map(c_type, BYTES):

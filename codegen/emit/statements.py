@@ -73,6 +73,7 @@ class Statements:
     noalias: bool  # of the function whose body is being written
     aligned: frozenset[str] = frozenset()  # shared buffers of which neighbours are accessed at once
     copying: bool = False  # whether what is stored may come later
+    passing: bool = False  # whether what is touched may pass by caches
     cluster: int = 1  # blocks of a cluster
     chain: Chain | None = None
     several: bool = False  # whether there are blocks along other axes than that of the chain
@@ -181,6 +182,10 @@ class Statements:
         elif s.key == "copies":
             self.lines.add("cp_async_wait(0);")
             self.write(s.body)
+        elif s.key == "cache":
+            outer, self.passing = self.passing, True
+            self.write(s.body)
+            self.passing = outer
         elif s.key == "flush":
             self.expressions.flushed = str(s.value)
             self.write(s.body)
@@ -372,7 +377,7 @@ class Statements:
             self.write(s.body)
         x.wide, x.lane, x.lane_var, x.lanes, x.quotients = outer
         for key, name in stored.items():
-            store = f"store{n}_{c_type(wide.stores[key])}"
+            store = self._wide_name("store", key, n, c_type(wide.stores[key]))
             self.lines.add(f"{store}({self._address(key, n)}, {name});")
 
     def _quotients(self, e: Binary, lane: Var, n: int) -> str:
@@ -389,8 +394,15 @@ class Statements:
 
     def _wide_load(self, key: WideKey, n: int, t: str) -> str:
         name = self.names.fresh(f"{key[0]}_x{n}")
-        self.lines.add(f"const {t}x{n} {name} = load{n}_{t}({self._address(key, n)});")
+        load = self._wide_name("load", key, n, t)
+        self.lines.add(f"const {t}x{n} {name} = {load}({self._address(key, n)});")
         return name
+
+    def _wide_name(self, what: str, key: WideKey, n: int, t: str) -> str:
+        """Return the name of the intrinsic that loads or stores neighbours."""
+        scope = self.expressions.buffers[key[0]].buffer.scope
+        passing = "pass_" if self.passing and scope is Scope.GLOBAL else ""
+        return f"{what}{n}_{passing}{t}"
 
     def _wide_temporary(self, key: WideKey, n: int, t: str) -> str:
         name = self.names.fresh(f"{key[0]}_x{n}")

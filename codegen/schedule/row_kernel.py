@@ -60,13 +60,15 @@ def scheduled(
     *,
     back: bool = False,
     shelved: int = 0,
+    passing: bool = False,
 ) -> PrimFunc:
     """Schedule threads for rows.
 
     They hold their elements of a row, as far as registers do, of the ``loads`` of its stages; with
     None each stage loads them again, in a loop, but for the second fold of ``once``; with ``back``
     every second one does so from the end.  Of a row that is folded in one pass, what is loaded in
-    the first ``shelved`` turns stays in shared memory.
+    the first ``shelved`` turns stays in shared memory; with ``passing`` caches lose first what is
+    touched for the last time.
     """
     groups, lanes, width = threads.groups, threads.lanes, threads.wide
     fresh = facts.names.fresh
@@ -89,8 +91,9 @@ def scheduled(
         for x in (shelvable(facts, rows, wide, once.online) if shelved and once else ())
     }
     stages = Stages(
-        team, rows, wide, turns, edges, kept, once, back=back, shelf=shelf, shelved=shelved
-    )
+        team, rows, wide, turns, edges, kept, once,
+        back=back, shelf=shelf, shelved=shelved, passing=passing,
+    )  # fmt: skip
     stages.tiles += shelf.values()
     hint = (
         prefetch.of_row(stages, ix.add(row, ix.index(threads.ahead)), loads or {})

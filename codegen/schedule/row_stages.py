@@ -73,7 +73,8 @@ class Stages:
     ``filled`` counts how often the threads of a block wait in a row until all have left something.
     Under the conditions ``ends`` a row is stored.
     In one pass for two folds, threads put what loads give in the first ``shelved`` turns on the
-    ``shelf``, in shared memory, and take it from there for the results.
+    ``shelf``, in shared memory, and take it from there for the results.  ``passing`` says that what
+    is not loaded again, and results, had better leave caches first.
     """
 
     team: Team
@@ -90,6 +91,7 @@ class Stages:
     ends: tuple[Expr, ...] = ()
     shelf: Mapping[Load, Buffer] = field(default_factory=dict[Load, Buffer])
     shelved: int = 0
+    passing: bool = False
 
     @property
     def facts(self) -> NestFacts:
@@ -221,6 +223,7 @@ class Stages:
         these = replace(self, turns=once.turns, kept=some, before=before)
         fill = [these.over(partial(filled, some), exists, at_once=True)] if some else []
         if put:
+            fill = [*map(self._passed, fill)]
             fill.append(these.over(partial(these._put, some), exists, at_once=True))
         body = Block((*fill, these._part(once.online, folds, mine, exists)))
         return For(turn, ix.sub(stop, start), allocated([*some.values()], body))
@@ -326,7 +329,11 @@ class Stages:
             return [loops(held, exists)]
         first = loops(partial(self._from_shelf, each), exists, span=(0, self.shelved))
         rest = loops(held, exists, span=(self.shelved, None))
-        return [rest, first] if back else [first, rest]
+        return [*map(self._passed, (rest, first) if back else (first, rest))]
+
+    def _passed(self, s: Stmt) -> Stmt:
+        """Return a statement that touches elements of a row for the last time."""
+        return AttrStmt("cache", "pass", s) if self.passing else s
 
     def _picked(self, pick: Pick, tile: str, position: Expr) -> Stmt:
         """Return the statement by which the thread that has an element shares it.

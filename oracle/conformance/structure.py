@@ -365,14 +365,17 @@ def _wide() -> Iterator[LaunchCase]:
     {t}x{k} w;
 {assigned}
     store{k}_{t}(&y[i * {k}], w);
+    const {t}x{k} again = load{k}_pass_{t}(&x[i * {k}]);
+    store{k}_pass_{t}(&z[i * {k}], again);
   }}
 """
         x = (np.arange(k * 75) % 100).astype(dtype.numpy)
         want = np.ascontiguousarray(x.reshape(-1, k)[:, moved]).reshape(-1)
         n = Var("n")
-        buffers = (("x", x, mul(n, index(k))), ("y", np.zeros_like(x), mul(n, index(k))))
+        count, empty = mul(n, index(k)), np.zeros_like(x)
+        buffers = (("x", x, count), ("y", empty, count), ("z", empty.copy(), count))
         grid, name = (ceildiv(n, index(32)), _ONE, _ONE), f"wide {dtype} by {k}"
-        yield _case(name, body, buffers, {"y": want}, {"n": 75}, grid, (32, 1, 1))
+        yield _case(name, body, buffers, {"y": want, "z": x}, {"n": 75}, grid, (32, 1, 1))
 
 
 def _quotients() -> Iterator[LaunchCase]:

@@ -430,6 +430,7 @@ class AttrStmt:
     ``key`` is one of ``STMT_ATTRS``: ``remark`` a comment, ``unroll`` a count for a serial loop.
     In a body with ``copies`` "begin" a thread stores what it loads from device memory into shared
     memory: that may come while it goes on, until it comes to a body with ``copies`` "end".
+    ``cache`` "pass" says that what a body touches in device memory is not soon touched again.
     ``flush`` names a function of f32, ``exp`` or ``exp2``, of numbers up to 0, whose results a body
     adds to a sum that is 1 at least: so that 0 in place of the least normal number or less is lost.
     """

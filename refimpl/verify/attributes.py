@@ -28,9 +28,10 @@ def verify_attribute(scalars: Scalars, s: ir.AttrStmt) -> None:
     serial = isinstance(s.body, ir.For) and s.body.kind is ir.LoopKind.SERIAL
     if s.key == "unroll" and not serial:
         raise scalars.broken("L-attr", s, show_line(s.body), "a serial loop as the body")
-    for key, known in (("copies", facts.COPIES), ("flush", facts.FLUSHED)):
-        if s.key == key and s.value not in known:
-            raise scalars.broken("L-attr", s, repr(s.value), f"one of {', '.join(known)}")
+    words = {"copies": facts.COPIES, "flush": facts.FLUSHED, "cache": facts.CACHED}
+    known = words.get(s.key, ())
+    if known and s.value not in known:
+        raise scalars.broken("L-attr", s, repr(s.value), f"one of {', '.join(known)}")
 
 
 def verify_copies(

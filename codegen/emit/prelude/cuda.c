@@ -226,6 +226,20 @@ FN void store$_T(T *p, Tx$ x) {
   for (i32 i = 0; i < PARTS$; ++i) ((WORD$ *)p)[i] = v.words[i];
 }
 
+FN Tx$ load$_pass_T(const T *p) {
+  union { WORD$ words[PARTS$]; Tx$ lanes; } v;
+#pragma unroll
+  for (i32 i = 0; i < PARTS$; ++i) v.words[i] = __ldcs((const WORD$ *)p + i);
+  return v.lanes;
+}
+
+FN void store$_pass_T(T *p, Tx$ x) {
+  union { WORD$ words[PARTS$]; Tx$ lanes; } v;
+  v.lanes = x;
+#pragma unroll
+  for (i32 i = 0; i < PARTS$; ++i) __stcs((WORD$ *)p + i, v.words[i]);
+}
+
 //: T in types
 FN void prefetch_T(const T *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 

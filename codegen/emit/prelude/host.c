@@ -152,6 +152,10 @@ FN f32x$ quotients$_f32(f32x$ a, f32 b) {
 
 #define store$_T(p, v) (*(Tx$ *)aligned__((p), ALIGN$, __LINE__) = (v))
 
+#define load$_pass_T(p) load$_T(p)
+
+#define store$_pass_T(p, v) store$_T(p, v)
+
 //: T in types
 #ifdef __TINYC__
 #define prefetch_T(p) ((void)(p))

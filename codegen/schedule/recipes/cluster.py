@@ -31,7 +31,11 @@ SLOW = 8  # blocks that wait for each other longer than reading a row a second t
 def _fit(work: Work) -> Fit | None:
     if work.rows is None or work.row_across or work.facts.target.cluster < 2:
         return None
-    if _shape(work)[0] < 2 or not isinstance(work.rows.length, Const):
+    if not isinstance(work.rows.length, Const):
+        return Fit.POOR
+    if (values := _shelved(work)) is not None:
+        return Fit.ALONG if values["blocks"] > 1 else Fit.POOR
+    if _shape(work)[0] < 2:
         return Fit.POOR
     if not _holds(work, values := default(work)):
         return Fit.ALONG
@@ -99,17 +103,39 @@ def _holds(work: Work, values: Values) -> bool:
 
 def default(work: Work) -> Values:
     """Return as many blocks a row as it is worth, and threads that hold little each."""
+    if (values := _shelved(work)) is not None:
+        return {**values, "blocks": max(2, values["blocks"])}
+    found, back = _held(work), looped.back(work)
+    again = not _holds(work, found)
+    if again:
+        found["lanes"] = min(LANES, found["lanes"])
+    found |= back if again else dict.fromkeys(back, 0)
+    turns = looped.usual_turns(work, found) if again else 0
+    return found | {"online": turns} if work.row_online else found
+
+
+def _held(work: Work) -> dict[str, int]:
+    """Return the blocks of a row, and the threads of each, that hold it if any do."""
     blocks, lanes = _shape(work)
-    found = {"blocks": max(2, blocks), "lanes": lanes, "wide": work.row_widths[0]}
-    if _holds(work, found):
-        found |= dict.fromkeys(looped.back(work), 0)
-        return found | {"online": 0} if work.row_online else found
-    found |= looped.back(work)
-    if work.row_online is None:
-        return {**found, "lanes": min(LANES, lanes)}
-    found |= {"online": looped.usual_turns(work, found), "lanes": work.facts.target.threads}
-    shelf = looped.shelf(work, found, _shared(work, found))
-    return found | shelf if shelf else {**found, "lanes": min(LANES, lanes)}
+    return {"blocks": max(2, blocks), "lanes": lanes, "wide": work.row_widths[0]}
+
+
+def _shelved(work: Work) -> Values | None:
+    """Return the fewest blocks with which the cache holds what is on no shelf, or else the most.
+
+    None where a cluster holds the row, or there is no shelf.
+    """
+    if work.row_online is None or _holds(work, found := _held(work)):
+        return None
+    found |= {"blocks": _shape(work)[0], "lanes": work.facts.target.threads, **looped.back(work)}
+    while True:
+        found |= {"online": looped.usual_turns(work, found)}
+        values = found | looped.shelf(work, found, _shared(work, found))
+        if "shelf" not in values:
+            return None
+        if looped.is_cached(work, values) or 2 * values["blocks"] > work.facts.target.cluster:
+            return values
+        found |= {"blocks": 2 * found["blocks"]}
 
 
 def space(work: Work) -> Space:
@@ -156,8 +182,9 @@ def _build(work: Work, values: Values) -> PrimFunc:
     once = looped.one_pass(work, values)
     back, shelved = bool(values.get("back")), values.get("shelf", 0)
     return row_kernel.scheduled(
-        work.facts, nest, threads, loads, "rows_cluster", once, back=back, shelved=shelved
-    )
+        work.facts, nest, threads, loads, "rows_cluster", once,
+        back=back, shelved=shelved, passing=looped.is_cached(work, values),
+    )  # fmt: skip
 
 
 RECIPE = Recipe("cluster", _fit, default, space, _block, _build, _legal)

@@ -3,8 +3,9 @@
 With ``online``, two folds of which one asks for the other are one stage, in which each thread takes
 so many turns at once.  With ``back``, every second stage begins at the end of a row.  With
 ``shelf``, what that one stage loads in its first turns stays in shared memory for the results: that
-and what caches hold of the rest need not be read again from device memory.  Exponentials that are
-computed again are multiplied by the inverse of their sum.
+and what caches hold of the rest need not be read again from device memory.  Where caches have room
+for all of the rest, what is touched for the last time is to leave them first.  Exponentials that
+are computed again are multiplied by the inverse of their sum.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ TURNS = (0, 1, 2, 4, 8)  # in which a thread may take elements at once
 ONCE = 128  # threads of a row that is read once, where rows are many
 MANY = 1 << 18  # threads that fill a device
 NEAR = 128 << 10  # bytes of a row that the cache of a multiprocessor may keep
-SCALED = 64  # bytes of a row that a thread best takes at once where it corrects exponentials
+# Bytes of a row that a thread best takes at once where it corrects exponentials, or has few
+# registers, as the threads of a block with a multiprocessor to itself have.
+LITTLE = 64
+CACHE = 48 << 20  # bytes that the cache of a device keeps until blocks read them again
 
 
 def _fit(work: Work) -> Fit | None:
@@ -37,8 +41,11 @@ def _build(work: Work, values: Values) -> PrimFunc:
     name = "rows" if once is None else "rows_once"
     threads, back = rows.threads(work, values), bool(values.get("back"))
     nest = by_inverse(work.facts, work.rows)
-    shelved = values.get("shelf", 0)
-    return scheduled(work.facts, nest, threads, None, name, once, back=back, shelved=shelved)
+    shelved, passing = values.get("shelf", 0), is_cached(work, values)
+    return scheduled(
+        work.facts, nest, threads, None, name, once,
+        back=back, shelved=shelved, passing=passing,
+    )  # fmt: skip
 
 
 def one_pass(work: Work, values: Values) -> OnePass | None:
@@ -65,9 +72,9 @@ def usual_turns(work: Work, values: Values) -> int:
     if row_wide.has_edges(work.facts, work.rows, values["wide"]):
         return 0
     again = work.rows.each is not None and online.scale and rows.holds(work, rows.default(work))
-    if online.scale:
+    if online.scale or is_alone(work, values):
         nbytes = max((x.dtype.nbytes for x in work.row_loads), default=1)
-        some = min(some, SCALED // nbytes)
+        some = min(some, LITTLE // nbytes)
     return 0 if again else max(1, some // values["wide"])
 
 
@@ -89,9 +96,9 @@ def shelf(work: Work, values: Values, shared: int) -> dict[str, int]:
     itself and reads rows again.
     """
     assert work.rows is not None
-    online, length, threads = values.get("online", 0), work.rows.length, _threads(values)
-    alone = 2 * threads > work.facts.target.threads
-    if not (values.get("back") and online and alone and isinstance(length, Const)):
+    online, length = values.get("online", 0), work.rows.length
+    fits = is_alone(work, values) and isinstance(length, Const)
+    if not (values.get("back") and online and fits):
         return {}
     one = turn(work, values)
     room = work.facts.target.room - shared
@@ -107,6 +114,19 @@ def turn(work: Work, values: Values) -> int:
     wide = row_wide.of(work.facts, work.rows, values["wide"])
     loads = shelvable(work.facts, work.rows, wide, work.row_online)
     return _threads(values) * values["wide"] * sum(x.dtype.nbytes for x in loads)
+
+
+def is_alone(work: Work, values: Values) -> bool:
+    """Return whether a block has a multiprocessor to itself."""
+    return 2 * _threads(values) > work.facts.target.threads
+
+
+def is_cached(work: Work, values: Values) -> bool:
+    """Return whether the cache of a device holds what all blocks at once have on no shelf."""
+    assert work.rows is not None
+    turns = -(-work.facts.largest(work.rows.length) // _elements(values))
+    left = (turns - values.get("shelf", 0)) * turn(work, values)
+    return left * work.facts.target.processors <= CACHE
 
 
 def is_whole(work: Work, values: Values) -> bool:

@@ -20,7 +20,7 @@ from didyma.fuzz import levels
 from didyma.oracle import chains
 from didyma.refimpl.interp.graph import bars
 from didyma.refimpl.ir.kernel import KernelText
-from didyma.refimpl.ir.loop import Barrier, For, PrimFunc
+from didyma.refimpl.ir.loop import AttrStmt, Barrier, For, PrimFunc, Store
 from didyma.refimpl.ir.target import SM_90A, Target
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
@@ -160,9 +160,9 @@ SMALL = replace(SM_90A, threads=128, shared=32 << 10, dynamic=32 << 10)
     ("name", "recipe", "blocks", "online", "shelf"),
     [
         ("softmax", "looped(back=1, groups", 1, 4, 12),
-        ("normalised", "looped(back=1, groups", 1, 8, 8),
+        ("normalised", "looped(back=1, groups", 1, 2, 12),
         ("softmax", "cluster(back=1, blocks", 2, 4, 12),
-        ("normalised", "cluster(back=1, blocks", 8, 8, 8),
+        ("normalised", "cluster(back=1, blocks", 8, 4, 12),
     ],
 )
 def test_what_one_pass_reads_first_stays_in_shared_memory(
@@ -177,7 +177,24 @@ def test_what_one_pass_reads_first_stays_in_shared_memory(
         exe = dd.compile(p, engine=Simt(traffic=traffic), options=options)
         assert dd.interpret(p, rows).contains(exe(rows))
         again.append(sum(traffic.read.values()) - rows.nbytes)
+        assert ("load4_pass_f32(&x" in exe.text) == (held > 0)
     assert again == [8 * 4 * (66_000 - shelf * blocks * 512), rows.nbytes]
+
+
+@pytest.mark.parametrize(("blocks", "passes"), [(4, []), (8, [False, True, True])])
+def test_what_is_not_touched_again_passes_by_caches_that_hold_the_rest(
+    blocks: int, passes: list[bool]
+) -> None:
+    """Four blocks leave too much of a row of 4 MiB: what is shelved, and two loops of results."""
+    p = dd.trace(dd.f32[256, 1 << 20])(softmax)
+    point = f"cluster(back=1, blocks={blocks}, lanes=1024, online=4, shelf=12, wide=4)"
+    (made,) = compile(p.module, chosen(p, point, "sm_90a"), until="schedule").kernels.values()
+    (kernel,) = (k for k in made if isinstance(k, PrimFunc))
+    found = [s.body for s in stmts(kernel.body) if isinstance(s, AttrStmt) and s.key == "cache"]
+    stored = [
+        any(isinstance(x, Store) and x.buffer in kernel.outputs for x in stmts(s)) for s in found
+    ]
+    assert stored == passes
 
 
 def test_a_shelf_that_one_pass_does_not_fill_is_refused() -> None:

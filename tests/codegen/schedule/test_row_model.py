@@ -89,6 +89,7 @@ def log_sum(x: dd.Tensor) -> dd.Tensor:
     return dd.logsumexp(x, axis=-1)
 
 
+SHELVED = "lanes=1024, online=4, shelf=12, wide=4)"
 AGAIN = "looped(back=1, groups=1, lanes=1024"
 
 
@@ -116,8 +117,12 @@ AGAIN = "looped(back=1, groups=1, lanes=1024"
         (softmax, BF16, (4096, 50_257), "cluster(back=0, blocks=4, lanes=256, online=0, wide=8)"),
         (softmax, BF16, (64, 1 << 18), "cluster(back=0, blocks=8, lanes=512, online=0, wide=8)"),
         # rows that nobody holds are read again from the end, but for a part in shared memory
-        (centred, F32, (4096, 50_000), f"{AGAIN}, online=8, shelf=8, wide=4)"),
-        (softmax, F32, (256, 1 << 20), f"{AGAIN}, online=4, shelf=12, wide=4)"),
+        (centred, F32, (4096, 50_000), f"{AGAIN}, online=4, shelf=12, wide=4)"),
+        (softmax, BF16, (512, 1 << 18), f"{AGAIN}, online=4, shelf=12, wide=8)"),
+        # by as few blocks as leave no more than the cache holds
+        (softmax, F32, (256, 1 << 20), f"cluster(back=1, blocks=8, {SHELVED}"),
+        (softmax, F32, (256, 1 << 19), f"cluster(back=1, blocks=4, {SHELVED}"),
+        (centred, F32, (64, 802_816), f"cluster(back=1, blocks=8, {SHELVED}"),
         (log_sum, BF16, (32_768, 50_000), "looped(back=0, groups=1, lanes=128, online=4, wide=8)"),
     ],
 )

@@ -56,6 +56,7 @@ HARMLESS = (
     "evaluate exp(x[t + 4])",
     "prefetch x[t + 4]",
     'assert t < 4, "no more threads"',
+    'attr cache = "pass" { evaluate x[t + 4] }',
     'attr remark = "odd */ and \\\\" { evaluate t }',
     "attr unroll = 2 { for k in 3 { y[t] = 1.0:f32 } }",
 )
