@@ -27,6 +27,7 @@ from didyma.codegen.runtime.ptx.memory import (
     SPACES,
     TESTED,
     VOLATILE,
+    WINDOW,
     WRITE,
 )
 from didyma.codegen.runtime.ptx.operands import Action, Operands
@@ -382,7 +383,7 @@ def _is_space(ops: Operands) -> Action:
 
     def test(m: Machine) -> None:
         a = np.asarray(get(m)).view(np.int64)
-        inside = a >= GLOBAL if base is None else (a >= base) & (a < base + (1 << 32))
+        inside = a >= GLOBAL if base is None else (a >= base) & (a < base + WINDOW)
         put(m, np.broadcast_to(inside, (m.n,)).copy())
 
     return test

@@ -20,7 +20,7 @@ from didyma.codegen.runtime.ptx.kinds import (
     halves,
     kind_of,
 )
-from didyma.codegen.runtime.ptx.memory import LOCAL, SHARED
+from didyma.codegen.runtime.ptx.memory import LOCAL, OWNER, SHARED
 from didyma.codegen.runtime.ptx.operands import Action, Operands
 
 if TYPE_CHECKING:
@@ -277,7 +277,11 @@ def _window(ops: Operands) -> Action:
     d = TYPES[t]
     by = d.type((-base if "to" in mods else base) % (1 << 64))
     get, put = ops.source(1, t), ops.target(0, t)
-    return lambda m: put(m, get(m) + by)
+    if space != "local" or "to" in mods or d.itemsize < 8:
+        return lambda m: put(m, get(m) + by)
+    # The address of local memory tells whose it is: other threads have none there.
+    tag = d.type(OWNER)
+    return lambda m: put(m, get(m) + (by + m.widened((m.ids + 1).astype(d) << tag)))
 
 
 def _compare(ins: Instr, op: str, t: str) -> Fn:

@@ -24,6 +24,8 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
 
 GLOBAL, SHARED, LOCAL = 0x7000_0000_0000, 0x0100_0000_0000, 0x0200_0000_0000
+WINDOW = 1 << 40  # bytes of the addresses of shared and of local memory
+OWNER = 24  # bits of an address of local memory below the number of its lane, plus one
 GUARD = 4096  # bytes between allocations that belong to none
 VALID, INIT, CONSTANT = 1, 2, 4
 READ, WRITE, UPDATE, ISSUE, LAND, BUSY, SEND = range(7)
@@ -119,6 +121,8 @@ class Space:
         def far(a: Allocation, before: int = 1) -> int:
             return max(before * (a.start - at), at - a.start - a.size + 1, 0)
 
+        if self.kind == "local" and at >> OWNER > 0:
+            return "local memory of another thread"
         best = min(self.allocations, default=None, key=lambda a: far(a, 8))  # most run past an end
         if best is None or far(best) >= 2 * GUARD:
             base = GLOBAL if self.kind == "global" else 0

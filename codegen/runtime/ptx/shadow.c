@@ -256,8 +256,8 @@ static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where,
   Space *m;
   i64 at;
   u8 *f, all = 0xFF;
-  if (i == 3) i = address >= s->space[1].base && address < s->space[1].base + (1ll << 32) ? 1
-                : address >= s->space[2].base && address < s->space[2].base + (1ll << 32) ? 2 : 0;
+  if (i == 3) i = address >= s->space[1].base && address < s->space[1].base + (1ll << 40) ? 1
+                : address >= s->space[2].base && address < s->space[2].base + (1ll << 40) ? 2 : 0;
   *where = i;
   m = &s->space[i];
   at = address >= m->base || !i ? address - m->base : address;
@@ -266,6 +266,7 @@ static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where,
     at &= (1 << 24) - 1;
     if (s->gone[block]) tell(s, EXITED, me, at, i, 0, nbytes, how);
   }
+  if (i == 2 && at >> 24 == me + 1) at &= (1 << 24) - 1; /* of another lane it is out of bounds */
   *offset = at;
   if (at < 0 || at + nbytes > m->size) { tell(s, BOUNDS, me, at, i, 0, nbytes, how); return -1; }
   if (at & (nbytes - 1)) { tell(s, SKEWED, me, at, i, 0, nbytes, how); return -1; }

@@ -16,7 +16,16 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.code import SIZES
 from didyma.codegen.runtime.ptx.kinds import BF16
-from didyma.codegen.runtime.ptx.memory import ANYWHERE, GLOBAL, LOCAL, SHARED, UNIT, Space
+from didyma.codegen.runtime.ptx.memory import (
+    ANYWHERE,
+    GLOBAL,
+    LOCAL,
+    OWNER,
+    SHARED,
+    UNIT,
+    WINDOW,
+    Space,
+)
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import ring
 from didyma.refimpl.ops.ring import UNKNOWN
@@ -27,7 +36,6 @@ if TYPE_CHECKING:
 WIDTH = 2  # bytes of a unit
 CLEAN, OPAQUE = 0, 15
 _BASES = (GLOBAL, SHARED, LOCAL)
-_WINDOW = 1 << 32  # bytes of shared and of local memory in the window of generic addresses
 _RANK = 24  # bits of an address in a cluster below the rank of its block
 
 
@@ -162,8 +170,8 @@ def bytes_of(
     """
     spaces = m.memory.spaces
     if where == ANYWHERE:
-        shared = (addresses >= SHARED) & (addresses < SHARED + _WINDOW)
-        local = (addresses >= LOCAL) & (addresses < LOCAL + _WINDOW)
+        shared = (addresses >= SHARED) & (addresses < SHARED + WINDOW)
+        local = (addresses >= LOCAL) & (addresses < LOCAL + WINDOW)
         number = np.where(shared, 1, np.where(local, 2, 0))
     else:
         number = np.full(addresses.shape, where)
@@ -177,6 +185,9 @@ def bytes_of(
             rank = at >> _RANK
             block = np.where(rank > 0, m.memory.peers[block, np.maximum(rank - 1, 0)], block)
             at = np.where(rank > 0, at & ((1 << _RANK) - 1), at)
+        if k == 2:
+            own = (at >> OWNER == 0) | (at >> OWNER == ids[lanes] + 1)
+            at = np.where(own, at & ((1 << OWNER) - 1), -1)
         inside = (at >= 0) & (at + nbytes <= space.size)
         copy: Any = (0, block, ids[lanes].astype(np.int64))[space.copies]
         yield space, lanes[inside], (at + space.size * copy)[inside]
