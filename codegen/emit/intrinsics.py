@@ -63,6 +63,7 @@ name               meaning
                    from 0; the phase before the first has parity 1, and has ended
 ``named_barrier``  a literal number of threads wait for each other at a barrier, numbered from 1;
                    they are whole warps
+``any_b8``         whether it is true for some thread of the warp, which all of it call together
 ``setmaxnreg_dec`` each thread of four warps has so many registers from now on, a literal, and gives
                    the others back; ``setmaxnreg_inc`` takes more
 ``tensor_map3_T``  describes an array, with neighbours along its first axis, to the copies of boxes:
@@ -107,7 +108,7 @@ FAMILIES = {
     "cp_async": "cp_async", "ldmatrix": "mma", "mma_": "mma", "tf32_": "mma", "wgmma_": "wgmma",
     "narrow2_": "wgmma",
     "proxy_fence": "wgmma", "setmaxnreg_": "wgmma", "mbarrier_": "mbarrier",
-    "named_barrier": "mbarrier", "tensor_map": "tma", "tma_": "tma",
+    "named_barrier": "mbarrier", "any_b8": "mbarrier", "tensor_map": "tma", "tma_": "tma",
 }  # fmt: skip
 # Functions whose one argument is a literal.
 LITERALS = ("cp_async_wait", "wgmma_wait", "tma_wait", "setmaxnreg_dec", "setmaxnreg_inc")
@@ -281,6 +282,7 @@ def _boxes() -> dict[str, CFunction]:
         "mbarrier_expect": CFunction(("u64 *", "u32"), "void"),
         "mbarrier_wait": CFunction(("u64 *", "u32"), "void"),
         "named_barrier": CFunction(("u32", "u32"), "void"),
+        "any_b8": CFunction(("b8",), "b8"),
         "tma_commit": CFunction((), "void"),
         "tma_wait": CFunction(("u32",), "void"),
         "setmaxnreg_dec": CFunction(("u32",), "void"),

@@ -15,7 +15,7 @@ from didyma.refimpl.ir.target import PORTABLE
 
 _MEETS = (
     "__syncthreads", "shuffle_xor_", "cluster_barrier", "chain_", "ldmatrix", "mma_",
-    "mbarrier_wait", "named_barrier",
+    "mbarrier_wait", "named_barrier", "any_b8",
 )  # fmt: skip
 GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 

@@ -15,16 +15,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
+from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.templates import attention_wgmma, persistent
 from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attention_mma import is_copied
 from didyma.codegen.templates.attentions import is_ranged
-from didyma.codegen.templates.boxes import BOXES, WORDS
-from didyma.codegen.templates.hooks import WIDE
+from didyma.codegen.templates.boxes import BOXES
+from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Text
 from didyma.codegen.templates.looking import LOOKING
-from didyma.codegen.templates.persistent import TAKING, registers, rendered, step_of, threads
+from didyma.codegen.templates.persistent import TAKING, registers, rendered, threads
 from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.results import result
 from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.tiles import TRADE
 from didyma.codegen.templates.weighing import WEIGHING, scaling
@@ -44,6 +46,9 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
   __shared__ __align__(1024) {{ T }} query_tile[{{ height * terms }}];
   __shared__ __align__(1024) {{ T }} key_tile[{{ 2 * width * terms }}];
   __shared__ __align__(1024) {{ T }} value_tile[{{ 2 * width * features }}];
+{% if boxed %}
+  __shared__ __align__(1024) {{ R }} stored[{{ height * features }}];
+{% endif %}
   __shared__ __align__(8) u64 full[4];
   __shared__ __align__(8) u64 empty[4];
   __shared__ __align__(8) u64 others[5];
@@ -60,13 +65,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
   const i32 tiles = {{ batches }} * down;
   const i32 turns = ({{ columns }} + {{ width - 1 }}) / {{ width }};
   const u32 lane = threadIdx.x % 32;
-  if (threadIdx.x < 32) {
-{{ describe("key", 0, columns, key_step, terms, width) }}
-  } else if (threadIdx.x < 64) {
-{{ describe("value", 16, columns, value_step, features, 64) }}
-  } else if (threadIdx.x < 96) {
-{{ describe("query", 32, rows, query_step, terms, height) }}
-  } else if (threadIdx.x == 96) {
+  if (threadIdx.x == 0) {
     for (u32 i = 0; i < 4; ++i) {
       mbarrier_init(&full[i], 1);
       mbarrier_init(&empty[i], {{ height // 16 }});
@@ -130,12 +129,12 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {{ find_batch("query") }}
 {{ find_batch("key") }}
         mbarrier_expect(&others[0], {{ height * terms * 2 }});
-{{ fetch("query", "query_tile", 32, height, terms, ("top", "0"), "&others[0]") }}
+{{ fetch("query", "query_tile", height, terms, ("top", "0"), "&others[0]") }}
         #pragma unroll 1
         while (turn < last) {
           mbarrier_wait(&empty[stage], phase);
           mbarrier_expect(&full[stage], {{ width * terms * 2 }});
-{{ fetch("key", "key_tile", 0, width, terms,
+{{ fetch("key", "key_tile", width, terms,
          ("(i64)turn * %d" % width, "stage * %d" % (width * terms)), "&full[stage]") }}
 {{ next_stage() }}
           turn = turn + 1;
@@ -171,7 +170,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
           mbarrier_wait(&empty[2 + stage], phase);
           mbarrier_expect(&full[2 + stage], {{ width * features * 2 }});
 {% for chunk in range(width // 64) %}
-{{ fetch("value", "value_tile", 16, 64, features,
+{{ fetch("value", "value_tile", 64, features,
          ("(i64)turn * %d + %d" % (width, chunk * 64),
           "stage * %d + %d" % (width * features, chunk * 64 * features)), "&full[2 + stage]") }}
 {% endfor %}
@@ -182,7 +181,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
       }
 {% if checkers %}
     } else if (threadIdx.x >= 64) {
-{{ look([("value", 16, "1", "odd", "spoiled")]) }}
+{{ look([("value", "1", "odd", "spoiled")]) }}
 {% endif %}
     }
   } else {
@@ -250,8 +249,8 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {{ weigh("turn") }}
           wgmma_wait(0);
 {{ arrive("&empty[2 + before]") }}
-{{ rescale() }}
 {{ round() }}
+{{ rescale() }}
           turn = turn + 1;
         }
 {% if not held %}
@@ -281,7 +280,47 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
       mbarrier_wait(&others[2], taken ^ 1);
       const u32 spoils = spoiled[{{ features }}] != 0;
 {% endif %}
-{% if wide %}
+{% if boxed %}
+{{ find_batch("result") }}
+      if (threadIdx.x % 128 == 0) {
+        tma_wait(0);
+      }
+      named_barrier(mine + 1, 128);
+      #pragma unroll
+      for (u32 i = 0; i < {{ features // 64 }}; ++i) {
+        #pragma unroll
+        for (u32 j = 0; j < 16; ++j) {
+          const u32 line = warp * 16 + j % 2 * 8 + lane / 4;
+          const i64 row = top + mine * 64 + line;
+          const i64 feature = i * 64 + j / 2 * 8 + lane % 4 * 2;
+{% for part in "xy" %}
+          f32 mean_{{ part }} = sums[i * 32 + j * 2 + {{ loop.index0 }}] * scale[j % 2];
+{% if checkers %}
+          if (spoils) {
+            mean_{{ part }} =
+                spoiled[feature + {{ loop.index0 }}] != 0 ? nan_f32() : mean_{{ part }};
+          }
+{% endif %}
+          {{ result("of_" + part, ("batch", "row", "feature + %d" % loop.index0), "mean_" + part,
+                    mask=below("row", rows, height)) }}
+{% endfor %}
+          {{ R }}x2 pair;
+          pair.x = of_x;
+          pair.y = of_y;
+          store2_{{ R }}(&stored[(mine * {{ features // 64 }} + i) * 4096 + line * 64 +
+                                 (j / 2 ^ lane / 4) * 8 + lane % 4 * 2], pair);
+        }
+      }
+      proxy_fence();
+      named_barrier(mine + 1, 128);
+      if (threadIdx.x % 128 == 0) {
+{% for i in range(features // 64) %}
+        tma_store3_{{ R }}({{ described("result") }}, {{ i * 64 }}, top + mine * 64, result_at,
+                           &stored[(mine * {{ features // 64 }} + {{ i }}) * 4096]);
+{% endfor %}
+        tma_commit();
+      }
+{% elif wide %}
       #pragma unroll
       for (u32 i = 0; i < {{ features // 32 }}; ++i) {
         #pragma unroll
@@ -315,6 +354,11 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {% endif %}
 {{ take_tile() }}
     }
+{% if boxed %}
+    if (threadIdx.x % 128 == 0) {
+      tma_wait(0);
+    }
+{% endif %}
   }
 }
 """)  # fmt: skip
@@ -325,7 +369,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
 })  # fmt: skip
 NEEDED = {"cp_async", "wgmma", "tma", "mbarrier"}  # families
 OTHERS = 32  # registers of a thread beside what it sums
-MAPS = 3 * WORDS  # words of descriptions
+ALIGNED = 1024  # bytes that may lie unused between arrays
 
 
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
@@ -355,11 +399,29 @@ def _room(p: Problem, values: Values) -> int:
 def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of its tiles."""
     p = _problem(asked)
+    shared = _beside(p, values) + (_stored(p, values) if _boxed(asked, values) else 0)
+    return threads(values) if _room(p, values) >= 0 else 0, shared
+
+
+def _beside(p: Problem, values: Values) -> int:
+    """Return the bytes of shared memory beside those from which results are stored."""
     terms, features = inner(p)
     height, width = values["height"], values["width"]
     tiles = 2 * (height * terms + 2 * width * (terms + features))
     looked = 2 * width * features + 4 * (features + 3) if _checkers(p) else 0
-    return threads(values) if _room(p, values) >= 0 else 0, tiles + persistent.BARRIERS + looked
+    return tiles + persistent.BARRIERS + looked
+
+
+def _stored(p: Problem, values: Values) -> int:
+    """Return the bytes from which results are stored in boxes."""
+    return 2 * values["height"] * inner(p)[1]
+
+
+def _boxed(asked: Asked, values: Values) -> bool:
+    """Return whether results are stored in boxes: those that may be, where there is room."""
+    p = _problem(asked)
+    room = asked.target.dynamic - _beside(p, values) - ALIGNED
+    return _stored(p, values) <= room and result(p, ACCESS) is not None
 
 
 def cost(asked: Asked, values: Values) -> float:
@@ -391,13 +453,18 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     """Write the kernel."""
     p, power = scaling(_problem(asked))
     terms, features = inner(p)
+    stored = result(p, ACCESS) if _boxed(asked, values) else None
     names: dict[str, Given] = {
-        "terms": terms, "features": features, "checkers": _checkers(p), "words": MAPS,
+        "terms": terms, "features": features, "checkers": _checkers(p),
         "groups": values["height"] // ROWS, "held": int(_room(p, values) >= terms // 4),
+        "alone": 1, "boxed": int(stored is not None),
+        "R": "" if stored is None else c_type(stored.value.value.dtype),
         "wide": int(p.stored(WIDE) is not None), **power,
-        **{f"{x}_step": step_of(p, x) for x in p.operands},
     }  # fmt: skip
-    return rendered(text, p, asked, values, names, chain(p, values["width"], terms))
+    boxes = {"query": values["height"], "key": values["width"], "value": LINE}
+    if names["boxed"]:
+        boxes["result"] = ROWS
+    return rendered(text, p, asked, values, names, chain(p, values["width"], terms), boxes)
 
 
 _problem = suited(_found)

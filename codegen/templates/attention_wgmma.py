@@ -174,8 +174,8 @@ TEXT = Text("wgmma_attention", WEIGHING + """\
       wgmma_wait(1);
 {{ weigh("next") }}
       wgmma_wait(0);
-{{ rescale() }}
 {{ round() }}
+{{ rescale() }}
       next = after;
       stage = 1 - stage;
     }
@@ -275,7 +275,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     dtype = p.operands["query"].value.dtype
     names: dict[str, Given] = {
         "terms": terms, "features": features, "exponent": EXPONENTS[dtype],
-        "held": 0, **power,
+        "held": 0, "alone": 0, **power,
         **{f"{x}_copied": int(is_copied(p, x)) for x in ("query", "key", "value")},
     }  # fmt: skip
     grid = (p.dim(ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))), 1, 1)

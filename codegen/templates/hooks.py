@@ -126,9 +126,14 @@ class Hooks:
     def offset(self, name: str, batch: str) -> str:
         """Return how many elements of an array lie from the first batch of an operand to another.
 
-        The operand lies in runs, as ``address`` has it.
+        The operand lies in runs, as ``address`` has it, or is the one ``result``.
         """
-        sub, run = self._operand(name), self.problem.run(name, ACCESS)
+        run: Run | None
+        if name == "result":
+            found = self._one()
+            sub, run = found.place, found.run
+        else:
+            sub, run = self._operand(name), self.problem.run(name, ACCESS)
         if run is None:
             want = "an operand that lies in runs of 16 bytes"
             raise self.fail(self.line(), f"offset of {name}", want)

@@ -7,7 +7,7 @@ claimed, that are finite, and that are not.  A block waits for those that others
 already.  Only where some tile is not finite, each block finds out which features are spoiled for
 its own rows: ``search`` finds the features of an operand that are ``odd``, a bit for each of eight,
 and ``tell`` marks them.  ``look`` does so for tile after tile: for each operand it is given the
-name, the word of its description, its counts in ``known``, and the words for what is found.
+name, its counts in ``known``, and the words for what is found.
 """
 
 from __future__ import annotations
@@ -24,9 +24,15 @@ LOOKING = """\
         }
         named_barrier(15, {{ checkers }});
 {% endmacro %}
-{% macro search(name, map, at, odd) %}
+{% macro search(name, at, odd) %}
 {% set lines, pieces = checkers // (features // 8), features // 8 %}
-{{ share("atomic_fetch_add_i32(&known[%s + batch * 3], 1)" % at) }}
+        i32 finite_{{ name }} = 0;
+        if (checker == 0) {
+          finite_{{ name }} = atomic_fetch_add_i32(&known[1 + {{ at }} + batch * 3], 0);
+          told[0] = finite_{{ name }} == turns ? turns
+                    : atomic_fetch_add_i32(&known[{{ at }} + batch * 3], 1);
+        }
+        named_barrier(15, {{ checkers }});
         i32 claimed_{{ name }} = told[0];
         #pragma unroll 1
         while (claimed_{{ name }} < turns) {
@@ -34,7 +40,7 @@ LOOKING = """\
             told[1] = 0;
             mbarrier_expect(&others[4], {{ width * features * 2 }});
 {% for chunk in range(width // 64) %}
-{{ fetch(name, "looked_at", map, 64, features,
+{{ fetch(name, "looked_at", 64, features,
          ("(i64)claimed_%s * %d + %d" % (name, width, chunk * 64), chunk * 64 * features),
          "&others[4]") }}
 {% endfor %}
@@ -45,7 +51,8 @@ LOOKING = """\
           some[0] = 0.0f;
           some[1] = 0.0f;
           #pragma unroll 4
-          for (u32 line = checker / {{ pieces }}; line < {{ width }}; line = line + {{ lines }}) {
+          for (u32 i = 0; i < {{ width // lines }}; ++i) {
+            const u32 line = (checker / {{ pieces }} + i * {{ lines }}) % {{ width }};
             const {{ T }}x8 x = load8_{{ T }}(
                 &looked_at[(line / 64 * {{ pieces // 8 }} + piece / 8) * 4096 + line % 64 * 64 +
                            (piece % 8 ^ line % 8) * 8]);
@@ -63,9 +70,8 @@ LOOKING = """\
         }
         i32 unusual_{{ name }} = 0;
         if (checker == 0) {
-          i32 finite = 0;
-          while (finite + unusual_{{ name }} < turns) {
-            finite = atomic_fetch_add_i32(&known[1 + {{ at }} + batch * 3], 0);
+          while (finite_{{ name }} + unusual_{{ name }} < turns) {
+            finite_{{ name }} = atomic_fetch_add_i32(&known[1 + {{ at }} + batch * 3], 0);
             unusual_{{ name }} = atomic_fetch_add_i32(&known[2 + {{ at }} + batch * 3], 0);
           }
         }
@@ -102,7 +108,7 @@ LOOKING = """\
 {% endmacro %}
 {% macro tell(found) %}
         mbarrier_wait(&others[3], taken);
-{% for name, map, at, odd, spoiled in found %}
+{% for name, at, odd, spoiled in found %}
         for (u32 n = checker; n <= {{ features }}; n = n + {{ checkers }}) {
           {{ spoiled }}[n] = 0;
         }
@@ -110,7 +116,7 @@ LOOKING = """\
         named_barrier(15, {{ checkers }});
         #pragma unroll
         for (u32 n = 0; n < 8; ++n) {
-{% for name, map, at, odd, spoiled in found %}
+{% for name, at, odd, spoiled in found %}
           if (({{ odd }} >> n & 1) != 0) {
             atomic_max_i32(&{{ spoiled }}[piece * 8 + n], 1);
             atomic_max_i32(&{{ spoiled }}[{{ features }}], 1);
@@ -131,12 +137,12 @@ LOOKING = """\
         const i32 begin = next_tile[2];
         const i32 end = next_tile[3];
         mbarrier_arrive(&others[1]);
-{% for name, map, at, odd, spoiled in at_values %}
+{% for name, at, odd, spoiled in at_values %}
 {{ find_batch(name) }}
 {% if not loop.first %}
         named_barrier(15, {{ checkers }});
 {% endif %}
-{{ search(name, map, at, odd) }}
+{{ search(name, at, odd) }}
 {% endfor %}
 {{ tell(at_values) }}
 {{ take_tile() }}

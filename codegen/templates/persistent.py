@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from didyma.codegen.codegens import Asked, Values
-from didyma.codegen.templates.hooks import ACCESS
+from didyma.codegen.templates.boxes import maps
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.problem import Problem
-from didyma.codegen.templates.writer import size
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.group_products import GROUP, ROWS
@@ -91,34 +90,29 @@ def rendered(
     values: Values,
     names: Mapping[str, Given],
     chain: Expr,
+    boxes: Mapping[str, int],
     sums: int = 1,
 ) -> TextKernel:
     """Return the kernel that a text with these macros gives.
 
-    ``names`` are ``words``, of the descriptions of a block, ``checkers``, the threads that look at
-    values, and what else the text uses; ``sums`` counts the operands that they look at.
+    ``names`` are ``checkers``, the threads that look at values, and what else the text uses;
+    ``boxes`` the rows of a box of each operand that is fetched, and ``sums`` counts the operands
+    that threads look at.
     """
-    words, checkers = names["words"], names["checkers"]
+    checkers = names["checkers"]
     fewer, more = registers(values)
     batch, rows, _ = p.output.extents
     processors = asked.target.processors or PROCESSORS
     tiles = ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))
     taken = Names(b.name for b in p.loop.params)
-    workspace = {"maps": Buffer(taken.fresh("maps"), DType.U64, (int(words) * processors,))}
+    workspace = dict[str, Buffer]()
     if checkers:
         count: Dim = p.dim(ix.add(ix.mul(ix.index(3 * sums), batch), ix.index(1)))
         workspace["known"] = Buffer(taken.fresh("known"), DType.I32, (count,))
     launch = Launch(
         (p.dim(ix.minimum(tiles, ix.index(processors))), 1, 1), (threads(values), 1, 1),
         p.dim(chain), {**names, "fewer": fewer, "more": more, "near": NEAR}, workspace,
-        tuple(word for word in workspace if word == "known"),
+        (*workspace,), maps=maps(p, boxes),
     )  # fmt: skip
     bodies = {name: body for name, body in p.bodies.items() if checkers or name != "seen"}
     return text.render(replace(p, bodies=bodies), values, launch)
-
-
-def step_of(p: Problem, name: str) -> int | str:
-    """Return the elements from a row of an operand to the next."""
-    run = p.run(name, ACCESS)
-    assert run is not None, f"{name} does not lie in runs"
-    return size(run.steps[1], p.loop)

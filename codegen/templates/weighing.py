@@ -3,8 +3,10 @@
 Four warps have 64 rows.  Scores become weights where they are, in registers, and the weights an
 operand of the next product.  (J. Shah et al., *FlashAttention-3*, 2024.)  What a row is scaled by
 need not be its largest score, but keep exponentials in range: it changes where a score exceeds it
-by ``lazy``, so that most tiles leave the sums as they are.  ``power`` is that of 2 of which a
-score of 1 is the weight, and ``unit`` that of e; these and more names come from ``scaling``.
+by ``lazy``, so that most tiles leave the sums as they are.  Warps that are ``alone``, which wait
+for no others, find the largest score of a row only where one of their threads has such a score.
+``power`` is that of 2 of which a score of 1 is the weight, and ``unit`` that of e; these and more
+names come from ``scaling``.
 """
 
 from __future__ import annotations
@@ -202,6 +204,7 @@ WEIGHING = (
       }
     }
 {% endif %}
+    f32 largest[2];
     #pragma unroll
     for (u32 r = 0; r < 2; ++r) {
       f32 most = score[r * 2];
@@ -211,13 +214,27 @@ WEIGHING = (
         most = max_f32(most, score[j * 4 + r * 2]);
         other = max_f32(other, score[j * 4 + r * 2 + 1]);
       }
-      most = max_f32(most, other);
-      most = max_f32(most, shuffle_xor_f32(most, 1));
+      largest[r] = max_f32(most, other);
+      scale[r] = 1.0f;
+    }
+{% if alone %}
+    if (any_b8(largest[0] > top_score[0] + {{ lazy }} || largest[1] > top_score[1] + {{ lazy }})) {
+{% endif %}
+    #pragma unroll
+    for (u32 r = 0; r < 2; ++r) {
+      f32 most = max_f32(largest[r], shuffle_xor_f32(largest[r], 1));
       most = max_f32(most, shuffle_xor_f32(most, 2));
-      most = most > top_score[r] + {{ lazy }} ? most : top_score[r];
-      const f32 base = most == -inf_f32() ? 0.0f : most * {{ power }};
-      scale[r] = most == top_score[r] ? 1.0f : exp2_flush_f32(top_score[r] * {{ power }} - base);
-      top_score[r] = most;
+      if (most > top_score[r] + {{ lazy }}) {
+        scale[r] = exp2_flush_f32((top_score[r] - most) * {{ power }});
+        top_score[r] = most;
+      }
+    }
+{% if alone %}
+    }
+{% endif %}
+    #pragma unroll
+    for (u32 r = 0; r < 2; ++r) {
+      const f32 base = top_score[r] == -inf_f32() ? 0.0f : top_score[r] * {{ power }};
       f32 powers = 0.0f;
       f32 others = 0.0f;
       #pragma unroll

@@ -12,20 +12,14 @@ from didyma.codegen.templates.weighted_tiles import TILES
 
 _MACROS = RANGES + TRADE + BOXES + RING + TAKING + LOOKING + TILES
 TEXT = Text("tma_weighted", _MACROS + """\
-{% if two %}
-{{ def_kernel("query", "key", "left", "right", "value", "also") }} {
-{% elif pairs == 2 %}
-{{ def_kernel("query", "key", "left", "right", "value") }} {
-{% else %}
-{{ def_kernel("query", "key", "value") }} {
-{% endif %}
-{% for row, length, at, step in lines %}
+{{ def_kernel(*operands.split()) }} {
+{% for row, length in lines %}
   __shared__ __align__(1024) {{ T }} {{ row }}_tile[{{ height * length }}];
 {% endfor %}
-{% for column, length, at, step in streams %}
+{% for column, length in streams %}
   __shared__ __align__(1024) {{ T }} {{ column }}_tile[{{ stages * width * length }}];
 {% endfor %}
-{% for name, at, step in fetched %}
+{% for name in fetched %}
   __shared__ __align__(1024) {{ T }} {{ name }}_tile[{{ stages * width * features }}];
 {% endfor %}
 {% if of_columns %}
@@ -36,7 +30,7 @@ TEXT = Text("tma_weighted", _MACROS + """\
   __shared__ __align__(8) u64 others[5];
   __shared__ i64 next_tile[4];
 {% if checkers %}
-{% for into, weights, dots, tile, at, spoils in sums %}
+{% for into, weights, dots, tile, spoils in sums %}
   __shared__ i32 {{ spoils }}[{{ features + 1 }}];
 {% endfor %}
   __shared__ __align__(1024) {{ T }} looked_at[{{ width * features }}];
@@ -46,18 +40,7 @@ TEXT = Text("tma_weighted", _MACROS + """\
   const i32 tiles = {{ batches }} * down;
   const i32 turns = ({{ columns }} + {{ width - 1 }}) / {{ width }};
   const u32 lane = threadIdx.x % 32;
-  if (threadIdx.x < 32) {
-{% for name, length, at, step in lines %}
-{{ describe(name, at, rows, step, length, height) }}
-{% endfor %}
-{% for name, length, at, step in streams %}
-{{ describe(name, at, columns, step, length, width) }}
-{% endfor %}
-{{ describe("value", 64, columns, value_step, features, 64) }}
-{% if two %}
-{{ describe("also", 80, columns, also_step, features, 64) }}
-{% endif %}
-  } else if (threadIdx.x == 32) {
+  if (threadIdx.x == 0) {
     for (u32 i = 0; i < {{ stages }}; ++i) {
       mbarrier_init(&full[i], {{ 33 if of_columns else 1 }});
       mbarrier_init(&empty[i], {{ height // 16 }});
@@ -99,27 +82,27 @@ TEXT = Text("tma_weighted", _MACROS + """\
         next_tile[2] = turn;
         next_tile[3] = last;
         mbarrier_expect(&others[0], {{ height * (terms + others) * 2 }});
-{% for name, length, at, step in lines %}
+{% for name, length in lines %}
 {{ find_batch(name) }}
-{{ fetch(name, name ~ "_tile", at, height, length, ("top", "0"), "&others[0]") }}
+{{ fetch(name, name ~ "_tile", height, length, ("top", "0"), "&others[0]") }}
 {% endfor %}
-{% for name, length, at, step in streams %}
+{% for name, length in streams %}
 {{ find_batch(name) }}
 {% endfor %}
-{% for name, at, step in fetched %}
+{% for name in fetched %}
 {{ find_batch(name) }}
 {% endfor %}
         #pragma unroll 1
         while (turn < last) {
           mbarrier_wait(&empty[stage], phase);
           mbarrier_expect(&full[stage], {{ width * every * 2 }});
-{% for name, length, at, step in streams %}
-{{ fetch(name, name ~ "_tile", at, width, length,
+{% for name, length in streams %}
+{{ fetch(name, name ~ "_tile", width, length,
          ("(i64)turn * %d" % width, "stage * %d" % (width * length)), "&full[stage]") }}
 {% endfor %}
-{% for name, at, step in fetched %}
+{% for name in fetched %}
 {% for chunk in range(width // 64) %}
-{{ fetch(name, name ~ "_tile", at, 64, features,
+{{ fetch(name, name ~ "_tile", 64, features,
          ("(i64)turn * %d + %d" % (width, chunk * 64),
           "stage * %d + %d" % (width * features, chunk * 64 * features)), "&full[stage]") }}
 {% endfor %}
@@ -138,8 +121,8 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% endif %}
 {% if checkers %}
     } else if (threadIdx.x >= 64) {
-{{ look([("value", 64, "1", "odd", "spoiled"),
-         ("also", 80, "(1 + 3 * %s)" % batches, "also_odd", "also_spoiled")][:sums | length]) }}
+{{ look([("value", "1", "odd", "spoiled"),
+         ("also", "(1 + 3 * %s)" % batches, "also_odd", "also_spoiled")][:sums | length]) }}
 {% endif %}
     }
   } else {
@@ -160,7 +143,7 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% for row, column, length, into in products %}
       f32 {{ into }}[{{ width // 2 }}];
 {% endfor %}
-{% for into, weights, dots, tile, at, spoils in sums %}
+{% for into, weights, dots, tile, spoils in sums %}
       __align__(16) {{ T }} {{ weights }}[{{ width // 2 }}];
       f32 {{ into }}[{{ features // 2 }}];
       #pragma unroll
@@ -254,14 +237,14 @@ TEXT = Text("tma_weighted", _MACROS + """\
         for (u32 n = 0; n < 2; ++n) {
           const i64 row = top + upper + n * 8 + lane / 4;
           const i64 feature = i * 32 + lane % 4 * 8;
-{% for into, weights, dots, tile, at, spoils in sums %}
+{% for into, weights, dots, tile, spoils in sums %}
 {{ trade("%s[i * 16 + k / 2 * 4 + n * 2 + k %% 2]" % into, "of_" ~ into) }}
 {% endfor %}
 {% if checkers %}
           if (spoils) {
             #pragma unroll
             for (u32 k = 0; k < 8; ++k) {
-{% for into, weights, dots, tile, at, spoils in sums %}
+{% for into, weights, dots, tile, spoils in sums %}
               of_{{ into }}[k] = {{ spoils }}[feature + k] != 0 ? nan_f32() : of_{{ into }}[k];
 {% endfor %}
             }
@@ -275,7 +258,7 @@ TEXT = Text("tma_weighted", _MACROS + """\
       for (u32 n = 0; n < {{ features // 2 }}; ++n) {
         const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
         const i64 feature = n / 4 * 8 + lane % 4 * 2 + n % 2;
-{% for into, weights, dots, tile, at, spoils in sums %}
+{% for into, weights, dots, tile, spoils in sums %}
 {% set nan = "spoils && %s[feature] != 0 ? nan_f32() : " % spoils if checkers else "" %}
         const f32 of_{{ into }} = {{ nan }}{{ into }}[n];
 {% endfor %}

@@ -11,14 +11,14 @@ from __future__ import annotations
 TILES = """\
 {% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
 {% set batches, groups = size("query", 0), height // 64 %}
-{% set streams = [("key", terms, 16, key_step), ("right", others, 48, right_step)][:pairs] %}
-{% set lines = [("query", terms, 0, query_step), ("left", others, 32, left_step)][:pairs] %}
+{% set streams = [("key", terms), ("right", others)][:pairs] %}
+{% set lines = [("query", terms), ("left", others)][:pairs] %}
 {% set products = [("query", "key", terms, "dot"), ("left", "right", others, "other")][:pairs] %}
-{% set sums = [("sums", "weight", "other" if two else "dot", shared or "value", 64, "spoiled"),
-               ("also_sums", "also_weight", "dot", also_shared or "also", 80, "also_spoiled")]
+{% set sums = [("sums", "weight", "other" if two else "dot", shared or "value", "spoiled"),
+               ("also_sums", "also_weight", "dot", also_shared or "also", "also_spoiled")]
               [:2 if two else 1] %}
-{% set fetched = [("value", 64, value_step)][:0 if shared else 1] +
-                 ([("also", 80, also_step)] if two and not also_shared else []) %}
+{% set fetched = ["value"][:0 if shared else 1] +
+                 (["also"] if two and not also_shared else []) %}
 {% set every = terms + others + features * fetched | length %}
 {% set held_rows = lines[:held] | map("first") | list %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
@@ -45,7 +45,7 @@ TILES = """\
         wgmma_commit();
 {% endmacro %}
 {% macro sum_of(which, stage) %}
-{% for into, weights, dots, tile, at, spoils in which %}
+{% for into, weights, dots, tile, spoils in which %}
 {% for step in range(width // 16) %}
         wgmma_m64n{{ features }}k16_{{ T }}_rn({{ into }}, &{{ weights }}[{{ step * 8 }}],
             &{{ tile }}_tile[{{ stage }} * {{ width * features }} +
@@ -105,7 +105,7 @@ TILES = """\
 {% endif %}
 {% endmacro %}
 {% macro hold_rows() %}
-{% for row, length, at, step in lines[:held] %}
+{% for row, length in lines[:held] %}
       __align__(16) {{ T }} {{ row }}_held[{{ length // 2 }}];
       #pragma unroll
       for (u32 i = 0; i < {{ length // 16 }}; ++i) {
@@ -191,7 +191,7 @@ TILES = """\
 {% endif %}
 {% endmacro %}
 {% macro round(which) %}
-{% for into, weights, dots, tile, at, spoils in which %}
+{% for into, weights, dots, tile, spoils in which %}
         #pragma unroll
         for (u32 i = 0; i < {{ width // 4 }}; ++i) {
           store2_{{ T }}(&{{ weights }}[i * 2],

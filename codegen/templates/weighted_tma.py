@@ -20,11 +20,10 @@ from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.templates import persistent, weighted_mma
 from didyma.codegen.templates.attention_mma import is_copied
 from didyma.codegen.templates.attentions import is_ranged
-from didyma.codegen.templates.boxes import WORDS
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Text
 from didyma.codegen.templates.lines import Lines, after, lined
-from didyma.codegen.templates.persistent import registers, rendered, step_of, threads
+from didyma.codegen.templates.persistent import registers, rendered, threads
 from didyma.codegen.templates.powers import powered
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import suited
@@ -168,16 +167,20 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         "shared": _shared_tile(p, values), "two": int("also" in p.operands),
         "powered": int("exponent" in p.bodies), "held": _held(p, values),
         "of_rows": found.of_rows, "of_columns": found.of_columns,
-        "also_shared": _shared_tile(p, values, "also"), "words": MAPS,
+        "also_shared": _shared_tile(p, values, "also"),
         "wide": int(p.stored(WIDE) is not None),
         "falling": int("first_row" not in _corners(p)),
-        **{f"{x}_step": step_of(p, x) for x in p.operands},
     }  # fmt: skip
+    rows = {"query": values["height"], "left": values["height"], "value": LINE, "also": LINE}
+    boxes = {
+        x: rows.get(x, values["width"])
+        for x in p.operands
+        if _checkers(p) or x not in VALUES or not _shared_tile(p, values, x)
+    }
+    names["operands"] = " ".join(boxes)
     longest = ix.maximum(p.operands["value"].extents[1], ix.index(max(terms, *others, 0)))
-    return rendered(text, p, asked, values, names, longest, _count(p))
-
-
-MAPS = 6 * WORDS  # words of the descriptions of all operands
+    p = replace(p, operands={x: p.operands[x] for x in boxes})
+    return rendered(text, p, asked, values, names, longest, boxes, _count(found.problem))
 
 
 def _corners(p: Problem) -> set[str]:

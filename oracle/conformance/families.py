@@ -27,6 +27,7 @@ def cases() -> Iterator[LaunchCase]:
     for n, d in product(range(32, 257, 32), (DType.F16, DType.BF16)):
         yield _group_product(n, d)
     yield from map(_pairs, (DType.F16, DType.BF16))
+    yield _votes()
     yield from map(_boxes, (DType.F16, DType.BF16))
     yield from map(_stored_boxes, (DType.F16, DType.BF16))
     yield _flushed()
@@ -176,6 +177,16 @@ def _pairs(dtype: DType) -> LaunchCase:
   y[2 * threadIdx.x + 1] = pair.y;
 """
     return _case(f"pairs of {t}", "wgmma", body, {"x": x}, want, x.size // 2)
+
+
+def _votes() -> LaunchCase:
+    """Three warps, of which no thread, one thread and every thread says so."""
+    x = np.arange(96)
+    said = ((x == 37) | (x >= 64)).astype(np.int32)
+    body = """\
+  y[threadIdx.x] = any_b8(x[threadIdx.x] != 0) ? 5 : 3;
+"""
+    return _case("votes", "tma", body, {"x": said}, np.where(x < 32, 3, 5).astype(np.int32), 96)
 
 
 def _boxes(dtype: DType) -> LaunchCase:

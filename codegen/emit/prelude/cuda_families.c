@@ -53,6 +53,8 @@ FN void mbarrier_wait(u64 *barrier, u32 parity) {
 #define named_barrier(number, threads) \
   asm volatile("bar.sync %0, %1;" :: "r"((u32)(number)), "n"(threads) : "memory")
 
+FN b8 any_b8(b8 x) { return (b8)(__any_sync(0xffffffffu, x) != 0); }
+
 #define setmaxnreg_dec(registers) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(registers))
 
 #define setmaxnreg_inc(registers) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers))

@@ -62,6 +62,15 @@ FN void ends__(u64 *barrier, u32 parity, u32 line) {
 static void gathers__(u32 number, u32 threads, u32 line);
 #define named_barrier(number, threads) gathers__((number), (threads), __LINE__)
 
+static u64 exchange__(u64 v, u32 mask, u32 line);
+FN b8 any__(b8 x, u32 line) {
+  u32 by;
+  for (by = 16; by; by /= 2) x |= (b8)exchange__(x, by, line);
+  return x;
+}
+
+#define any_b8(x) any__((x), __LINE__)
+
 #define tma_commit() ((void)0)
 
 #define tma_wait(most) ((void)(most))

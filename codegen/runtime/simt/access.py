@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from didyma.codegen.runtime.simt import clusters
 from didyma.codegen.runtime.simt.copies import KINDS, Copies, Moved, Place, zeros_like
-from didyma.codegen.runtime.simt.meets import Box, Meets
+from didyma.codegen.runtime.simt.meets import Box, Meets, whole
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Warps
 from didyma.codegen.runtime.simt.turns import Turn
 from didyma.refimpl.interp import scalar, scalar_ring
@@ -305,12 +305,8 @@ def barrier(r: Run, m: Mask, line: int) -> None:
 
 
 def exchange(r: Run, v: Value, mask: int, m: Mask, line: int) -> Value:
-    """Give each thread what another of its warp gives; a fault as of a barrier.
-
-    Whole blocks come, but for groups that run in turn.
-    """
-    if m is not None and r.meets is None:
-        arrived(r, m, "exchange", line)
+    """Give each thread what another of its warp gives; a fault as of a barrier."""
+    together(r, m, "exchange", line)
     threads = r.warps.threads
     own = np.arange(r.warps.size) % threads
     partner = own ^ mask
@@ -321,6 +317,23 @@ def exchange(r: Run, v: Value, mask: int, m: Mask, line: int) -> Value:
     elif not 0 < mask < PORTABLE.warp:
         r.report("out-of-bounds", f"thread 0 asks thread {mask} of another warp", threads, line)
     return r.lanes(v)[np.arange(r.warps.size) - own + np.where(lost, own, partner)]
+
+
+def vote(r: Run, v: Value, m: Mask, line: int) -> Value:
+    """Tell each thread whether some thread of its warp says so; a fault as of a barrier."""
+    together(r, m, "vote", line)
+    threads = r.warps.threads
+    said = np.pad(r.lanes(v).reshape(-1, threads) != 0, ((0, 0), (0, -threads % PORTABLE.warp)))
+    some = said.reshape(len(said), -1, PORTABLE.warp).any(2)
+    return np.repeat(some, PORTABLE.warp, 1)[:, :threads].reshape(-1)
+
+
+def together(r: Run, m: Mask, where: str, line: int) -> None:
+    """Report threads that are missing: of a block, or of a warp where groups run in turn."""
+    if r.meets is not None:
+        whole(r, m, where, line)
+    elif m is not None:
+        arrived(r, m, where, line)
 
 
 def arrived(

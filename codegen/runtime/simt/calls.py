@@ -59,8 +59,6 @@ def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval
         value = t.expr(args[0])
 
         def exchange(r: Run, m: Mask) -> Value:
-            if r.meets is not None:
-                meets.whole(r, m, "exchange", line)
             return access.exchange(r, convert(value(r, m)), int(mask(r, m)), m, line)
 
         return exchange
@@ -200,6 +198,9 @@ def _meeting(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval 
             r, name, (r.arrays[maps], where(r, m)), [v(r, m) for v in corner],
             (r.arrays[held], first(r, m)), m, line,
         )  # fmt: skip
+    if name == "any_b8":
+        told = t.expr(args[0])
+        return lambda r, m: access.vote(r, told(r, m), m, line)
     if name == "named_barrier":
         number, threads = map(t.expr, args)
         return lambda r, m: meets.numbered(r, number(r, m), threads(r, m), m, line)

@@ -110,6 +110,7 @@ def test_some_warps_wait_for_each_other(name: str) -> None:
         ("/ 64, 64);", "/ 64, 96);", "hang"),
         ("named_barrier(1", "if (threadIdx.x % 64 < 40) named_barrier(1", "barrier-divergence"),
         ("named_barrier(1 +", "named_barrier(15 +", "out-of-bounds"),
+        ("  y[", "  if (threadIdx.x > 8) any_b8(0);\n  y[", "barrier-divergence"),
     ],
 )
 def test_barriers_of_some_warps_order_those_alone(old: str, new: str, said: str) -> None:

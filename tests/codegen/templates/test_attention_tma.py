@@ -66,6 +66,12 @@ def small(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
     return dd.scaled_dot_product_attention(q, k, v)
 
 
+@dd.trace(dd.f16[1, 66, 64], dd.f16[1, 70, 64], dd.f16[1, 70, 64])
+def logged(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    """Return logarithms, too, so that results are not stored in boxes."""
+    return dd.scaled_dot_product_attention(q, k, v, return_lse=True)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn_attentions_are_right(seed: int) -> None:
     d = drawn(seed, (dd.f16, dd.bf16)[seed % 2], (64, 128), LENGTHS)
@@ -75,11 +81,12 @@ def test_drawn_attentions_are_right(seed: int) -> None:
 
 
 def test_what_the_faults_are_planted_in_is_right() -> None:
-    for program, height in ((plain, 128), (small, 192), (windowed, 128), (near, 128)):
+    for program, height in zip((plain, small, windowed, near, logged), HEIGHTS, strict=True):
         point = POINT.format(height, 64)
         assert judged(program, point, options=FEW, suits=SUITS) == {""}
 
 
+HEIGHTS = (128, 192, 128, 128, 192)
 RELEASED, WAITED = '{{ arrive("&empty[stage]") }}\n', "          wgmma_wait(1);\n"
 READ = "      mbarrier_arrive(&others[1]);\n"
 FAULTS = {
@@ -129,6 +136,12 @@ FAULTS = {
     "exchange of rows": ("k / 2 * 4 + n * 2 + k % 2", "k / 2 * 4 + k % 2"),
     "order": ("? 0 : mine + 1]", "? 0 : mine]"),
     "epilogue": ("i * 32 + lane % 4 * 8;", "i * 32;"),
+    "fence of results": ("      proxy_fence();\n", ""),
+    "wait for stores": ("        tma_wait(0);\n", ""),
+    "wait for the last stores": ("\n      tma_wait(0);\n", "\n"),
+    "swizzle of results": ("(j / 2 ^ lane / 4) * 8", "j / 2 * 8"),
+    "place of results": ("top + mine * 64, result_at", "top, result_at"),
+    "row of a result": ("warp * 16 + j % 2 * 8 + lane / 4", "warp * 16 + lane / 4"),
     "rows": ('"mean", mask=below("row", rows, height)', '"mean", mask=""'),
     "unseen values": ("if (told[0] != 0) {", "if (told[0] > turns) {"),
     "values before those seen": ("turn < begin || turn >= end", "turn >= end"),
@@ -137,7 +150,7 @@ FAULTS = {
     "wait for what is looked at": ("          mbarrier_wait(&others[4], came);\n", ""),
     "lines that are looked at": ("line % 64 * 64 +", "0 +"),
     "what is counted": ("told[1] != 0 ? 2 : 1", "told[1] == 0 ? 2 : 1"),
-    "what spoils": ("spoiled[feature + k] != 0", "spoiled[feature] != 0"),
+    "what spoils": ("spoiled[feature + {{ loop.index0 }}] != 0", "spoiled[feature] != 0"),
     "spoiled are read": ("        mbarrier_wait(&others[3], taken);\n", ""),
     "spoiled stay": ("{{ spoiled }}[n] = 0;\n", "{{ spoiled }}[n] = {{ spoiled }}[n];\n"),
 }  # fmt: skip
@@ -154,10 +167,12 @@ UNSEEN = (
 SHOWN = {  # which program shows a fault, where it is not the smallest
     windowed: ("mask of a score that reads", "batch", "order of tiles", "first tile of keys",
                "last tile of keys"),
+    logged: ("exchange", "exchange of rows", "epilogue", "rows"),
     plain: ("no rescaling", "total", "panel of a box", "panel of the terms", "panel of the query"),
     near: ("first key", "row of a limit", "wait for room", "wait for room of values",
            "wait for room of the query", "phase that stays", "stage of a tile",
-           "released too early", "released never", "values released too early", "few arrivals"),
+           "released too early", "released never", "values released too early", "few arrivals",
+           "wait for stores"),
 }  # fmt: skip
 
 
