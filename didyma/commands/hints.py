@@ -20,6 +20,10 @@ _TILE = re.compile(
     r"\bblockIdx\.([xyz])\s*\*\s*(\w+)\b(?!\s*[.(])|\b(\w+)\s*\*\s*blockIdx\.([xyz])\b(?!\s*\*)"
 )
 _STEP = re.compile(r"=\s*threadIdx\.([xyz])\s*;[^;{}]*;\s*\w+\s*\+=\s*(\w+)\s*\)")  # of a loop
+_ALIAS = re.compile(r"\b(\w+)\s*=\s*((?:threadIdx|blockIdx)\.[xyz])\s*[,;]")
+_SHARED = re.compile(r"__shared__([^;()=]*);")
+_SIZES = re.compile(r"(\w+)\s*((?:\[[^\]]*\]\s*)+)")
+_SET = re.compile(r"[;{}]\s*(\w+)((?:\[threadIdx\.[xyz]\])+)\s*=[^=]")
 _TEMPLATE = re.compile(r"template\s*<([^<>{}]*)>\s*(?:__\w+__\s*(?:\([^()]*\)\s*)?)*void\s+(\w+)")
 _STRUCT = (
     r"(?:struct|class)\b[^;{{}}()]*?\b{name}\s*(?::\s*(?:public\s+)?(\w+)\s*)?\{{([^{{}}]*)\}}"
@@ -35,8 +39,8 @@ def launch(text: str, name: str) -> tuple[Extents | None, Extents | None]:
     """Return blocks and threads of a launch of a kernel, each as far as its file tells it.
 
     That is a launch on the host of known numbers, or a comment ``--blockDim=256 --gridDim=2``; else
-    a block is as wide as what the kernel multiplies its ``blockIdx`` by, or as the steps of a loop
-    that begins at ``threadIdx``.
+    a block is as wide as what the kernel multiplies its ``blockIdx`` by, as the steps of a loop
+    that begins at ``threadIdx``, or as a shared array of which each thread sets its own element.
 
     >>> launch("const int T = 64; int main() { scan<<<4, dim3(T, 2)>>>(x); }", "scan")
     ((4, 1, 1), (64, 2, 1))
@@ -44,6 +48,8 @@ def launch(text: str, name: str) -> tuple[Extents | None, Extents | None]:
     (None, (48, 1, 1))
     >>> launch("__global__ void k() { for (int i = threadIdx.x; i < n; i += 64) {} }", "k")
     (None, (64, 1, 1))
+    >>> launch("__global__ void k() { __shared__ int s[96]; int t = threadIdx.x; s[t] = 0; }", "k")
+    (None, (96, 1, 1))
     """
     bare = host_code.bare(text)
     known = host_code.constants(bare)
@@ -55,7 +61,7 @@ def launch(text: str, name: str) -> tuple[Extents | None, Extents | None]:
     noted = {m[1]: _extents(m[2], known) for m in _NOTED.finditer(text)}
     if noted:
         return noted.get("grid"), noted.get("block")
-    return None, _tile(_body(bare, name), known | _numbers(bare, name))
+    return None, _tile(_spelled(_body(bare, name)), known | _numbers(bare, name))
 
 
 def shared(text: str, name: str) -> int | None:
@@ -139,15 +145,44 @@ def _numbers(text: str, name: str) -> dict[str, int]:
 
 
 def _tile(text: str, known: Mapping[str, int]) -> Extents | None:
-    """Return the block of a kernel that multiplies ``blockIdx`` by numbers, or steps by them."""
+    """Return the block of a kernel that multiplies ``blockIdx`` by numbers, or steps by them.
+
+    Else it has as many threads as shared arrays have elements that each sets for itself.
+    """
     found: dict[str, int] = {}
     tiles = [(m[1] or m[4], m[2] or m[3]) for m in _TILE.finditer(text)]
-    for axis, width in (*tiles, *_STEP.findall(text)):
+    for axis, width in (*tiles, *_STEP.findall(text), *_elements(text)):
         value = host_code.whole(width, known)
         if value is not None and value > 0:
             found.setdefault(axis, value)
     block = found.get("x", 1), found.get("y", 1), found.get("z", 1)
     return block if _LEAST <= _threads(block) <= _MOST else None
+
+
+def _spelled(text: str) -> str:
+    """Return a text with indices of threads and blocks in place of variables that hold one.
+
+    >>> _spelled("int b = blockIdx.x, t = threadIdx.x; y[b * 64 + t] = 0;").partition("; ")[2]
+    'y[blockIdx.x * 64 + threadIdx.x] = 0;'
+    """
+    for name, index in _ALIAS.findall(text):
+        changes = (
+            rf"\b{name}\s*(?:[-+*/%&|^]|<<|>>)?=[^=]|\b{name}\s*(?:\+\+|--)|(?:\+\+|--){name}\b"
+        )
+        if len(re.findall(changes, text)) > 1:
+            continue
+        text = re.sub(rf"(?<![\w.]){name}\b(?!\s*=[^=])", index, text)
+    return text
+
+
+def _elements(text: str) -> Iterator[tuple[str, str]]:
+    """Yield axes of threads, and the extents of shared arrays of which each sets its element."""
+    declarations = _SHARED.findall(_ALIGNED.sub("", text))
+    arrays = [a for d in declarations for a in _SIZES.findall(d)]
+    extents = {name: re.findall(r"\[([^\]]*)\]", sizes) for name, sizes in arrays}
+    for name, indices in _SET.findall(text):
+        axes = re.findall(r"threadIdx\.([xyz])", indices)
+        yield from zip(axes, extents.get(name, ()), strict=False)
 
 
 def _threads(block: Extents) -> int:
