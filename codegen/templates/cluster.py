@@ -2,10 +2,10 @@
 
 A cluster of ``parts`` blocks has one tile of ``height`` by ``width`` results, and each block of it
 as many of the terms.  Two threads fetch boxes by TMA into a ring of stages, as in ``tma_gemm``, and
-groups of four warps multiply 64 rows each.  Each block stores its sums to a workspace; and once all
-have, it adds up those of all for its share of the tile, in the order of the blocks: no result
-depends on which is done first.  Known as split-K.  Of few rows the operands are taken transposed
-(``turned``), so that they are the columns of a tile.
+groups of four warps multiply 64 rows each.  Each block keeps its sums in shared memory; and once
+all have theirs, it adds up those of all for its share of the tile, in the order of the blocks: no
+result depends on which is done first.  Known as split-K.  Of few rows the operands are taken
+transposed (``turned``), so that they are the columns of a tile.
 """
 
 from __future__ import annotations
@@ -22,13 +22,9 @@ from didyma.codegen.templates.persistent import PROCESSORS, RING
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import is_faster, suited
 from didyma.codegen.templates.tiles import ORDER, TRADE
-from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
-from didyma.refimpl.ir.loop import Buffer
-from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.types import DType
 
 TEXT = Text("cluster_gemm", ORDER + TRADE + RING + FETCH + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
@@ -37,6 +33,7 @@ TEXT = Text("cluster_gemm", ORDER + TRADE + RING + FETCH + """\
 {% set product = "wgmma_m64n%dk16_%s_%s%s" % (
     width, T, "m" if left_by == "row" else "k", "n" if right_by == "column" else "k") %}
 {{ def_kernel("left", "right") }} {
+  __shared__ __align__(16) f32 sums[{{ height * width }}];
   __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * 64 }}];
   __shared__ __align__(1024) {{ T }} right_tile[{{ stages * span * 64 }}];
   __shared__ __align__(8) u64 full[{{ stages }}];
@@ -112,7 +109,7 @@ TEXT = Text("cluster_gemm", ORDER + TRADE + RING + FETCH + """\
     wgmma_wait(0);
     #pragma unroll
     for (u32 i = 0; i < {{ each }}; ++i) {
-      sums[blockIdx.x * {{ height * width }} + i * {{ threads }} + threadIdx.x - 128] = total[i];
+      sums[i * {{ threads }} + threadIdx.x - 128] = total[i];
     }
   }
   cluster_barrier();
@@ -129,8 +126,8 @@ TEXT = Text("cluster_gemm", ORDER + TRADE + RING + FETCH + """\
         #pragma unroll
         for (u32 j = 0; j < 8; ++j) {
           const u32 n = i / 2 * 16 + j / 2 * 4 + i % 2 * 2 + j % 2;
-          total[j] = total[j] + sums[(blockIdx.x - rank + other) * {{ height * width }} +
-                                     n * {{ threads }} + threadIdx.x - 128];
+          total[j] = total[j] +
+                     cluster_load_f32(&sums[n * {{ threads }} + threadIdx.x - 128], other);
         }
       }
       const i64 row = top + (warp * 16 + i % 2 * 8 + lane / 4);
@@ -150,10 +147,11 @@ TEXT = Text("cluster_gemm", ORDER + TRADE + RING + FETCH + """\
 {% endif %}
     }
   }
+  cluster_barrier();
 }
 """)  # fmt: skip
 HEIGHTS, WIDTHS = (64, 128), (32, 64, 128, 192)
-MOST_STAGES, BESIDE = 16, 512  # bytes of barriers
+MOST_STAGES, BARRIERS = 16, 512  # bytes of barriers
 FEW = 64  # rows of a product that are the columns of a tile
 
 
@@ -186,6 +184,11 @@ def _viewed(asked: Asked, values: Values) -> Problem:
     return p.turned() if values["turned"] else p
 
 
+def _beside(values: Values) -> int:
+    """Return the bytes of shared memory beside those of tiles: sums and barriers."""
+    return 4 * values["height"] * values["width"] + BARRIERS
+
+
 def _stage(p: Problem, values: Values) -> int:
     """Return the bytes of a stage of tiles."""
     return (values["height"] + span(p, values)) * LINE * 2
@@ -193,7 +196,7 @@ def _stage(p: Problem, values: Values) -> int:
 
 def _stages(asked: Asked, values: Values) -> int:
     """Return how many stages of tiles the shared memory of a target has room for."""
-    room = asked.target.dynamic - BESIDE
+    room = asked.target.dynamic - _beside(values)
     return min(MOST_STAGES, room // _stage(_viewed(asked, values), values))
 
 
@@ -201,7 +204,7 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of its shared memory."""
     stages = _stages(asked, values)
     threads = GROUP * (1 + values["height"] // ROWS) if stages >= 2 else 0
-    return threads, stages * _stage(_viewed(asked, values), values) + BESIDE
+    return threads, stages * _stage(_viewed(asked, values), values) + _beside(values)
 
 
 def cost(asked: Asked, values: Values) -> float:
@@ -227,13 +230,8 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     grid = p.dim(ix.mul(batch, down, across, ix.index(values["parts"])))
     names: dict[str, Given] = {"stages": _stages(asked, values), "span": span(p, values)}
     names |= {"wide": int(p.stored(WIDE) is not None), **lies(p)}
-    taken = Names(b.name for b in p.loop.params)
-    sums = dims.mul(values["height"] * values["width"], grid)
-    workspace = {
-        "sums": Buffer(taken.fresh("sums"), DType.F32, (sums,)),
-    }
     threads, parts = block(asked, values)[0], values["parts"]
-    launch = Launch((grid, 1, 1), (threads, 1, 1), None, names, workspace, cluster=parts,
+    launch = Launch((grid, 1, 1), (threads, 1, 1), None, names, cluster=parts,
                     maps=maps(p, values["height"], span(p, values)))  # fmt: skip
     return text.render(p, values, launch)
 

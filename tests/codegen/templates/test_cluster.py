@@ -24,6 +24,7 @@ SEEDS = (1, 8, 10, 11)  # whose operands lie in runs of 16 bytes
 POINT = "cluster_gemm(group=8, height=64, parts=3, turned=0, width=64)"
 TALL = "cluster_gemm(group=8, height=128, parts=2, turned=0, width=32)"
 TURNED = "cluster_gemm(group=8, height=64, parts=2, turned=1, width=32)"
+MEET = "  cluster_barrier();\n  if (threadIdx.x >= 128) {\n"
 FAULTS = {
     "wait for a tile": ("      mbarrier_wait(&full[stage], phase);\n", ""),
     "wait for room": ("        mbarrier_wait(&empty[stage], phase);\n", ""),
@@ -35,9 +36,10 @@ FAULTS = {
     "last term of a part": ("all_turns * ((i32)rank + 1) / {{ parts }} - start",
                             "all_turns / {{ parts }}"),
     "every part": ("u32 other = 0; other <", "u32 other = 1; other <"),
-    "its own part": ("sums[(blockIdx.x - rank + other)", "sums[(blockIdx.x - other + other)"),
-    "all have come": ("  cluster_barrier();\n", ""),
-    "blocks have come": ("  cluster_barrier();\n", "  __syncthreads();\n"),
+    "its own part": ("threadIdx.x - 128], other)", "threadIdx.x - 128], rank)"),
+    "all have come": (MEET, MEET.replace("  cluster_barrier();\n", "")),
+    "blocks have come": (MEET, MEET.replace("cluster_barrier", "__syncthreads")),
+    "barrier of blocks that may have ended": ("  cluster_barrier();\n}\n", "}\n"),
     "share of a block": ("i = i + {{ parts }}", "i = i + 1"),
     "share of none": ("u32 i = rank;", "u32 i = rank + 1;"),
     "columns of a tile": ("side + i / 2 * 32 + lane % 4 * 8", "side + lane % 4 * 8"),
