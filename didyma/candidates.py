@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,9 +18,10 @@ from didyma.oracle.compare import compare
 from didyma.oracle.primitives import PrimitiveBars, concrete
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array, from_memory
-from didyma.refimpl.ops.bars import Contract
+from didyma.refimpl.ops.bars import Bar, Contract
 
 LANES = 1 << 10  # threads that simt runs of a large grid: at least its first and last block
 
@@ -65,6 +66,18 @@ class Bars:
     def _bars(self) -> PrimitiveBars:
         return PrimitiveBars(self.fused, Contract())
 
+    @cached_property
+    def _known(self) -> dict[tuple[int | None, int], tuple[Bar, ...]]:
+        return {}
+
+    def _of(self, kernels: Sequence[Kernel]) -> tuple[Bar, ...]:
+        """Return the bars for the kernels of a candidate, which others of one precision share."""
+        precision = self._bars.precision(self.name, self.env, kernels)
+        if precision not in self._known:
+            bars = self._bars.bars(self.name, self._inputs, self.env, kernels)
+            self._known[precision] = bars
+        return self._known[precision]
+
     def checked(self, c: Candidate) -> str:
         """Return what the checks of ``simt`` see in the blocks that it runs.
 
@@ -89,7 +102,7 @@ class Bars:
         """Return which results of the engine are outside of their bars; errors of engines pass."""
         raw = run_once(engine, self.loop, c, self._raw, self.env)
         f = self.fused.function(self.name)
-        bars = self._bars.bars(self.name, self._inputs, self.env, c.kernels or (self.loop,))
+        bars = self._of(c.kernels or (self.loop,))
         bits = hashlib.sha256(b"".join(a.tobytes() for a in raw)).digest()
         if (id(bars), bits) in self._right:
             return ""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from didyma.refimpl.ir.types import Array, DType, TensorType
 from didyma.refimpl.ops import bars, ring
 from didyma.refimpl.ops.bars import Bar
-
-PIECE = 1 << 18  # elements that are compared at a time
+from didyma.refimpl.ops.pieces import of_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +51,11 @@ def compare(name: str, bar: Bar, output: Array, type: TensorType) -> Comparison:
         got = f"{output.dtype}{list(output.shape)}"
         return Comparison(0, bar.e.size, np.inf, f"{name}: got {got}, want {type}")
     found = total(
-        _compared(name, Bar(bar.c[at], bar.e[at]), output[at], dtype)
-        for at in _pieces(output.shape)
+        of_each(
+            lambda at: _compared(name, Bar(bar.c[at], bar.e[at]), output[at], dtype), output.shape
+        )
     )
     return found if found.agree else _compared(name, bar, output, dtype)
-
-
-def _pieces(shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
-    """Return indices of the parts of an array, which are small enough to stay in a cache.
-
-    >>> [at[1] for at in _pieces((1, 6, PIECE // 2))]
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
-    """
-    if (size := math.prod(shape)) <= PIECE:
-        return [(...,)]
-    axis = next(i for i, n in enumerate(shape) if n > 1)
-    step = max(1, PIECE * shape[axis] // size)
-    starts = range(0, shape[axis], step)
-    return [(*[slice(None)] * axis, slice(k, k + step)) for k in starts]
 
 
 def _compared(name: str, bar: Bar, output: Array, dtype: DType) -> Comparison:

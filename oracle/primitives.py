@@ -56,17 +56,12 @@ class PrimitiveBars:
     def bars(
         self, function: str, args: Sequence[Array], env: Env, kernels: Sequence[Kernel]
     ) -> tuple[Bar, ...]:
-        """Return the bars of a Primitive's results on exact inputs.
-
-        Where it adds floats up, they are as wide as the longest chain of additions in ``kernels``
-        needs; where that length is unknown, as wide as the contract says.
-        """
+        """Return the bars of a Primitive's results on exact inputs, of a ``precision``."""
         f = self.fused.function(function)
-        chain = chains.longest(kernels, env) if self._adds_floats(f) else None
+        chain, again = self.precision(function, env, kernels)
         digest = hashlib.blake2b(digest_size=16)
         for a in args:
             digest.update(a.tobytes())
-        again = 0 if chain is None else chains.rescalings(kernels, env, self.contract)
         key = (
             f.name,
             chain,
@@ -82,6 +77,19 @@ class PrimitiveBars:
             inputs = [exact(a) for a in args]
             self._bars[key] = interpreter.bars(f, self.fused, inputs, env, contract)
         return self._bars[key]
+
+    def precision(
+        self, function: str, env: Env, kernels: Sequence[Kernel]
+    ) -> tuple[int | None, int]:
+        """Return what the widths of a Primitive's bars hang on, beside its inputs.
+
+        Where it adds floats up, that is the longest chain of additions in ``kernels``, and how
+        often these may rescale a part; None where no length is known, so that bars are as wide as
+        the contract says.
+        """
+        f = self.fused.function(function)
+        chain = chains.longest(kernels, env) if self._adds_floats(f) else None
+        return chain, 0 if chain is None else chains.rescalings(kernels, env, self.contract)
 
     def _adds_floats(self, f: Function) -> bool:
         if f.name not in self._has_fold:

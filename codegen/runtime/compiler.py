@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from didyma.codegen.cores import cores
 from didyma.codegen.runtime.native import Native
+from didyma.refimpl.cores import cores
 from didyma.refimpl.errors import DidymaError, EngineMissing
 
 # Wrapping integers, no contraction and no aliasing rules: the meaning that kernel text has.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from ctypes import c_void_p
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from didyma.codegen.runtime.didyma_runtime.maps import starts
 from didyma.codegen.runtime.dlpack import ALIGNED, Borrowed
 from didyma.codegen.runtime.engine import Fault, KernelFault
 from didyma.codegen.runtime.geometry import Geometries, check_buffers, signature, words
+from didyma.codegen.runtime.graphs import Graph, Kernel
 from didyma.codegen.runtime.nvrtc import SOUND, NvrtcCompiler
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
@@ -404,13 +405,52 @@ class CudaLoaded:
         scalars: Sequence[float] = (),
     ) -> None:
         """Start a kernel; KernelFault ``crash`` where CUDA reports one."""
+        made = self._arguments(kernel, buffers, dims, scalars)
+        if made is None:
+            return
+        k, _held = made
+        on = self._streams(stream)
+        code: int = self._launch(
+            c_void_p(k.function), *k.grid, *k.block, k.shared,
+            c_void_p(0 if on is None else on.handle), c_void_p(k.arguments), None,
+        )  # fmt: skip
+        if not code and self._synchronous:
+            code = driver.library().cuCtxSynchronize()
+        if code:
+            raise KernelFault([Fault("crash", kernel, driver.error_name(code))])
+
+    def repeated(
+        self,
+        launches: Sequence[tuple[str, Sequence[CudaBuffer]]],
+        dims: Mapping[str, int],
+        times: int,
+    ) -> Callable[[], None]:
+        """Return what starts kernels in their order, so many times, as one CUDA graph.
+
+        Its call raises DriverError where the driver refuses it.
+        """
+        made = [m for name, buffers in launches if (m := self._arguments(name, buffers, dims, ()))]
+        kernels = [k for _ in range(times) for k, _held in made]
+        graph = Graph(kernels, [[n - 1] if n else [] for n in range(len(kernels))])
+        run = partial(graph.start, c_void_p(0))
+        weakref.finalize(run, graph.close).atexit = False
+        return run
+
+    def _arguments(
+        self,
+        kernel: str,
+        buffers: Sequence[CudaBuffer],
+        dims: Mapping[str, int],
+        scalars: Sequence[float],
+    ) -> tuple[Kernel, object] | None:
+        """Return how to launch a kernel, and what must live until then; None for an empty grid."""
         geometries = self._geometries.get(kernel)
         if geometries is None:
             geometries = self._geometries[signature(self.text, kernel).name]
         s, g = geometries.signature, geometries(dims)
         check_buffers(s, g, [b.nbytes for b in buffers])
         if g.empty:
-            return
+            return None
         known = (d & 0xFFFF_FFFF_FFFF_FFFF for d in g.dims)
         maps = [w for d in g.maps for w in driver.tensor_map(buffers[d.buffer].address, d)]
         addresses = (b.address for b in buffers)
@@ -418,15 +458,8 @@ class CudaLoaded:
         first = cells.buffer_info()[0]
         begin = starts(len(buffers), len(g.maps), len(cells))
         args = array("Q", (first + 8 * at for at in begin))
-        on = self._streams(stream)
-        code: int = self._launch(
-            c_void_p(self.functions[kernel]), *g.grid, *s.block, self.shared.get(kernel, 0),
-            c_void_p(0 if on is None else on.handle), c_void_p(args.buffer_info()[0]), None,
-        )  # fmt: skip
-        if not code and self._synchronous:
-            code = driver.library().cuCtxSynchronize()
-        if code:
-            raise KernelFault([Fault("crash", kernel, driver.error_name(code))])
+        nbytes, address = self.shared.get(kernel, 0), args.buffer_info()[0]
+        return Kernel(self.functions[kernel], g.grid, s.block, nbytes, address), (cells, args)
 
 
 def _pycuda() -> Any:

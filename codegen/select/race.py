@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 Clock: TypeAlias = Callable[[], float]
 
@@ -23,6 +23,19 @@ TRIED = 3  # rounds before a run may be left behind
 HOPELESS, LONG = 20.0, 0.05  # a run slower by this factor, and that long, is timed once
 CONFIRMING = 0.25  # share of the time for the second race
 LEAST_GAIN = 0.01  # gains below this are not worth a choice of their own
+
+
+@runtime_checkable
+class Several(Protocol):
+    """A run that can begin many times by one call."""
+
+    def __call__(self) -> None:
+        """Run once."""
+        ...
+
+    def several(self, times: int) -> None:
+        """Run so many times, one after another."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +86,7 @@ def race(
         for name in (*left[turn:], *left[:turn]):
             before(name)
             began = clock()
-            for _ in range(repeats[name]):
-                runs[name]()
+            _several(runs[name], repeats[name])
             wait()
             times[name].append((clock() - began) / repeats[name])
         if n + 1 >= TRIED:
@@ -82,6 +94,14 @@ def race(
             limit = BEHIND * best
             left = [x for x in left if x == usual or statistics.median(times[x]) <= limit]
     return times
+
+
+def _several(run: Callable[[], None], times: int) -> None:
+    if isinstance(run, Several):
+        run.several(times)
+        return
+    for _ in range(times):
+        run()
 
 
 def _once(run: Callable[[], None], clock: Clock, wait: Callable[[], None]) -> float:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from didyma.codegen.routines import Routine
-from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.engine import Engine, Loaded
 from didyma.codegen.runtime.externs import DEVICE, OnDevice, on_device, results
 from didyma.codegen.select.choice import Candidate
 from didyma.refimpl.errors import DidymaError
@@ -18,6 +18,44 @@ from didyma.refimpl.ir.graph import Function
 from didyma.refimpl.ir.kernel import scratch
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.types import Array
+
+Launch: TypeAlias = tuple[str, Sequence[Any]]  # the name of a kernel, and its buffers
+
+
+@runtime_checkable
+class Repeats(Protocol):
+    """Kernels that an engine can launch many times by one call."""
+
+    def repeated(
+        self, launches: Sequence[Launch], dims: Mapping[str, int], times: int
+    ) -> Callable[[], None]:
+        """Return what launches kernels in their order, so many times."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What launches the kernels of a candidate: once, or many times at the engine's own pace."""
+
+    loaded: Loaded
+    launches: Sequence[Launch]
+    env: Mapping[str, int]
+    made: dict[int, Callable[[], None]] = field(default_factory=dict[int, Callable[[], None]])
+
+    def __call__(self) -> None:
+        """Launch each kernel."""
+        for name, buffers in self.launches:
+            self.loaded.launch(name, buffers, self.env)
+
+    def several(self, times: int) -> None:
+        """Launch all kernels so many times, by one call where the engine has that."""
+        if times == 1 or not isinstance(self.loaded, Repeats):
+            for _ in range(times):
+                self()
+            return
+        if times not in self.made:
+            self.made[times] = self.loaded.repeated(self.launches, self.env, times)
+        self.made[times]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +103,7 @@ class Bench:
             (s.name, [held[b.name] for b in k.params])
             for k, s in zip(c.kernels, c.text.kernels, strict=True)
         ]
-
-        def run() -> None:
-            for name, buffers in launches:
-                loaded.launch(name, buffers, self.env)
-
-        return run
+        return Launches(loaded, launches, self.env)
 
     def _call(self, routine: Routine, function: Function) -> None:
         """Call a routine on arrays of the operands, and store its results, as programs do.

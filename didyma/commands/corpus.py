@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from didyma.checking import ENGINES
-from didyma.codegen.cores import cores
 from didyma.codegen.options import Options
 from didyma.commands import check, common
 from didyma.commands.fuzz import bar
@@ -15,6 +14,7 @@ from didyma.commands.judge import Verdict
 from didyma.fuzz import again, corpus_files, replay
 from didyma.fuzz.domains.domain import Outcome
 from didyma.oracle.report import Report
+from didyma.refimpl.cores import cores
 from didyma.show import corpus as show
 
 

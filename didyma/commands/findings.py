@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from didyma.codegen.cores import cores
 from didyma.commands import common
 from didyma.commands.fuzz import bar
 from didyma.commands.replay import files
@@ -14,6 +13,7 @@ from didyma.fuzz.domains.domain import Outcome
 from didyma.fuzz.recorded_groups import Found, causes, record
 from didyma.fuzz.replay import Recorded
 from didyma.fuzz.saved import is_case
+from didyma.refimpl.cores import cores
 from didyma.show import findings as show
 
 

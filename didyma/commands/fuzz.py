@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from didyma.checking import ENGINES
-from didyma.codegen.cores import cores
 from didyma.codegen.options import Options
 from didyma.commands import common
 from didyma.files import must_have_folder
@@ -25,6 +24,7 @@ from didyma.fuzz.records import record
 from didyma.fuzz.result import Result
 from didyma.fuzz.seeds import fresh_seed
 from didyma.fuzz.steering import meter
+from didyma.refimpl.cores import cores
 from didyma.refimpl.errors import DidymaError
 from didyma.show import campaign as show
 from didyma.show import coverage_page

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from didyma import tuning
-from didyma.codegen.cores import cores
 from didyma.codegen.pipeline import Lowered, compile
 from didyma.codegen.runtime.registry import engine as engine_by_name
 from didyma.codegen.select import log
@@ -22,6 +21,7 @@ from didyma.commands import common
 from didyma.files import must_have_folder, read_fixed
 from didyma.fuzz import disk
 from didyma.fuzz.watchdog import get_ready
+from didyma.refimpl.cores import cores
 from didyma.refimpl.errors import DidymaError
 from didyma.show import tune as show
 

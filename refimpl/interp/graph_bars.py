@@ -21,6 +21,7 @@ from didyma.refimpl.ops.bars import (
     Bar,
     Contract,
     centre_dtype,
+    in_pieces,
     never,
     perhaps_scaled,
     perhaps_stored,
@@ -96,7 +97,12 @@ class Bars(Machine[Estimate]):
             bars = settled_operands(n, bars, operands)
         use = step.sized(self.env)
         joined = self.contract.rescaled is not never and n.results[0] in self.prepare(f).joined
-        bar = use.op.bar(bars, operands, use.type, self.contract if joined else self.alone)
+        contract = self.contract if joined else self.alone
+
+        def rule(bars: Sequence[Bar]) -> Bar:
+            return use.op.bar(bars, operands, use.type, contract)
+
+        bar = in_pieces(rule, bars) if op.kind is Kind.ELEMENTWISE else rule(bars)
         bar = loosened(self.contract, n.op, bars, bar, n.types[0].dtype)
         reach, terms = None, None
         if n.types[0].dtype.compute is DType.F32:

@@ -7,11 +7,13 @@ and 4.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.bars import BITS, LEAST, OVER, TINY, UNIT, Bar, Contract, as_error
+from didyma.refimpl.ops.pieces import elementwise
 
 
 def gamma(rounds: int, dtype: DType) -> float:
@@ -33,7 +35,7 @@ def coarser(dtype: DType, contract: Contract) -> int:
 def fold(
     c: Array, e: Array, mass: Array, rounds: int, tinies: int, dtype: DType, known: Array
 ) -> Bar:
-    """Return the bar of a sum of terms, in any order that the contract allows.
+    """Return the bars of sums of terms, in any order that the contract allows.
 
     ``c`` is the sum of the centres by IEEE, ``e`` the sum of the errors of the finite terms, and
     ``mass`` the sum of their largest sizes.  Each term goes through at most ``rounds`` roundings,
@@ -41,7 +43,12 @@ def fold(
     touch.  Partial sums may overflow where the whole does not: such elements are undecided,
     unless the terms have one sign.
     """
-    dt = dtype.compute
+    return Bar(*elementwise(partial(_folded, rounds, tinies, dtype.compute), c, e, mass, known))
+
+
+def _folded(
+    rounds: int, tinies: int, dt: DType, c: Array, e: Array, mass: Array, known: Array
+) -> tuple[Array, Array]:
     finite = np.isfinite(c)
     e = as_error(e)
     r = as_error(gamma(rounds, dt) * mass + tinies * TINY[dt])
@@ -57,7 +64,7 @@ def fold(
         full = np.where(surely, 0.0, np.where(risky, np.inf, full))
         finite = np.isfinite(c)
     full = np.where(finite | (full == np.inf), full, 0.0)
-    return Bar(c, np.where((c == 0) & (full == 0), LEAST, full))
+    return c, np.where((c == 0) & (full == 0), LEAST, full)
 
 
 def sum_bar(b: Bar, axes: tuple[int, ...], keepdims: bool, dtype: DType, contract: Contract) -> Bar:

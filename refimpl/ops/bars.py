@@ -29,6 +29,7 @@ import numpy as np
 from didyma.refimpl.ir.intrinsic import ULP
 from didyma.refimpl.ir.narrow import narrow
 from didyma.refimpl.ir.types import Array, DType
+from didyma.refimpl.ops.pieces import elementwise, of_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,14 +265,36 @@ def settle(b: Bar, dtype: DType) -> Bar:
     if not dtype.is_float:
         return b
     dt = dtype.compute
-    if not _near(np.abs(_unrepeated(b.c)) + _unrepeated(b.e), dt):
+    c, e = np.broadcast_arrays(_unrepeated(b.c), _unrepeated(b.e))
+    if not any(of_each(lambda at: _near(np.abs(c[at]) + e[at], dt), c.shape)):
         return b
-    return _overflow(b, b.e, dt)
+    return in_pieces(lambda bars: _overflow(bars[0], bars[0].e, dt), [b])
+
+
+def _both(b: Bar) -> tuple[Array, Array]:
+    return b.c, b.e
 
 
 def _unrepeated(a: Array) -> Array:
     """Return one of the equal elements along each axis of stride 0, whose size becomes 1."""
     return a[tuple(slice(None if s else 1) for s in a.strides)]
+
+
+def in_pieces(f: Callable[[Sequence[Bar]], Bar], bars: Sequence[Bar]) -> Bar:
+    """Return ``f(bars)`` of an elementwise function, by pieces where the bars are large.
+
+    Operands that are one bar are one bar in each piece, too: ``x * x`` is a square.
+    """
+    if not bars:
+        return f(bars)
+    once = {id(b): b for b in bars}
+
+    def part(*arrays: Array) -> tuple[Array, Array]:
+        pairs = zip(once, zip(arrays[::2], arrays[1::2], strict=True), strict=True)
+        own = {key: Bar(*pair) for key, pair in pairs}
+        return _both(f([own[id(b)] for b in bars]))
+
+    return Bar(*elementwise(part, *(a for b in once.values() for a in _both(b))))
 
 
 def close(c: Array, lo: Array, hi: Array, known: Array) -> Bar:
@@ -316,7 +339,9 @@ def store(b: Bar, dtype: DType) -> Bar:
     if not dtype.is_float:
         return b
     b = settle(b, dtype)
-    return rounded(b, dtype) if dtype is not dtype.compute else b
+    if dtype is dtype.compute:
+        return b
+    return in_pieces(lambda bars: rounded(bars[0], dtype), [b])
 
 
 def perhaps_stored(b: Bar, dtype: DType) -> Bar:

@@ -17,6 +17,7 @@ from didyma.refimpl.ops.bar_sums import dot_bar
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, pick, size
 from didyma.refimpl.ops.examples import example
+from didyma.refimpl.ops.pieces import elementwise, places
 from didyma.refimpl.ops.rules import check_same_dtype, shape_error
 from didyma.refimpl.ops.spec import Chooser, Fold, Index, Kind, Op, Read, Rules, Sample, Use
 
@@ -163,7 +164,7 @@ def products_bar(
         unsure = multiply((a.e > 0).astype(np.float64), np.ones(b.c.shape))
         unsure = unsure + multiply(np.ones(a.c.shape), (b.e > 0).astype(np.float64))
         return Bar(c, np.where(unsure > 0, np.inf, 0.0))
-    near_a, near_b = (np.where(np.isfinite(x.c), np.abs(x.c), 0).astype(np.float64) for x in (a, b))
+    (near_a,), (near_b,) = (elementwise(_sizes, x.c) for x in (a, b))
     if a.e.any() or b.e.any():
         far_a, far_b = near_a + a.e, near_b + b.e
         # zero times an undecided element is NaN, and an error of NaN is undecided
@@ -173,12 +174,21 @@ def products_bar(
         if not (np.isfinite(a.c).all() and np.isfinite(b.c).all()):
             wild = multiply(_infinite(a), _signless(b)) + multiply(_signless(a), _infinite(b))
             e = np.where(wild > 0, np.inf, e)
-        far_a, far_b = (np.where(np.isfinite(x), x, 0.0) for x in (far_a, far_b))
+        (far_a,), (far_b,) = (elementwise(_sizes, x) for x in (far_a, far_b))
     else:
         far_a, far_b, e = near_a, near_b, np.zeros(c.shape)
-    whole_a, whole_b = (np.equal(np.rint(x.c), x.c).all() for x in (a, b))
-    whole = np.broadcast_to(np.asarray(whole_a and whole_b), c.shape)
+    whole = np.broadcast_to(np.asarray(_whole(a.c) and _whole(b.c)), c.shape)
     return dot_bar(c, e, multiply(far_a, far_b), terms, dtype, contract, whole)
+
+
+def _sizes(x: Array) -> tuple[Array]:
+    """Return the sizes of numbers in f64, 0 of those that are not finite."""
+    return (np.where(np.isfinite(x), np.abs(x), 0).astype(np.float64),)
+
+
+def _whole(x: Array) -> bool:
+    """Return whether all elements are whole numbers; the first pieces tell of most that are not."""
+    return all(bool((np.rint(x[at]) == x[at]).all()) for at in places(x.shape))
 
 
 def _cut(b: Bar) -> Bar:

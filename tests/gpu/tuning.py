@@ -23,7 +23,6 @@ from typing import Any
 
 import didyma as dd
 from didyma.bench import gpu
-from didyma.codegen.cores import cores
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.cublaslt import CUBLASLT
 from didyma.codegen.runtime.cuda import Cuda
@@ -33,6 +32,7 @@ from didyma.codegen.select.choice import Choice, build
 from didyma.codegen.select.choosers import Request
 from didyma.codegen.select.selector import Limits, Selection, Trial
 from didyma.fuzz.watchdog import get_ready
+from didyma.refimpl.cores import cores
 from didyma.tuning import Tuner
 from tests.gpu.products import GPU, Bench, Built, Shape
 

@@ -14,7 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
 
-from didyma.codegen.cores import cores
 from didyma.codegen.emit import prelude
 from didyma.codegen.runtime.compiler import HELP, CCompiler, Found, all_found
 from didyma.codegen.runtime.engine import KernelFault
@@ -33,6 +32,7 @@ from didyma.codegen.runtime.host import (
     written,
 )
 from didyma.codegen.runtime.native import Native
+from didyma.refimpl.cores import cores
 from didyma.refimpl.errors import EngineMissing
 from didyma.refimpl.ir.kernel import KernelText
 

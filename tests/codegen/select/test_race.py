@@ -116,3 +116,22 @@ def test_each_round_begins_with_another_run() -> None:
     m.race("a", seconds=0)
     rounds = ["".join(m.calls[n : n + 3]) for n in range(6, len(m.calls), 3)]
     assert rounds[:3] == ["abc", "bca", "cab"]
+
+
+def test_a_run_that_begins_many_times_at_once_is_asked_to() -> None:
+    asked: list[int] = []
+
+    class Batch:
+        def __call__(self) -> None:
+            m.runs["a"]()
+
+        def several(self, times: int) -> None:
+            asked.append(times)
+            for _ in range(times):
+                self()
+
+    m = Machine({"a": 1e-4, "b": 1e-4})
+    runs: dict[str, Callable[[], None]] = {"a": Batch(), "b": m.runs["b"]}
+    times = race(runs, "a", m.clock, 0, wall=m.clock)
+    assert asked == [20] * FEWEST
+    assert abs(times["a"][0] - times["b"][0]) < 1e-9
