@@ -25,6 +25,12 @@ def tune(
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds after which a candidate counts as hung.")
     ] = 30.0,
+    rest: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Seconds of rest before each sample: a GPU is timed in a burst, not a load."
+        ),
+    ] = 0.0,
     jobs: Annotated[
         int | None,
         typer.Option(min=1, help="Processes that judge candidates (default: one for each core)."),
@@ -50,8 +56,8 @@ def tune(
     from didyma.commands import tune as command
 
     wanted = command.Wanted(
-        file, engine, dim or (), option or (), seconds, timeout, jobs, cache, export, imports,
-        clear, json,
+        file, engine, dim or (), option or (), seconds, timeout, rest, jobs, cache, export,
+        imports, clear, json,
     )  # fmt: skip
     raise typer.Exit(command.tune(wanted))
 

@@ -1,6 +1,7 @@
 """Matrix products by NVIDIA's cuBLASLt, as a routine that engine ``cuda`` runs where arrays lie.
 
 Register it, and it is a choice beside kernels: ``dd.register("routines", "cublaslt", CUBLASLT)``.
+``algorithm(1)`` is the same by the algorithm that cuBLASLt ranks second, and so on, for tuners.
 The functions and numbers are those of ``cublasLt.h``, which has matrices column by column: of
 those here, row by row, it computes the transposed product.
 """
@@ -11,7 +12,7 @@ import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TypeAlias
 
 from didyma.codegen.routines import Routine
@@ -68,8 +69,12 @@ def _turns(n: Node) -> bool:
     return n.op == "permute_dims" and n.attr["axes"] == (*range(r - 2), r - 1, r - 2)
 
 
-def multiply(f: Function, outputs: Sequence[DeviceArray], inputs: Sequence[DeviceArray]) -> None:
+def multiply(
+    f: Function, outputs: Sequence[DeviceArray], inputs: Sequence[DeviceArray], place: int = 0
+) -> None:
     """Start the product of arrays on a GPU, on CUDA's default stream.
+
+    ``place`` counts algorithms from the one that cuBLASLt ranks first.
 
     EngineMissing where there is no cuBLASLt; DidymaError ``library-failed`` where it refuses.
     """
@@ -82,7 +87,7 @@ def multiply(f: Function, outputs: Sequence[DeviceArray], inputs: Sequence[Devic
     terms = x.shape[-2] if left else x.shape[-1]
     if not math.prod(y.shape):
         return
-    plan = _plan(x.dtype, math.prod(y.shape[:-2]), (rows, columns, terms), (left, right))
+    plan = _plan(x.dtype, math.prod(y.shape[:-2]), (rows, columns, terms), (left, right), place)
     plan.run(x.address, w.address, y.address)
 
 
@@ -107,7 +112,7 @@ class Plan:
 
 @cache
 def _plan(
-    dtype: DType, batches: int, sizes: tuple[int, int, int], turned: tuple[bool, bool]
+    dtype: DType, batches: int, sizes: tuple[int, int, int], turned: tuple[bool, bool], place: int
 ) -> Plan:
     rows, columns, terms = sizes
     left, right = turned
@@ -129,15 +134,16 @@ def _plan(
     _set(set_, preference, MOST_WORKSPACE, ctypes.c_uint64(WORKSPACE))
     for attribute in ALIGNMENTS:
         _set(set_, preference, attribute, ctypes.c_uint32(ALIGNED))
-    result, count = ctypes.create_string_buffer(RESULT), ctypes.c_int()
+    results, count = ctypes.create_string_buffer(RESULT * (place + 1)), ctypes.c_int()
     a, b, d = kept
     _call(
-        "cublasLtMatmulAlgoGetHeuristic", _handle(), operation, a, b, d, d, preference, 1, result,
-        ctypes.byref(count),
+        "cublasLtMatmulAlgoGetHeuristic", _handle(), operation, a, b, d, d, preference, place + 1,
+        results, ctypes.byref(count),
     )  # fmt: skip
-    if not count.value:
-        raise _failure("cublasLtMatmulAlgoGetHeuristic", "no algorithm")
-    algorithm = ctypes.create_string_buffer(result.raw[:ALGORITHM], ALGORITHM)
+    if count.value <= place:
+        raise _failure("cublasLtMatmulAlgoGetHeuristic", f"{count.value} algorithms")
+    first = RESULT * place
+    algorithm = ctypes.create_string_buffer(results.raw[first : first + ALGORITHM], ALGORITHM)
     return Plan(operation, tuple(kept), algorithm)
 
 
@@ -199,6 +205,14 @@ def _workspace() -> int:
 def suits(f: Function) -> bool:
     """Return whether a function is a product that cuBLASLt computes."""
     return factors(f) is not None
+
+
+def algorithm(place: int) -> Routine:
+    """Return the routine ``cublaslt_N``, of the algorithm at that place of cuBLASLt's ranking.
+
+    Where there are fewer, DidymaError ``launch-failed`` takes it out of a selection.
+    """
+    return Routine(f"cublaslt_{place}", suits, OnDevice(partial(multiply, place=place)))
 
 
 CUBLASLT = Routine("cublaslt", suits, OnDevice(multiply))

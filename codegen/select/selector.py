@@ -56,12 +56,17 @@ class Judged(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a selection may take: seconds in all, and until a candidate counts as hung."""
+    """How much a selection may take: seconds in all, and until a candidate counts as hung.
+
+    ``rest`` are the seconds for which nothing runs before each sample.  A GPU is then timed in a
+    burst; without a rest it is timed under load, at which its clock may be lower.
+    """
 
     seconds: float = 30.0
     timeout: float = 30.0
     candidates: int = CANDIDATES
     jobs: int = 1
+    rest: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +270,7 @@ class _Children:
             def say(message: str, begun: list[str] = begun) -> None:
                 begun.append(json.loads(message)["begin"])
 
-            args = (self.task, left, seconds)
+            args = (self.task, left, seconds, self.limits.rest)
             got: Any = self.isolate(worker.measure, args, self.limits.timeout, say)
             if not isinstance(got, Lost):
                 timed: tuple[str, dict[str, float]] = got

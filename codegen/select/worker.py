@@ -119,9 +119,9 @@ def clock_of(engine: str) -> Clock:
 
 
 def measure(
-    task: Task, choices: Sequence[Choice], seconds: float, say: Say
+    task: Task, choices: Sequence[Choice], seconds: float, rest: float, say: Say
 ) -> tuple[str, dict[str, float]]:
-    """Time choices against each other, the first being the usual one.
+    """Time choices against each other, the first being the usual one, each sample after a rest.
 
     Returns the text of the pick, and the median seconds of each choice by its text.
     """
@@ -135,9 +135,13 @@ def measure(
     def begin(name: str) -> None:
         say(json.dumps({"begin": name}))
 
+    def before(name: str) -> None:
+        begin(name)
+        time.sleep(rest)
+
     for choice in choices:
         begin(str(choice))
         candidate = task.build(choice)
         runs[str(choice)] = bench.runner(candidate)
     clock = clock_of(task.engine)
-    return decide(runs, str(choices[0]), clock, seconds, begin, wait=engine.join)
+    return decide(runs, str(choices[0]), clock, seconds, before, wait=engine.join)

@@ -36,6 +36,7 @@ class Wanted:
     options: Sequence[str]
     seconds: float
     timeout: float
+    rest: float
     jobs: int | None
     cache: Path | None
     export: Path | None
@@ -106,7 +107,7 @@ def _tuned(w: Wanted, cache: Cache) -> Iterator[tuple[Request, dict[str, Any], P
     env = common.bindings(m, w.sizes)
     target = tuning.target(engine)
     lowered: Lowered = compile(m, options, until="lower")
-    limits = Limits(w.seconds, w.timeout, jobs=w.jobs or cores())
+    limits = Limits(w.seconds, w.timeout, jobs=w.jobs or cores(), rest=w.rest)
     tuner = tuning.Tuner(lowered.fused, cache, limits, _progress)
     for name, loop in lowered.loops.items():
         source = lowered.fused.function(name)

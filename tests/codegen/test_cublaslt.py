@@ -11,7 +11,7 @@ import pytest
 import didyma as dd
 from didyma.codegen import plugins
 from didyma.codegen.runtime import cublaslt, cuda_libraries
-from didyma.codegen.runtime.cublaslt import CUBLASLT, factors
+from didyma.codegen.runtime.cublaslt import CUBLASLT, algorithm, factors
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select.choice import Choice, build
 from didyma.codegen.select.runs import Bench
@@ -67,6 +67,7 @@ def test_products_of_equal_batches_have_factors_and_others_have_none() -> None:
 
 def test_it_goes_to_the_processes_that_tune() -> None:
     assert pickle.loads(pickle.dumps(CUBLASLT)) == CUBLASLT
+    assert pickle.loads(pickle.dumps(algorithm(2))).name == "cublaslt_2"
 
 
 def test_where_no_gpu_is_the_body_runs_and_the_report_says_so() -> None:

@@ -257,7 +257,7 @@ def test_the_command_writes_a_log(tuned: Path) -> None:
 
 def wanted(folder: Path, **fields: Any) -> command.Wanted:
     file, cache = folder / "rows.dym", folder / "c.sqlite"
-    usual = command.Wanted(file, "host", (), (), 1.0, 20.0, 1, cache, None, None, False, True)
+    usual = command.Wanted(file, "host", (), (), 1.0, 20.0, 0.0, 1, cache, None, None, False, True)
     return replace(usual, **fields)
 
 

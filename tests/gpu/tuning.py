@@ -1,8 +1,8 @@
 """Tune products of matrices on a GPU: how long that takes, and how good the picks are.
 
-    python3 -m tests.gpu.tuning [--candidates 12] [--seconds 12] [SHAPE ...]
+    python3 -m tests.gpu.tuning [--candidates 12] [--seconds 12] [--rest 0] [SHAPE ...]
 
-Each shape, such as 32x8192x8192, is tuned in an empty cache, cuBLASLt being a candidate, too.  A
+Each shape, such as 32x8192x8192, is tuned in an empty cache, with four algorithms of cuBLASLt.  A
 line for each shape tells the seconds until the last verdict and until the end, and what a second
 question costs.  Then all candidates and ``torch.matmul`` are timed as ``tests.gpu.products`` does,
 which has no code in common with the tuner's clock, in a burst and after 0.1 s of load: the share of
@@ -24,7 +24,7 @@ from typing import Any
 import didyma as dd
 from didyma.bench import gpu
 from didyma.codegen.pipeline import compile
-from didyma.codegen.runtime.cublaslt import CUBLASLT
+from didyma.codegen.runtime.cublaslt import CUBLASLT, algorithm
 from didyma.codegen.runtime.cuda import Cuda
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
 from didyma.codegen.select.cache import Cache
@@ -41,6 +41,7 @@ LOAD = 0.1  # seconds before the sustained times
 CLOSE = 1.3  # candidates that the tuner found slower by this factor are not timed again
 ROUNDS = 3
 PEER = "torch.matmul"
+ALGORITHMS = 4  # of cuBLASLt that are candidates
 
 
 @dataclass
@@ -82,7 +83,7 @@ def starts(bench: Bench, r: Request, found: Selection) -> dict[str, Callable[[],
     compiler, runs = NvrtcCompiler("sm_90a"), dict[str, Callable[[], Any]]()
     known = {t.choice: t.seconds for t in found.trials if t.seconds is not None}
     limit = CLOSE * min(known.values())
-    for choice in (c for c, s in known.items() if s <= limit and c != f"{CUBLASLT.name}()"):
+    for choice in (c for c, s in known.items() if s <= limit and not c.startswith(CUBLASLT.name)):
         c = build(r.loop, r.options, Choice.parse(choice), r.source)
         code = compiler.compile(c.text).code
         runs[choice] = bench.start(Built(bench.shape, choice, c.text, code, r.loop.inputs, 0.0))
@@ -102,6 +103,8 @@ def compared(shape: Shape, r: Request, found: Selection, engine: Cuda) -> bool:
         tuner = next((t.seconds for t in found.trials if t.choice == name), None) or 0.0
         print(f"    burst {1e6 * burst[name]:8.1f} us, sustained {1e6 * loaded[name]:8.1f} us, "
               f"tuner {1e6 * tuner:8.1f} us  {name}")  # fmt: skip
+    for t in (t for t in found.trials if t.choice.startswith(CUBLASLT.name) and t.seconds):
+        print(f"    {'':42}tuner {1e6 * (t.seconds or 0):8.1f} us  {t.choice}")
     pick = found.picked.choice
     if pick not in runs:
         print(f"  {shape.name}: {pick} was picked, which is timed by the tuner alone")
@@ -128,11 +131,13 @@ def main(argv: Sequence[str]) -> int:
     p.add_argument("shapes", nargs="*", default=SHAPES)
     p.add_argument("--candidates", type=int, default=12)
     p.add_argument("--seconds", type=float, default=12.0, help="of one selection")
+    p.add_argument("--rest", type=float, default=0.0, help="seconds before each sample")
     a = p.parse_args(argv)
     gpu.require()
     get_ready()
-    dd.register("routines", CUBLASLT.name, CUBLASLT)
-    limits = Limits(a.seconds, candidates=a.candidates, jobs=cores())
+    for routine in (CUBLASLT, *map(algorithm, range(1, ALGORITHMS))):
+        dd.register("routines", routine.name, routine)
+    limits = Limits(a.seconds, candidates=a.candidates, jobs=cores(), rest=a.rest)
     shapes = [_shape(text) for text in a.shapes]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder  # no machine code of an earlier run

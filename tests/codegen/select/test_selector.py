@@ -19,6 +19,7 @@ from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select import choice as choices
 from didyma.codegen.select import worker
 from didyma.codegen.select.choice import Candidate, Choice, build, distinct, first, ranked
+from didyma.codegen.select.race import FEWEST
 from didyma.codegen.select.runs import run_once
 from didyma.codegen.select.selector import Limits, Lost, Trial, select
 from didyma.codegen.select.worker import Say
@@ -235,3 +236,12 @@ def test_a_digest_is_of_the_text() -> None:
     b = build(replace(loop(), name="g"), Options(), first(loop(), Options()))
     assert a.digest == b.digest == choices.digest(a.text.source)
     assert Path(a.digest).name == a.digest
+
+
+def test_each_sample_begins_after_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    found = select(task(), right, inline, Limits(seconds=1.0, candidates=2, rest=0.25))
+    assert found.picked.seconds is not None
+    assert set(slept) == {0.25}
+    assert len(slept) >= 2 * FEWEST
