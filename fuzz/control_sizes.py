@@ -239,6 +239,40 @@ def _handed(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
     return True
 
 
+def _loops_in_sides(b: GraphBuilder, c: Chooser, name: str, t: TensorType) -> bool:
+    """Run a loop on each side of a branch, or on one and none on the other."""
+    condition = b.operand(BOOL, c)
+    if condition is None:
+        return False
+    sides = list[str]()
+    for kind in ("then", "otherwise"):
+        f = Body(b)
+        x = f.param(t)
+        looped = _looped(f, c, x, t) if kind == "then" or c.below(4) else x
+        sides.append(f.function(kind, looped).name)
+    sides = c.pick((sides, sides[::-1]))
+    attrs: dict[str, Attr] = {"then": sides[0], "otherwise": sides[1], "binds": ()}
+    (made,) = b.emit(IF, (condition, name), (t,), attrs)
+    if t.dtype in OPS["negative"].dtypes:
+        b.op("negative", (made,), t)
+    return True
+
+
+def _looped(f: Body, c: Chooser, x: str, t: TensorType) -> str:
+    """Return what a few rounds of a loop make of a value."""
+    test = Body(f.b)
+    at, most = test.param(COUNT), test.param(COUNT)
+    test.param(t)
+    cond = test.function("test", test.node("less", (at, most), BOOL)).name
+    body = Body(f.b)
+    at, most, held = body.param(COUNT), body.param(COUNT), body.param(t)
+    following = body.node("add", (at, body.number(1, DType.I64)), COUNT)
+    done = body.function("body", following, most, body.chain(c, held, t)).name
+    attrs: dict[str, Attr] = {"cond": cond, "body": done, "carried": 3, "binds": ()}
+    begin, end = f.number(0, DType.I64), f.number(c.pick((2, 1, 0)), DType.I64)
+    return f.emit(WHILE, (begin, end, x), (COUNT, COUNT, t), attrs)[2]
+
+
 DRAWERS: Mapping[str, Drawer] = MappingProxyType(
     {
         **control.DRAWERS,
@@ -250,6 +284,7 @@ DRAWERS: Mapping[str, Drawer] = MappingProxyType(
         "constants of two sizes": _constants,
         "scan of nothing": _empty_scan,
         "sizes of a call": _handed,
+        "loops in sides": _loops_in_sides,
     }
 )
 KINDS = tuple(DRAWERS)

@@ -42,7 +42,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.program import Program, Wait
 from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.ir.walk import stmt_children, stmt_exprs, subexprs
+from didyma.refimpl.ir.walk import stmt_children, stmt_exprs, stmts, subexprs
 
 MADE = "made: "  # what the names of counters of decisions begin with
 _OF_GRAPH = ("calls", "bytes", "elements", "results", "constants", "copies")
@@ -87,16 +87,25 @@ def of_kernels(kernels: Iterable[Kernel], env: Sizes) -> Counters:
     once, ``moved`` their bytes, ``operations`` what expressions compute, ``tests`` the conditions
     of statements and ``barriers`` the barriers, each as often as the loops around it run;
     conditions count as true.  ``steps`` are the statements that one thread runs one after another,
-    and ``scratch`` the bytes of the buffers that kernels make.  A loop counts once where its extent
+    and ``slots`` those of all threads of the launch, which lanes and blocks that idle take as well.
+    ``scratch`` are the bytes of the buffers that kernels make.  A loop counts once where its extent
     depends on data.
     """
     found = Counter[str]()
     for k in kernels:
         f = written_out(loops(k))
         found["launches"] += 1
-        found["steps"] += _steps(f.body, env)
+        steps = _steps(f.body, env)
+        found["steps"] += steps
+        found["slots"] += steps * threads(k, env)
         _Walk(f, env, found).stmt(f.body, 1, 1)
     return found
+
+
+def threads(k: Kernel, env: Sizes) -> int:
+    """Return how many threads a launch of a kernel has at some sizes."""
+    bound = (s for s in stmts(loops(k).body) if isinstance(s, For) and s.kind is LoopKind.BOUND)
+    return math.prod({s.axis: _rounds(s.extent, env) for s in bound}.values())
 
 
 def of_run(use: MemoryUse) -> Counters:

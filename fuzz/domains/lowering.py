@@ -20,7 +20,7 @@ from didyma.fuzz import counters, traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
-from didyma.fuzz.domains.ways import CHOICES, Wanted, compiled, pointed, resized, threads
+from didyma.fuzz.domains.ways import CHOICES, Wanted, compiled, pointed, resized
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, EXAMINED, MATTERED
 from didyma.fuzz.mattered import Examiner
@@ -164,7 +164,8 @@ class Lowering(Domain[Case]):
         except Exception as e:
             finding = Finding("schedule", "while compiling", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), traits.of_error(e), size)
-        if is_pointed and any(threads(k, env) > MOST for ks in made.kernels.values() for k in ks):
+        every = [k for ks in made.kernels.values() for k in ks]
+        if is_pointed and any(counters.threads(k, env) > MOST for k in every):
             return Outcome(size=size)  # few schedules need so many, and others are judged meanwhile
         try:
             levels = [_judged(made, case, "kernel", memory).level()]
@@ -179,7 +180,7 @@ class Lowering(Domain[Case]):
         for name, value in schedules(made):
             hear(name, value)
         covered = [*_keys(made), *((DECISION, name) for name in heard)]
-        counted = counters.of_kernels((k for ks in made.kernels.values() for k in ks), env)
+        counted = counters.of_kernels(every, env)
         if not findings and not is_pointed:
             covered += memory.examiner.keys(case, case.inputs(), made, heard)
         return Outcome(

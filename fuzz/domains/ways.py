@@ -5,7 +5,6 @@ Cases of one graph follow one another, so what the last one was lowered to is ke
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -14,15 +13,11 @@ from typing import TypeAlias
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Lowered, Scheduled, compile, scheduled
-from didyma.codegen.runtime.geometry import evaluate
 from didyma.codegen.schedule.dispatch import points
 from didyma.codegen.schedule.recipes.point import Point, show_all
 from didyma.fuzz.chooser import Chooser
 from didyma.fuzz.graphs import Case
 from didyma.refimpl.ir.graph import Module
-from didyma.refimpl.ir.kernel import Kernel, loops
-from didyma.refimpl.ir.loop import For, LoopKind
-from didyma.refimpl.ir.walk import stmts
 
 CHOICES = "kernels.choices"  # the option that says how functions are scheduled
 MOST_POINTS = 512  # of a function, among which one is drawn
@@ -94,15 +89,6 @@ def compiled(case: Case, options: Options) -> tuple[Scheduled, Heard]:
     """
     made, heard = known(case.module, plain(case, options))
     return scheduled(made, case.options(options)), heard
-
-
-def threads(k: Kernel, env: Mapping[str, int]) -> int:
-    """Return how many threads a kernel has at some sizes.
-
-    Errors: those of ``evaluate``.
-    """
-    bound = (s for s in stmts(loops(k).body) if isinstance(s, For) and s.kind is LoopKind.BOUND)
-    return math.prod({s.axis: evaluate(s.extent, env) for s in bound}.values())
 
 
 def resized(case: Case, c: Chooser) -> Case:

@@ -122,6 +122,9 @@ def _views(s: Sketch) -> None:
         made = _kernel(s, read)
         if c.chance(2):
             s.on(c.pick(UNARY), made)
+        as_wide = [d for d in _SUMMED if d.bits == t.dtype.bits and d is not t.dtype]
+        if as_wide and c.chance(3):  # a result of another dtype may take over the bytes
+            s.apply("cast", (made,), freeze({"dtype": c.pick(as_wide)}))
 
 
 def _cuts(s: Sketch) -> None:

@@ -73,6 +73,19 @@ def _several(s: Sketch) -> None:
     _used(s, n)
 
 
+def _remainder(s: Sketch) -> None:
+    """Let values be as long as a size leaves of a number, or as the parts that it has of it."""
+    if "q" in s.b.env:
+        return
+    n = _declared(s, "q", s.c.below(3), 11)
+    _read(s, TensorType(s.dtype(_DTYPES), (n,)))
+    for _ in range(2 + s.c.below(2)):
+        by = s.c.pick((2, 3, 4, 5))
+        parts = dims.floordiv(n, by)
+        some = dims.sub(n, dims.mul(parts, by)) if s.c.below(3) else parts
+        _used(s, dims.add(some, s.c.below(2)))
+
+
 KINDS: Mapping[str, Callable[[Sketch], None]] = MappingProxyType(
-    {"multiple": _multiple, "several": _several}
+    {"multiple": _multiple, "several": _several, "remainder": _remainder}
 )

@@ -42,7 +42,7 @@ module {
 def test_accesses_of_a_kernel_are_counted_by_its_loops() -> None:
     (k,) = parse_loop(KERNEL)
     assert counters.of_kernels([k], {"n": 3}) == {
-        "launches": 1, "steps": 1 + 2, "barriers": 3, "accesses": 3 * 2 * 3,
+        "launches": 1, "steps": 1 + 2, "slots": 3 * 3, "barriers": 3, "accesses": 3 * 2 * 3,
         "moved": 3 * 2 * 3 * 4 * 4, "operations": 3 * 2 * 5,
     }  # fmt: skip
     assert counters.of_kernels([k], {"n": 0})["moved"] == 0
@@ -71,6 +71,25 @@ def test_a_thread_runs_the_longer_side_of_each_condition_and_parallel_loops_once
     assert got["steps"] == 3 * 2
     assert got["tests"] == 2 * 3
     assert got["scratch"] == 4 * 4
+
+
+IDLE = """
+kernel @k(x: f32[n], y: f32[n]) writes (y) dims n in [0, 99] {
+  for b in (n + 31) // 32 bound blockIdx.x {
+    for t in 32 bound threadIdx.x {
+      if b * 32 + t < n {
+        y[b * 32 + t] = x[b * 32 + t]
+      }
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("n", "slots"), [(0, 0), (1, 32), (32, 32), (33, 64)])
+def test_lanes_that_idle_take_slots(n: int, slots: int) -> None:
+    (k,) = parse_loop(IDLE)
+    assert counters.of_kernels([k], {"n": n})["slots"] == slots
 
 
 @pytest.mark.parametrize(("fuse", "calls", "nbytes"), [(True, 1, 112), (False, 2, 304)])
