@@ -3,10 +3,11 @@
 A block has ``height`` rows of one batch, of which each group has 64.  One thread fetches tiles of
 ``width`` keys, by the copies of TMA, another their values, two tiles of each; groups multiply what
 has come and say when it may be replaced.  So one group takes exponentials while another multiplies,
-and in a group the weighted sum of one tile runs beside the exponentials of the next.  After the
-producer and consumer warps of J. Shah et al., *FlashAttention-3*, 2024.  Values of a tile of which
-no row sees a key count all the same, since nothing times an infinity is no number: where there are
-such tiles, further warps look for what is not finite.
+and in a group the weighted sum of one tile runs beside the exponentials of the next.  The last keys
+that rows see come first.  One result alone goes by TMA, too, where shared memory has room for it.
+After the producer and consumer warps of J. Shah et al., *FlashAttention-3*, 2024.  Values of a tile
+of which no row sees a key count all the same, since nothing times an infinity is no number: where
+there are such tiles, further warps look for what is not finite.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
         const i64 batch = number / down;
         const i64 top = (i64)(down - 1 - number % down) * {{ height }};
         i32 turn = 0;
-        const i32 last = turns;
+        i32 last = turns;
 {% endif %}
 {% if ranged %}
         if (lane == 0) {
@@ -131,13 +132,13 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
         mbarrier_expect(&others[0], {{ height * terms * 2 }});
 {{ fetch("query", "query_tile", height, terms, ("top", "0"), "&others[0]") }}
         #pragma unroll 1
-        while (turn < last) {
+        while (last > turn) {
+          last = last - 1;
           mbarrier_wait(&empty[stage], phase);
           mbarrier_expect(&full[stage], {{ width * terms * 2 }});
 {{ fetch("key", "key_tile", width, terms,
-         ("(i64)turn * %d" % width, "stage * %d" % (width * terms)), "&full[stage]") }}
+         ("(i64)last * %d" % width, "stage * %d" % (width * terms)), "&full[stage]") }}
 {{ next_stage() }}
-          turn = turn + 1;
         }
 {% if ranged %}
         }
@@ -161,21 +162,21 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {{ take_tile() }}
       #pragma unroll 1
       while (batch >= 0) {
-        i32 turn = next_tile[2];
-        const i32 last = next_tile[3];
+        const i32 turn = next_tile[2];
+        i32 last = next_tile[3];
         mbarrier_arrive(&others[1]);
 {{ find_batch("value") }}
         #pragma unroll 1
-        while (turn < last) {
+        while (last > turn) {
+          last = last - 1;
           mbarrier_wait(&empty[2 + stage], phase);
           mbarrier_expect(&full[2 + stage], {{ width * features * 2 }});
 {% for chunk in range(width // 64) %}
 {{ fetch("value", "value_tile", 64, features,
-         ("(i64)turn * %d + %d" % (width, chunk * 64),
+         ("(i64)last * %d + %d" % (width, chunk * 64),
           "stage * %d + %d" % (width * features, chunk * 64 * features)), "&full[2 + stage]") }}
 {% endfor %}
 {{ next_stage() }}
-          turn = turn + 1;
         }
 {{ take_tile() }}
       }
@@ -200,8 +201,8 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
     #pragma unroll 1
     while (batch >= 0) {
       const i64 top = next_tile[1];
-      i32 turn = next_tile[2];
-      const i32 last = next_tile[3];
+      const i32 until = next_tile[2];
+      i32 turn = next_tile[3];
 {% if ranged %}
       const i32 all_first = next_tile[4];
       const i32 all_last = next_tile[5];
@@ -217,16 +218,17 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
       }
       mbarrier_arrive(&others[1]);
 {% endif %}
-      if (turn < last) {
+      if (turn > until) {
+        turn = turn - 1;
         mbarrier_wait(&full[stage], phase);
 {{ score_of("stage") }}
         wgmma_wait(0);
 {{ arrive("&empty[stage]") }}
 {{ weigh("turn") }}
 {{ round() }}
-        turn = turn + 1;
         #pragma unroll 1
-        while (turn < last) {
+        while (turn > until) {
+          turn = turn - 1;
           const u32 before = stage;
           const u32 parity = phase;
 {{ next_stage() }}
@@ -251,7 +253,6 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {{ arrive("&empty[2 + before]") }}
 {{ round() }}
 {{ rescale() }}
-          turn = turn + 1;
         }
 {% if not held %}
         mbarrier_arrive(&others[1]);

@@ -4,10 +4,11 @@ Nothing times an infinity is no number, so a value that is not finite spoils its
 that do not see it, too.  Blocks share the search: each tile of the values of a batch is claimed by
 one of those that work on the batch, and ``known`` counts, from ``at`` on, the tiles that are
 claimed, that are finite, and that are not.  A block waits for those that others look at, which run
-already.  Only where some tile is not finite, each block finds out which features are spoiled for
-its own rows: ``search`` finds the features of an operand that are ``odd``, a bit for each of eight,
-and ``tell`` marks them.  ``look`` does so for tile after tile: for each operand it is given the
-name, its counts in ``known``, and the words for what is found.
+already; where all are known to be finite, it reads one count.  Only where some tile is not finite,
+each block finds out which features are spoiled for its own rows: ``search`` finds the features of
+an operand that are ``odd``, a bit for each of eight, and ``tell`` marks them.  ``look`` does so for
+tile after tile: for each operand it is given the name, its counts in ``known``, and the words for
+what is found.
 """
 
 from __future__ import annotations
