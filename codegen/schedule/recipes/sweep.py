@@ -24,6 +24,7 @@ RESIDENT = 1024  # threads of a multiprocessor, where each keeps a sum of its el
 MORE = 768  # likewise, where each keeps several, and a block has several rows
 MANY, ALONE, WORDS = 32, 128, 80  # elements of a thread, of at least ALONE, if so many words do
 SEVERAL, NEAR = 8, 4  # elements of a thread that keeps several sums of each, and those at once
+FEW = 64  # words of ELEMENTS with several sums that leave room for three blocks of threads
 LANES, SIDE, LOADS = 32, 8, 4  # threads of parts and of places in the second kernel, and loads
 PROCESSORS = 128  # of a device of which nothing is known
 SECOND = (column.RECIPE, row.RECIPE, rows.RECIPE, looped.RECIPE, serial.RECIPE)
@@ -92,7 +93,8 @@ def _default(work: Work) -> Values:
     wide = next((n for n in _widths(work) if n <= NEAR or not several), 1)
     threads = work.facts.options.block
     most, resident = ELEMENTS, MORE if several else RESIDENT
-    if several and length > SEVERAL * threads:
+    few = ELEMENTS if _words(work, ELEMENTS) <= FEW else SEVERAL
+    if several and length > few * threads:
         most, resident = SEVERAL, RESIDENT
     lanes = _lanes(work, max(MANY, wide))
     room = lanes >= ALONE and _words(work, MANY) <= WORDS

@@ -108,7 +108,7 @@ def test_a_core_takes_a_kernel_for_rows_and_one_for_columns() -> None:
         ("rms norm", 512, 4096, "sweep(blocks=128, groups=1, lanes=256, wide=4)"),
         ("layer norm", 1 << 15, 4096, "sweep(blocks=264, groups=1, lanes=512, wide=4)"),
         ("layer norm", 1 << 16, 1024, "sweep(blocks=396, groups=4, lanes=64, wide=4)"),
-        ("bf16", 1 << 15, 4096, "sweep(blocks=264, groups=1, lanes=512, wide=4)"),
+        ("bf16", 1 << 15, 4096, "sweep(blocks=396, groups=1, lanes=256, wide=4)"),
         ("bf16 rms", 1 << 15, 4096, "sweep(blocks=528, groups=1, lanes=128, wide=8)"),
         ("bf16 rms", 1 << 11, 4096, "sweep(blocks=512, groups=1, lanes=256, wide=8)"),
     ],
