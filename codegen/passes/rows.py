@@ -194,7 +194,11 @@ def is_wanted(
 
 
 def _is_long(rows: Rows, blocks: int) -> bool:
-    """Return whether rows are so long and so few that ``blocks`` each leave a device idle."""
+    """Return whether rows are so long and so few that ``blocks`` each leave a device idle.
+
+    Where neighbouring rows lie together, no blocks share one.
+    """
     length = math.prod(d for a in rows.axes if isinstance(d := rows.shape[a], int))
     known = [d for d in rows.dropped if isinstance(d, int)]
-    return length >= LONG and len(known) == len(rows.dropped) and math.prod(known) * blocks < MANY
+    count = math.prod(known) * (1 if rows.is_across else blocks)
+    return length >= LONG and len(known) == len(rows.dropped) and count < MANY

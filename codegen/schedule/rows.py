@@ -158,12 +158,16 @@ def _inside(s: Stmt, depth: int) -> tuple[Stmt, list[For]]:
 
 
 def across(facts: NestFacts, rows: RowNest) -> bool:
-    """Return whether neighbouring rows, and not neighbours in a row, lie together in memory."""
+    """Return whether neighbouring rows, and not neighbours in a row, lie together in memory.
+
+    What all rows share, such as weights, does not count beside what has elements for each.
+    """
     if not rows.nest.index:
         return False
     last, ks = rows.nest.index[-1].name, _variables_along(rows)
     offsets = [facts.offset(*access) for access in facts.accesses()]
-    along = any(coefficient(p, k) == {(): 1} for p in offsets for k in ks)
+    own = [p for p in offsets if coefficient(p, last) and any(coefficient(p, k) for k in ks)]
+    along = any(coefficient(p, k) == {(): 1} for p in own or offsets for k in ks)
     return not along and any(coefficient(p, last) == {(): 1} for p in offsets)
 
 

@@ -79,6 +79,10 @@ def row_norm(x: dd.Tensor) -> dd.Tensor:
     return h * dd.rsqrt(dd.mean(h * h, axis=-1, keepdims=True) + 1e-6)
 
 
+def without_means(x: dd.Tensor) -> dd.Tensor:
+    return x - dd.mean(x, axis=0, keepdims=True) - dd.mean(x, axis=1, keepdims=True)
+
+
 def centred(x: dd.Tensor) -> dd.Tensor:
     h = dd.astype(x, dd.f32)
     h = h - dd.mean(h, axis=-1, keepdims=True)
@@ -131,6 +135,20 @@ def test_long_rows_are_shared_as_was_fastest(
 ) -> None:
     (loops,) = compile(traced(f, dtype, *shape).module, SM_90A, until="lower").loops.values()
     assert [str(x) for x in first(loops, SM_90A)] == [want]
+
+
+@pytest.mark.parametrize(
+    ("shape", "want"),
+    [
+        ((1551, 11_743), "looped(back=0, groups=32, lanes=32, wide=1)"),  # a block has 32 columns
+        ((257_294, 8), "rows(ahead=0, groups=128, lanes=1, wide=4)"),  # columns are folded apart
+    ],
+)
+def test_what_all_columns_share_does_not_say_how_they_lie(
+    shape: tuple[int, int], want: str
+) -> None:
+    found = compile(traced(without_means, DType.F32, *shape).module, SM_90A, until="lower").loops
+    assert want in {str(x) for loops in found.values() for x in first(loops, SM_90A)}
 
 
 @pytest.mark.parametrize("sizes", [(), (1,), (2,), (8,), (4, 4), (4, 4, 4), (8, 8), (8,) * 40])
