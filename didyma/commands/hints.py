@@ -23,7 +23,9 @@ _STEP = re.compile(r"=\s*threadIdx\.([xyz])\s*;[^;{}]*;\s*\w+\s*\+=\s*(\w+)\s*\)
 _ALIAS = re.compile(r"\b(\w+)\s*=\s*((?:threadIdx|blockIdx)\.[xyz])\s*[,;]")
 _SHARED = re.compile(r"__shared__([^;()=]*);")
 _SIZES = re.compile(r"(\w+)\s*((?:\[[^\]]*\]\s*)+)")
-_SET = re.compile(r"[;{}]\s*(\w+)((?:\[threadIdx\.[xyz]\])+)\s*=[^=]")
+_SET = re.compile(r"[;{}]\s*(\w+)((?:\[[^\[\]]*\])+)\s*=[^=]")
+_INDEX = re.compile(r"\[([^\[\]]*)\]")
+_OWN = re.compile(r"threadIdx\.([xyz])(?:\s*\+\s*([A-Z]\w*|\d\d+))?$")  # or a block further
 _TEMPLATE = re.compile(r"template\s*<([^<>{}]*)>\s*(?:__\w+__\s*(?:\([^()]*\)\s*)?)*void\s+(\w+)")
 _STRUCT = (
     r"(?:struct|class)\b[^;{{}}()]*?\b{name}\s*(?::\s*(?:public\s+)?(\w+)\s*)?\{{([^{{}}]*)\}}"
@@ -176,13 +178,27 @@ def _spelled(text: str) -> str:
 
 
 def _elements(text: str) -> Iterator[tuple[str, str]]:
-    """Yield axes of threads, and the extents of shared arrays of which each sets its element."""
+    """Yield axes of threads, and the extents of shared arrays of which each sets its element.
+
+    Where each sets one a block further, too, that tells the block, and comes first.
+
+    >>> [*_elements("__shared__ int s[2][64]; s[1][threadIdx.x] = s[1][threadIdx.x + 32] = 0;")]
+    [('x', '64')]
+    >>> text = "__shared__ int s[64]; s[threadIdx.x] = 0; s[threadIdx.x + 32] = 0;"
+    >>> [*_elements(text)]
+    [('x', '32'), ('x', '64')]
+    """
     declarations = _SHARED.findall(_ALIGNED.sub("", text))
     arrays = [a for d in declarations for a in _SIZES.findall(d)]
-    extents = {name: re.findall(r"\[([^\]]*)\]", sizes) for name, sizes in arrays}
-    for name, indices in _SET.findall(text):
-        axes = re.findall(r"threadIdx\.([xyz])", indices)
-        yield from zip(axes, extents.get(name, ()), strict=False)
+    extents = {name: _INDEX.findall(sizes) for name, sizes in arrays}
+    own = [
+        (m, extent)
+        for name, indices in _SET.findall(text)
+        for index, extent in zip(_INDEX.findall(indices), extents.get(name, ()), strict=False)
+        if (m := _OWN.match(index))
+    ]
+    yield from ((m[1], m[2]) for m, _ in own if m[2])
+    yield from ((m[1], extent) for m, extent in own if not m[2])
 
 
 def _threads(block: Extents) -> int:

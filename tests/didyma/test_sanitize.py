@@ -179,17 +179,17 @@ def test_fields_of_structures_are_laid_out_as_in_c(
 def test_what_is_left_out_is_guessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bounded = COPY.replace("GE", "gt").replace(") {", ") .maxntid 48, 1, 1 {", 1)
     cases = (
-        (COPY.replace("GE", "ge"), "", [128, 1, 1], 253),
-        (COPY.replace("GE", "ge").replace("%tid.x", "%tid.y"), "", [16, 8, 1], 253),
-        (bounded, "", [48, 1, 1], 93),
-        (bounded, "64", [64, 1, 1], 125),
+        (COPY.replace("GE", "ge"), "", [128, 1, 1], 125),
+        (COPY.replace("GE", "ge").replace("%tid.x", "%tid.y"), "", [16, 8, 1], 125),
+        (bounded, "", [48, 1, 1], 45),
+        (bounded, "64", [64, 1, 1], 61),
     )
     for text, block, launched, number in cases:
         path = tmp_path / "copy.ptx"
         path.write_text(text, encoding="utf-8")
         assert sanitize(Request(path, "", "", block, (), 0, (), (), 1, 1, 10.0), True) == 0
         found = json.loads(capsys.readouterr().out)
-        assert (found["grid"], found["block"]) == ([2, 1, 1], launched)
+        assert (found["grid"], found["block"]) == ([1, 1, 1], launched)
         assert found["guessed"] == [
             f"x=i32[{number**2}]", f"y=i32[{number**2}]", f"n=i32:{number}",
         ]  # fmt: skip
