@@ -230,13 +230,23 @@ class Work:
     @cached_property
     def reads_are_near(self) -> bool:
         """Whether neighbouring results read the same elements, or elements near each other."""
-        return all(_is_near(p, self.facts.nest.index[-1]) for p, _ in self._reads)
+        return all(_is_near(p, v) for p, _ in self._reads for v in self._neighbours)
+
+    @cached_property
+    def _neighbours(self) -> tuple[Var, ...]:
+        """The index that tells neighbouring results apart: the last of more than one value, if any.
+
+        Axes that a fold keeps have one.
+        """
+        nest = self.facts.nest
+        pairs = zip(nest.index, nest.extents, strict=True)
+        return tuple(v for v, n in pairs if self.facts.largest(n) > 1)[-1:]
 
     @cached_property
     def _along_and_across(self) -> tuple[int, int]:
         """The bytes that are neighbours of neighbouring terms, and those of results."""
         assert self.fold is not None
-        axes = (self.fold.ks[-1:], self.facts.nest.index[-1:])
+        axes = (self.fold.ks[-1:], self._neighbours)
         along, across = (
             sum(n for p, n in self._reads if any(_is_unit(p, v) for v in vs)) for vs in axes
         )

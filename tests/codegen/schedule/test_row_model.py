@@ -137,6 +137,13 @@ def test_long_rows_are_shared_as_was_fastest(
     assert [str(x) for x in first(loops, SM_90A)] == [want]
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_an_axis_of_one_element_does_not_say_how_results_lie(keepdims: bool) -> None:
+    m = traced(lambda x: dd.sum(x, axis=1, keepdims=keepdims), DType.F32, 4096, 4096).module
+    (loops,) = compile(m, SM_90A, until="lower").loops.values()
+    assert [str(x) for x in first(loops, SM_90A)] == ["row(groups=1, lanes=256, wide=4)"]
+
+
 @pytest.mark.parametrize(
     ("shape", "want"),
     [
