@@ -54,6 +54,7 @@ _PLACES = re.compile(r"\b(\w+)\[([^\[\]]+)\]\[([^\[\]]+)\]")
 _FACTOR = re.compile(rf"(?<=[-+*=(\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|[-+]=))")
 _NAMES = {"int": (-0.1, -0.4), "array": (-1.3, -1.2), "": (-0.8, -0.4)}  # near and other ones
 _SHARED = 0.6  # of the logarithm of how many edits a rule makes
+_TURNED = 0.5  # as the weight of a rule, for statements that change places
 _LITERALS = 8  # numbers of a text that take the places of others: the most frequent
 _OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/%]) (?=[\w(])")
 _ASSIGNED = re.compile(r"(?<![=<>!])=(?!=)|\breturn\b")
@@ -83,16 +84,21 @@ _SWAPS = (
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Another form of a line, which is counted from 1."""
+    """Another form of a line, which is counted from 1, or of as many lines as the old form has."""
 
     line: int
     old: str
     new: str
 
+    @property
+    def shown(self) -> str:
+        """The new form in one line."""
+        return " ".join(row.strip() for row in self.new.split("\n"))
+
     def of(self, text: str) -> str:
         """Return a text with the edit."""
         rows = text.split("\n")
-        rows[self.line - 1] = self.new
+        rows[self.line - 1 : self.line + self.old.count("\n")] = [self.new]
         return "\n".join(rows)
 
 
@@ -146,6 +152,9 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
             best = found.get((e.line, e.new))
             if e.new != e.old and not _void(e) and (best is None or best[0] < score):
                 found[e.line, e.new] = score, e
+    turned = [Edit(*p) for p in exchanged.statements(rows, chosen)]
+    score = _TURNED - _SHARED * math.log(len(turned) + 1)
+    found |= {(e.line, e.new): (score, e) for e in turned}
     return [e for _, e in sorted(found.values(), key=lambda p: -p[0])]
 
 

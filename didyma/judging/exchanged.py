@@ -1,14 +1,15 @@
-"""Edits that exchange two parts of a line: names, and what a condition chooses between."""
+"""Edits that exchange parts of a line, names or what a condition chooses between, or two lines."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 _NAME = re.compile(r"(?<![\w.>])[A-Za-z_]\w*(?:\.[xyzw]\b)?(?!\s*(?:[\w(<*]|&(?!&))|\.\w)")
 _KEPT = frozenset(("if", "for", "while", "return", "else", "const", "int", "float"))
 _ARM = r"([\w.\[\]*+ -]+?)"
+_SETS = re.compile(r"\s*([A-Za-z_]\w*)(?:\[[^=;]*\]|\.\w+)* [-+*/%&|^]?= [^;]*;\s*$")
 _CHOICE = re.compile(rf"\?\s*{_ARM}\s*:\s*{_ARM}(?=\s*[;,)])")
 
 
@@ -35,3 +36,20 @@ def choices(row: str) -> Iterator[str]:
     """
     for m in _CHOICE.finditer(row):
         yield f"{row[: m.start()]}? {m[2]} : {m[1]}{row[m.end() :]}"
+
+
+def statements(rows: Sequence[str], lines: Sequence[int]) -> Iterator[tuple[int, str, str]]:
+    """Yield pairs of lines, the first one's number, both in order, and both turned round.
+
+    They are statements, one of which names what the other assigns.
+
+    >>> [*statements(["sums[b] = all;", "all += v;", "n = v;"], [1, 2, 3])]
+    [(1, 'sums[b] = all;\\nall += v;', 'all += v;\\nsums[b] = all;')]
+    """
+    for n in lines:
+        pair = rows[n - 1 : n + 1]
+        sets = [m[1] for m in map(_SETS.match, pair) if m]
+        if len(sets) == 2 and any(
+            re.search(rf"\b{w}\b", r) for w, r in zip(sets, pair[::-1], strict=True)
+        ):
+            yield n, "\n".join(pair), "\n".join(pair[::-1])

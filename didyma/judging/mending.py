@@ -199,10 +199,11 @@ def telling(task: Task, failed: Sequence[Later]) -> tuple[Round, Evidence]:
 def smaller(task: Task, r: Round, evidence: Evidence) -> tuple[Round, Evidence]:
     """Return a failed round at the least sizes, one after the other, at which it fails as well.
 
-    More edits can be tried in such a round.  Some of its elements are right if some were before.
+    More edits can be tried in such a round.  Some of its elements are right if some were before,
+    and it has enough of them to tell lines apart, or as many.
     """
     near = tiles(task.source.text, ())
-    quick = replace(task, seconds=_LONGER)
+    quick, enough = replace(task, seconds=_LONGER), min(_ENOUGH, evidence.wrong.size)
     for name in sorted(r.case.env, key=lambda n: r.case.env[n], reverse=True):
         for n in below(task.spec, r.case.env, name, near, task.draw):
             with suppress(DidymaError):  # a launch that cannot be
@@ -211,7 +212,7 @@ def smaller(task: Task, r: Round, evidence: Evidence) -> tuple[Round, Evidence]:
                 ran = less.run(quick)
                 found = Evidence(~less.right(task, ran.outputs), ran.outputs)
                 fails = found.wrong.any() if evidence.wrong.any() else bool(ran.faults)
-                if fails and found.tells >= evidence.tells:
+                if fails and found.tells >= evidence.tells and found.wrong.size >= enough:
                     r, evidence = less, found
                     break
     return r, evidence

@@ -23,6 +23,7 @@ _USUAL = (
 )  # fmt: skip
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,4})(?![\w.])")
 _FEW = (2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025)
+_EARLY = 3  # so that each of a few symbols has the value in one of the first rounds
 _TRIES = 64
 _FAR = 4096  # how far beyond the least size values that fulfil conditions are sought
 
@@ -42,6 +43,7 @@ def candidates(v: DimVar, near: Sequence[int], draw: Draw) -> list[int]:
     if v.name in draw.sizes:
         return list(draw.sizes[v.name])
     around = [m for t in near for m in (t + 1, t - 1, t, 2 * t + 1)]
+    around.insert(_EARLY, 2 * max(near, default=0) + 1)  # what goes from a tile to the next but one
     mixed = [n for pair in zip(_USUAL, around, strict=False) for n in pair]
     row = (*mixed, *_USUAL, *around, v.lo, v.lo + 1, v.hi)
     return [n for n in dict.fromkeys(row) if v.lo <= n <= v.hi]

@@ -67,8 +67,8 @@ def _mended(found: Judgement) -> Mapping[str, Any]:
         return _UNKNOWN
     e, others = found.suspect.edit, found.suspect.others
     return {
-        "mended": e.new.strip(), "mended_line": e.line,
-        "mended_too": [{"line": o.line, "text": o.new.strip()} for o in others],
+        "mended": e.shown, "mended_line": e.line,
+        "mended_too": [{"line": o.line, "text": o.shown} for o in others],
     }  # fmt: skip
 
 

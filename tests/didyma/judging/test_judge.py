@@ -219,6 +219,11 @@ def test_conditions_on_sizes_hold() -> None:
     assert verdict(wide, added.module, launch).outcome is Outcome.WRONG
 
 
+def test_each_size_goes_beyond_two_of_the_largest_tile_soon() -> None:
+    found = bindings(sums.module, (63, 64, 256), Draw())
+    assert all(513 in [e[name] for e in found] for name in ("r", "n"))
+
+
 def test_sizes_that_fulfil_conditions_are_sought() -> None:
     draw = Draw(where=("n % 392 == 0", "n > 400"), most=1 << 12)
     assert {e["n"] for e in bindings(added.module, (), draw)} == {784, 1176}

@@ -88,6 +88,13 @@ def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:
     assert right in [e.new for e in edits(f"{HEAD}\n{slip}\n}}", [2])]
 
 
+def test_statements_change_places() -> None:
+    text = f"{HEAD}\n  p = old;\n  x[i] = x[i] * p;\n}}"
+    (found,) = (e for e in edits(text, [2, 3]) if e.old == "  p = old;\n  x[i] = x[i] * p;")
+    assert found.of(text) == f"{HEAD}\n  x[i] = x[i] * p;\n  p = old;\n}}"
+    assert found.shown == "x[i] = x[i] * p; p = old;"
+
+
 def test_edits_that_make_a_line_like_others_come_first() -> None:
     text = "s += x[i * n + k];\nt += y[i * n + k];\nu += z[i * m + k];\nint n, m, i, k;"
     found = [e.new for e in edits(text, [1, 2, 3])]
@@ -178,6 +185,18 @@ def test_a_fault_is_looked_for_at_the_least_sizes_that_show_it_in_a_part() -> No
 def test_smaller_sizes_fulfil_the_conditions() -> None:
     draw = Draw(where=("n % 4 == 0",))
     assert below(added.module, {"n": 40}, "n", (), draw) == [4, 8, 16, 32]
+
+
+@needs_ptx
+def test_rounds_that_take_long_end_once_a_kernel_is_known_to_be_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text, launch = KERNELS["add"].text.replace("+ b", "- b"), KERNELS["add"].launch
+    task = make_task(Source(text, "k.cu"), added.module, launch, draw=Draw(most=256))
+    monkeypatch.setattr("didyma.judging.judge.ENOUGH", 0.0)
+    found = judge(task)
+    assert found.outcome is Outcome.WRONG
+    assert len(found.cases) < 16
 
 
 @needs_ptx
