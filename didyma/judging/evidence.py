@@ -15,6 +15,7 @@ import numpy as np
 from didyma.refimpl.ir.types import Array
 
 _NOTHING = 0.3  # of edits that change nothing
+_NEARLY_ALL = 0.9  # of the elements: most edits change all of those
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,8 @@ class Evidence:
 
     @property
     def tells(self) -> bool:
-        """Whether some elements are right, and some are wrong."""
-        return bool(self.wrong.any()) and not self.wrong.all()
+        """Whether some elements are wrong, and enough are right to tell lines apart."""
+        return bool(self.wrong.any()) and bool(self.wrong.mean() < _NEARLY_ALL)
 
     def weight(self, line: int) -> float:
         """Return how much sooner than others edits of a line are worth trying."""

@@ -110,9 +110,9 @@ def mended(
     lines' edits have changed what is wrong.  Once an edit is found, the search goes on for half of
     the time that it took.
     """
+    first, evidence = telling(task, failed)
     begun = processor_time()
     deadline = begun + seconds
-    first, evidence = telling(task, failed)
     rest = (*failed, *passed)
     way = fastest(task, first.run)
     limit = max(0.05, _SLOWER * way.seconds)

@@ -166,7 +166,7 @@ BEYOND = """__global__ void add(const float* x, const float* y, float* z, int n)
 def test_a_fault_is_looked_for_in_the_round_that_tells_most_though_others_take_less() -> None:
     text = BEYOND.replace("i < 64", "n > 64 && i < 64")
     task = make_task(Source(text, "k.cu"), added.module, Launch(block="32"), draw=Draw())
-    wrong = [later(task, Case(0, {"n": k}, Distribution.NORMAL)) for k in (32, 40, 3000)]
+    wrong = [later(task, Case(0, {"n": k}, Distribution.NORMAL)) for k in (32, 40, 500)]
     found, evidence = telling(task, wrong)
     assert found.case.env["n"] > 64
     assert evidence.tells
