@@ -227,7 +227,13 @@ class Calls:
         except TooLong:
             return None
         loaded = cast("CudaLoaded", self.run.keywords["kernels"])
-        return Prepared(recording, loaded.functions, loaded.shared, graphs=self.engine.graphs)
+        return Prepared(
+            recording,
+            loaded.functions,
+            loaded.shared,
+            graphs=self.engine.graphs,
+            early=loaded.early,
+        )
 
     def _exchanged(self, inputs: Sequence[AnyArray]) -> list[Any]:
         """Borrow and lend the arrays by DLPack, and work on CUDA's default stream."""

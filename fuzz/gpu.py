@@ -22,6 +22,8 @@ from didyma.refimpl.ir.types import Array, DType
 
 ALIGNMENT = 512
 ILLEGAL_ADDRESS = 700
+_EARLY = 6, 1  # programmatic serialisation of a stream, which is on
+_EARLY_EDGE = 1, 0, 1  # from where a kernel lets others begin, to a kernel, that waits itself
 
 
 @dataclass
@@ -186,6 +188,14 @@ class Library:
         self._gpu.log.append((s.name, stream.value or 0))
         self._gpu.run(function.value, grid, block, _words(args.value, _count(s)))
 
+    def _launch_kernel_ex(self, config: Any, function: Any, args: Any, more: Any) -> None:
+        c = config._obj
+        (attribute,) = c.attributes[: c.count]
+        assert (attribute.which, attribute.value[1]) == _EARLY, "another attribute"
+        self._gpu.log.append(("early", c.stream or 0))
+        rest = *c.grid, *c.block, c.shared, ctypes.c_void_p(c.stream), args, more
+        self._launch_kernel(function, *rest)
+
     def _memcpy_dto_d_async(self, target: Any, source: Any, nbytes: Any, stream: Any) -> None:
         n = nbytes.value
         self._gpu.log.append(("copy", stream.value or 0))
@@ -204,6 +214,16 @@ class Library:
         known = [self._gpu.objects[h][1] for h in list(after)[: count.value]]
         nodes.append(_Node(*self._params(params), known))
         out._obj.value = self._gpu.handle((nodes, len(nodes) - 1))
+
+    def _graph_add_dependencies(
+        self, graph: Any, first: Any, then: Any, edges: Any, count: Any
+    ) -> None:
+        nodes = self._gpu.objects[graph.value]
+        for one, other, edge in zip(first, then, edges, strict=True):
+            assert (edge.begin, edge.end, edge.kind) == _EARLY_EDGE, "another edge"
+            self._gpu.log.append(("early edge", 0))
+            (_, before), (_, after) = (self._gpu.objects[h] for h in (one, other))
+            nodes[after].after.append(before)
 
     def _graph_instantiate_with_flags(self, out: Any, graph: Any, flags: Any) -> None:
         nodes = self._gpu.objects[graph.value]

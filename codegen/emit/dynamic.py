@@ -45,6 +45,28 @@ def placed(source: str) -> tuple[str, dict[str, int]]:
     return "".join(parts), asked
 
 
+EARLY = (
+    'asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); '
+    'asm volatile("griddepcontrol.wait;" ::: "memory");'
+)
+
+
+def early(source: str) -> str:
+    """Return a text whose kernels may begin before what precedes them has ended, and wait for that.
+
+    They let what follows begin likewise.  No line moves.
+
+    >>> early('extern "C" __global__ void f(f32 *y) { y[0] = 1.0f; }').replace(EARLY, "WAIT")
+    'extern "C" __global__ void f(f32 *y) { WAIT y[0] = 1.0f; }'
+    """
+    parts, end = list[str](), 0
+    for head in _HEAD.finditer(source):
+        begin = source.index("{", head.end()) + 1
+        parts += [source[end:begin], " ", EARLY]
+        end = begin
+    return "".join((*parts, source[end:]))
+
+
 def nbytes(source: str) -> int:
     """Return the bytes of shared memory that a text declares, as they lie one after another."""
     return _one("", source)[1]

@@ -79,7 +79,8 @@ class Cuda:
     ``checked`` fills fresh memory with NaN bytes and waits for every launch, so that a crash names
     its kernel; without it only downloads wait, a pool keeps the memory that is freed, and calls
     with arrays on the GPU are prepared once for their shapes; with ``graphs`` they are replayed as
-    CUDA graphs where that pays.  Cubins are kept in ``cache``.
+    CUDA graphs where that pays.  With ``early``, kernels begin while those before them end, on GPUs
+    of compute capability 9 and more.  Cubins are kept in ``cache``.
     Raises EngineMissing where there is no PyCUDA, no NVRTC, no driver or no GPU.
     """
 
@@ -91,6 +92,7 @@ class Cuda:
         *,
         checked: bool = True,
         graphs: bool = True,
+        early: bool = False,
         cache: Path | None = None,
     ) -> None:
         self._driver = _pycuda()
@@ -99,7 +101,8 @@ class Cuda:
         own = "a" if major >= 9 else ""  # the architecture's own instructions
         self.architecture = f"sm_{major}{minor}{own}"
         self.targets = of_architecture(self.architecture)
-        self._compiler = NvrtcCompiler(self.architecture)
+        self.early = early and major >= 9
+        self._compiler = NvrtcCompiler(self.architecture, early=self.early)
         if not self._compiler.sound:
             warnings.warn(
                 f"NVRTC {self._compiler.version} is known to miscompile some integer arithmetic:"
@@ -134,7 +137,9 @@ class Cuda:
 
     def another(self, number: int) -> Cuda:
         """Return the engine of a GPU like this one, whose context ``current`` makes current."""
-        made = Cuda(number, checked=self.checked, graphs=self.graphs, cache=self._cache)
+        made = Cuda(
+            number, checked=self.checked, graphs=self.graphs, early=self.early, cache=self._cache
+        )
         assert made._context is not None
         made._context.pop()
         made._apart = True
@@ -164,7 +169,7 @@ class Cuda:
         DidymaError ``kernel-text`` with the line at fault.
         """
         code, _ = kept(self._compiler, self._cache, text)
-        return CudaLoaded(text, code, self.checked, self._stream)
+        return CudaLoaded(text, code, self.checked, self._stream, early=self.early)
 
     def remarks(self, text: KernelText) -> tuple[str, ...]:
         """Return why the assembler lets products of four warps wait for each other, if it does."""
@@ -374,17 +379,15 @@ class CudaLoaded:
     """Kernels on the device; they stay as long as this object.
 
     ``functions`` are their handles by name, and ``shared`` the bytes of shared memory that launches
-    of some of them ask for.
+    of some of them ask for.  If they begin ``early``, the code waits for what precedes them.
     """
 
     def __init__(
-        self,
-        text: KernelText,
-        code: bytes,
-        synchronous: bool,
-        streams: Callable[[int], pycuda_driver.Stream | None],
-    ) -> None:
+        self, text: KernelText, code: bytes, synchronous: bool,
+        streams: Callable[[int], pycuda_driver.Stream | None], *, early: bool = False,
+    ) -> None:  # fmt: skip
         self.text = text
+        self.early = early
         self._streams = streams
         self._synchronous = synchronous
         module = driver.load(code)
@@ -394,7 +397,7 @@ class CudaLoaded:
         for name, nbytes in self.shared.items():
             driver.allow_shared(self.functions[name], nbytes)
         self._geometries = {s.name: Geometries(s) for s in text.kernels}
-        self._launch = driver.launcher()
+        self._launch = driver.launcher(early=early)
 
     def launch(
         self,
@@ -410,10 +413,10 @@ class CudaLoaded:
             return
         k, _held = made
         on = self._streams(stream)
-        code: int = self._launch(
-            c_void_p(k.function), *k.grid, *k.block, k.shared,
-            c_void_p(0 if on is None else on.handle), c_void_p(k.arguments), None,
-        )  # fmt: skip
+        code: int = self._launch(*driver.launch(
+            k.function, tuple(k.grid), tuple(k.block), k.shared,
+            c_void_p(0 if on is None else on.handle), c_void_p(k.arguments), early=self.early,
+        ))  # fmt: skip
         if not code and self._synchronous:
             code = driver.library().cuCtxSynchronize()
         if code:
@@ -431,7 +434,8 @@ class CudaLoaded:
         """
         made = [m for name, buffers in launches if (m := self._arguments(name, buffers, dims, ()))]
         kernels = [k for _ in range(times) for k, _held in made]
-        graph = Graph(kernels, [[n - 1] if n else [] for n in range(len(kernels))])
+        after = [[n - 1] if n else [] for n in range(len(kernels))]
+        graph = Graph(kernels, after, early=self.early)
         run = partial(graph.start, c_void_p(0))
         weakref.finalize(run, graph.close).atexit = False
         return run

@@ -84,12 +84,50 @@ def lasting() -> int:
     return code if code in _LASTING else 0
 
 
-def launcher() -> Any:
-    """Return ``cuLaunchKernel`` as a function of its own, whose arguments are not converted.
+class _Attribute(ctypes.Structure):
+    """``CUlaunchAttribute``, of one that is a number."""
 
-    Integers are its C ints; pointers must be ``c_void_p``.
+    _fields_ = (("which", ctypes.c_int), ("value", ctypes.c_int * 17))
+
+
+class Config(ctypes.Structure):
+    """``CUlaunchConfig``."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+# CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, which is on
+_EARLY = _Attribute(6, (ctypes.c_int * 17)(0, 1))
+
+
+def launcher(*, early: bool = False) -> Any:
+    """Return a function of the driver that launches, whose arguments ``launch`` gives.
+
+    What is launched ``early`` may begin before what precedes it on the stream has ended.
     """
-    return library()["cuLaunchKernel"]
+    return library()["cuLaunchKernelEx" if early else "cuLaunchKernel"]
+
+
+def launch(
+    function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
+    stream: ctypes.c_void_p, arguments: ctypes.c_void_p, *, early: bool = False,
+) -> tuple[object, ...]:  # fmt: skip
+    """Return the arguments of a function of the driver that launches.
+
+    ``arguments`` is the address of an array of the addresses of the kernel's arguments.
+    """
+    kernel = ctypes.c_void_p(function)
+    if not early:
+        return (kernel, *grid, *block, shared, stream, arguments, None)
+    config = Config(grid, block, shared, stream, ctypes.pointer(_EARLY), 1)
+    return (ctypes.byref(config), kernel, arguments, None)
 
 
 def tensor_map(address: int, d: Described) -> tuple[int, ...]:

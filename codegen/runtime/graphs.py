@@ -32,18 +32,36 @@ class Kernel(ctypes.Structure):
     )
 
 
+class _Edge(ctypes.Structure):
+    """``CUgraphEdgeData``: from which event of a node to which of another, and of what kind."""
+
+    _fields_ = (
+        ("begin", ctypes.c_ubyte),
+        ("end", ctypes.c_ubyte),
+        ("kind", ctypes.c_ubyte),
+        ("more", ctypes.c_ubyte * 5),
+    )
+
+
+# CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, to CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
+_EARLY = _Edge(1, 0, 1)
+
+
 class Graph:
     """Launches as one graph, each after those with the numbers of its row of ``after``.
 
+    Kernels that begin ``early`` do so once these let them, and wait for them.
     DriverError where the driver refuses it.
     """
 
-    def __init__(self, kernels: Sequence[Kernel], after: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self, kernels: Sequence[Kernel], after: Sequence[Sequence[int]], *, early: bool = False
+    ) -> None:
         self._kernels = kernels
         graph, self._runs = ctypes.c_void_p(), ctypes.c_void_p()
         driver.call("cuGraphCreate", ctypes.byref(graph), 0)
         try:
-            self._nodes = _nodes(graph, kernels, after)
+            self._nodes = _nodes(graph, kernels, after, early)
             flags = ctypes.c_uint64(0)
             driver.call("cuGraphInstantiateWithFlags", ctypes.byref(self._runs), graph, flags)
         except DriverError:
@@ -80,15 +98,21 @@ class Graph:
 
 
 def _nodes(
-    graph: ctypes.c_void_p, kernels: Sequence[Kernel], after: Sequence[Sequence[int]]
+    graph: ctypes.c_void_p, kernels: Sequence[Kernel], after: Sequence[Sequence[int]], early: bool
 ) -> list[ctypes.c_void_p]:
     nodes = list[ctypes.c_void_p]()
     for k, before in zip(kernels, after, strict=True):
-        node = ctypes.c_void_p()
-        known = (ctypes.c_void_p * len(before))(*(nodes[n].value for n in before))
+        node, count = ctypes.c_void_p(), len(before)
+        known = (ctypes.c_void_p * count)(*(nodes[n].value for n in before))
         driver.call(
             "cuGraphAddKernelNode_v2", ctypes.byref(node), graph, known,
-            ctypes.c_size_t(len(before)), ctypes.byref(k),
+            ctypes.c_size_t(0 if early else count), ctypes.byref(k),
         )  # fmt: skip
+        if early and count:
+            same, edges = (ctypes.c_void_p * count)(*count * [node.value]), count * [_EARLY]
+            driver.call(
+                "cuGraphAddDependencies_v2", graph, known, same, (_Edge * count)(*edges),
+                ctypes.c_size_t(count),
+            )  # fmt: skip
         nodes.append(node)
     return nodes

@@ -94,10 +94,14 @@ class Translated:
 class NvrtcCompiler:
     """NVRTC; EngineMissing where it cannot be found.
 
-    ``included`` is a text that comes before whatever is compiled to PTX.
+    ``included`` is a text that comes before whatever is compiled to PTX.  Kernels that may begin
+    ``early`` wait for what precedes them.
     """
 
-    def __init__(self, architecture: str = ARCHITECTURE, included: str = "") -> None:
+    def __init__(
+        self, architecture: str = ARCHITECTURE, included: str = "", *, early: bool = False
+    ) -> None:
+        self._early = early
         self._included = included
         self._path, found = _found()
         self._architecture = architecture
@@ -119,11 +123,13 @@ class NvrtcCompiler:
 
         Shared arrays that a kernel may not declare are in memory that its launch asks for.
         """
-        from didyma.codegen.emit.dynamic import placed
+        from didyma.codegen.emit.dynamic import early, placed
         from didyma.codegen.intrinsics import extended
 
         prelude_ = extended(self._prelude, text.intrinsics)
-        return f'{prelude_.select(text.source)}#line 1 "{_FILE}"\n{placed(text.source)[0]}'
+        source = placed(text.source)[0]
+        kernels = early(source) if self._early else source
+        return f'{prelude_.select(text.source)}#line 1 "{_FILE}"\n{kernels}'
 
     def options(self, text: KernelText) -> tuple[str, ...]:
         """Return the options of NVRTC for a text, which fuses products and sums where it may."""

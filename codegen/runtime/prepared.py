@@ -46,12 +46,14 @@ class Prepared:
     """A recorded call on the device; ``functions`` are the handles of its kernels by name.
 
     ``shared`` are the bytes of shared memory that launches of some of them ask for.
-    With ``graphs`` it is replayed as a graph where that pays.
+    With ``graphs`` it is replayed as a graph where that pays.  Kernels whose code waits for what
+    precedes them begin ``early``.
     """
 
     def __init__(
-        self, r: Recording, functions: Mapping[str, int], shared: Mapping[str, int], *, graphs: bool
-    ) -> None:
+        self, r: Recording, functions: Mapping[str, int], shared: Mapping[str, int], *,
+        graphs: bool, early: bool = False,
+    ) -> None:  # fmt: skip
         self.recording = r
         self._launched = [s for s in r.steps if isinstance(s, Launched)]
         self._functions = [functions[s.signature.name] for s in self._launched]
@@ -61,7 +63,8 @@ class Prepared:
         self._graphs = graphs and not unreplayed(r)
         self._groups = tuple(_groups(r))
         self._streams: dict[int, _OnStream] = {}
-        self._launch = driver.launcher()
+        self._early = early
+        self._launch = driver.launcher(early=early)
         weakref.finalize(self, _close_all, self._streams).atexit = False
 
     def run(self, blocks: Blocks, stream: int, *, captured: bool | None = None) -> None:
@@ -89,7 +92,7 @@ class Prepared:
             _close_all(self._streams)
         handle = ctypes.c_void_p(stream)
         starts = tuple(
-            (ctypes.c_void_p(f), *s.geometry.grid, *s.signature.block, n, handle, args, None)
+            driver.launch(f, s.geometry.grid, s.signature.block, n, handle, args, early=self._early)
             for f, s, n, args in zip(
                 self._functions, self._launched, self._shared, self._table.arguments, strict=True
             )
@@ -130,7 +133,7 @@ class Prepared:
                 self._functions, self._launched, self._shared, self._table.arguments, strict=True
             )
             kernels = [Kernel(f, s.geometry.grid, s.signature.block, n, a) for f, s, n, a in rows]
-            graph = Graph(kernels, [s.after for s in self._launched])
+            graph = Graph(kernels, [s.after for s in self._launched], early=self._early)
         else:
             known = next(iter(on.graphs))
             graph = on.graphs[known]

@@ -109,7 +109,7 @@ def test_a_prepared_launch_makes_the_maps_of_what_has_moved(
         return 0
 
     monkeypatch.setattr(driver, "tensor_map", tensor_map)
-    monkeypatch.setattr(driver, "launcher", lambda: launch)
+    monkeypatch.setattr(driver, "launcher", lambda **_: launch)
     s = signature()
     step = Launched(s, geometry(s, {}), (Part(0, 128, 1024), Part(FIXED, 4096, 1024)), (), (), 0)
     prepared = Prepared(Recording(1, 0, (step,), ()), {"k": 7}, {}, graphs=False)

@@ -49,6 +49,15 @@ def test_a_product_and_a_sum_are_fused_only_where_they_may_be(nvrtc: Nvrtc) -> N
     assert {"mul.rn.f32", "add.rn.f32"} <= {*ptx.split()}
 
 
+def test_a_kernel_that_begins_early_waits_before_it_touches_memory(nvrtc: Nvrtc) -> None:
+    text = kernel("  y[threadIdx.x] = x[threadIdx.x];")
+    ptx = NvrtcCompiler(early=True).compile(text).ptx
+    order = ("griddepcontrol.launch_dependents", "griddepcontrol.wait", "ld.global", "st.global")
+    places = [ptx.index(name) for name in order]
+    assert places == sorted(places)
+    assert "griddepcontrol" not in nvrtc.load(text).cubin.ptx
+
+
 def test_an_error_shows_its_line(nvrtc: Nvrtc) -> None:
     with pytest.raises(DidymaError) as e:
         nvrtc.load(kernel("  y[0] = 1.0f;\n  y[1] = nothing;"))

@@ -40,8 +40,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     gc.collect()  # while there is a driver to unload modules
 
 
-def engine(folder: Path, *, graphs: bool = True) -> Cuda:
-    return Cuda(checked=False, graphs=graphs, cache=folder)
+def engine(folder: Path, *, graphs: bool = True, early: bool = False) -> Cuda:
+    return Cuda(checked=False, graphs=graphs, early=early, cache=folder)
 
 
 def compiled(program: Any, on: Cuda) -> Any:
@@ -114,6 +114,22 @@ def test_many_launches_become_one_graph(gpu: Gpu, tmp_path: Path, graphs: bool) 
         else:
             assert len(seen) == 5
             assert names.issuperset(seen)
+
+
+def test_launches_that_begin_early_say_so_each_and_in_a_graph(gpu: Gpu, tmp_path: Path) -> None:
+    exe = compiled(chain, engine(tmp_path, early=True))
+    seen = list[list[str]]()
+    for turn in range(4):
+        x = square(7, turn)
+        gpu.log.clear()
+        (y,) = call(exe, gpu, x)
+        assert dd.interpret(chain, x).contains(y)
+        seen.append(events(gpu, "early", "early edge", "graph"))
+    assert seen[0] == ["early"] * 5
+    assert ["early edge"] * 4 + ["graph"] in seen[1:]
+    exe = compiled(two, engine(tmp_path, early=True))
+    exe(np.ones((8, 12), np.float32), np.ones(12, np.float32))
+    assert len(events(gpu, "early")) == len(exe.compiled.text.kernels), "nor with arrays of NumPy"
 
 
 def test_addresses_that_come_again_cost_nothing(gpu: Gpu, tmp_path: Path) -> None:
