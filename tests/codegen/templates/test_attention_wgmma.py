@@ -66,7 +66,7 @@ def test_what_the_faults_are_planted_in_is_right(height: int) -> None:
 FAULTS = {
     "mask": ('the_column="column", the_dot', 'the_column="column + 1", the_dot'),
     "mask of the diagonal": ('the_column="column"', 'the_column="column - 1"'),
-    "unseen rows": ("most == -inf_f32() ? 0.0f : most", "most"),
+    "unseen rows": ("top_score[r] == -inf_f32() ? 0.0f : top_score[r]", "top_score[r]"),
     "no rescaling": ("sums[i] = sums[i] * scale[i / 2 % 2]", "sums[i] = sums[i]"),
     "scale of another row": ("scale[i / 2 % 2]", "scale[i % 2]"),
     "total": ("total[r] * scale[r]", "total[r]"),
@@ -83,7 +83,7 @@ FAULTS = {
     "no wait for copies": ("      cp_async_wait(0);\n      proxy_fence();\n      __syncthreads();",
                            "      proxy_fence();\n      __syncthreads();"),
     "no wait for scores": ("wgmma_wait(1)", "wgmma_wait(2)"),
-    "no wait for sums": ("      wgmma_wait(0);\n{{ rescale", "{{ rescale"),
+    "no wait for sums": ("      wgmma_wait(0);\n{{ round", "{{ round"),
     "fence of registers": ("    wgmma_fence();\n{% for step", "{% for step"),
     "fence of copies": ("    cp_async_wait(0);\n    proxy_fence();\n    __syncthreads();\n    if",
                         "    cp_async_wait(0);\n    __syncthreads();\n    if"),
