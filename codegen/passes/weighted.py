@@ -25,6 +25,7 @@ WEIGHTED = "join a product with those of which its weights are computed"
 PAIRED = "compute two weighted sums together, whose weights have a product in common"
 HALVES, WIDTHS = {DType.F16, DType.BF16}, {64, 128}  # of operands of which four warps hold two sums
 MOST = 2  # products of which weights are computed
+LONGEST = 256  # terms of products, and features, of which a block holds tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,16 @@ def weighted(
     return made if between and elementwise else None
 
 
+def _is_held(w: Weighted, types: Mapping[str, TensorType]) -> bool:
+    """Return whether blocks can hold tiles of all operands, as a kernel that stores no weights does.
+
+    The layers of a perceptron are a weighted sum, too, whose features are many: products alone.
+    """
+    ends = [types[n.args[0]].shape[-1] for n in w.products]
+    ends.append(types[w.output.results[0]].shape[-1])
+    return all(isinstance(d, int) and d <= LONGEST for d in ends)
+
+
 def between_products(defs: Mapping[str, Node], w: Weighted) -> set[str]:
     """Return the values that weights are computed of and that depend on one of the products."""
     found = (dependent(defs, w.weight, n.results[0]) for n in w.products)
@@ -85,7 +96,7 @@ def join(
         for a in g.reads:
             readers.setdefault(a, set()).add(i)
         sums = (weighted(defs, types, n) for n in g.nodes if not (g.call or g.view or g.stages))
-        for w in filter(None, sums):
+        for w in (w for w in sums if w is not None and _is_held(w, types)):
             found[i] = w
             between = between_products(defs, w)
             plans[i] = {j for j, h in enumerate(groups) if not between.isdisjoint(h.writes)} - {i}
