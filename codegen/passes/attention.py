@@ -15,10 +15,12 @@ from didyma.codegen.passes.cost import weight
 from didyma.codegen.passes.groups import FusionGroup
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.graph import Node
-from didyma.refimpl.ir.types import TensorType
+from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops.spec import Kind
 
 MOVES = ("broadcast_to", "permute_dims", "reshape")
+SIDES = (16, 32, 64, 128, 256)  # terms and features that templates of tensor cores take
+NARROW = (DType.F16, DType.BF16)  # dtypes of operands, likewise
 ATTENTION = "join two products and the softmax between them"
 
 
@@ -99,6 +101,29 @@ def products(
             todo += n.args
 
 
+def suits_tensor_cores(
+    defs: Mapping[str, Node], types: Mapping[str, TensorType], products: Sequence[Node], sum: Node
+) -> bool:
+    """Return whether a template of tensor cores takes a sum with the products of its weights.
+
+    Joined, others would only lose the templates that each product has: those of f32, or of heads
+    of 80 features.
+    """
+    ends = [types[n.args[0]].shape[-1] for n in products] + [types[sum.results[0]].shape[-1]]
+    read = [*(a for n in products for a in n.args), sum.args[1]]
+    return all(d in SIDES for d in ends) and all(_is_narrow(defs, types, a) for a in read)
+
+
+def _is_narrow(defs: Mapping[str, Node], types: Mapping[str, TensorType], name: str) -> bool:
+    """Return whether a value is of a narrow dtype, or was before it was converted and moved."""
+    while types[name].dtype not in NARROW:
+        n = defs.get(name)
+        if n is None or n.op not in ("cast", *MOVES):
+            return False
+        name = n.args[0]
+    return True
+
+
 def _is_elementwise(
     a: Attention, defs: Mapping[str, Node], types: Mapping[str, TensorType]
 ) -> bool:
@@ -132,12 +157,14 @@ def join(
     heard: Heard,
     *,
     logs: bool = False,
+    tensor_cores: bool = False,
 ) -> list[FusionGroup]:
     """Join the groups that compute an attention; ``results`` are values that are stored anyhow.
 
     What they store on the way must be read by them alone.  Kernels that only move elements of an
     operand, such as copies of heads, join them, and cheap ones of indices alone, such as how far a
-    key is from a query.  With ``logs``, the logarithm of the sums of exponentials is a result, too.
+    key is from a query.  With ``logs``, the logarithm of the sums of exponentials is a result, too;
+    with ``tensor_cores`` only what their templates take is joined.
     """
     defs = {r: n for g in groups for n in g.nodes for r in n.results}
     readers: dict[str, set[int]] = {}
@@ -149,6 +176,8 @@ def join(
         for n in g.nodes:
             found = None if g.call or g.view else attention(defs, types, n)
             if found is None:
+                continue
+            if tensor_cores and not suits_tensor_cores(defs, types, [found.scores], found.output):
                 continue
             between = dependent(defs, found.output.args[0], found.scores.results[0])
             inner = {j for j, h in enumerate(groups) if not between.isdisjoint(h.writes)}

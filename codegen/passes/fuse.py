@@ -96,7 +96,8 @@ def _fused(
         return swept
     families = {*options.device.families}
     products = "mma" in families  # else sums would compute weights, or logarithms, in vain
-    attended = attention.join(swept, wanted, types, heard, logs=products)
+    taken = products and not options.kernels.codegens  # which may take what ours do not
+    attended = attention.join(swept, wanted, types, heard, logs=products, tensor_cores=taken)
     if not products:
         return attended
     return weighted.join(attended, wanted, types, heard, pairs=families >= {"tma", "wgmma"})

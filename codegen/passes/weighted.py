@@ -14,18 +14,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.decisions import Heard
-from didyma.codegen.passes.attention import counted, dependent, joined, moved, products
+from didyma.codegen.passes.attention import (
+    NARROW,
+    counted,
+    dependent,
+    joined,
+    moved,
+    products,
+    suits_tensor_cores,
+)
 from didyma.codegen.passes.groups import FusionGroup
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.graph import Node
-from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops.spec import Kind
 
 WEIGHTED = "join a product with those of which its weights are computed"
 PAIRED = "compute two weighted sums together, whose weights have a product in common"
-HALVES, WIDTHS = {DType.F16, DType.BF16}, {64, 128}  # of operands of which four warps hold two sums
+WIDTHS = {64, 128}  # of operands of which four warps hold two sums
 MOST = 2  # products of which weights are computed
-LONGEST = 256  # terms of products, and features, of which a block holds tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +66,6 @@ def weighted(
     return made if between and elementwise else None
 
 
-def _is_held(w: Weighted, types: Mapping[str, TensorType]) -> bool:
-    """Return whether blocks can hold tiles of all operands, as a kernel that stores no weights does.
-
-    The layers of a perceptron are a weighted sum, too, whose features are many: products alone.
-    """
-    ends = [types[n.args[0]].shape[-1] for n in w.products]
-    ends.append(types[w.output.results[0]].shape[-1])
-    return all(isinstance(d, int) and d <= LONGEST for d in ends)
-
-
 def between_products(defs: Mapping[str, Node], w: Weighted) -> set[str]:
     """Return the values that weights are computed of and that depend on one of the products."""
     found = (dependent(defs, w.weight, n.results[0]) for n in w.products)
@@ -96,7 +93,9 @@ def join(
         for a in g.reads:
             readers.setdefault(a, set()).add(i)
         sums = (weighted(defs, types, n) for n in g.nodes if not (g.call or g.view or g.stages))
-        for w in (w for w in sums if w is not None and _is_held(w, types)):
+        for w in filter(None, sums):
+            if not suits_tensor_cores(defs, types, w.products, w.output):
+                continue
             found[i] = w
             between = between_products(defs, w)
             plans[i] = {j for j, h in enumerate(groups) if not between.isdisjoint(h.writes)} - {i}
@@ -138,7 +137,7 @@ def _pairs(
     for i, j in itertools.permutations(sums, 2):
         one, other = sums[i], sums[j]
         read = [types[a] for n in (*one.products, one.output, other.output) for a in n.args]
-        narrow = all(t.dtype in HALVES for t in read)
+        narrow = all(t.dtype in NARROW for t in read)
         shapes = {types[w].shape for k in (i, j) for w in groups[k].writes}
         widths = {types[n.args[0]].shape[-1] for n in one.products} | {s[-1] for s in shapes}
         alike = len(shapes) == 1 and all(len(groups[k].writes) == 1 for k in (i, j))

@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.terms import literal
+from didyma.codegen.passes.attention import SIDES
 from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attentions import found, is_ranged, masked
 from didyma.codegen.templates.hooks import ACCESS
@@ -294,7 +295,6 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "width": (16, 32, 64),
     "tall": (16, 32),
 })  # fmt: skip
-SIDES = (16, 32, 64, 128, 256)  # terms and features, whose pieces are exchanged in shared memory
 EXPONENTS = {DType.F16: 0x7C00, DType.BF16: 0x7F80}  # bits that are set in what is not finite
 MOST_SUMS = 160  # numbers of f32 that a thread holds of scores and of sums
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
+from didyma.codegen.passes.attention import SIDES
 from didyma.codegen.templates.attention_mma import (
     BARRIER,
     EXPONENTS,
@@ -26,7 +27,6 @@ from didyma.codegen.templates.attention_mma import (
     PROCESSORS,
     PRODUCTS_A_CYCLE,
     SHARED_A_CYCLE,
-    SIDES,
     is_copied,
 )
 from didyma.codegen.templates.attentions import is_ranged, masked

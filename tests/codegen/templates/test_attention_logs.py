@@ -54,8 +54,8 @@ def near(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
 def said(module: ModuleType, text: Text | None = None) -> set[str]:
     """Return what the judge says of a template's kernel, of its own text or another."""
     target, point = POINTS[module]
-    options = dd.Options(target=target)
     template = module.TEMPLATE
+    options = dd.Options(target=target).changed({"kernels.codegens": (template.name,)})
     if text is None:
         return judged(program(module), point, options=options, suits=template.space)
     wrong = replace(template, render=partial(module.render, text=text))

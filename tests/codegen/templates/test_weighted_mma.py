@@ -13,6 +13,8 @@ from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import probe
 from didyma.codegen.templates import weighted_mma
 from didyma.codegen.templates.language import Text
+from didyma.refimpl.ir.graph import STAGES
+from didyma.tracer.types import Element
 from tests.codegen.templates.judging import judged
 from tests.didyma.test_gradients import program
 
@@ -79,3 +81,32 @@ def test_what_nvrtc_makes_of_the_kernels_is_right() -> None:
     if not state.runs:
         pytest.skip(f"ptx: {state.why}")
     assert judged(CAUSAL, POINT, options=OPTIONS, suits=SUITS, engines=("ptx",)) == {""}
+
+
+def stages(program: dd.Program) -> int:
+    fused = compile(program.module, dd.Options(target="sm_90a"), until="fuse").fused
+    return sum(STAGES in f.attr for f in fused.functions)
+
+
+def test_layers_of_a_perceptron_are_products_of_their_own() -> None:
+    """They are a weighted sum, whose features no block holds."""
+
+    @dd.trace(dd.bf16[4, 64, 768], dd.bf16[3072, 768], dd.bf16[768, 3072])
+    def perceptron(x: dd.Tensor, up: dd.Tensor, down: dd.Tensor) -> dd.Tensor:
+        return dd.linear(dd.gelu(dd.linear(x, up)), down)
+
+    assert stages(perceptron) == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "features", "count"),
+    [(dd.bf16, 64, 1), (dd.f16, 256, 1), (dd.bf16, 80, 0), (dd.bf16, 512, 0), (dd.f32, 64, 0)],
+)
+def test_attention_is_one_function_where_a_template_takes_it(
+    dtype: Element, features: int, count: int
+) -> None:
+    @dd.trace(*[dtype[2, 4, 96, features]] * 3)
+    def attention(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+        return dd.scaled_dot_product_attention(q, k, v, None, True)
+
+    assert stages(attention) == count
