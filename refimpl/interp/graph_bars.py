@@ -110,7 +110,7 @@ class Bars(Machine[Estimate]):
         if n.types[0].dtype is DType.F32:
             bar, terms = added(self.contract, n.op, [t.terms for t in args], bars, bar)
         if n.results[0] in self.prepare(f).on_the_way:
-            bar = perhaps_scaled(bar, n.types[0].dtype)
+            bar = perhaps_scaled(bar, n.types[0].dtype, cast=n.op == "cast")
         elif self.stored:
             bar = perhaps_stored(bar, n.types[0].dtype)
         out = Estimate(bar, reach=reach, terms=terms)

@@ -354,18 +354,20 @@ def perhaps_stored(b: Bar, dtype: DType) -> Bar:
     return Bar(b.c, np.where(same, b.e, np.maximum(b.e, gap)))
 
 
-def perhaps_scaled(b: Bar, dtype: DType) -> Bar:
+def perhaps_scaled(b: Bar, dtype: DType, *, cast: bool = False) -> Bar:
     """Return a bar that contains a value as computed, and as stored at any scale up to its own.
 
     A kernel of several stages may keep weights of a sum by the largest so far, round these to the
-    storage float, and divide the sum in the end: each is then rounded as another number.
+    storage float, and divide the sum in the end: each is then rounded as another number.  The
+    centre of a ``cast`` has been rounded, perhaps to the other side of the value.
     """
     r = perhaps_stored(b, dtype)
     if dtype is dtype.compute or not dtype.is_float:
         return r
     tiny = float(np.nextafter(dtype.numpy.type(0), dtype.numpy.type(1))) / 2
     size = as_error(np.abs(b.c) + b.e)
-    scaled = np.where(size > 0, as_error(b.e + 2.0 ** -BITS[dtype] * size + tiny), 0)
+    off = (1 + cast) * (2.0 ** -BITS[dtype] * size + tiny)
+    scaled = np.where(size > 0, as_error(b.e + off), 0)
     return Bar(r.c, np.where(np.isfinite(size), np.maximum(r.e, scaled), r.e))
 
 

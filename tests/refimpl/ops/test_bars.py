@@ -235,3 +235,8 @@ def test_a_value_that_is_perhaps_scaled_may_be_rounded_at_any_scale_up_to_its_ow
     assert (off > 0.9 * bar.e).any(), "no wider than that"
     zero = bars.perhaps_scaled(bars.Bar(np.zeros(1), np.zeros(1)), dtype)
     assert zero.e == 0
+    rounded = c.astype(dtype.numpy).astype(np.float64)
+    cast = bars.perhaps_scaled(bars.Bar(rounded, np.zeros_like(c)), dtype, cast=True)
+    off = np.abs((c / scale).astype(dtype.numpy).astype(np.float64) * scale - rounded)
+    assert (off <= cast.e).all()
+    assert (off > 0.8 * cast.e).any(), "no wider than that"
