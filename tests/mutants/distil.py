@@ -287,15 +287,25 @@ def counters(
         list[str] | None, typer.Option(help="A domain; all if none is given.")
     ] = None,
 ) -> None:
-    """Keep the counters of members as they are now, after a change of the compiler on purpose."""
+    """Keep the counters of members as they are now, after a change of the compiler on purpose.
+
+    A member that cannot be compiled any more keeps those that it has, and is named; the exit code
+    is 1 then.
+    """
+    lost = False
     for d in registry.make(registry.Setup(("host", "simt")), domain or ()):
         opened, path = worker.Opened(d), distilled.FILES / f"{d.name}.txt"
         every = read(d, distilled.FILES)
-        now = [replace(m, counters=opened.judged(m.case(d)).counters) for m in every]
+        found = [opened.judged(m.case(d)).counters for m in every]
+        now = [replace(m, counters=x or m.counters) for m, x in zip(every, found, strict=True)]
         path.write_text("".join(m.text() for m in now), encoding="utf-8")
         risen = sum(bool(more(b.counters, a.counters)) for a, b in zip(every, now, strict=True))
         fallen = sum(bool(more(a.counters, b.counters)) for a, b in zip(every, now, strict=True))
         print(f"{d.name}: of {len(now)} members {risen} need more and {fallen} less")
+        for m in (m for m, x in zip(every, found, strict=True) if m.counters and not x):
+            print(f"{d.name}: {m.key} has no counters any more: judge it with `didyma fuzz`")
+            lost = True
+    raise typer.Exit(int(lost))
 
 
 @app.command()

@@ -34,7 +34,6 @@ _TWO: Mapping[str, str] = {"pow": "pow", "atan2": "atan2", "fmod": "truncmod"}
 _BINARY: Mapping[str, BinaryOp] = {op: op for op in BINARY_OPS}
 _PREFIX = "didyma_ring_"
 _DTYPES: Mapping[str, DType] = {"float": DType.F32, "double": DType.F64}
-HEADER_NAME = "didyma_ring.h"
 _SHORT = 12  # binary digits of a number that is taken for a count, a half or their like
 # By bytes: numbers whose addition rounds another to a whole one, so that their sum is no sum.
 _MAGIC: Mapping[int, tuple[float, float]] = {

@@ -46,7 +46,7 @@ def gradients(
     return f
 
 
-QUERIES, KEYS, VALUES, BOTH = slice(1), slice(1, 2), slice(2, 3), slice(1, 3)
+QUERIES, VALUES, BOTH = slice(1), slice(2, 3), slice(1, 3)
 of_queries = gradients(QUERIES, dd.f16, (1, 2, 1, 66, 140, 64), causal=True)
 windowed = gradients(BOTH, dd.f16, (1, 2, 1, 140, 200, 64), causal=True, window=40)
 of_values = gradients(VALUES, dd.bf16, (1, 1, 1, 70, 130, 64), causal=False)
