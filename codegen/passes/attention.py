@@ -21,6 +21,7 @@ from didyma.refimpl.ops.spec import Kind
 MOVES = ("broadcast_to", "permute_dims", "reshape")
 SIDES = (16, 32, 64, 128, 256)  # terms and features that templates of tensor cores take
 NARROW = (DType.F16, DType.BF16)  # dtypes of operands, likewise
+FEW = 16  # terms and features of which products have no faster templates of their own
 ATTENTION = "join two products and the softmax between them"
 
 
@@ -107,10 +108,12 @@ def suits_tensor_cores(
     """Return whether a template of tensor cores takes a sum with the products of its weights.
 
     Joined, others would only lose the templates that each product has: those of f32, or of heads
-    of 80 features.
+    of 80 features.  Products of a ``FEW`` terms have none to lose.
     """
     ends = [types[n.args[0]].shape[-1] for n in products] + [types[sum.results[0]].shape[-1]]
     read = [*(a for n in products for a in n.args), sum.args[1]]
+    if all(isinstance(d, int) and d <= FEW for d in ends):
+        return True
     return all(d in SIDES for d in ends) and all(_is_narrow(defs, types, a) for a in read)
 
 

@@ -31,7 +31,9 @@ from didyma.refimpl.ops.bars import Contract
 
 SLOW = frozenset(("simt",))  # it parses the text in Python
 SELDOM = 5  # one kernel in so many is judged on slow engines, unless there are no others
-DTYPES: Mapping[str, DType] = {k: DType.of(np.empty(0, t)) for k, t in native.NUMPY.items()}
+DTYPES: Mapping[str, DType] = {
+    k: DType.of(np.empty(0, np.dtype(t))) for k, t in native.NUMPY.items()
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,12 @@ def test_a_prepared_launch_makes_the_maps_of_what_has_moved(
         starts.append((words[:2], words[2:]))
         return 0
 
+    def launcher(*, early: bool) -> Any:
+        del early
+        return launch
+
     monkeypatch.setattr(driver, "tensor_map", tensor_map)
-    monkeypatch.setattr(driver, "launcher", lambda **_: launch)
+    monkeypatch.setattr(driver, "launcher", launcher)
     s = signature()
     step = Launched(s, geometry(s, {}), (Part(0, 128, 1024), Part(FIXED, 4096, 1024)), (), (), 0)
     prepared = Prepared(Recording(1, 0, (step,), ()), {"k": 7}, {}, graphs=False)
