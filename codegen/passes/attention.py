@@ -108,7 +108,7 @@ def suits_tensor_cores(
     """Return whether a template of tensor cores takes a sum with the products of its weights.
 
     Joined, others would only lose the templates that each product has: those of f32, or of heads
-    of 80 features.  Products of a ``FEW`` terms have none to lose.
+    of 80 features.  Products of at most ``FEW`` terms and features have none to lose.
     """
     ends = [types[n.args[0]].shape[-1] for n in products] + [types[sum.results[0]].shape[-1]]
     read = [*(a for n in products for a in n.args), sum.args[1]]

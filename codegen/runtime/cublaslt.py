@@ -76,7 +76,7 @@ def multiply(
 
     ``place`` counts algorithms from the one that cuBLASLt ranks first.
 
-    EngineMissing where there is no cuBLASLt; DidymaError ``library-failed`` where it refuses.
+    EngineMissing where there is no cuBLASLt; DidymaError ``launch-failed`` where it refuses.
     """
     found = factors(f)
     assert found is not None, "no product of matrices"
