@@ -10,7 +10,7 @@ eight rows of a matrix lie in different banks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -19,16 +19,15 @@ from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.emit.terms import literal
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Given, Launch, Text
+from didyma.codegen.templates.operands import held, narrow, rounded
 from didyma.codegen.templates.pieces import pieces
-from didyma.codegen.templates.problem import Problem, Subgraph
+from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.products import product
-from didyma.codegen.templates.rounding import unrounded
 from didyma.codegen.templates.suiting import suited
 from didyma.codegen.templates.tiles import ORDER, ROUNDED
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.fragments import COLUMNS, PRODUCTS, ROWS, WARP, Product
 from didyma.refimpl.ir.kernel import TextKernel
-from didyma.refimpl.ir.loop import Cast, Const, Expr, LetExpr, Select
 
 TEXT = Text("mma_gemm", ORDER + ROUNDED + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
@@ -266,43 +265,13 @@ def _found(asked: Asked) -> tuple[Problem, Product] | None:
 
 
 def _narrowed(p: Problem) -> tuple[Problem, Product] | None:
-    operands = narrow(p)
-    whole = rounded(p) if operands is None else None
-    used = operands or whole
-    if used is None:
-        return None
-    kinds, sums = {sub.value.dtype for sub in used.values()}, p.output.inputs[3].dtype
+    before, whole = narrow(p), rounded(p)
     for m in PRODUCTS.values():
-        if kinds == {m.operands} and m.sums is sums and bool(m.narrow) == (whole is not None):
-            return replace(p, operands=used), m
+        if m.sums is p.output.inputs[3].dtype:
+            used = whole if m.narrow else before and held(before, m.operands)
+            if used is not None and {sub.value.dtype for sub in used.values()} == {m.operands}:
+                return replace(p, operands=used), m
     return None
-
-
-def narrow(p: Problem) -> Mapping[str, Subgraph] | None:
-    """Return the operands of a problem before they are converted to a wider dtype."""
-    return _before(p, _inside)
-
-
-def rounded(p: Problem) -> Mapping[str, Subgraph] | None:
-    """Return the operands of a problem before they are rounded to tf32."""
-    return _before(p, unrounded)
-
-
-def _before(p: Problem, inside: Callable[[Expr], Expr | None]) -> Mapping[str, Subgraph] | None:
-    found = {name: (sub, inside(sub.value)) for name, sub in p.operands.items()}
-    values = {name: replace(sub, value=e) for name, (sub, e) in found.items() if e is not None}
-    return values if len(values) == len(found) else None
-
-
-def _inside(e: Expr) -> Expr | None:
-    """Return what a conversion to a wider dtype converts."""
-    if isinstance(e, LetExpr):
-        inner = _inside(e.body)
-        return None if inner is None else replace(e, body=inner)
-    if isinstance(e, Select) and e.other == Const(0, e.dtype):  # the border of a convolution
-        inner = _inside(e.then)
-        return None if inner is None else Select(e.cond, inner, Const(0, inner.dtype))
-    return e.arg if isinstance(e, Cast) else None
 
 
 def warps(values: Values) -> int:

@@ -16,6 +16,7 @@ from didyma.tracer.types import Element
 SIZES = (1, 3, 5, 8, 15, 16, 17, 31, 33, 64, 70)
 DTYPES = (dd.f32, dd.f32, dd.f16, dd.bf16, dd.i8, dd.i32, dd.f64)
 HALVES = (dd.f16, dd.bf16)
+NARROW = (dd.f8e4m3, dd.f8e5m2, dd.f8e4m3fnuz, dd.i8, dd.u8, dd.bf16)  # all bf16 in effect
 FAMILIES = {  # of a template: the target, dtypes and sizes
     "tiled_gemm": ("portable", DTYPES, SIZES),
     "mma_gemm": (
@@ -44,10 +45,12 @@ def drawn(
     sizes: Sequence[int] = SIZES,
     *,
     rounded: bool = False,
+    narrow: Sequence[Element] = (),
 ) -> Drawn:
     """Return what a seed draws: dtype, sizes, symbols, transpositions, batches, fused ops.
 
-    Operands are in a batch each, or only the left one is; they may be ``rounded`` to tf32.
+    Operands are in a batch each, or only the left one is; they may be ``rounded`` to tf32, or
+    converted from two of the dtypes that are ``narrow``.
     """
     r = Random(seed)
     dtype = r.choice(dtypes)
@@ -67,8 +70,10 @@ def drawn(
         m, k, n = drawn_sizes
     of_left = (*batch, *((k, m) if left else (m, k)))
     of_right = (*(() if shared else batch), *((n, k) if right else (k, n)))
-    stored = dd.i8 if prologue == "dequantise" and dtype is not dd.i8 else dtype
+    stored = dtype, dd.i8 if prologue == "dequantise" and dtype is not dd.i8 else dtype
     wide = dd.i32 if dtype is dd.i8 else dtype
+    if narrow:
+        stored, prologue = (r.choice(narrow), r.choice(narrow)), ""
 
     def f(
         x: dd.Tensor, y: dd.Tensor, bias: dd.Tensor, more: dd.Tensor, scale: dd.Tensor
@@ -83,8 +88,14 @@ def drawn(
             z = EPILOGUES[op](z, bias, more)
         return z
 
-    types = (dtype[of_left], stored[of_right], dd.f32[(n,)], dd.f32[(*batch, m, n)], dd.f32[()])
-    about = f"{dtype} {of_left} {of_right} {prologue} {after}"
+    types = (
+        stored[0][of_left],
+        stored[1][of_right],
+        dd.f32[(n,)],
+        dd.f32[(*batch, m, n)],
+        dd.f32[()],
+    )
+    about = f"{dtype} {stored} {of_left} {of_right} {prologue} {after}"
     return Drawn(dd.trace(*types)(f), r.random(), about)
 
 

@@ -17,7 +17,7 @@ from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import SM_80
 from didyma.tracer.tracing import Program
 from didyma.tracer.types import Element
-from tests.codegen.templates.draw import FAMILIES, drawn
+from tests.codegen.templates.draw import FAMILIES, NARROW, drawn
 from tests.codegen.templates.judging import judged, request
 from tests.errors.test_codes import says
 
@@ -82,6 +82,36 @@ def test_drawn_products_of_operands_rounded_to_tf32_are_right(seed: int) -> None
     every = points(d.program)
     point = every[int(d.share * len(every))]
     assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+@pytest.mark.parametrize("seed", [4, 7])
+def test_drawn_products_of_operands_of_a_byte_are_right(seed: int) -> None:
+    d = drawn(seed, (dd.f32,), SIZES, narrow=NARROW)
+    every = points(d.program)
+    point = every[int(d.share * len(every))]
+    assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+def test_operands_that_16_bits_hold_are_for_tensor_cores_whatever_they_are_converted_to() -> None:
+    def choice(
+        left: Element, right: Element, wide: Element = dd.f32, target: str = "sm_90a"
+    ) -> str:
+        @dd.trace(left[64, 64], right[64, 64], dd.f32[64])
+        def scaled(x: dd.Tensor, w: dd.Tensor, scale: dd.Tensor) -> dd.Tensor:
+            return dd.astype(dd.astype(x, wide) @ dd.astype(w, wide), dd.f32) * scale
+
+        rows = dd.compile(scaled, options=Options(target=target)).choices["choices"].values()
+        (row,) = rows
+        return str(row["choice"]).split("(")[0]
+
+    for one, other in ((dd.f8e4m3, dd.f8e4m3), (dd.f8e5m2, dd.f8e4m3), (dd.bf16, dd.f8e5m2),
+                       (dd.f16, dd.f8e4m3), (dd.f8e4m3fnuz, dd.i8), (dd.u8, dd.bf16)):  # fmt: skip
+        assert choice(one, other) == "wgmma_gemm"
+        assert choice(one, other, target="sm_80") == "mma_gemm"
+    assert choice(dd.f8e4m3, dd.f8e4m3, dd.bf16) == "wgmma_gemm"
+    others = (dd.f16, dd.bf16), (dd.f8e4m3, dd.f32), (dd.f8e4m3, dd.i16)
+    assert {choice(one, other) for one, other in others} == {"fma_gemm"}, "no dtype holds both"
+    assert choice(dd.f8e4m3, dd.f8e4m3, dd.f64) not in ("wgmma_gemm", "mma_gemm"), "sums in f64"
 
 
 def test_operands_rounded_to_tf32_are_rounded_in_the_kernel_that_multiplies_them() -> None:

@@ -15,7 +15,7 @@ from didyma.codegen.templates import wgmma
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import SM_90A
 from didyma.tracer.tracing import Program
-from tests.codegen.templates.draw import FAMILIES, drawn
+from tests.codegen.templates.draw import FAMILIES, NARROW, drawn
 from tests.codegen.templates.judging import judged, request
 
 GPU = Options(target="sm_90a")
@@ -62,6 +62,14 @@ def points(program: Program) -> list[str]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn_products_are_right(seed: int) -> None:
     d = drawn(seed, DTYPES, SIZES)
+    every = points(d.program)
+    point = every[int(d.share * len(every))]
+    assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_drawn_products_of_operands_of_a_byte_are_right(seed: int) -> None:
+    d = drawn(seed, (dd.f32,), SIZES, narrow=NARROW)
     every = points(d.program)
     point = every[int(d.share * len(every))]
     assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
