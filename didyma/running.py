@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast, overload
 
-from didyma import logs, tuning
+from didyma import logs, splits, tuning
 from didyma.codegen.emit.wrapper import is_flat
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.options import Options
@@ -240,6 +240,7 @@ def compile(
     if given.text:
         wanted = wanted.changed({"kernels.schedules": given.text})
     with given.placed():
+        wanted = splits.chosen(m, wanted, chosen, choose)
         wanted = tuning.chosen(m, wanted, chosen, choose)
         compiled = compile_module(m, wanted, kernels=texts, listen=logs.listener())
     tuning.require_known(compiled, wanted)

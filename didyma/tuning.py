@@ -273,7 +273,7 @@ def picked(c: Compiled, options: Options, run: AtRun | None = None) -> dict[str,
     found = run.choices() if run is not None else {}
     several = {name: at for name, at in found.items() if len({*at.values()}) > 1}
     latest = {name: [*at.values()][-1] for name, at in found.items()}
-    made = record(c.loops, rows | latest, several)
+    made = record(c.loops, rows | latest, several, options.graph.parts)
     taken = (f.name for f in c.fused.functions if COMPILER in f.attr and f.name in given)
     made["choices"] |= {name: {"choice": str(Choice(given[name]))} for name in taken}
     return made

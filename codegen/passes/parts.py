@@ -8,6 +8,7 @@ as split-K, here with the parts in memory ("parallel" in NVIDIA's CUTLASS).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from didyma.codegen.decisions import Heard, unheard
@@ -25,9 +26,10 @@ SUMMED = frozenset({DType.F16, DType.BF16, DType.F32})
 LEAST = 8  # rows and columns of a product that is computed by tiles
 SIDES = ((64, 64), (64, 128), (128, 64), (128, 128), (128, 256))  # of tiles
 # Fitted to 65 times of an H200: cycles of a second kernel, and bytes of parts that pass in one of
-# a multiprocessor; parts at most, and the share of the time that is worth them.
+# a multiprocessor; parts at most, and the share of the time that is worth them.  What takes so many
+# times the best estimate is not worth timing.
 SECOND, PASSED = 3000, 4
-MOST, GAIN = 16, 0.97
+MOST, GAIN, NEAR = 16, 0.97, 1.25
 
 
 def in_parts(m: Module, target: Target, number: int, heard: Heard) -> Module:
@@ -54,6 +56,15 @@ def count(rows: int, columns: int, terms: int, processors: int, *, clusters: boo
     >>> count(16, 4096, 4096, 132, clusters=True)
     1
     """
+    times = _times(rows, columns, terms, processors, clusters)
+    best = min(times, key=lambda n: times[n])
+    return best if times[best] < GAIN * times[1] else 1
+
+
+def _times(
+    rows: int, columns: int, terms: int, processors: int, clusters: bool
+) -> Mapping[int, float]:
+    """Estimate the cycles of a product by the numbers of parts into which it can be cut."""
     sizes, sides = (1, max(rows, columns), min(rows, columns)), ((64, 32), (64, 64), (128, 128))
     shared = (
         shared_cycles(s, sizes, -(-terms // LINE), n)
@@ -72,9 +83,21 @@ def count(rows: int, columns: int, terms: int, processors: int, *, clusters: boo
         once = min(of_tiles)
         return once + SECOND + passed if parts > 1 else min(once, together)
 
-    able = [n for n in range(1, MOST + 1) if terms % (n * LINE) == 0]
-    best = min(able, key=time, default=1)
-    return best if time(best) < GAIN * time(1) else 1
+    return {n: time(n) for n in range(1, MOST + 1) if n == 1 or terms % (n * LINE) == 0}
+
+
+def numbers(m: Module, target: Target) -> tuple[int, ...]:
+    """Return the numbers of parts that are worth timing for some product of a fused module.
+
+    They are those by which the model estimates little more time than by the best.
+    """
+    found = set[int]()
+    for f in m.functions:
+        types = f.types()
+        for sizes in filter(None, (_sizes(n, types, target) for n in f.nodes)):
+            times = _times(*sizes)
+            found |= {n for n, t in times.items() if t <= NEAR * min(times.values())}
+    return tuple(sorted(found))
 
 
 def _rewritten(f: Function, target: Target, number: int, heard: Heard) -> Function:
@@ -92,21 +115,30 @@ def _rewritten(f: Function, target: Target, number: int, heard: Heard) -> Functi
 
 
 def _parts(n: Node, types: dict[str, TensorType], target: Target, number: int) -> int:
-    """Return the parts of a node; 1 for anything but a product of two matrices of known sizes."""
-    if n.op != "matmul" or n.types[0].dtype not in SUMMED or n.types[0].rank != 2:
+    """Return the parts of a node; 1 for what cannot be cut."""
+    sizes = _sizes(n, types, target)
+    if sizes is None:
         return 1
+    rows, columns, terms, processors, clusters = sizes
+    if number:
+        return 1 if terms % (number * LINE) else number
+    return count(rows, columns, terms, processors, clusters=clusters)
+
+
+def _sizes(
+    n: Node, types: dict[str, TensorType], target: Target
+) -> tuple[int, int, int, int, bool] | None:
+    """Return what ``count`` asks for; None for anything but a product of two known matrices."""
+    if n.op != "matmul" or n.types[0].dtype not in SUMMED or n.types[0].rank != 2:
+        return None
     rows, columns = n.types[0].shape
     terms = types[n.args[0]].shape[1]
     if not (isinstance(rows, int) and isinstance(columns, int) and isinstance(terms, int)):
-        return 1
+        return None
     if min(rows, columns) < LEAST:
-        return 1
-    if number:
-        return 1 if terms % (number * LINE) else number
+        return None
     halves = n.types[0].dtype.nbytes == DType.F16.nbytes
-    return count(
-        rows, columns, terms, target.processors, clusters=halves and {*target.families} >= NEEDED
-    )
+    return rows, columns, terms, target.processors, halves and {*target.families} >= NEEDED
 
 
 @dataclass

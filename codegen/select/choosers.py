@@ -78,10 +78,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """Takes what a record says, and for functions that are not in it what the model says."""
+    """Takes what a record says, and for functions that are not in it what the model says.
+
+    ``parts`` is the option ``graph.parts`` by which the program has these functions, if known.
+    """
 
     entries: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     where: str = "choices"
+    parts: int | None = None
 
     def choose(self, request: Request) -> Choice:
         """Return the choice of the record.
@@ -126,10 +130,13 @@ class Tuned:
 
     def known(self, request: Request) -> Choice | None:
         """Return the choice of the cache; None if it has none that holds."""
+        found = self.kept(request)
+        return None if found is None else Choice.parse(found.choice, str(self.cache.path))
+
+    def kept(self, request: Request) -> Pick | None:
+        """Return the pick of the cache; None if it has none that holds."""
         found = self.cache.get(request.key.digest)
-        if found is None or not is_current(found, request):
-            return None
-        return Choice.parse(found.choice, str(self.cache.path))
+        return found if found is not None and is_current(found, request) else None
 
 
 def who(chooser: Chooser, request: Request) -> str:
@@ -192,10 +199,12 @@ def record(
     loops: Mapping[str, PrimFunc],
     choices: Mapping[str, Choice],
     buckets: Mapping[str, Mapping[Bucket, Choice]] | None = None,
+    parts: int = 0,
 ) -> dict[str, Any]:
     """Return choices as plain data, with the hashes of their functions; ``pinned`` reads it.
 
-    ``buckets`` has the choices of functions that differ among buckets of sizes.
+    ``buckets`` has the choices of functions that differ among buckets of sizes, and ``parts`` is
+    the option ``graph.parts``.
     """
     rows: dict[str, dict[str, Any]] = {
         name: {"choice": str(choice), "function": function(loops[name])}
@@ -203,7 +212,7 @@ def record(
     }
     for name, at in (buckets or {}).items():
         rows[name]["buckets"] = [{"sizes": dict(b), "choice": str(c)} for b, c in at.items()]
-    return {"version": VERSION, "choices": rows}
+    return {"version": VERSION, **({"parts": parts} if parts else {}), "choices": rows}
 
 
 def pinned(given: Any, where: str = "choices") -> Pinned:
@@ -219,7 +228,10 @@ def pinned(given: Any, where: str = "choices") -> Pinned:
             "newer-format", where, got=f"version {version}", want=f"version {VERSION}",
             help="read it with the Didyma that wrote it, or a newer one",
         )  # fmt: skip
-    return Pinned({k: _entry(v, f"{where}: {k}") for k, v in rows.items()}, where)
+    parts = data.get("parts") if "choices" in data else None
+    if not (parts is None or (isinstance(parts, int) and parts >= 0)):
+        raise DidymaError("bad-choice", f"{where}: parts", got=f"{parts}", want="a number of parts")
+    return Pinned({k: _entry(v, f"{where}: {k}") for k, v in rows.items()}, where, parts)
 
 
 def _object(given: Any, where: str) -> Mapping[str, Any]:

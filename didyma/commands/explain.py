@@ -8,7 +8,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from didyma import codes, moves, on_gpu, strided, tuning
+from didyma import codes, moves, on_gpu, splits, strided, tuning
 from didyma.codegen.emit import wrapper
 from didyma.codegen.options import EMBEDDED, Options
 from didyma.codegen.pipeline import Compiled, compile
@@ -48,6 +48,7 @@ def explain(
         common.require([engine])
         device = engine_by_name(engine)
         options = tuning.suited(options, device)
+        options = splits.chosen(m, options, device, choose)
         by = tuning.pickers(m, options, device, choose)
         options = tuning.chosen(m, options, device, choose)
     compiled = compile(m, options)

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from didyma import tuning
-from didyma.codegen.pipeline import Lowered, compile
+from didyma import splits, tuning
 from didyma.codegen.runtime.registry import engine as engine_by_name
 from didyma.codegen.select import log
 from didyma.codegen.select.cache import Cache, Pick, default_path, exported, imported
-from didyma.codegen.select.choosers import Request, is_current
-from didyma.codegen.select.keys import hints
+from didyma.codegen.select.choosers import Request, Tuned
 from didyma.codegen.select.selector import Limits, Trial
 from didyma.commands import common
 from didyma.files import must_have_folder, read_fixed
@@ -97,7 +95,7 @@ def _import(cache: Cache, file: Path) -> int:
 
 
 def _tuned(w: Wanted, cache: Cache) -> Iterator[tuple[Request, dict[str, Any], Pick]]:
-    """Yield each function of the file with its record and its pick."""
+    """Yield each function of the file, and of its other splits, with its record and its pick."""
     assert w.file is not None
     get_ready()
     m, _ = read_fixed(w.file, common.sizes(w.sizes))
@@ -105,18 +103,18 @@ def _tuned(w: Wanted, cache: Cache) -> Iterator[tuple[Request, dict[str, Any], P
     engine = engine_by_name(w.engine)
     options = tuning.suited(common.options("didyma", w.options), engine)
     env = common.bindings(m, w.sizes)
-    target = tuning.target(engine)
-    lowered: Lowered = compile(m, options, until="lower")
+    done = set[str]()
     limits = Limits(w.seconds, w.timeout, jobs=w.jobs or cores(), rest=w.rest)
-    tuner = tuning.Tuner(lowered.fused, cache, limits, _progress)
-    for name, loop in lowered.loops.items():
-        source = lowered.fused.function(name)
-        request = Request(name, loop, options, w.engine, target, hints(loop, env), source)
-        pick = cache.get(request.key.digest)
-        if pick is not None and is_current(pick, request):
-            yield request, show.record(request, pick, None), pick
-        else:
-            pick, found = tuner.tune(request)
+    known = Tuned(cache)
+    for split in splits.splits(m, options, engine, env):
+        tuner = tuning.Tuner(split.lowered.fused, cache, limits, _progress)
+        for digest, request in split.requests.items():
+            if digest in done:
+                continue
+            done.add(digest)
+            pick, found = known.kept(request), None
+            if pick is None:
+                pick, found = tuner.tune(request)
             yield request, show.record(request, pick, found), pick
 
 
