@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from didyma.codegen.runtime import nvrtc_forms
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.kernel import Kernel
-from didyma.codegen.runtime.ptx.sources import Source, compiled, forms
+from didyma.codegen.runtime.ptx.sources import Source, compiled, forms, translated
 from didyma.judging.task import Task
 from didyma.refimpl.errors import DidymaError
 
@@ -55,6 +55,19 @@ class Way:
             self._with(t, kernels) if kernels else None
             for t, kernels in zip(texts, made, strict=True)
         ]
+
+    def switched(self, text: str) -> Task | str:
+        """Return the task with a text of many edits, or what NVRTC says where it refuses the text.
+
+        The text comes after what is kept.
+        """
+        task = self.task
+        names = [s.name or s.label for s in task.steps]
+        whole = "\n".join((*self.kept, text))
+        made = translated(
+            whole, names, task.flags, for_host=bool(self.needed), keep=bool(self.kept)
+        )
+        return made if isinstance(made, str) else self._with(text, made)
 
     def _alone(self, text: str) -> Task | None:
         task = self.task

@@ -15,8 +15,8 @@ from didyma.judging.beside import ENGINES, Beside
 from didyma.judging.decoys import Decoys
 from didyma.judging.inputs import Case
 from didyma.judging.lines import Suspect, suspect
-from didyma.judging.mending import Round, truth
 from didyma.judging.outcome import Outcome as Outcome
+from didyma.judging.rounds import Round, truth
 from didyma.judging.sizes import bindings, tiles
 from didyma.judging.task import Step, Task
 from didyma.judging.terms import Terms

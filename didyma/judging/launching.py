@@ -10,7 +10,8 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.maps import tensor_map
-from didyma.codegen.runtime.ptx.sanitize import Argument, Finding, sanitize
+from didyma.codegen.runtime.ptx.sanitize import Argument, Finding, bytes_of, sanitize
+from didyma.codegen.runtime.ptx.side_by_side import side_by_side as copied
 from didyma.judging import layouts
 from didyma.judging.expressions import USUAL, Functions, evaluate
 from didyma.judging.task import Kept, Operand, Result, Role, Scalar, Scratch, Step, Task
@@ -127,6 +128,44 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
             break
     by = tuple(writers.get(n, (0, np.zeros(0, np.int32))) for n in task.spec.entry.results)
     return Ran(results(task, env, held), tuple(findings), by, steps, not steps)
+
+
+def side_by_side(
+    task: Task, env: Mapping[str, int], arrays: Sequence[Array], numbers: range, seconds: float
+) -> list[tuple[Array, ...]]:
+    """Launch the kernels of a task in copies of their grids; return the results of each copy.
+
+    They have the number 0, and some ``numbers``.
+
+    Each has outputs and memory of its own, and only reads the inputs.  Nothing is checked.
+    DidymaError ``launch-failed`` for tensor maps, which belong to one address.
+    """
+    held: dict[str, tuple[Argument, Array]] = {}
+    copies = 1 + len(numbers)
+    for step in task.steps:
+        if step.maps:
+            raise DidymaError("launch-failed", "copies of a grid", got="maps", want="pointers")
+        made = arguments(task, step, env, arrays, {k: a for k, (a, _) in held.items()})
+        shape, shared = geometry(task, step, env, arrays)
+        own: list[Array | None] = []
+        for role, a in zip(step.roles, made, strict=True):
+            if not a.value.ndim or isinstance(role, Operand):
+                own.append(None)
+            elif isinstance(role, Result | Kept) and key(role) in held:
+                own.append(held[key(role)][1])
+            else:
+                own.append(np.tile(bytes_of(a.value), (copies, 1)))
+        many = replace(shape, copies=copies, second=numbers.start)
+        left = copied(step.kernel, many, made, own, shared, seconds)
+        for role, a, rows in zip(step.roles, made, left, strict=True):
+            if isinstance(role, Result | Kept) and rows is not None:
+                held[key(role)] = a, rows
+    names = [f"result {n}" for n in task.spec.entry.results]
+    of_copy = [
+        {n: replace(a, value=rows[k].view(a.value.dtype)) for n, (a, rows) in held.items()}
+        for k in range(copies)
+    ]
+    return [results(task, env, {n: c[n] for n in names if n in c}) for c in of_copy]
 
 
 def key(role: Result | Kept) -> str:

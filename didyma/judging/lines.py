@@ -15,7 +15,8 @@ from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging.edits import Edit, edits, with_barriers
 from didyma.judging.inputs import Case
-from didyma.judging.mending import Round, later, mended
+from didyma.judging.mending import mended
+from didyma.judging.rounds import Round, later
 from didyma.judging.task import Task
 from didyma.refimpl.ops import bars as bars_
 

@@ -2,85 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from typing import TypeAlias
-
-import numpy as np
+from functools import partial
 
 from didyma.codegen.runtime.nvrtc import processor_time
-from didyma.judging import inputs, launching
 from didyma.judging.edited import Way, fastest
 from didyma.judging.edits import Edit
 from didyma.judging.evidence import Evidence
-from didyma.judging.inputs import Case
-from didyma.judging.launching import Ran
+from didyma.judging.rounds import Later, Round
 from didyma.judging.sizes import below, tiles
 from didyma.judging.task import Task
+from didyma.judging.together import copies, passing, restoring
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.interp import graph as interpreter
-from didyma.refimpl.ir.types import Array, DType
-from didyma.refimpl.ops import bars as bars_
-from didyma.refimpl.ops.bars import Bar
 
 _LONGER = 1.0  # seconds: for the rounds after the first, and for more edits than one
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 _LOOKED = 8  # failed rounds of which one is chosen in which some elements are right
-_LONG = 0.04  # seconds of a failed round, for which a smaller one is sought
+_LONG = 0.002  # seconds of a failed round, for which a smaller one is sought
 _ENOUGH = 16  # elements in it
 _SURE = 8  # edits that are tried before any has shown what it changes
+_TOGETHER = 256  # edits that are compiled into one text
 _FIRST = 16  # edits that are about as likely as the first
 _AGAIN = 0.25  # how likely another edit is where one was tried in vain
 _NEAR = 3  # lines
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """A round of inputs in an order of warps, with the bars of its outputs."""
-
-    case: Case
-    schedule: int
-    arrays: tuple[Array, ...]
-    bars: tuple[Bar, ...]
-
-    @classmethod
-    def of(cls, task: Task, case: Case, schedule: int = 0) -> Round:
-        """Draw the inputs of a round and compute the bars."""
-        arrays = inputs.values(task, case)
-        return cls(case, schedule, arrays, tuple(truth(task, case, arrays)))
-
-    def run(self, task: Task) -> Ran:
-        """Run a kernel in this round."""
-        return launching.run(task, self.case.env, self.arrays, self.schedule)
-
-    def right(self, task: Task, outputs: Sequence[Array]) -> Array:
-        """Return which of all elements of the outputs are right."""
-        types = task.spec.entry.result_types()
-        with np.errstate(all="ignore"):
-            rows = [
-                np.broadcast_to(bars_.judge(b, o, t.dtype).ok, o.shape).reshape(-1)
-                for b, o, t in zip(self.bars, outputs, types, strict=True)
-            ]
-        return np.concatenate(rows)
-
-
-Later: TypeAlias = Callable[[], Round]
-
-
-def later(task: Task, case: Case, schedule: int = 0) -> Later:
-    """Return a function that makes a round when it is first called: its bars may take long."""
-    return cache(partial(Round.of, task, case, schedule))
-
-
-def truth(task: Task, case: Case, arrays: Sequence[Array]) -> list[Bar]:
-    """Return the bars of the outputs under the contract of a task."""
-    m = task.spec
-    given = [bars_.exact(a, DType.of(a)) for a in arrays]
-    found = interpreter.bars(m.entry, m, given, dict(case.env), task.contract.rules, stored=True)
-    types = m.entry.result_types()
-    return [task.contract.widened(b, t.dtype) for b, t in zip(found, types, strict=True)]
 
 
 @dataclass(slots=True)
@@ -117,17 +63,20 @@ def mended(
     way = fastest(task, first.run)
     limit = max(0.05, _SLOWER * way.seconds)
     found, search = Mended(), Search(tried, evidence)
-    for e, edited in _compiled(way, search, deadline):
-        now = processor_time()
-        if now > deadline:
+    for some in _promising(way, search, first, rest, evidence, deadline):
+        for e, edited in _compiled(way, some, deadline):
+            now = processor_time()
+            if now > deadline:
+                break
+            right = _mends(e, edited, min(limit, deadline - now), first, rest, evidence)
+            if right:
+                if not found.edits:
+                    deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
+                found.edits.append(e)
+            elif right is None:
+                found.likely.append(e)
+        if processor_time() > deadline:
             break
-        right = _mends(e, edited, min(limit, deadline - now), first, rest, evidence)
-        if right:
-            if not found.edits:
-                deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
-            found.edits.append(e)
-        elif right is None:
-            found.likely.append(e)
     rank = {(e.line, e.new): k for k, e in enumerate(tried)}
     for row in (found.edits, found.likely):
         row.sort(key=lambda e: rank[e.line, e.new])
@@ -158,6 +107,11 @@ class Search:
         self.first = self.first[many:]
         self.left.difference_update(some)
         return [self.tried[k] for k in some]
+
+    def back(self, some: Sequence[Edit]) -> None:
+        """Let edits be tried again."""
+        names = {*some}
+        self.left.update(k for k, e in enumerate(self.tried) if e in names)
 
     def odds(self, k: int) -> float:
         """Return how likely an edit mends the kernel, as far as edits of its line have shown."""
@@ -218,13 +172,43 @@ def smaller(task: Task, r: Round, evidence: Evidence) -> tuple[Round, Evidence]:
     return r, evidence
 
 
-def _compiled(way: Way, search: Search, deadline: float) -> Iterator[tuple[Edit, Task]]:
+def _promising(
+    way: Way,
+    search: Search,
+    first: Round,
+    rest: Sequence[Later],
+    evidence: Evidence,
+    deadline: float,
+) -> Iterator[Iterator[Sequence[Edit]]]:
+    """Yield edits, some at a time, that are worth a compilation of their own.
+
+    At first they are those that make all rounds right when many are tried together, then those of
+    which that is not known.
+    """
+    alone: list[Edit] = []
+    limit = (deadline - processor_time()) / 2
+    while evidence.wrong.any() and way.needed <= 1 and (some := search.next(_TOGETHER)):
+        c = copies(way, some)
+        tried = {*c.edits} if c else set[Edit]()
+        alone += [e for e in some if e not in tried]
+        right = restoring(c, first, evidence, limit) if c else []
+        if right and (right := passing(way, right, rest, limit)):
+            yield iter((right,))
+        if processor_time() > deadline - limit / 2:
+            break
+    search.back(alone)
+    yield iter(partial(search.next, way.many), [])
+
+
+def _compiled(
+    way: Way, rows: Iterator[Sequence[Edit]], deadline: float
+) -> Iterator[tuple[Edit, Task]]:
     """Yield edits with the kernels that they make, but for those that NVRTC refuses.
 
     It ends before what would likely not be compiled by the ``deadline``.
     """
     text, longest = way.task.source.text, way.compiling
-    while some := search.next(way.many):
+    for some in rows:
         begun = processor_time()
         if begun + longest > deadline:
             return

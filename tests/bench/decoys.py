@@ -17,7 +17,7 @@ from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging import inputs
 from didyma.judging.contracts import Declared
 from didyma.judging.decoys import Decoys
-from didyma.judging.mending import truth
+from didyma.judging.rounds import truth
 from didyma.judging.sizes import bindings
 from didyma.judging.specs import load_spec
 from didyma.judging.task import Draw, Task

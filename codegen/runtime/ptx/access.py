@@ -129,7 +129,9 @@ def _load(ops: Operands) -> Action:
         def from_params(m: Machine) -> None:
             at = m.kernel.param_at[name] + start
             for k, put in enumerate(puts):
-                put(m, np.frombuffer(m.params, d, 1, at + k * size)[0])
+                v = np.frombuffer(m.params, d, 1, at + k * size)[0]
+                stride = m.strides.get(at + k * size)
+                put(m, v if stride is None else v + m.copy().astype(d) * d.type(stride))
 
         return from_params
     f = ops.address(1)
@@ -147,7 +149,7 @@ def _load(ops: Operands) -> Action:
             how |= TESTED if own & m.kernel.tested else BLIND
         found, fresh = m.memory.load(ids, addresses, total, where, how, raw, m.at, places)
         m.tell(found)
-        if fresh is not None:
+        if fresh is not None and m.shape.copies == 1:
             _taint(m, parts, ids, addresses, fresh, size)
         if order:
             m.meets(addresses)

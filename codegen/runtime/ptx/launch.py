@@ -36,6 +36,7 @@ class Region:
 
     ``writers`` has after a launch, for each byte, the instruction that wrote it last, or -1.
     ``units`` are those of a kernel in the ring (``units.UNIT``), two bytes each, before and after.
+    Nothing writes to what is ``fixed``.
     """
 
     name: str
@@ -43,14 +44,20 @@ class Region:
     written: Array
     writers: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     units: Array = field(default_factory=lambda: np.zeros(0, UNIT))
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """An argument: the address of a byte of a region, by its number."""
+    """An argument: the address of a byte of a region, by its number.
+
+    Of several copies of the grid, each has a region of its own, one after the other, if it is
+    ``own``.
+    """
 
     region: int
     offset: int = 0
+    own: bool = False
 
 
 # An argument: a pointer, bytes, or the parts of a structure, each with its offset.
@@ -93,6 +100,8 @@ def launch(
     """
     most = _TOGETHER if kernel.synchronises else _BATCH
     lanes = shape.blocks * shape.padded
+    if shape.copies > 1:
+        most = lanes
     again = most < lanes <= _WHOLE
     kept = [(r.data.copy(), r.written.copy(), r.units.copy()) for r in regions if again]
     done = _batches(kernel, shape, regions, args, shared, schedule, seconds, most, passed)
@@ -124,8 +133,10 @@ def _batches(
     room += sum(v.size + 2 * GUARD for v in kernel.program.variables.values() if v.space in _DEVICE)
     heap = HEAP if allocates(kernel.program) else 0
     ring = kernel.meaning is not None
-    space = Space("global", room + heap, 0, 1, kernel.cell, ring=ring)
+    cell = kernel.cell if shape.copies == 1 else 0
+    space = Space("global", room + heap, 0, 1, cell, ring=ring)
     places, symbols, params = _fill(space, kernel, regions, args)
+    strides = _strides(kernel, places, args)
     symbols["the heap"] = room
     if kernel.meaning is not None:
         for offset, number in passed:
@@ -151,7 +162,7 @@ def _batches(
             )
             m.specials["dynamic_smem_size"] = np.uint32(shared)
             m.specials["total_smem_size"] = np.uint32(kernel.shared_end + shared)
-            m.reports = out.reports
+            m.reports, m.strides = out.reports, strides
             try:
                 run(m)
                 bulk.finish(m)
@@ -202,7 +213,7 @@ def _fill(
         space.data[a.start : a.start + a.size] = data
         return a
 
-    places = [put(r.name, r.data, 0) for r in regions]
+    places = [put(r.name, r.data, CONSTANT if r.fixed else 0) for r in regions]
     for r, a in zip(regions, places, strict=True):
         space.flags[a.start : a.start + a.size] |= np.where(r.written, INIT, 0).astype(np.uint8)
         if r.units.size and space.units.size:
@@ -234,6 +245,17 @@ def _fill(
     return places, symbols, bytes(params)
 
 
+def _strides(kernel: Kernel, places: Sequence[Allocation], args: Sequence[Value]) -> dict[int, int]:
+    """Return how far apart the regions of the grid's copies are, by the byte of a parameter."""
+    found: dict[int, int] = {}
+    for v, given in zip(kernel.program.kernel.params, args, strict=True):
+        for offset, value in given if isinstance(given, tuple) else ((0, given),):
+            if isinstance(value, Pointer) and value.own:
+                first, second = (places[value.region + k].start for k in (0, 1))
+                found[kernel.param_at[v.name] + offset] = second - first
+    return found
+
+
 def _memory(
     space: Space,
     kernel: Kernel,
@@ -247,7 +269,7 @@ def _memory(
     n = count * shape.padded
     ring = kernel.meaning is not None
     size = kernel.shared_end + dynamic + 256
-    shared = Space("shared", size, 1, count, kernel.cell, ring=ring)
+    shared = Space("shared", size, 1, count, space.cell, ring=ring)
     for a in kernel.shared:
         shared.allow(a)
     if dynamic:

@@ -73,6 +73,7 @@ class Machine:
         self.symbols, self.params = symbols, params
         self.first, self.size = first * shape.padded, memory.block.size
         self.deadline = deadline
+        self.one = self.size // shape.copies if shape.copies > 1 else 0  # lanes of the first copy
         self.schedule = schedule
         n = self.size
         self.every: Array = np.arange(n, dtype=np.int32)
@@ -98,6 +99,7 @@ class Machine:
         self.shadow = Shadow(n) if kernel.meaning is not None else None
         self.under_way: dict[str, Any] = {}  # copies, products and barriers of other modules
         self.reports: dict[tuple[str, int], Report] = {}
+        self.strides: dict[int, int] = {}  # between the regions of copies, by bytes of parameters
         self.met: dict[int, int] = {}  # the first address of each atomic and ordered load
         self.at = 0
         self.steps = self.lane_steps = 0
@@ -186,6 +188,11 @@ class Machine:
                 raise unknown(self.kernel.program.instrs[self.at], f"%{name}")
             return np.full(self.n, self.steps + self.leap, np.uint64)
         return v if self.index is None or np.ndim(v) == 0 else v[self.index]
+
+    def copy(self) -> Array:
+        """Return of which copy of the grid, by its place, lanes are."""
+        lanes = self.every if self.index is None else self.index
+        return lanes // (self.size // self.shape.copies)
 
     def symbol(self, name: str) -> int:
         """Return the address of a variable."""

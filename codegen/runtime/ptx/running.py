@@ -20,8 +20,10 @@ from didyma.refimpl.ir.types import Array
 
 _ASIDE = np.int64(1) << 40  # in the key of a lane that spins
 _TURNS = 64  # jumps back until a lane is set aside
+_FEW = 8  # more of them, than twice those of the first of several copies
 _LONG = 1 << 14  # steps of all lanes together until jumps back count as spinning
 _LONGEST = 8  # two to this power are more steps than any from one random order to the next
+_MORE, _LEAST = 1.0, 0.02  # times as long, and seconds, that copies may run after the first ends
 _LEAP, _FOREVER = 1 << 20, 1 << 59  # ticks of clocks that are skipped at first, and in the end
 
 
@@ -33,6 +35,7 @@ def run(m: Machine) -> None:
     """Run all lanes to their end; ``Ended`` where they cannot go on."""
     unset(m, m.kernel.program.unset, np.flatnonzero(m.exists))
     changes = _changes(m) if m.schedule >= RANDOM else None
+    begun = time.process_time()
     while True:
         if changes is not None:
             next(changes)
@@ -52,7 +55,10 @@ def run(m: Machine) -> None:
         pc: int | None = int(m.pc[group[0]])
         while pc is not None:
             pc = _stretch(m, pc, alone)
-        if time.process_time() > m.deadline and not (m.state == DONE).all():
+        now = time.process_time()
+        if m.one and (m.state[: m.one] == DONE).all():
+            m.deadline, m.one = min(m.deadline, now + _MORE * (now - begun) + _LEAST), 0
+        if now > m.deadline and not (m.state == DONE).all():
             _hang(m, "it still runs at the time limit")
 
 
@@ -98,7 +104,8 @@ def _stretch(m: Machine, pc: int, alone: bool) -> int | None:
     m.pc[m.ids] = to
     if back is not None and back.size:
         m.spin[back] += 1
-        m.key[back[m.spin[back] > _TURNS]] |= _ASIDE
+        turns = 2 * int(m.spin[: m.one].max()) + _FEW if m.one else _TURNS
+        m.key[back[m.spin[back] > turns]] |= _ASIDE
         if alone:
             m.key[m.ids] |= _ASIDE
     return None

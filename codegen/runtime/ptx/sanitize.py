@@ -196,12 +196,12 @@ def _orders(kernel: Kernel, first: int, schedules: int) -> range:
 def passed(args: Sequence[Argument]) -> tuple[list[Region], list[Value]]:
     """Return the memory of a launch with such arguments, one region for each array, and them."""
     arrays = [a for given in args for a in given.arrays()]
-    regions = [Region(f"argument {a.name}", _bytes(a.value), _written(a)) for a in arrays]
+    regions = [Region(f"argument {a.name}", bytes_of(a.value), written_before(a)) for a in arrays]
     numbers = iter(range(len(regions)))
     return regions, [_given(a, numbers) for a in args]
 
 
-def _written(a: Argument) -> Array:
+def written_before(a: Argument) -> Array:
     """Return which bytes of an array are written before a launch."""
     return np.full(a.value.nbytes, not a.output) if a.written is None else a.written.copy()
 
@@ -223,7 +223,8 @@ def _parts(
             yield first + at, Pointer(next(numbers), f.start) if f.value.ndim else f.value.tobytes()
 
 
-def _bytes(a: Array) -> Array:
+def bytes_of(a: Array) -> Array:
+    """Return the bytes of an array."""
     return np.frombuffer(np.ascontiguousarray(a).tobytes(), np.uint8).copy()
 
 
@@ -307,8 +308,8 @@ def _unwritten(
         return
     for a, r in zip(arrays, regions, strict=True):
         whole = r.written.reshape(-1, a.value.itemsize).all(1)
-        same = (r.data == _bytes(a.value)).reshape(-1, a.value.itemsize).all(1)
-        untouched = ~whole & same & ~_written(a).reshape(-1, a.value.itemsize).all(1)
+        same = (r.data == bytes_of(a.value)).reshape(-1, a.value.itemsize).all(1)
+        untouched = ~whole & same & ~written_before(a).reshape(-1, a.value.itemsize).all(1)
         lost_values = (("uninitialised", ~whole & ~untouched), ("unwritten", untouched & a.output))
         for kind, where in lost_values:
             lost = np.flatnonzero(where)

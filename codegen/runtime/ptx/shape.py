@@ -12,11 +12,17 @@ from didyma.refimpl.ir.types import Array
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Threads of a block, blocks of the grid and of a cluster, along three axes."""
+    """Threads of a block, blocks of the grid and of a cluster, along three axes.
+
+    Of several ``copies`` of the grid, each runs by itself, on memory of its own.  The first one has
+    number 0, the others those from ``second`` on.
+    """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     cluster: tuple[int, int, int] = (1, 1, 1)
+    copies: int = 1
+    second: int = 1
 
     @property
     def threads(self) -> int:
@@ -30,10 +36,11 @@ class Shape:
 
     @property
     def blocks(self) -> int:
-        """Blocks of the grid."""
-        return self.grid[0] * self.grid[1] * self.grid[2]
+        """Blocks of all copies of the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2] * self.copies
 
 
+COPY = "envreg31"  # the special register with the number of a lane's copy of the grid
 RANDOM = 6  # the first schedule of which the order is random
 
 
@@ -74,7 +81,9 @@ def order(schedule: int, n: int, padded: int, ranks: Array | None = None) -> Arr
 
 def specials(shape: Shape, lane: Array) -> dict[str, Any]:
     """Return the special registers of lanes of the grid by name: arrays, or one value for all."""
-    thread, block = lane % shape.padded, lane // shape.padded
+    thread = lane % shape.padded
+    copy, block = np.divmod(lane // shape.padded, shape.blocks // shape.copies)
+    number = np.where(copy > 0, copy + shape.second - 1, 0)
 
     def axes(name: str, i: Array, extents: tuple[int, int, int]) -> dict[str, Any]:
         x, y, _ = extents
@@ -105,5 +114,5 @@ def specials(shape: Shape, lane: Array) -> dict[str, Any]:
         "reserved_smem_offset_begin": np.uint32(0), "reserved_smem_offset_cap": np.uint32(1024),
         "reserved_smem_offset_end": np.uint32(1024), "reserved_smem_offset_0": np.uint32(0),
         "reserved_smem_offset_1": np.uint32(8), "current_graph_exec": np.uint64(0),
-        "aggr_smem_size": np.uint32(0),
+        "aggr_smem_size": np.uint32(0), COPY: number.astype(np.uint32),
     }  # fmt: skip

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from didyma.codegen.runtime import nvrtc_forms
-from didyma.codegen.runtime.nvrtc import ATTEMPTS, NvrtcCompiler
+from didyma.codegen.runtime import device_code, nvrtc_forms
+from didyma.codegen.runtime.nvrtc import AS_NVCC, ATTEMPTS, NvrtcCompiler
 from didyma.codegen.runtime.ptx.code import Module
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.meaning import HEADER, Meaning
@@ -101,6 +101,31 @@ def forms(
                 with suppress(DidymaError):
                     found[k] = tuple(_chosen(own, n) for n in names)
     return found
+
+
+def translated(
+    text: str, kernels: Sequence[str], flags: Sequence[str], *, for_host: bool, keep: bool = False
+) -> tuple[Kernel, ...] | str:
+    """Compile the kernels of a text; return what NVRTC says where it refuses the text.
+
+    ``for_host`` says that what of the text is for the host must be left out; ``keep`` is that of
+    ``compiled``.
+    """
+    compiler = NvrtcCompiler(ARCHITECTURE)
+    source = device_code.device_part(text) if for_host else text
+    given = (*flags, *(AS_NVCC if for_host else ()))
+    instances = tuple(n for n in kernels if "<" in n)
+    headers = {**device_code.PLAIN}
+    built = compiler.translate(source, "text", given, instances, headers, keep=keep)
+    lost = device_code.lost_headers(built.log) if built.failed and for_host else ()
+    if lost:
+        headers |= dict.fromkeys(lost, "")
+        built = compiler.translate(source, "text", given, instances, headers, keep=keep)
+    if built.failed:
+        return built.log
+    lowered = dict(zip(instances, built.lowered, strict=True))
+    module = parse(compiler.text(built))
+    return tuple(_chosen(module, lowered.get(n, n)) for n in kernels)
 
 
 def _without(module: Module, others: Collection[int]) -> Module:

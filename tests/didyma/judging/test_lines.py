@@ -15,7 +15,8 @@ from didyma.judging.evidence import Evidence
 from didyma.judging.inputs import Case
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task
-from didyma.judging.mending import Round, Search, later, smaller, telling
+from didyma.judging.mending import Search, smaller, telling
+from didyma.judging.rounds import Round, later
 from didyma.judging.sizes import below
 from didyma.judging.task import Draw
 from didyma.show import judge_kernel as show

@@ -1,0 +1,106 @@
+"""Edits that are tried together: one compilation, and one launch of copies that have one each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from didyma.codegen.runtime.nvrtc import processor_time
+from didyma.judging import launching
+from didyma.judging.edited import Way
+from didyma.judging.edits import Edit
+from didyma.judging.evidence import Evidence
+from didyma.judging.rounds import Later, Round
+from didyma.judging.switched import Switched, switched
+from didyma.judging.task import Task
+from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.types import Array
+
+_LANES = 1 << 14  # of copies that run together
+_LEAST = 2  # edits that are tried together, however many lanes their copies have
+_REFUSED = 10  # times that NVRTC refuses some edits, until all are left out
+_OF_EDIT = re.compile(r"^edit(\d+)\(\d+\): (?:catastrophic )?error", re.M)
+_OF_LINE = re.compile(r"^text\((\d+)\): (?:catastrophic )?error", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """A task each of whose copies has an edit, by its number from 1 on."""
+
+    task: Task
+    edits: tuple[Edit, ...]
+
+
+def copies(way: Way, edits: Sequence[Edit]) -> Copies | None:
+    """Compile as many of some edits together as can be; None where none can."""
+    text, some = way.task.source.text, edits
+    for _ in range(_REFUSED):
+        made = switched(text, some)
+        if not made.edits:
+            return None
+        with suppress(DidymaError):  # PTX that cannot be read
+            compiled = way.switched(made.text)
+            if not isinstance(compiled, str):
+                return Copies(compiled, made.edits)
+            some = _without(made, compiled)
+            continue
+        return None
+    return None
+
+
+def _without(made: Switched, log: str) -> list[Edit]:
+    """Return edits but for those that NVRTC refuses, or all of the first line that it refuses."""
+    gone = {made.edits[int(n) - 1] for n in _OF_EDIT.findall(log)}
+    gone |= {e for n in _OF_LINE.findall(log)[:1] for e in made.lines.get(int(n), ())}
+    return [e for e in made.edits if e not in gone] if gone else []
+
+
+def outcomes(
+    c: Copies, r: Round, wrong: Array | None, seconds: float
+) -> Iterator[tuple[Edit, tuple[Array, ...], tuple[Array, ...], Array]]:
+    """Run a round with each edit; yield the outputs without it and with it, and what is right.
+
+    Nothing where the text with all edits has other ``wrong`` elements than the kernel, without any.
+    """
+    steps = [launching.geometry(c.task, s, r.case.env, r.arrays)[0] for s in c.task.steps]
+    lanes = max(s.blocks * s.padded for s in steps)
+    step = max(_LEAST, min(len(c.edits), _LANES // max(1, lanes)))
+    deadline = processor_time() + seconds
+    for k in range(1, len(c.edits) + 1, step):
+        left = deadline - processor_time()
+        if left <= 0:
+            return
+        numbers = range(k, min(k + step, len(c.edits) + 1))
+        before, *after = launching.side_by_side(c.task, r.case.env, r.arrays, numbers, left)
+        if wrong is not None and (r.right(c.task, before) == wrong).any():
+            return
+        for n, outputs in zip(numbers, after, strict=True):
+            yield c.edits[n - 1], before, outputs, r.right(c.task, outputs)
+
+
+def restoring(c: Copies, r: Round, evidence: Evidence, seconds: float) -> list[Edit]:
+    """Return the edits with which a round is right; take note of what all of them change."""
+    found: list[Edit] = []
+    with suppress(DidymaError):
+        for e, before, outputs, right in outcomes(c, r, evidence.wrong, seconds):
+            replace(evidence, before=before).meet(e.line, outputs, right)
+            if right.all():
+                found.append(e)
+    return found
+
+
+def passing(way: Way, some: Sequence[Edit], rest: Sequence[Later], seconds: float) -> list[Edit]:
+    """Return those of some edits with which all rounds are right, as far as there is time."""
+    left, deadline = [*some], processor_time() + seconds
+    c = copies(way, left)
+    for made in rest if c else ():
+        seconds = deadline - processor_time()
+        if c is None or not left or seconds < 0:
+            break
+        with suppress(DidymaError):
+            for e, _, _, right in outcomes(c, made(), None, seconds):
+                if e in left and not right.all():
+                    left.remove(e)
+    return left

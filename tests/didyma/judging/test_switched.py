@@ -1,0 +1,185 @@
+"""Edits that are tried together, as choices of one text, do what each of them does alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from didyma.codegen.runtime.ptx.machine import Shape
+from didyma.codegen.runtime.ptx.sanitize import Argument, bytes_of
+from didyma.codegen.runtime.ptx.shape import COPY
+from didyma.codegen.runtime.ptx.side_by_side import side_by_side
+from didyma.codegen.runtime.ptx.sources import Source, compiled
+from didyma.codegen.runtime.registry import probe
+from didyma.fuzz.values import Distribution
+from didyma.judging.edited import Way, fastest
+from didyma.judging.edits import Edit, edits
+from didyma.judging.inputs import Case
+from didyma.judging.judge import judge, located
+from didyma.judging.making import make_task
+from didyma.judging.parts import Parts
+from didyma.judging.rounds import Round, later
+from didyma.judging.switched import choice, switched
+from didyma.judging.task import Draw, Task
+from didyma.judging.together import copies, outcomes, passing
+from tests.didyma.judging.kernels import KERNELS
+
+needs_ptx = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
+
+
+def chosen(old: str, new: str) -> tuple[str, str] | None:
+    head = "__global__ void f(float* y, const float* x, int n) {\n"
+    end = "}" * (1 + old.count("{") - old.count("}"))
+    found = choice(Parts(f"{head}{old}\n{end}"), len(head), Edit(2, old, new))
+    return (found.kind, found.new.strip()) if found else None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "part"),
+    [
+        ("y[i] = x[i + 1];", "y[i] = x[i - 1];", "value", "i - 1"),
+        ("y[i] = a * b;", "y[i] = a + b;", "value", "a + b"),
+        ("int i = a * b, j = 3;", "int i = a * b, j = 4;", "value", "4"),
+        ("y[i] += a;", "y[i] = a;", "statement", "y[i] = a;"),
+        ("if (i < n) y[i] = a;", "if (i <= n) y[i] = a;", "value", "i <= n"),
+        ("for (i = 0; i < n; ++i) {", "for (i = 0; i <= n; ++i) {", "value", "i <= n"),
+        ("for (i = 0; i < n; ++i) {", "for (i = 0; i < n; --i) {", "step of a loop", "--i"),
+        ("for (i = 0; i < n; i += 1) {", "for (i = 0; i < n; i += 2) {", "value", "2"),
+        ("return a + b;", "return a - b;", "value", "a - b"),
+        ("y[i] = (float)a;", "y[i] = (int)a;", "value", "(int)a"),
+        ("y[i] = f(a, b);", "y[i] = f(a, c);", "value", "c"),
+        ("y[i] = a;", "y[i] = a; a = b;", "statement before", "a = b;"),
+        ("atomicAdd(&y[i], a);", "atomicSub(&y[i], a);", "statement", "atomicSub(&y[i], a);"),
+        ("for (;;) s += a;", "for (;;) s = a;", "statement", "for (;;) s = a;"),
+        ("y[i] = a; }", "z[i] = a; }", "statement", "z[i] = a;"),
+    ],
+)
+def test_an_edit_is_a_choice(old: str, new: str, kind: str, part: str) -> None:
+    assert chosen(old, new) == (kind, part)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("float a = b;", "double a = b;"),
+        ("int i = 0; // one", "int i = 0; // two"),
+        ("#pragma unroll 4", "#pragma unroll 2"),
+        ("for (int i = 0; i < n; ++i) {", "for (int j = 0; i < n; ++i) {"),
+        ("if (i < n)", "while (i < n)"),
+    ],
+)
+def test_what_is_no_choice_is_left_out(old: str, new: str) -> None:
+    assert chosen(old, new) is None
+
+
+def test_an_edit_names_nothing_that_is_unknown_at_its_place() -> None:
+    text = "void f(int n) {\n  for (int k = 0; k < n; ++k) g(k);\n  g(n);\n}"
+    tried = [Edit(3, "  g(n);", new) for new in ("  g(k);", "  g(n + 1);")]
+    assert switched(text, tried).edits == (tried[1],)
+
+
+def task_of(name: str, old: str = "", new: str = "") -> Task:
+    kernel = KERNELS[name]
+    text = kernel.text.replace(old, new)
+    return make_task(Source(text, "k.cu"), kernel.spec.module, kernel.launch, kernel.contract)
+
+
+def way_of(task: Task, r: Round) -> Way:
+    return fastest(task, r.run)
+
+
+@needs_ptx
+def test_edits_do_together_what_each_does_alone() -> None:
+    task = task_of("softmax")
+    env = {v.name: {"r": 2, "n": 40}[v.name] for v in task.spec.dims}
+    r = Round.of(task, Case(0, env, Distribution.NORMAL))
+    way, lines = way_of(task, r), range(1, task.source.text.count("\n") + 2)
+    tried = edits(task.source.text, lines)[:400:20]
+    together = copies(way, tried)
+    assert together is not None
+    assert len(together.edits) > len(tried) / 3
+    texts = [e.of(task.source.text) for e in together.edits]
+    none = np.zeros(r.right(task, r.run(task).outputs).size, np.bool_)
+    found = [*outcomes(together, r, none, 20.0)]
+    assert [e for e, *_ in found] == [*together.edits]
+    for alone, (e, _, outputs, right) in zip(way.compiled(texts), found, strict=True):
+        assert alone is not None
+        ran = r.run(replace(alone, seconds=0.2))
+        if not ran.faults:
+            assert r.right(task, ran.outputs).tolist() == right.tolist(), e
+            assert len(outputs) == len(ran.outputs)
+
+
+@needs_ptx
+def test_what_the_compiler_refuses_and_what_other_rounds_refute_is_left_out() -> None:
+    task = task_of("add", "+ b", "- b")
+    row = next(r for r in task.source.text.split("\n") if "- b" in r)
+    line = task.source.text.split("\n").index(row) + 1
+    news = [row.replace("- b", x) for x in ("+ b", "+ unheard_of", "% b", "- 2.0f * b")]
+    rounds = [
+        later(task, Case(k, {"n": 40}, kind))
+        for k, kind in enumerate((Distribution.NORMAL, Distribution.SMALL))
+    ]
+    way = way_of(task, rounds[0]())
+    tried = [Edit(line, row, n) for n in news]
+    made = copies(way, tried)
+    assert made is not None
+    assert {e.new for e in made.edits} == {news[0], news[3]}
+    assert [e.new for e in passing(way, made.edits, rounds, 10.0)] == [news[0]]
+
+
+@needs_ptx
+def test_hundreds_of_edits_take_a_few_compilations(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[str] = Counter()
+
+    def counted(name: str, many: int) -> Any:
+        plain = getattr(Way, name)
+
+        def count(self: Way, given: Any) -> Any:
+            calls[name] += 1
+            calls[f"{name} texts"] += len(given) if many else 1
+            return plain(self, given)
+
+        return count
+
+    monkeypatch.setattr(Way, "compiled", counted("compiled", 1))
+    monkeypatch.setattr(Way, "switched", counted("switched", 0))
+    kernel, fault = KERNELS["softmax"], KERNELS["softmax"].faults["term"]
+    text = kernel.text.replace(fault.old, fault.new)
+    draw = Draw(rounds=2, most=1 << 10)
+    task = make_task(Source(text, "k.cu"), kernel.spec.module, kernel.launch, kernel.contract, draw)
+    found = located(judge(task), 1.5)
+    assert found.suspect is not None
+    assert found.suspect.edit is not None
+    assert calls["compiled texts"] < 40
+    assert calls["switched"] < 40
+
+
+COPIED = f"""__global__ void f(const float* x, float* y, int n) {{
+  unsigned copy;
+  asm("mov.u32 %0, %{COPY};" : "=r"(copy));
+  float* input = (float*)x;
+  if (copy == 2) input[threadIdx.x] = 7;
+  if (copy == 3) for (volatile int k = 0; k < 2; k *= 2) {{}}
+  y[blockIdx.x * 32 + threadIdx.x] += x[threadIdx.x] * n + copy;
+}}
+"""
+
+
+@needs_ptx
+def test_copies_have_memory_of_their_own_and_others_end_though_one_hangs() -> None:
+    kernel = compiled(Source(COPIED, "k.cu"), "f")
+    x, y, n = np.arange(32, dtype=np.float32), np.zeros(64, np.float32), np.array(3, np.int32)
+    args = [Argument("x", x), Argument("y", y), Argument("n", n)]
+    own = [None, np.tile(bytes_of(y), (4, 1)), None]
+    shape = Shape((2, 1, 1), (32, 1, 1), copies=4, second=2)
+    _, rows, _ = side_by_side(kernel, shape, args, own, 0, 10.0)
+    assert rows is not None
+    want = [np.tile(x * 3 + k, 2) for k in (0, 2, 4)]
+    got = rows.view(np.float32)
+    assert [r.tolist() for r in got[[0, 1, 3]]] == [w.tolist() for w in want]
+    assert not got[2].any()
