@@ -145,12 +145,14 @@ def told_by_strides(p: Program) -> Iterator[Told]:
     bound = {t.symbol for t in told(p)}
     rows = ((v, types[v].strides or ()) for v in p.inputs)
     strides = [(v, axis, d) for v, ds in rows for axis, d in enumerate(ds)]
+    named = {*dims.free(d for v in p.inputs for d in types[v].shape)}  # by shapes, which come first
     while left := [var.name for var in given_dims(p) if var.name not in bound]:
-        found = (Told(name, _all_places(strides, name, bound)) for name in left)
+        may = [name for name in left if name not in named]
+        found = (Told(name, _all_places(strides, name, bound)) for name in may)
         next_ = next((t for t in found if t.places), None)
         if next_ is None:
             raise DidymaError(
-                "unbound-dim", left[0], got="no input whose shape or strides tell it",
+                "unbound-dim", left[0], got="no input whose shape, or strides alone, tell it",
                 want=f"an input with an axis of size {left[0]}",
             )  # fmt: skip
         yield next_

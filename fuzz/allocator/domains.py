@@ -13,15 +13,19 @@
 - ``search``: small problems through those that search;
 - ``fixed``: problems with fixed offsets and capacities;
 - ``orientations``: plans for symbolic sizes;
+- ``sizes``: what planners know of single symbolic sizes, at every binding;
+- ``given``: how modules and JSON read sizes from inputs, against the definition;
+- ``refused``: problems of which one thing is wrong;
 - ``texts``: traces as text, sound and not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, product
 from random import Random
+from types import MappingProxyType
 
 import numpy as np
 
@@ -32,7 +36,18 @@ from didyma.codegen.memory.arena.problem import FREE, lower_bound
 from didyma.codegen.memory.planners import Choice
 from didyma.codegen.memory.symbolic import SymbolicBuffer, plan
 from didyma.codegen.order.streams import spread
-from didyma.fuzz.allocator import definitions, judge, orders, recordings, replays, tapes, traces
+from didyma.fuzz.allocator import (
+    definitions,
+    given,
+    judge,
+    orders,
+    recordings,
+    refused,
+    replays,
+    sizes,
+    tapes,
+    traces,
+)
 from didyma.fuzz.allocator import programs as shapes
 from didyma.fuzz.allocator.functions import dispatched, outlined
 from didyma.fuzz.allocator.judge import Verdict
@@ -50,7 +65,6 @@ PLANNERS_OF_PROGRAMS = ("linear_scan", "greedy_by_size", "size_class", "linear_s
                         "storage_id", "linear_scan", "none", "greedy_by_breadth")  # fmt: skip
 QUICK = ("greedy_by_size", "linear_scan", "storage_id", "size_class", "greedy_by_breadth", "none",
          "best_fit")  # fmt: skip
-SEVERAL = 20  # small cases that a seed of some kinds has
 TWINS = 6  # problems of twins beside each one that is searched
 SEARCH = ("didyma", "canonical", "hill_climb")
 SHAPES: Mapping[str, Shape] = {
@@ -247,17 +261,36 @@ def _permuted(
 # ---- parts by their definition
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part that is judged by its definition, and how many small cases a seed has."""
+
+    judged: Callable[[Random], Iterator[str]]
+    check: judge.Check
+    many: int
+
+
+PARTS: Mapping[str, Part] = MappingProxyType(
+    {
+        "recordings": Part(recordings.judged, "replay of calls", 20),
+        "orders": Part(orders.judged, "order", 20),
+        "sizes": Part(sizes.judged, "proof", 4),
+        "given": Part(given.judged, "reader", 2),
+        "refused": Part(refused.judged, "reader", 1),
+    }
+)
+
+
 def several(domain: str, seed: int) -> JudgedCase:
     """Judge some small cases of one part."""
-    what = recordings.judged if domain == "recordings" else orders.judged
-    check: judge.Check = "replay of calls" if domain == "recordings" else "order"
-    for r in map(Random, range(seed * SEVERAL, (seed + 1) * SEVERAL)):
+    part = PARTS[domain]
+    for r in map(Random, range(seed * part.many, (seed + 1) * part.many)):
         try:
-            wrong = next(what(r), "")
+            wrong = next(part.judged(r), "")
         except Exception as e:  # whatever it is, what is judged has failed
             wrong = f"{type(e).__name__}: {e}"
         if wrong:
-            return JudgedCase(domain, seed, domain, (Verdict(check, wrong),))
+            return JudgedCase(domain, seed, domain, (Verdict(part.check, wrong),))
     return JudgedCase(domain, seed, domain, ())
 
 
@@ -348,9 +381,9 @@ def read(t: traces.Text) -> list[Verdict]:
 
 
 DOMAINS: Mapping[str, int] = {  # how many of a hundred cases
-    "programs": 14, "symbolic": 6, "mixed": 18, "wrappers": 16, "replays": 6, "tapes": 6,
-    "recordings": 4, "orders": 3, "arena": 10, "search": 3, "fixed": 5, "orientations": 5,
-    "texts": 4,
+    "programs": 13, "symbolic": 6, "mixed": 16, "wrappers": 16, "replays": 6, "tapes": 6,
+    "recordings": 4, "orders": 3, "arena": 8, "search": 3, "fixed": 5, "orientations": 4,
+    "texts": 3, "sizes": 3, "given": 3, "refused": 1,
 }  # fmt: skip
 
 
@@ -364,6 +397,8 @@ def judge_case(
 ) -> JudgedCase:
     """Make and judge the case of a seed, of one of the domains."""
     chosen = domain_of(seed, domains)
+    if chosen in PARTS:
+        return several(chosen, seed)
     match chosen:
         case "texts":
             return texts(chosen, seed)
@@ -371,8 +406,6 @@ def judge_case(
             return orientations(chosen, seed)
         case "arena" | "search" | "fixed":
             return arena(chosen, seed)
-        case "recordings" | "orders":
-            return several(chosen, seed)
         case "replays" | "tapes":
             return again(chosen, seed)
         case _:

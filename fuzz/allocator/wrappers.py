@@ -120,10 +120,15 @@ class InterpretedKernels:
         in_place.launch(k, arrays, env)
 
 
+def _named(kernel: str) -> str:
+    """Return the name that a kernel has in its text, which need not be that in the program."""
+    return f"{kernel}_in_text"
+
+
 def text_of(p: Program) -> KernelText:
     """Return the signatures of a program's kernels, without any text."""
     signatures = (
-        Signature(k.name, tuple((b.name, b.dtype) for b in k.params), (), k.outputs,
+        Signature(_named(k.name), tuple((b.name, b.dtype) for b in k.params), (), k.outputs,
                   tuple(v.name for v in k.dims), (ix.ONE, ix.ONE, ix.ONE), (1, 1, 1))
         for k in p.kernels
     )  # fmt: skip
@@ -184,8 +189,10 @@ def _watched(p: Program, use: MemoryUse, source: str = "") -> tuple[WatchedEngin
     engine = engine_for(p)
     streams = any(several(f.lines) for f in (p, *p.functions))
     watched = WatchedEngine(engine, use, source, streams=streams)
-    names = {k.name: (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels}
-    text: Any = InterpretedKernels({k.name: loops(k) for k in p.kernels})
+    names = {
+        _named(k.name): (k.name, tuple(b.name in k.outputs for b in k.params)) for k in p.kernels
+    }
+    text: Any = InterpretedKernels({_named(k.name): loops(k) for k in p.kernels})
     if isinstance(engine, Devices):
         text = engine.kernels([text] * len(engine.engines))
     return watched, watched.loaded(text, names)

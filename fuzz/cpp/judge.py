@@ -116,8 +116,12 @@ class Loader:
     def run(self, given: Arguments, steps: Sequence[str] | None = None) -> Machine:
         """Run the loader; return the machine that it ran on, whose files have the results.
 
-        Fault, Refusal, and what kernels raise.
+        ``steps`` name kernels as the program does.  Fault, Refusal, and what kernels raise.
         """
+        if steps is not None:
+            rows = zip(self.program.kernels, self.text.kernels, strict=True)
+            called = {k.name: s.name for k, s in rows}
+            steps = [called.get(step, step) for step in steps]
         counts = {s.name: len(s.buffers) for s in self.text.kernels}
         machine = Machine(self._launch, counts, dict(given.files), steps)
         Run(self.units, machine).main(["program", "folder", *given.words])

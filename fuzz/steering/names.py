@@ -24,7 +24,7 @@ AWKWARD = (
     *C_WORDS, *TAKEN, "class", "this", "new", "template", "and", "or", "not", "bool", "def",
     "lambda", "None", "is", "engine", "kernels", "inputs", "i", "i0", "k0", "tx", "bx",
     "acc", "x_1", "x.1", "1x",
-    "a b", "é", "größe", "a\\b", "*/", "x\u200b", "layer/0:bias", "__half", "_x", "x" * 70,
+    "a b", "é", "größe", "a\\b", "b\\", "*/", "x\u200b", "layer/0:bias", "__half", "_x", "x" * 70,
 )  # fmt: skip
 
 

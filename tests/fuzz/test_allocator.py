@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -24,7 +25,7 @@ from didyma.codegen.runtime.didyma_runtime.host import Buffer, Stage
 from didyma.codegen.runtime.didyma_runtime.recorder import MEMORY, Place, Placed, Recorder, Taken
 from didyma.codegen.runtime.didyma_runtime.walk import Walk
 from didyma.codegen.runtime.engine import KernelText
-from didyma.fuzz.allocator.domains import every, judge_case
+from didyma.fuzz.allocator.domains import PARTS, every, judge_case
 from didyma.fuzz.allocator.functions import dispatched, outlined
 from didyma.fuzz.allocator.kernels import movers
 from didyma.fuzz.allocator.machine import NAMES, MemoryMachine, planned
@@ -206,7 +207,7 @@ def test_placements_are_compared_by_every_way_to_compute_them(
     assert sum(bool(v) and v[0].check == "order" for v in found) > 20
 
 
-@pytest.mark.parametrize("domain", ["replays", "tapes", "recordings", "orders"])
+@pytest.mark.parametrize("domain", ["replays", "tapes", *PARTS])
 def test_parts_by_their_definition_are_sound(domain: str) -> None:
     assert not any(judge_case(seed, (domain,)).verdicts for seed in range(8))
 
@@ -225,6 +226,40 @@ def always(*_: object) -> bool:
 
 def nothing(*_: object) -> None:
     """Do nothing in place of what is planted over."""
+
+
+def nothing_met(*_: object) -> int:
+    return 0
+
+
+def no_lines(*_: object) -> tuple[()]:
+    return ()
+
+
+def upwards(_: object, name: str) -> dict[str, int]:
+    return {name: 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "by", "told"),
+    [
+        ("sizes", "memory.symbolic.ring.Ring.magnitude", nothing_met, "is the most"),
+        ("sizes", "memory.symbolic.ring.Ring.nonnegative", always, "proved not to be negative"),
+        ("sizes", "memory.symbolic.ring.Ring._directions_of", upwards, "of direction"),
+        ("given", "runtime.didyma_runtime.walk._require_ranges", nothing, "JSON of"),
+        ("given", "emit.binding._ranges", no_lines, "bind of"),
+    ],
+)
+def test_what_planners_and_calls_are_told_wrongly_is_found(
+    kind: str, what: str, by: object, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"didyma.codegen.{what}", by)
+    assert told in found_by(kind, range(40))
+
+
+def test_a_bad_problem_that_is_taken_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(vars(sys.modules[Problem.__module__]), "_no", nothing)
+    assert "nothing is raised" in found_by("refused", range(4))
 
 
 def test_calls_that_keep_an_earlier_address_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

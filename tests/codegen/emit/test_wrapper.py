@@ -11,7 +11,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.emit import cuda, wrapper
 from didyma.codegen.runtime import modules
-from didyma.codegen.runtime.engine import Engine, Loaded
+from didyma.codegen.runtime.engine import Engine, KernelText, Loaded
 from didyma.codegen.runtime.registry import engine
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import expr as ix
@@ -292,6 +292,14 @@ def test_a_size_that_no_input_tells() -> None:
     with pytest.raises(DidymaError) as e:
         called(p, (3,))
     assert (e.value.code, e.value.where) == ("unbound-dim", "n")
+
+
+def test_a_size_that_a_shape_names_is_not_told_by_strides() -> None:
+    rows = {"x": TensorType(F32, (m * m,)), "y": TensorType(F32, (2, 3), strides=(3 + m, 1))}
+    p = Program("p", (M,), tuple(rows), (), tuple(rows.items()), (), (Return(("x",)),))
+    with pytest.raises(DidymaError) as e:
+        wrapper.emit(p, KernelText("", ()))
+    assert (e.value.code, e.value.where) == ("unbound-dim", "m")
 
 
 def test_a_value_may_have_the_name_of_a_symbol() -> None:
