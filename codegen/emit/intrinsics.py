@@ -48,7 +48,8 @@ name               meaning
 ``wgmma_m64n128k16_T_kn``  starts ``d += a @ b`` (``refimpl.ir.group_products``) by four warps:
                    ``d`` is an array of each thread, ``a`` and ``b`` lie in shared memory; likewise
                    of 32 to 256 columns by steps of 32, and lines of ``kk``, ``mk``, ``mn``; of
-                   ``rk`` and ``rn`` each thread holds a as an array of eight elements
+                   ``rk`` and ``rn`` each thread holds a as an array of eight elements; also
+                   ``m64n128k8_tf32_kk`` of f32 that ``tf32_f32`` has rounded
 ``narrow2_T``      two numbers of f32 as those of T, each rounded as ``cast_f32_T`` does
 ``wgmma_fence``    what a thread has written to arrays of its own is there for those that follow
 ``wgmma_commit``   the products that a thread has started since the last commit are a group
@@ -266,8 +267,9 @@ def _matrices() -> dict[str, CFunction]:
         table[f"mma_{p.name}"] = CFunction((a, b, c), c)
     for g in group_products.PRODUCTS.values():
         operand = f"const {c_type(g.operands)} *"
-        table[f"narrow2_{c_type(g.operands)}"] = CFunction(("f32", "f32"), f"{g.operands.value}x2")
         table[f"wgmma_{g.name}"] = CFunction(("f32 *", operand, operand), "void")
+    for t in map(c_type, BOXED):
+        table[f"narrow2_{t}"] = CFunction(("f32", "f32"), f"{t}x2")
     plain = ("wgmma_fence", "wgmma_commit", "proxy_fence")
     table |= {name: CFunction((), "void") for name in plain}
     table["wgmma_wait"] = CFunction(("u32",), "void")

@@ -25,8 +25,9 @@ from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import is_faster, suited
 from didyma.codegen.templates.tiles import ORDER
 from didyma.refimpl.ir import expr as ix
-from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
+from didyma.refimpl.ir.group_products import GROUP, LINE, LINE_BYTES, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
+from didyma.refimpl.ir.types import DType
 
 TEXT = Text("wgmma_gemm", ORDER + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
@@ -36,11 +37,17 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {% set fillers = threads // apart %}
 {% set left_lies = left_by or ("row" if stride("left", 1) == 1 else "term") %}
 {% set right_lies = right_by or ("term" if stride("right", 1) == 1 else "column") %}
-{% set product = "wgmma_m64n%dk16_%s_%s%s" % (
-    width, T, "m" if left_lies == "row" else "k", "n" if right_lies == "column" else "k") %}
+{% set left_lines = "term" if narrow else left_lies %}
+{% set right_lines = "term" if narrow else right_lies %}
+{% set lanes = length // 8 %}
+{% set product = "wgmma_m64n%dk%d_%s_%s%s" % (
+    width, length // 4, "tf32" if narrow else T, "m" if left_lines == "row" else "k",
+    "n" if right_lines == "column" else "k") %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
-{% macro at(line, piece) %}({{ line }}) * 64 + ({{ piece }} ^ ({{ line }}) % 8) * 8{% endmacro %}
+{% macro at(line, piece) %}
+{{- "(%s) * %d + (%s ^ (%s) %% 8) * %d" % (line, length, piece, line, lanes) -}}
+{% endmacro %}
 {% macro copy(name, tile, side, start, line, by, other, inside, index) %}
 {% set some = "if (n < %d) " % (side * 8) if side * 8 % fillers else "" %}
       #pragma unroll 4
@@ -72,7 +79,7 @@ TEXT = Text("wgmma_gemm", ORDER + """\
       }
 {% endmacro %}
 {% macro gather(name, tile, side, start, other, lies, inside, index) %}
-{% set step = fillers // 64 %}
+{% set step = fillers // length %}
 {% set each = side // step %}
 {% set together = 32 if each % 32 == 0 else 16 if each % 16 == 0 else 8 %}
 {% set some = "if (line < %d) " % side if side % (step * together) else "" %}
@@ -85,26 +92,33 @@ TEXT = Text("wgmma_gemm", ORDER + """\
           {{ some }}{
 {% if lies == "term" %}
           const i64 {{ other }} = {{ start }} + line;
-          const i64 term = (i64)next * 64 + along;
+          const i64 term = (i64)next * {{ length }} + along;
 {% else %}
-          const i64 {{ other }} = {{ start }} + along + line / 64 * 64;
-          const i64 term = (i64)next * 64 + line % 64;
+          const i64 {{ other }} = {{ start }} + along + line / {{ length }} * {{ length }};
+          const i64 term = (i64)next * {{ length }} + line % {{ length }};
 {% endif %}
           {{ load(name, "element", index, inside) }}
-          held[i] = element;
+          held[i] = {{ "tf32_f32(element)" if narrow else "element" }};
           }
         }
         #pragma unroll
         for (u32 i = 0; i < {{ together }}; ++i) {
           const u32 line = begin + i * {{ step }} + upon;
           {{ some }}
-          {{ tile }}[stage * {{ side * 64 }} + {{ at("line", "along / 8") }} + along % 8] = held[i];
+{% if narrow and lies != "term" %}
+          {{ tile }}[stage * {{ side * length }} + line % {{ lanes }} +
+                     {{ at("along + line / %d * %d" % (length, length),
+                           "line %% %d / %d" % (length, lanes)) }}] = held[i];
+{% else %}
+          {{ tile }}[stage * {{ side * length }} + {{ at("line", "along / %d" % lanes) }} +
+                     along % {{ lanes }}] = held[i];
+{% endif %}
         }
       }
 {% endmacro %}
 {% macro fill() %}
-{% set of_left = all(below("row", rows, height), below("term", terms, 64)) %}
-{% set of_right = all(below("term", terms, 64), below("column", columns, width)) %}
+{% set of_left = all(below("row", rows, height), below("term", terms, length)) %}
+{% set of_right = all(below("term", terms, length), below("column", columns, width)) %}
 {% if left_by %}
 {{- copy("left", "left_tile", height, "top", "row", left_by, "row", of_left,
          ("batch", "row", "term")) }}
@@ -121,19 +135,19 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {%- endif %}
 {% endmacro %}
 {{ def_kernel("left", "right") }} {
-  __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * 64 }}];
-  __shared__ __align__(1024) {{ T }} right_tile[{{ stages * width * 64 }}];
+  __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * length }}];
+  __shared__ __align__(1024) {{ T }} right_tile[{{ stages * width * length }}];
   __shared__ __align__(16) f32 part[{{ groups * 64 * 40 }}];
 {{ tile_counts(rows, columns, height, width) -}}
 {{ tile_place("blockIdx.x", height, width, group) -}}
-  const i32 turns = ({{ terms }} + 63) / 64;
+  const i32 turns = ({{ terms }} + {{ length - 1 }}) / {{ length }};
   const u32 lane = threadIdx.x % 32;
   const u32 warp = threadIdx.x / 32 % 4;
   const u32 mine = threadIdx.x / 128;
   const u32 filler = threadIdx.x / {{ fillers }};
 {% if not left_by or not right_by %}
-  const u32 along = threadIdx.x % 64;
-  const u32 upon = threadIdx.x % {{ fillers }} / 64;
+  const u32 along = threadIdx.x % {{ length }};
+  const u32 upon = threadIdx.x % {{ fillers }} / {{ length }};
 {% endif %}
 {% for i in range(above) %}
   f32 sums{{ i }}[{{ each }}];
@@ -168,16 +182,17 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {% for i in range(above) %}
       {{ product }}(
           sums{{ i }},
-{% if left_lies == "row" %}
+{% if left_lines == "row" %}
           &left_tile[(here * {{ height // 64 }} + mine * {{ above }} + {{ i }}) * 4096 +
                      step * 1024],
 {% else %}
-          &left_tile[(here * {{ height }} + mine * {{ tall }} + {{ 64 * i }}) * 64 + step * 16],
+          &left_tile[(here * {{ height }} + mine * {{ tall }} + {{ 64 * i }}) * {{ length }} +
+                     step * {{ length // 4 }}],
 {% endif %}
-{% if right_lies == "column" %}
+{% if right_lines == "column" %}
           &right_tile[here * {{ width * 64 }} + step * 1024]);
 {% else %}
-          &right_tile[here * {{ width * 64 }} + step * 16]);
+          &right_tile[here * {{ width * length }} + step * {{ length // 4 }}]);
 {% endif %}
 {% endfor %}
     }
@@ -246,7 +261,17 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 
 def _found(asked: Asked) -> Problem | None:
     found = narrowed(asked) if {*asked.target.families} >= NEEDED else None
-    return found[0] if found is not None and found[1].operands.nbytes == 2 else None
+    return found[0] if found is not None and found[1].operands.is_float else None
+
+
+def _length(p: Problem) -> int:
+    """Return the terms of a line of shared memory."""
+    return LINE_BYTES // p.operands["left"].value.dtype.nbytes
+
+
+def _is_narrow(p: Problem) -> bool:
+    """Return whether operands are rounded to tf32: such are multiplied by lines of terms alone."""
+    return p.operands["left"].value.dtype is DType.F32
 
 
 def _ahead(values: Values) -> int:
@@ -288,7 +313,7 @@ def cost(asked: Asked, values: Values) -> float:
     height, width = values["height"], values["width"]
     batch, rows, columns = map(p.expected, p.output.extents)
     tiles = batch * -(-rows // height) * -(-columns // width)
-    turns = -(-p.expected(p.operands["left"].extents[2]) // LINE)
+    turns = -(-p.expected(p.operands["left"].extents[2]) // _length(p))
     sums = values["tall"] // ROWS * width // 2
     room = REGISTERS // (threads * (sums + OTHERS))
     processors = asked.target.processors or PROCESSORS
@@ -320,9 +345,11 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     down, across = (
         ix.ceildiv(n, ix.index(values[side])) for n, side in ((rows, "height"), (columns, "width"))
     )
-    names: dict[str, Given] = {"group": TILES, "ahead": _ahead(values)}
+    narrow = _is_narrow(p)
+    names: dict[str, Given] = {"group": TILES, "ahead": _ahead(values), "narrow": int(narrow),
+                               "length": _length(p)}  # fmt: skip
     for name, axes in (("left", ("", "row", "term")), ("right", ("", "term", "column"))):
-        run = p.run(name, ACCESS) or pieces(p, name, ACCESS)
+        run = None if narrow else p.run(name, ACCESS) or pieces(p, name, ACCESS)
         names[f"{name}_by"] = "" if run is None else axes[run.axis]
         names[f"{name}_pieced"] = int(isinstance(run, Pieces))
     grid = (p.dim(ix.mul(batch, down, across)), 1, 1)
@@ -333,10 +360,13 @@ _problem = suited(_found)
 
 
 def best(asked: Asked) -> bool:
-    """Return whether the model finds four warps together faster than each alone."""
-    return (
-        _found(asked) is not None and mma.best(asked) and is_faster(asked, TEMPLATE, mma.TEMPLATE)
-    )
+    """Return whether the model finds four warps together faster than each alone.
+
+    It was fitted to no times of operands that are rounded to tf32.
+    """
+    p = _found(asked)
+    suits = p is not None and not _is_narrow(p) and mma.best(asked)
+    return suits and is_faster(asked, TEMPLATE, mma.TEMPLATE)
 
 
 TEMPLATE = Template("wgmma_gemm", space, cost, render, block, best)

@@ -24,7 +24,7 @@ def cases() -> Iterator[LaunchCase]:
     yield from (_rows(d) for d in BYTES if d.nbytes <= 4 and d is not DType.BOOL)
     yield from map(_product, PRODUCTS.values())
     yield _tf32()
-    for n, d in product(range(32, 257, 32), (DType.F16, DType.BF16)):
+    for n, d in product(range(32, 257, 32), (DType.F16, DType.BF16, DType.F32)):
         yield _group_product(n, d)
     yield from map(_pairs, (DType.F16, DType.BF16))
     yield _votes()
@@ -306,24 +306,26 @@ def _flushed_exponentials() -> LaunchCase:
 def _group_product(columns: int, dtype: DType) -> LaunchCase:
     """Products of four warps, added to a third matrix, with operands in each layout in turn.
 
-    PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": lines of 64 elements, in which
+    PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": lines of 128 bytes, in which
     128-byte swizzling exchanges pieces of 16 bytes, so that bits 4 to 6 of an address change by
-    bits 7 to 9.
+    bits 7 to 9.  Operands of f32, which tf32 has, too, lie in lines of terms alone.
     """
-    t = c_type(dtype)
-    a, b = (_numbers(dtype, n * 16).reshape(n, 16) for n in (64, columns))
+    t, size = c_type(dtype), dtype.nbytes
+    k, line, kind = 32 // size, 128 // size, "tf32" if dtype is DType.F32 else dtype
+    a, b = (_numbers(dtype, n * k).reshape(n, k) for n in (64, columns))
     c = _numbers(DType.F32, 64 * columns).reshape(64, columns)
     want = a.astype(np.float32) @ b.astype(np.float32).T + c
-    places = {"ak": "row * 64 + k", "am": "k * 64 + row", "bk": "row * 64 + k",
+    by_term = f"row * {line} + k"
+    places = {"ak": by_term, "am": "k * 64 + row", "bk": by_term,
               "bn": "row / 64 * 4096 + k * 64 + row % 64"}  # fmt: skip
 
     def fill(array: str, given: str, rows: int, layout: str) -> str:
         return f"""\
-  for (u32 n = i; n < {rows * 16}; n += 128) {{
-    const u32 row = n / 16;
-    const u32 k = n % 16;
-    const u32 at = ({places[given + layout]}) * 2;
-    {array}[(at ^ (at >> 7 & 7) << 4) / 2] = {given}[n];
+  for (u32 n = i; n < {rows * k}; n += 128) {{
+    const u32 row = n / {k};
+    const u32 k = n % {k};
+    const u32 at = ({places[given + layout]}) * {size};
+    {array}[(at ^ (at >> 7 & 7) << 4) / {size}] = {given}[n];
   }}
 """
 
@@ -336,7 +338,7 @@ def _group_product(columns: int, dtype: DType) -> LaunchCase:
     sums[n] = c[{_SUM.format(columns)}];
   }}
   wgmma_fence();
-  wgmma_m64n{columns}k16_{dtype}_{"".join(layout)}(sums, &left[0], &right[0]);
+  wgmma_m64n{columns}k{k}_{kind}_{"".join(layout)}(sums, &left[0], &right[0]);
   wgmma_commit();
   wgmma_wait(0);
   __syncthreads();
@@ -353,17 +355,21 @@ def _group_product(columns: int, dtype: DType) -> LaunchCase:
   }}
 """ + turn(number, ("k", layout)).replace("_k", "_r").replace("&left[0]", f"&mine{number}[0]")
 
-    turns = [turn(*layout) for layout in enumerate(product("km", "kn"))]
-    turns += [held(4 + n, layout) for n, layout in enumerate("kn")]
+    if dtype is DType.F32:
+        turns = [turn(0, ("k", "k"))]
+    else:
+        turns = [turn(*layout) for layout in enumerate(product("km", "kn"))]
+        turns += [held(4 + n, layout) for n, layout in enumerate("kn")]
     body = f"""\
-  __shared__ __align__(1024) {t} left[4096];
-  __shared__ __align__(1024) {t} right[{columns * 64}];
+  __shared__ __align__(1024) {t} left[{64 * line}];
+  __shared__ __align__(1024) {t} right[{columns * line}];
   const u32 i = threadIdx.x;
   f32 sums[{columns // 2}];
-{_cleared("left", 4096)}{_cleared("right", columns * 64)}  __syncthreads();
+{_cleared("left", 64 * line)}{_cleared("right", columns * line)}  __syncthreads();
 {"".join(turns)}"""
     name = f"products of four warps {dtype} by {columns}"
-    return _case(name, "wgmma", body, {"a": a, "b": b, "c": c}, np.stack([want] * 6), 128)
+    want = np.stack([want] * len(turns))
+    return _case(name, "wgmma", body, {"a": a, "b": b, "c": c}, want, 128)
 
 
 # Where the element ``n`` of the first operand that thread ``i`` holds is in it.

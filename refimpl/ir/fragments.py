@@ -17,6 +17,7 @@ from didyma.refimpl.ir.types import Array, DType
 
 WARP = 32
 ROWS, COLUMNS = 16, 8  # of the sums
+TF32 = 13  # bits of an f32 that tf32 lacks
 Places: TypeAlias = tuple[Array, Array]
 
 
@@ -72,7 +73,7 @@ PRODUCTS: Mapping[str, Product] = MappingProxyType({
     for p in (
         Product("m16n8k16_f16", 16, DType.F16, DType.F32),
         Product("m16n8k16_bf16", 16, DType.BF16, DType.F32),
-        Product("m16n8k8_tf32", 8, DType.F32, DType.F32, narrow=13),
+        Product("m16n8k8_tf32", 8, DType.F32, DType.F32, narrow=TF32),
         Product("m16n8k32_i8", 32, DType.I8, DType.I32),
     )
 })  # fmt: skip

@@ -22,16 +22,16 @@ def definitions() -> Iterator[tuple[str, str]]:
 
 
 def _product(p: GroupProduct) -> str:
-    n, t = p.sums, p.operands.value
+    n, t, kind = p.sums, p.operands.value, p.kind
     registers = ", ".join(f"%{i}" for i in range(n))
     sums = ", ".join(f'"+f"(d[{i}])' for i in range(n))
     if p.a_by == "r":
         return _held(p, registers, sums)
-    turned = f"{int(p.a_by == 'm')}, {int(p.b_by == 'n')}"
+    turned = "" if p.narrow else f", {int(p.a_by == 'm')}, {int(p.b_by == 'n')}"
     return f"""\
 FN void wgmma_{p.name}(f32 *d, const {t} *a, const {t} *b) {{
-  asm volatile("wgmma.mma_async.sync.aligned.m64n{p.columns}k16.f32.{t}.{t} "
-               "{{{registers}}}, %{n}, %{n + 1}, 1, 1, 1, {turned};"
+  asm volatile("wgmma.mma_async.sync.aligned.m64n{p.columns}k{p.k}.f32.{kind}.{kind} "
+               "{{{registers}}}, %{n}, %{n + 1}, 1, 1, 1{turned};"
                : {sums} : "l"(descriptor__(a)), "l"(descriptor__(b)));
 }}"""
 

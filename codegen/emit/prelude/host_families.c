@@ -269,6 +269,23 @@ FN void held__T(f32 *d, const T *a, const T *b, u32 n, u32 by_n, u32 line) {
 
 #define wgmma_m64n$k16_T_mn(d, a, b) group__T((d), (a), (b), $, 1, 1)
 
+//:
+static u32 first__(u32 *t);
+FN void group__f32(f32 *d, const f32 *a, const f32 *b, u32 n) {
+  const f32 *left = (const f32 *)((u64)a / 1024 * 1024), *right = (const f32 *)((u64)b / 1024 * 1024);
+  u32 t, i, k, warp = first__(&t) / 32 % 4, from = (u32)(a - left), to = (u32)(b - right);
+  for (i = 0; i < n / 2; i++) {
+    u32 row = warp * 16 + t / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + t % 4 * 2 + i % 2;
+    for (k = 0; k < 8; k++) {
+      u32 x = from + row * 32 + k, y = to + column * 32 + k;
+      d[i] = d[i] + left[x ^ x / 32 % 8 * 4] * right[y ^ y / 32 % 8 * 4];
+    }
+  }
+}
+
+//: $ in 32 64 96 128 160 192 224 256
+#define wgmma_m64n$k8_tf32_kk(d, a, b) group__f32((d), (a), (b), $)
+
 /* Each thread gives its words of a and b, 6 of them, and adds up four sums along k, in order: of
  * thread t those of row t / 4 and the row 8 below, in columns t % 4 * 2 and the next. */
 

@@ -16,6 +16,7 @@ from pycparser import c_ast as c
 from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
 from didyma.codegen.runtime.simt.copies import PRODUCT, Moved
+from didyma.codegen.runtime.simt.matrices import wide
 from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Report
 from didyma.codegen.runtime.simt.values import Arithmetic
 from didyma.refimpl.ir.group_products import (
@@ -25,7 +26,7 @@ from didyma.refimpl.ir.group_products import (
     LINE,
     PRODUCTS,
     ROWS,
-    TERMS,
+    GroupProduct,
     swizzled,
 )
 
@@ -55,7 +56,7 @@ def product(arithmetic: Arithmetic, name: str) -> Callable[[Run, Mask, Sequence[
     """Return what starts a product of the groups of four warps that are active."""
     p = PRODUCTS[name.removeprefix("wgmma_")]
     times, plus = arithmetic.binary("*"), arithmetic.binary("+")
-    convert = arithmetic.function(f"cast_{c_type(p.operands)}_f32")
+    convert = None if p.narrow else arithmetic.function(f"cast_{c_type(p.operands)}_f32")
     rows, columns = p.of_sums()
 
     def run(r: Run, m: Mask, places: Sequence[Place], line: int) -> None:
@@ -68,22 +69,25 @@ def product(arithmetic: Arithmetic, name: str) -> Callable[[Run, Mask, Sequence[
         found = [
             _held(r, left, lead, report)
             if isinstance(of_left, tuple)
-            else _operand(r, left, of_left, lead, report),
-            _operand(r, right, p.of_b(), lead, report),
+            else _operand(r, p, left, of_left, lead, report),
+            _operand(r, p, right, p.of_b(), lead, report),
         ]
         if lead is None or None in found or np.any(first != 0) or sums.count < p.sums:
             if lead is not None and None not in found:
                 report("out-of-bounds", f"{sums.kind} {sums.name} of {sums.count} elements", 1)
             return
         moved = [x for x in found if x is not None]
-        a, b = (convert(x.array.read(x.at)).reshape(len(lead), -1, TERMS) for x in moved)
-        a, b = _matrix(a, of_left), b.reshape(len(lead), TERMS, -1)
+        read = [x.array.read(x.at) for x in moved]
+        if p.narrow and (lost := sum(int(wide(x, p.narrow).sum()) for x in read)):
+            report("unrounded", "an operand is not rounded by tf32_f32", lost)
+        a, b = read if convert is None else map(convert, read)
+        a, b = _matrix(a.reshape(len(lead), -1, p.k), of_left), b.reshape(len(lead), p.k, -1)
         who = (lead[:, None] + np.arange(GROUP)).reshape(-1)
         at = who[:, None] * sums.count + np.arange(p.sums)
         _check_own(sums, at, report)
         total = np.empty((len(lead), 64, p.columns), sums.read(at[:1]).dtype)
         total[:, rows, columns] = sums.read(at.reshape(-1)).reshape(len(lead), GROUP, p.sums)
-        for k in range(TERMS):
+        for k in range(p.k):
             total = plus(total, times(a[:, :, k, None], b[:, k, None, :]))
         sums.write(at.reshape(-1), total[:, rows, columns].reshape(-1))
         each = np.repeat(who, p.sums)
@@ -109,7 +113,9 @@ def _leaders(r: Run, m: Mask, report: Report) -> Lanes | None:
     return np.flatnonzero(came) * GROUP
 
 
-def _operand(r: Run, place: Place, at: Lanes, lead: Lanes | None, report: Report) -> Moved | None:
+def _operand(
+    r: Run, p: GroupProduct, place: Place, at: Lanes, lead: Lanes | None, report: Report
+) -> Moved | None:
     """Return the elements of an operand of each group, once all checks are made."""
     array, index = place
     if lead is None:
@@ -120,10 +126,10 @@ def _operand(r: Run, place: Place, at: Lanes, lead: Lanes | None, report: Report
         return None
     every = r.lanes(index).astype(np.int64).reshape(-1, GROUP)
     first = every[lead // GROUP]
-    if (first != first[:, :1]).any() or (first[:, 0] % 8 != 0).any():
+    if (first != first[:, :1]).any() or (first[:, 0] % (p.line // 8) != 0).any():
         report("misaligned", f"threads of four warps give other places in {array.name}", len(lead))
         return None
-    inner = swizzled(first[:, :1] + at.reshape(-1)).reshape(-1)
+    inner = swizzled(first[:, :1] + at.reshape(-1), p.line).reshape(-1)
     who = np.repeat(lead, at.size)
     located, mine = array.locate(inner, r.warps, who, report)
     if located.size < inner.size:
@@ -156,7 +162,7 @@ def _matrix(a: Any, of_left: Lanes | tuple[Lanes, Lanes]) -> Any:
     """Return the rows of a of each group, by what its threads hold."""
     if not isinstance(of_left, tuple):
         return a
-    out = np.empty((len(a), ROWS, TERMS), a.dtype)
+    out = np.empty((len(a), ROWS, a.shape[2]), a.dtype)
     rows, terms = of_left
     out[:, rows, terms] = a.reshape(len(a), GROUP, HELD)
     return out

@@ -108,14 +108,19 @@ def _matrix(held: Lanes, places: Places, shape: tuple[int, int]) -> Lanes:
 def _check_narrow(r: Run, p: Product, held: list[Lanes], m: Mask, line: int) -> None:
     """Report operands with more bits than the product reads."""
     for v in held:
-        bits = np.ascontiguousarray(scalar_ring.value_of(v)).view(np.uint32)
-        wide = (bits & np.uint32((1 << p.narrow) - 1) != 0) & ~np.isnan(bits.view(np.float32))
-        lost = wide.any(-1).reshape(-1)
+        lost = wide(v, p.narrow).any(-1).reshape(-1)
         if m is not None:
             lost = lost & m
         if lost.any():
             detail = f"an operand of mma_{p.name} is not rounded by tf32_f32"
             r.report("unrounded", detail, int(lost.sum()), line)
+
+
+def wide(held: Lanes, narrow: int) -> Lanes:
+    """Return which numbers of f32 have more bits than those that are not ``narrow``."""
+    bits = np.ascontiguousarray(scalar_ring.value_of(held)).view(np.uint32)
+    lost = bits & np.uint32((1 << narrow) - 1) != 0
+    return np.asarray(lost & ~np.isnan(bits.view(np.float32)))
 
 
 def rounding(arithmetic: Arithmetic) -> Callable[[Value], Value]:

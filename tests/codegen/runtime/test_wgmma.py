@@ -182,6 +182,34 @@ def test_faults_of_elements_that_threads_hold_are_found(fault: str) -> None:
     assert f"KernelFault: {kind} in" in message
 
 
+OF_TF32 = {
+    "k16_f32_kk": "k8_tf32_kk", "/ 16 * 64": "/ 8 * 32", "% 64 * 64 +": "% 64 * 32 +",
+    "% 16": "% 8", ") * 2;": ") * 4;", "<< 4) / 2": "<< 4) / 4", "< 1024": "< 512",
+    "* 16; n = n": "* 8; n = n", "= a[n]": "= tf32_f32(a[n])", "= b[n]": "= tf32_f32(b[n])",
+}  # fmt: skip
+
+
+def test_a_product_of_f32_reads_numbers_that_are_rounded_to_tf32() -> None:
+    text = source(64, "f32", "k", "k")
+    for old, new in OF_TF32.items():
+        assert old in text
+        text = text.replace(old, new)
+
+    @dd.trace(dd.f32[64, 8], dd.f32[8, 64])
+    def product(a: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+        return dd.tf32(a) @ dd.tf32(b)
+
+    def faults(text: str) -> list[str]:
+        (one,) = compile(product.module, GPU, until="lower").loops
+        report = dd.check(product, kernels={one: kernel(text)}, options=GPU, tries=1,
+                          engines=("simt", "host", "ptx"))  # fmt: skip
+        return [f.message for f in report.findings]
+
+    assert faults(text) == []
+    (message, *_) = faults(text.replace("tf32_f32(b[n])", "b[n]"))
+    assert "KernelFault: unrounded in" in message
+
+
 def test_targets_without_it_refuse_it() -> None:
     p = program(64, "bf16")
     text = kernel(source(64, "bf16", "k", "k"))

@@ -26,7 +26,8 @@ IN_TURNS = "wgmma_gemm(apart=2, free=2, height=128, stages=4, tall=64, width=256
 WAIT = "      cp_async_wait({{ ahead - 1 if apart == 1 else 0 }});\n"
 FENCE = "      proxy_fence();\n"
 FAULTS = {
-    "swizzle": ("({{ piece }} ^ ({{ line }}) % 8) * 8", "{{ piece }} * 8"),
+    "swizzle": ('(%s ^ (%s) %% 8) * %d" % (line, length, piece, line, lanes)',
+                '%s * %d" % (line, length, piece, lanes)'),
     "copies": ("cp_async_wait({{ ahead - 1", "cp_async_wait({{ ahead"),
     "products": ("    wgmma_wait(1);\n", "    wgmma_wait(2);\n"),
     "sums": ("  wgmma_wait(0);\n", ""),
@@ -36,8 +37,8 @@ FAULTS = {
     "barrier": ("    __syncthreads();\n    const u32 here", "    const u32 here"),
     "refilled": ("turn + {{ ahead }}", "turn + {{ ahead + 1 }}"),
     "panel": ("step * 1024]);", "step * 16]);"),
-    "k-tail": ('below("term", terms, 64)', '""'),
-    "last tile": ("+ 63) / 64", ") / 64"),
+    "k-tail": ('below("term", terms, length)', '""'),
+    "last tile": ("+ {{ length - 1 }}) / {{ length }}", ") / {{ length }}"),
     "rows": ('mask=all(below("row", rows, height), below', 'mask=all("", below'),
     "epilogue": ("i % {{ width // 32 }} * 32 + lane", "i * 32 + lane + 1"),
     "fragment": ("lane / 4 + j % 2 * 8", "lane / 4 + j % 2 * 4"),
@@ -45,6 +46,16 @@ FAULTS = {
     "turns": ("turn % {{ apart }} == filler", "turn % {{ apart }} != filler"),
     "narrow": ("total[{{ i * each }} + i] = sums{{ i }}[i]",
                "total[{{ i * each }} + i] = cast_bf16_f32(cast_f32_bf16(sums{{ i }}[i]))"),
+}  # fmt: skip
+
+
+FAULTS_OF_ROUNDING = {
+    "unrounded": ("tf32_f32(element)", "element"),
+    "turned": ('{% if narrow and lies != "term" %}', "{% if false %}"),
+    "place in a piece": ("line % {{ lanes }} +", "along % {{ lanes }} +"),
+    "line": ("along + line / %d * %d", "along + line / %d / %d"),
+    "step": ("step * {{ length // 4 }}]);", "step * 16]);"),
+    "last tile": ("+ {{ length - 1 }}) / {{ length }}", ") / {{ length }}"),
 }  # fmt: skip
 
 
@@ -73,6 +84,39 @@ def test_drawn_products_of_operands_of_a_byte_are_right(seed: int) -> None:
     every = points(d.program)
     point = every[int(d.share * len(every))]
     assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+@pytest.mark.parametrize("seed", [2, 7])
+def test_drawn_products_of_operands_rounded_to_tf32_are_right(seed: int) -> None:
+    d = drawn(seed, (dd.f32,), (8, 16, 17, 33, 40, 64), rounded=True)
+    every = points(d.program)
+    point = every[int(d.share * len(every))]
+    assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+@dd.trace(dd.f32[40, 72], dd.f32[72, 40])
+def rounded(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    return dd.tf32(x) @ dd.tf32(w)
+
+
+def test_a_product_rounded_to_tf32_is_one_instruction_for_eight_terms_of_four_warps() -> None:
+    r = request(rounded, GPU)
+    point = POINT.format(apart=1, free=2)
+    options = GPU.changed({"kernels.choices": f"{r.name}: {point}"})
+    text = dd.compile(rounded, options=options).text
+    assert text.count("wgmma_m64n64k8_tf32_kk(\n") == 1
+    assert dd.compile(rounded, options=GPU).text.count("wgmma_m") == 0, "it has not been timed"
+    assert judged(rounded, point, options=GPU, engines=("host", "ptx")) == {""}
+
+
+@pytest.mark.parametrize("fault", ["", *FAULTS_OF_ROUNDING])
+def test_a_planted_fault_in_products_of_rounded_operands_is_found(fault: str) -> None:
+    old, new = FAULTS_OF_ROUNDING.get(fault, ("", ""))
+    assert old in wgmma.TEXT.source
+    text = Text("wgmma_gemm", wgmma.TEXT.source.replace(old, new) if fault else wgmma.TEXT.source)
+    wrong = replace(wgmma.TEMPLATE, render=partial(wgmma.render, text=text))
+    said = judged(rounded, POINT.format(apart=1, free=2), wrong, GPU, engines=("simt",))
+    assert (said == {""}) == (not fault)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
