@@ -22,6 +22,7 @@ from didyma.refimpl.ir.target import PORTABLE
 Mask: TypeAlias = NDArray[np.bool_] | None  # None: every lane is active
 Value: TypeAlias = Any  # an array of lanes, a NumPy scalar where uniform, a dict for a struct
 MOST_ROUNDS = 1 << 24  # of one loop
+SECTOR = 32  # bytes that memory gives and takes at once
 
 
 @dataclass(slots=True)
@@ -30,16 +31,20 @@ class Traffic:
 
     ``read`` and ``written`` are bytes by kernel and parameter: an element that is loaded twice
     counts twice; an atomic update is a load and a store.  ``accesses`` counts the loads and stores
-    of threads, one for each wide one.  ``statements`` counts those that threads execute, by kernel;
-    ``longest`` is the sum over launches of how many the busiest thread executes.
+    of threads, one for each wide one, and ``sectors`` the pieces of 32 bytes that these touch, once
+    for each warp that executes them.  ``statements`` counts those that threads execute, by kernel;
+    ``longest`` is the sum over launches of how many the busiest thread executes.  ``blocks`` counts
+    those that have run, by kernel.
     """
 
     read: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     written: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     accesses: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    sectors: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     launches: Counter[str] = field(default_factory=Counter[str])
     statements: Counter[str] = field(default_factory=Counter[str])
     longest: Counter[str] = field(default_factory=Counter[str])
+    blocks: Counter[str] = field(default_factory=Counter[str])
 
 
 @dataclass(slots=True)
@@ -116,17 +121,33 @@ def _reach(
 
 
 def account(
-    r: Run, a: LaneArray, at: Lanes, *, read: int = 0, written: int = 0, first: bool = True
-) -> None:
-    """Count accesses of some elements, each read and written so many times.
+    r: Run, a: LaneArray, at: Lanes, who: Lanes,
+    *, read: int = 0, written: int = 0, first: bool = True,
+) -> None:  # fmt: skip
+    """Count accesses of some elements by lanes, each read and written so many times.
 
-    ``first`` says that they are not a later part of a wide access.
+    ``first`` says that they are not a later part of a wide access, which has no sector of its own:
+    wide ones are aligned.
     """
     if r.traffic is not None and a.kind == "global":
         nbytes, place = int(at.size) * a.data.itemsize, (r.kernel, a.name)
         r.traffic.read[place] += read * nbytes
         r.traffic.written[place] += written * nbytes
-        r.traffic.accesses[place] += int(at.size) if first else 0
+        if first:
+            r.traffic.accesses[place] += int(at.size)
+            r.traffic.sectors[place] += (read + written) * _sectors(r.warps, a, at, who)
+
+
+def _sectors(w: Warps, a: LaneArray, at: Lanes, who: Lanes) -> int:
+    """Return how many sectors hold the elements of each warp, summed over the warps."""
+    if not at.size:
+        return 0
+    warp, per = PORTABLE.warp, SECTOR // a.data.itemsize
+    warps = who // w.threads * -(-w.threads // warp) + who % w.threads // warp
+    found = warps * (a.data.size // per + 1) + at // per
+    if (np.diff(found) < 0).any():
+        found.sort()
+    return 1 + int(np.count_nonzero(np.diff(found)))
 
 
 def aligned(r: Run, a: LaneArray, index: Value, nbytes: int, m: Mask, line: int) -> None:
@@ -150,7 +171,7 @@ def load(
     at, who, report = _reach(r, a, index, m, line, rank)
     begun(r, rank, report)
     a.check_read(at, r.warps, who, report)
-    account(r, a, at, read=1, first=first)
+    account(r, a, at, who, read=1, first=first)
     elements = a.read(at)
     if who.size == r.warps.size:
         return elements
@@ -172,7 +193,7 @@ def store(
     at, who, report = _reach(r, a, index, m, line, rank)
     begun(r, rank, report)
     a.check_write(at, r.warps, who, report)
-    account(r, a, at, written=1, first=first)
+    account(r, a, at, who, written=1, first=first)
     a.write(at, r.lanes(v)[who])
 
 
@@ -213,9 +234,11 @@ def copy(
         return
     source.check_read(*_seen(here, r), report)
     to.check_write(*_seen(there, r), report)
-    account(r, source, here[0], read=1, first=False)
+    account(r, source, *here, read=1, first=False)
     if r.traffic is not None:
-        r.traffic.accesses[r.kernel, source.name] += int((given > 0).sum())
+        place = r.kernel, source.name
+        r.traffic.accesses[place] += int((given > 0).sum())
+        r.traffic.sectors[place] += _sectors(r.warps, source, *here)
     values = source.read(here[0])
     out = zeros_like(values, every.size)
     out[read.reshape(-1)] = values
@@ -241,7 +264,7 @@ def atomic(r: Run, op: AtomicOp, a: LaneArray, index: Value, v: Value, m: Mask, 
     if a.written is not None and not a.written[at].all():
         report("uninitialised", f"{a.kind} {a.name} is updated", int((~a.written[at]).sum()))
     a.check_write(at, r.warps, who, report, atomic=True)
-    account(r, a, at, read=1, written=1)
+    account(r, a, at, who, read=1, written=1)
     given = r.lanes(v)[who]
     if a.payloads is None:
         _update(op, a.data, at, given.astype(a.data.dtype))

@@ -83,10 +83,11 @@ def _chain(
             before[i] = totals.read(2 * at - 1)
         totals.write(2 * at, value[i])
         totals.write(2 * at + 1, combine(before[i], value[i]))
+    firsts = np.arange(w.blocks) * w.threads
     for a, some in ((states, n + 1), (totals, 2 * n), (totals, 2 * n + 1)):
         if a.written is not None:
             a.written[some] = True
-        access.account(r, a, some, read=1, written=1)
+        access.account(r, a, some, firsts, read=1, written=1)
     states.data[n + 1] = 2
     w.epoch += 1
     return np.repeat(before, w.threads)

@@ -144,6 +144,7 @@ class SimtKernels:
                 run.copies.end(warps)
                 if self.traffic is not None:
                     self.traffic.statements[kernel] += int(run.steps.sum())
+                    self.traffic.blocks[kernel] += count
                     longest = max(longest, int(run.steps.max()))
         if self.traffic is not None:
             self.traffic.launches[kernel] += 1
