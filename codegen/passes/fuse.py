@@ -90,8 +90,9 @@ def _fused(
     if not options.graph.rows:
         return merged
     wanted, types = partition.results, partition.types
-    joined = rows.join(merged, wanted, types, ranges, options, heard)
+    joined = rows.join(merged, wanted, types, ranges, options, heard, waits=True)
     swept = sweep.join(joined, wanted, types, ranges, options, heard)
+    swept = rows.join(swept, wanted, types, ranges, options, heard)
     if not options.graph.attention:
         return swept
     families = {*options.device.families}

@@ -23,13 +23,15 @@ from didyma.refimpl.ir.types import TensorType
 class RowTraffic:
     """What decides how often a kernel loads its rows: types, ranges of symbols, and options.
 
-    ``folded`` are the values that are results of folds.
+    ``folded`` are the values that are results of folds.  With ``waits``, joins of rows side by side
+    must save some of it.
     """
 
     types: Mapping[str, TensorType]
     ranges: dims.Ranges
     options: Options
     folded: frozenset[str]
+    waits: bool
 
     def once(self, arrays: Sequence[str], rows: Rows) -> int:
         """Return the bits of arrays, each of which is moved once."""
@@ -45,7 +47,7 @@ class RowTraffic:
 
     def _holds(self, again: Sequence[str], rows: Rows) -> bool:
         """Return whether the registers of the threads of a row hold it of each of these arrays."""
-        length, count = (self._most(d) for d in (rows.length, dims.mul(*rows.dropped)))
+        length, count = (self.most(d) for d in (rows.length, dims.mul(*rows.dropped)))
         nbytes = [self.types[x].dtype.nbytes for x in again]
         width = self._width(max(nbytes, default=1), rows)
         across = rows.is_across
@@ -63,10 +65,11 @@ class RowTraffic:
             return 1
         inner = rows.shape[rows.axes[-1]]
         known = inner if isinstance(inner, int) else 1
-        most = self._most(inner) if len(rows.axes) == 1 else 0  # rows of several axes have no edges
+        most = self.most(inner) if len(rows.axes) == 1 else 0  # rows of several axes have no edges
         return row_threads.widest(nbytes, most, known, self.options)
 
-    def _most(self, d: dims.Dim) -> int:
+    def most(self, d: dims.Dim) -> int:
+        """Return the greatest value of a size."""
         return dims.bounds(d, self.ranges)[1]
 
     def _stages(

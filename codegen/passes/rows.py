@@ -26,7 +26,7 @@ from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ops.spec import Kind
 
 JOINED = "join folds of the same rows"
-LONG = 1 << 12  # terms from which on a row wants many rows beside it
+LONG = 1 << 12  # terms from which on a row wants many blocks at work
 MANY = 64
 
 
@@ -37,16 +37,20 @@ def join(
     ranges: dims.Ranges,
     options: Options,
     heard: Heard,
+    *,
+    waits: bool = False,
 ) -> list[FusionGroup]:
     """Join groups of the same rows, of which one reads what the other writes or both fold.
 
     That must save traffic: fewer bits if each array is moved once, and no more where registers do
-    not hold what several stages of the kernel load.  No third group may lie on a path between two
-    that are joined.  ``results`` are values that are stored anyhow.
+    not hold what several stages of the kernel load; fewer, too, where neighbouring rows lie
+    together and the join ``waits`` for others that may read what one of these folds read.  No third
+    group may lie on a path between two that are joined.  ``results`` are values that are stored
+    anyhow.
     """
     nodes = (n for g in groups for n in g.nodes if kind(n) is Kind.REDUCTION)
     folded = frozenset(r for n in nodes for r in n.results)
-    todo, traffic = GroupGraph(types, options), RowTraffic(types, ranges, options, folded)
+    todo, traffic = GroupGraph(types, options), RowTraffic(types, ranges, options, folded, waits)
     for g in in_order(groups):
         todo.add(g)
     for i in range(len(groups)):
@@ -93,7 +97,7 @@ def _foldings(todo: GroupGraph, i: int, traffic: RowTraffic) -> _RowKernel | Non
     if g is None or g.pointwise or g.call or g.view:
         return None
     rows = rows_of(g.nodes, todo.types)
-    if rows is None or _is_long(rows, traffic.options.device.cluster):
+    if rows is None or _is_long(rows, traffic):
         return None
     weight = sum(map(cost.weight, g.nodes))
     return _RowKernel(frozenset(g.at), rows, weight, traffic.moved(g.nodes, g.writes, rows))
@@ -148,10 +152,10 @@ def _fits(
     wanted = [w for w in written if is_wanted(todo, (i, *between, j), w, results)]
     if any(todo.types[w].dtype.is_packed for w in wanted):
         return None  # a byte holds elements of several rows
-    nodes, most = together(groups), todo.options.graph
+    nodes, limits = together(groups), todo.options.graph
     later = [n for at, n in nodes.items() if at not in kernel.at]
     weight = kernel.weight + sum(map(cost.weight, later))
-    if len(wanted) > most.outputs or weight > most.kernel_cost:
+    if len(wanted) > limits.outputs or weight > limits.kernel_cost:
         return None
     if any(w in a.reads for g in groups[1:] for w in g.writes):  # they do not follow it
         rows = rows_of([*nodes.values()], todo.types)
@@ -163,7 +167,8 @@ def _fits(
         return None
     before = kernel.moved + traffic.moved(b.nodes, b.writes, rows)
     moved = traffic.moved([*nodes.values()], wanted, rows)
-    return _RowKernel(frozenset(nodes), rows, weight, moved) if moved <= before else None
+    most = before - 1 if rows.is_across and traffic.waits else before
+    return _RowKernel(frozenset(nodes), rows, weight, moved) if moved <= most else None
 
 
 def together(groups: Sequence[FusionGroup]) -> dict[int, Node]:
@@ -193,12 +198,17 @@ def is_wanted(
     return value in results or any(k not in inside and k in todo.groups for k in readers)
 
 
-def _is_long(rows: Rows, blocks: int) -> bool:
-    """Return whether rows are so long and so few that ``blocks`` each leave a device idle.
+def _is_long(rows: Rows, traffic: RowTraffic) -> bool:
+    """Return whether rows are so long and so few that their blocks leave a device idle.
 
-    Where neighbouring rows lie together, no blocks share one.
+    Blocks of a cluster share a row of known length; but where neighbouring rows lie together, these
+    share a block, and an open length may be as great as its bound.
     """
-    length = math.prod(d for a in rows.axes if isinstance(d := rows.shape[a], int))
     known = [d for d in rows.dropped if isinstance(d, int)]
-    count = math.prod(known) * (1 if rows.is_across else blocks)
-    return length >= LONG and len(known) == len(rows.dropped) and count < MANY
+    if len(known) < len(rows.dropped):
+        return False
+    count, target = math.prod(known), traffic.options.device
+    if rows.is_across:
+        return traffic.most(rows.length) >= LONG and -(-count // target.warp) < MANY
+    length = math.prod(d for a in rows.axes if isinstance(d := rows.shape[a], int))
+    return length >= LONG and count * target.cluster < MANY

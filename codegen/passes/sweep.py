@@ -37,8 +37,8 @@ def join(
 ) -> list[FusionGroup]:
     """Join each group that folds across rows with the first one of these rows that it can join.
 
-    Both must read an array with an element for each of all rows, or one what the other computes.
-    ``results`` are values that are stored anyhow.
+    Several may join the same rows.  Both must read an array with an element for each of all rows,
+    or one what the other computes.  ``results`` are values that are stored anyhow.
     """
     todo = GroupGraph(types, options)
     for g in in_order(groups):
@@ -79,9 +79,12 @@ def _fits(
     groups = [todo.groups[k] for k in (i, j)]
     nodes, most = [*together(groups).values()], todo.options.graph
     found = swept(nodes, todo.types, [w for g in groups for w in g.writes])
-    if found is None or {*found.across} != {*groups[1].writes}:
+    before = swept(groups[0].nodes, todo.types, groups[0].writes)
+    swept_before = frozenset[str]() if before is None else {*before.across}
+    if found is None or {*found.across} != {*groups[1].writes} | swept_before:
         return None
     kept = {w for w in groups[0].writes if is_wanted(todo, (i, j), w, results)} | {*found.shared}
+    kept -= swept_before
     dtypes = [todo.types[w].dtype for w in (*kept, *found.across)]
     if any(d.is_packed for d in dtypes):
         return None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from didyma.codegen.options import Options
 from didyma.codegen.schedule.nest import WIDE
 
+SECTOR = 32  # bytes that memory gives at once: threads side by side fill some
 LANES = 8  # threads to a row, at least, if it has as many elements to take
 BUSY = 1 << 16  # threads that keep a device busy; fewer rows get more threads each
 KEPT = 64  # registers of a thread that may hold elements of the row
@@ -46,7 +47,9 @@ def shape(
         return least, _lanes_across(length, least, options)
     turns_ = max(1, held(sizes) // width)
     table = ((target.warp, 2 if width > 1 and not much else 4), (target.threads, turns_))
-    lanes = _along(length // width, count, target.threads, table, 1 if width > 1 else LANES)
+    units = length // width
+    least = LANES if width == 1 else min(SECTOR // WIDE, max(1, units))
+    lanes = _along(units, count, target.threads, table, least)
     block = FEW_BLOCK if lanes * count <= BUSY or lanes <= target.warp else FULL_BLOCK
     return max(1, min(min(options.block, block) // lanes, side)), lanes
 

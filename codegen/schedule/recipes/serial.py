@@ -8,6 +8,8 @@ from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.ir.loop import PrimFunc
 
+ONCE = 16  # times the threads that fill a device, where it takes loads of all to fill the memory
+
 
 def _fit(work: Work) -> Fit | None:
     if work.fold is None:
@@ -18,8 +20,10 @@ def _fit(work: Work) -> Fit | None:
         return Fit.SHORT if work.rows is None else Fit.ALONE
     options = work.facts.options
     if work.length <= options.kernels.short:
-        return Fit.SHORT
-    return Fit.FULL if work.results >= options.kernels.full and work.reads_are_near else Fit.ALONE
+        apart = work.reads_once and work.reads_along and work.fold_widths[0] > 1
+        return Fit.ALONE if apart else Fit.SHORT  # neighbours would read parts of each other's
+    enough = options.kernels.full * (ONCE if work.reads_once else 1)
+    return Fit.FULL if work.results >= enough and work.reads_are_near else Fit.ALONE
 
 
 def _default(work: Work) -> Values:

@@ -216,6 +216,18 @@ class Work:
         )
         return [(p, self._elements(e.buffer, p) * e.dtype.nbytes) for e, p in found]
 
+    @cached_property
+    def reads_once(self) -> bool:
+        """Whether every term of each result is an element of a buffer that no other term is."""
+        assert self.fold is not None
+        found = (e for e in exprs(self.fold.fold.step) if isinstance(e, Load))
+        every = self.length * self.results
+        return any(
+            self._elements(e.buffer, self.facts.offset(e.buffer, e.index)) == every
+            for e in found
+            if e.buffer in self.facts.buffers
+        )
+
     def _elements(self, buffer: str, offset: Poly) -> int:
         """Return how many elements the terms of all results read of a buffer, at most."""
         fold, facts = self.fold, self.facts

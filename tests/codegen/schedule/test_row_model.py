@@ -152,8 +152,8 @@ def test_an_axis_of_one_element_does_not_say_how_results_lie(keepdims: bool) -> 
 @pytest.mark.parametrize(
     ("shape", "want"),
     [
-        ((1551, 11_743), "looped(back=0, groups=32, lanes=32, wide=1)"),  # a block has 32 columns
-        ((257_294, 8), "rows(ahead=0, groups=128, lanes=1, wide=4)"),  # columns are folded apart
+        ((1551, 11_743), "rows(ahead=0, groups=1, lanes=512, wide=4)"),  # columns are folded apart
+        ((257_294, 8), "rows(ahead=0, groups=64, lanes=2, wide=4)"),
     ],
 )
 def test_what_all_columns_share_does_not_say_how_they_lie(

@@ -1,0 +1,74 @@
+"""Shapes whose kernels left multiprocessors idle, or scattered their accesses, and do no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import compile
+from didyma.refimpl.ir.types import DType
+from tests.bench.access import (
+    Case,
+    Function,
+    Launch,
+    Reached,
+    argmaxes,
+    drawn,
+    norms,
+    reached,
+    softmaxes,
+    sums,
+    transposes,
+    without_means,
+)
+
+SM_90A = Options(target="sm_90a")
+F64, F32, BF16, F16 = DType.F64, DType.F32, DType.BF16, DType.F16
+
+
+@pytest.mark.parametrize(
+    ("function", "axis", "dtype", "shape", "passes"),
+    [
+        # a column of few is long: a block for 32 of them, or all blocks for each fold
+        (norms, 0, F32, (20_000, 64), 2.0),
+        (softmaxes, 0, BF16, (10_000, 200), 2.0),
+        (without_means, 0, F32, (1551, 1174), 2.0),
+        # short rows: threads side by side, with an access each
+        (sums, 1, F32, (140_000, 8), 1.0),
+        (argmaxes, 1, F32, (140_000, 8), 1.0),
+        (softmaxes, 1, F64, (70_000, 8), 1.0),
+        # short columns: more threads than a column each
+        (sums, 0, F64, (71, 6451), 1.0),
+    ],
+)
+def test_every_multiprocessor_has_work_and_accesses_are_whole(
+    function: Callable[[int], Function], axis: int, dtype: DType, shape: tuple[int, int],
+    passes: float,
+) -> None:  # fmt: skip
+    assert reached(Case("", function(axis), dtype, shape, passes=passes)).faults == []
+
+
+def test_an_open_length_may_be_great() -> None:
+    compiled = compile(Case("", norms(0), F32, (1, 64), is_open=True).program().module, SM_90A)
+    schedules = [dict(k.attrs)["schedule"] for k in compiled.program.kernels]
+    assert schedules.count("reduce_split") == 2
+
+
+def test_each_fault_is_seen() -> None:
+    case = Case("", transposes(0), F16, (4, 4))
+    launches = (
+        Launch("a", 2, 4e6, 1.0),
+        Launch("b", 200, 4e6, 8.0),
+        Launch("c", 200, 1e6, 1.0),
+    )
+    assert Reached(case, launches, 8_000_000).faults == [
+        "a is idle: 2 blocks", "b is scattered: 8.00", "repeated: 1.12",
+    ]  # fmt: skip
+
+
+def test_a_seed_draws_the_same_program_again() -> None:
+    first, again = drawn(5), drawn(5)
+    assert str(first) == str(again) != str(drawn(6))
+    assert first.program().module.entry.params == again.program().module.entry.params
