@@ -20,7 +20,8 @@ from didyma.codegen.memory.planners import Choice
 from didyma.codegen.memory.planners import planner as planner_of
 from didyma.fuzz import shown
 from didyma.fuzz.allocator.programs import Shape, program
-from didyma.fuzz.graphs import CASES, Case
+from didyma.fuzz.graphs import Case
+from didyma.fuzz.strategies import CASES
 from didyma.fuzz.values import Distribution, array, corners
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims

@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from didyma.codegen.memory import PLANNERS
 from didyma.codegen.options import USUAL, Options
@@ -239,7 +238,3 @@ def decode(data: bytes, controlled: int = CONTROLLED) -> Case:
     for at in range(HEADER_BYTES, len(data), NODE_BYTES):
         b.node(data[at : at + NODE_BYTES])
     return finished(b, Bytes(data[HEADER_BYTES - 4 : HEADER_BYTES]))
-
-
-RAW: st.SearchStrategy[bytes] = st.binary(min_size=BYTES, max_size=BYTES)
-CASES: st.SearchStrategy[Case] = RAW.map(decode)

@@ -19,8 +19,9 @@ from didyma.codegen.runtime.engine import KernelFault
 from didyma.codegen.runtime.externs import bound
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.schedule import schedule
-from didyma.fuzz.graphs import BYTES, CASES, Case, decode
+from didyma.fuzz.graphs import BYTES, Case, decode
 from didyma.fuzz.levels import EngineBackend
+from didyma.fuzz.strategies import CASES
 from didyma.oracle import chains, lanes
 from didyma.oracle.externs import bodies
 from didyma.oracle.kernels import reads_before_it_writes

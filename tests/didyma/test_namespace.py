@@ -70,7 +70,9 @@ def test_a_star_import_leaves_pythons_own_names() -> None:
 def test_importing_is_light() -> None:
     code = (
         "import sys, didyma; assert 'numpy' not in sys.modules; import didyma.fft;"
-        "assert 'didyma.codegen.pipeline' not in sys.modules"
+        "assert 'didyma.codegen.pipeline' not in sys.modules;"
+        "assert didyma.compile and 'hypothesis' not in sys.modules;"
+        "assert didyma.testing and 'testing' in dir(didyma)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

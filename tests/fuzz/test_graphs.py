@@ -9,7 +9,8 @@ from collections import Counter
 import numpy as np
 from hypothesis import given, settings
 
-from didyma.fuzz.graphs import BYTES, CASES, Case, decode
+from didyma.fuzz.graphs import BYTES, Case, decode
+from didyma.fuzz.strategies import CASES
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import CALL, CONTROL, NO_INLINE, TO
