@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from pycparser import c_ast as c
+from pycparser.c_parser import CParser
 
 from didyma.codegen.emit.intrinsics import MAP, TYPES, VECTORS, WORDS, components
 
@@ -57,6 +59,12 @@ def to_c99(source: str) -> str:
     """
     bare = strip(source)
     return preamble(bare) + bare
+
+
+@lru_cache(maxsize=64)  # a text is read where it is claimed and emitted, and by each simt
+def parsed(source: str) -> c.FileAST:
+    """Return the tree of kernel text, which nobody may change; ParseError as of pycparser."""
+    return CParser().parse(to_c99(source))
 
 
 def preamble(bare: str) -> str:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from pycparser import c_ast as c
 from pycparser.c_parser import CParser, ParseError
 
 from didyma.codegen.emit.intrinsics import LITERALS, MAP, NBYTES, SYNTAX, TABLE, family
-from didyma.codegen.emit.subset import place, strip, to_c99
+from didyma.codegen.emit.subset import parsed, place, strip, to_c99
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import TARGETS, Target
 
@@ -39,12 +38,6 @@ class Head:
     idle: tuple[str, ...] = ()
     cluster: int = 1
     maps: tuple[str, ...] = ()
-
-
-@lru_cache(maxsize=16)
-def _parsed(source: str) -> c.FileAST:
-    """Return the tree of a text, which is read where it is claimed and where it is emitted."""
-    return CParser().parse(to_c99(source))
 
 
 class Reader:
@@ -76,7 +69,7 @@ class Reader:
             got = f"{len(names)} of them"
             raise self.error(0, got, 'one function `extern "C" __global__ void`')
         try:
-            unit = _parsed(self.source)
+            unit = parsed(self.source)
         except ParseError as e:
             what = str(e).rpartition(": ")[2]
             want = "C99 in the subset of kernel text"

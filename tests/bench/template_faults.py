@@ -28,18 +28,7 @@ from tests.codegen.templates import (
     test_weighted_tma,
     test_wgmma,
 )
-
-# Kinds, with words of which one is in the name of a fault; the first that fits counts.
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "swizzle": ("swizzle", "panel", "pieces"),
-    "phase": ("phase", "stage", "turns"),
-    "wait": ("wait", "barrier", "released", "refilled", "arrivals", "commit", "is read", "fence"),
-    "tail": ("tail", "last tile", "bytes"),
-    "mask": ("mask", "sees", "whole", "all see", "unseen", "first tile", "last row"),
-    "epilogue": ("epilogue", "rows", "columns", "exchange"),
-    "accumulator": ("narrow", "sum", "total", "rounding", "scal"),
-}
-OTHER = "other"
+from tests.codegen.templates.faults import KINDS, OTHER, kind
 
 
 @dataclass(frozen=True)
@@ -58,11 +47,6 @@ class Case:
                 yield name, True
             else:
                 yield name, False
-
-
-def weighted(fault: str) -> None:
-    """Test a fault of ``tma_weighted``, of which the suite tests a sample."""
-    assert test_weighted_tma.is_found(fault)
 
 
 CASES: Mapping[str, Case] = {
@@ -88,6 +72,9 @@ CASES: Mapping[str, Case] = {
         test_tma.FAULTS_OF_BLOCKS,
         test_tma.test_a_planted_fault_of_blocks_that_share_tiles_is_found,
     ),
+    "tma_gemm by boxes": Case(
+        test_tma.FAULTS_OF_BOXES, test_tma.test_a_planted_fault_in_stores_of_boxes_is_found
+    ),
     "depthwise_conv": Case(test_depthwise.FAULTS, test_depthwise.test_a_planted_fault_is_found),
     "tiled_attention": Case(
         test_attention.FAULTS, test_attention.test_a_planted_fault_is_found_before_anything_is_timed
@@ -111,17 +98,11 @@ CASES: Mapping[str, Case] = {
         test_weighted_mma.FAULTS,
         test_weighted_mma.test_a_planted_fault_is_found_before_anything_is_timed,
     ),
-    "tma_weighted": Case(test_weighted_tma.FAULTS, weighted),
+    "tma_weighted": Case(
+        test_weighted_tma.FAULTS,
+        test_weighted_tma.test_a_planted_fault_is_found_before_anything_is_timed,
+    ),
 }
-
-
-def kind(fault: str) -> str:
-    """Return of which kind a fault is, by its name.
-
-    >>> kind("wait for room"), kind("k-tail"), kind("batch")
-    ('wait', 'tail', 'other')
-    """
-    return next((k for k, words in KINDS.items() if any(w in fault for w in words)), OTHER)
 
 
 def main(part: str = "") -> int:

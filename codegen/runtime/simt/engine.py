@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from pycparser import c_ast as c
-from pycparser.c_parser import CParser
 
 from didyma.codegen.emit.intrinsics import c_type
-from didyma.codegen.emit.subset import to_c99
+from didyma.codegen.emit.subset import parsed
 from didyma.codegen.intrinsics import functions, table
 from didyma.codegen.runtime.didyma_runtime.maps import WORDS, Described
 from didyma.codegen.runtime.engine import Fault, KernelFault
@@ -77,7 +76,7 @@ class SimtKernels:
 
     def _kernel(self, name: str) -> tuple[Exec, tuple[str, ...]]:
         if not self.parsed:
-            unit = CParser().parse(to_c99(self.text.source))
+            unit = parsed(self.text.source)
             self.parsed = {f.decl.name: f for f in unit.ext if isinstance(f, c.FuncDef)}
         if name not in self.compiled:
             self.compiled[name] = self._translator().function(self.parsed[name])

@@ -9,7 +9,7 @@ from didyma.candidates import Bars
 from didyma.codegen.codegens import Asked, Template
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
-from didyma.codegen.runtime.engine import Engine
+from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select.choice import Choice, build
 from didyma.codegen.select.choosers import Request
@@ -46,11 +46,19 @@ def judged(
     suits: Suits = product,
     engines: Sequence[str | Engine] = ("simt", "host"),
 ) -> set[str]:
-    """Return what the judge says of the kernel of a point, by engines."""
+    """Return what the judge says of the kernel of a point, by engines.
+
+    ``simt`` checks whatever it runs, so its blocks are not run beforehand where it is asked.
+    """
     changed = {} if template is None else {"kernels.codegens": (template,)}
     r = request(program, (options or Options()).changed(changed), suits)
     fused = compile(program.module, r.options, until="lower").fused
     candidate = build(r.loop, r.options, Choice.parse(point), r.source)
     judge = Bars(fused, r.name, r.loop, r.env, seed=3)
-    found = (engine(e) if isinstance(e, str) else e for e in engines)
-    return {judge(candidate, e) for e in found}
+    found = [engine(e) if isinstance(e, str) else e for e in engines]
+    if "simt" not in engines:
+        return {judge(candidate, e) for e in found}
+    try:
+        return {judge.compared(candidate, e) for e in found}
+    except KernelFault as e:
+        return {str(e)}

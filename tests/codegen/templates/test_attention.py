@@ -20,6 +20,7 @@ from didyma.refimpl.ir.kernel import loops
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array
 from tests.codegen.templates.draw_attention import drawn
+from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged, points, request
 from tests.errors.test_codes import says
 
@@ -65,7 +66,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
 def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     old, new = FAULTS[fault]
     assert attention.TEXT.source.count(old) == 1

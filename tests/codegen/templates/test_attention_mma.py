@@ -22,6 +22,7 @@ from didyma.refimpl.ir.target import SM_80
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import substitute_expr
 from tests.codegen.templates.draw_attention import drawn
+from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged, points, request
 
 SEEDS = (1, 2, 9, 11, 20, 21)
@@ -77,7 +78,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
 def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     old, new = FAULTS[fault]
     assert attention_mma.TEXT.source.count(old) >= 1

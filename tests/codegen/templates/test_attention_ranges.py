@@ -15,6 +15,7 @@ from didyma.codegen.runtime.engine import KernelFault
 from didyma.codegen.templates import attention_mma, attention_tma, attention_wgmma
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import TARGETS
+from tests.codegen.templates.faults import one_of_each
 
 OPTIONS = dd.Options(target="sm_90a")
 FEW = replace(OPTIONS, target=replace(TARGETS["sm_90a"], processors=2))
@@ -105,7 +106,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
 def test_a_planted_fault_is_found(fault: str) -> None:
     module, old, new = FAULTS[fault]
     assert module.TEXT.source.count(old) == 1

@@ -17,6 +17,7 @@ from didyma.codegen.templates import attention_tma
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import TARGETS
 from tests.codegen.templates.draw_attention import drawn
+from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged, points, request
 
 SEEDS = (4, 9, 12, 15)  # whose operands lie in runs of 16 bytes
@@ -200,7 +201,7 @@ def spoiling(options: dd.Options = FEW) -> bool:
     return bool((np.isfinite(got) != spoiled).all())
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
 def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     old, new = FAULTS[fault]
     assert old in attention_tma.TEXT.source

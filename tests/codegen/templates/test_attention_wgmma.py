@@ -15,6 +15,7 @@ from didyma.codegen.runtime.registry import probe
 from didyma.codegen.templates import attention_wgmma
 from didyma.codegen.templates.language import Text
 from tests.codegen.templates.draw_attention import drawn
+from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged, points, request
 
 SEEDS = (1, 2, 9, 13)
@@ -97,7 +98,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
 def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     old, new = FAULTS[fault]
     assert old in attention_wgmma.TEXT.source

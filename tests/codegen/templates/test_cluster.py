@@ -14,6 +14,7 @@ from didyma.codegen.templates import cluster
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import SM_90A
 from tests.codegen.templates.draw import FAMILIES, drawn
+from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged, points, request
 
 GPU = Options(target="sm_90a")
@@ -66,7 +67,7 @@ def test_drawn_products_are_right(seed: int) -> None:
     assert judged(d.program, point, options=FEW, engines=("simt",)) == {""}, f"{d.about}: {point}"
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
 def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     old, new = FAULTS[fault]
     assert old in cluster.TEXT.source

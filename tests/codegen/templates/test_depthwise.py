@@ -13,6 +13,7 @@ import didyma as dd
 from didyma.codegen.templates import depthwise
 from didyma.codegen.templates.language import Text
 from didyma.tracer.tracing import Program
+from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged, points, request
 
 GPU = dd.Options(target="sm_80")
@@ -71,7 +72,7 @@ def test_drawn_convolutions_are_right(seed: int) -> None:
 PLAIN = layer((1, 3, 11, 13), (3, 2), last=False, stride=2)
 
 
-@pytest.mark.parametrize("fault", [None, *FAULTS])
+@pytest.mark.parametrize("fault", [None, *one_of_each(FAULTS)])
 def test_a_planted_fault_is_found(fault: str | None) -> None:
     old, new = FAULTS[fault] if fault else ("", "")
     assert old in depthwise.TEXT.source

@@ -19,6 +19,7 @@ from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.kernel import TensorMap, TextKernel
 from didyma.refimpl.ir.target import SM_90A
 from tests.codegen.templates.draw import FAMILIES, drawn
+from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged, points, request
 
 GPU = Options(target="sm_90a")
@@ -221,7 +222,7 @@ def test_tiles_of_whole_chunks_alone_are_stored_in_boxes() -> None:
     assert not [p for p in points(request(layer, GPU), tma.TEMPLATE) if "slots=2" in p]
 
 
-@pytest.mark.parametrize("fault", FAULTS_OF_BOXES)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS_OF_BOXES))
 def test_a_planted_fault_in_stores_of_boxes_is_found(fault: str) -> None:
     old, new = FAULTS_OF_BOXES[fault]
     assert old in tma.TEXT.source
@@ -244,7 +245,7 @@ def test_a_planted_fault_in_a_map_is_found(fault: str, engine: str) -> None:
     assert judged(residual, BOXES_IN_TURN, wrong, ONE, engines=(engine,)) != {""}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
 def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     old, new = FAULTS[fault]
     assert old in tma.TEXT.source
@@ -255,7 +256,7 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     assert judged(program, point, wrong, FEW, engines=("simt",)) != {""}
 
 
-@pytest.mark.parametrize("fault", FAULTS_OF_BLOCKS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS_OF_BLOCKS))
 def test_a_planted_fault_of_blocks_that_share_tiles_is_found(fault: str) -> None:
     old, new = FAULTS_OF_BLOCKS[fault]
     assert old in tma.TEXT.source

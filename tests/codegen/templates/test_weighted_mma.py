@@ -15,6 +15,7 @@ from didyma.codegen.templates import weighted_mma
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.graph import STAGES
 from didyma.tracer.types import Element
+from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged
 from tests.didyma.test_gradients import program
 
@@ -52,7 +53,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
 def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     old, new = FAULTS[fault]
     assert old in weighted_mma.TEXT.source

@@ -16,6 +16,7 @@ from didyma.codegen.templates import weighted_text, weighted_tma
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import TARGETS
 from didyma.tracer.types import Element
+from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged
 
 TEMPLATE, SUITS = weighted_tma.TEMPLATE, weighted_tma.TEMPLATE.space
@@ -121,8 +122,8 @@ SHOWN = {  # which program shows a fault, where it is not that of queries
 }  # fmt: skip
 
 
-def is_found(fault: str) -> bool:
-    """Return whether the judge finds a planted fault on simt."""
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
+def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     old, new = FAULTS[fault]
     assert old in weighted_text.TEXT.source
     text = Text("tma_weighted", weighted_text.TEXT.source.replace(old, new))
@@ -130,15 +131,7 @@ def is_found(fault: str) -> bool:
     options = FEW.changed({"kernels.codegens": (wrong,)})
     program = next((p for p, faults in SHOWN.items() if fault in faults), of_queries)
     point = POINT.format(2, 64)
-    return judged(program, point, wrong, options, SUITS, engines=["simt"]) != {""}
-
-
-SAMPLE = ("mask", "panel of a box", "wait for columns", "epilogue")
-
-
-@pytest.mark.parametrize("fault", SAMPLE)
-def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
-    assert is_found(fault)
+    assert judged(program, point, wrong, options, SUITS, engines=["simt"]) != {""}
 
 
 def test_values_that_no_row_sees_spoil_results_if_they_are_not_finite() -> None:

@@ -16,6 +16,7 @@ from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import SM_90A
 from didyma.tracer.tracing import Program
 from tests.codegen.templates.draw import FAMILIES, NARROW, drawn
+from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged, request
 
 GPU = Options(target="sm_90a")
@@ -119,7 +120,7 @@ def test_a_planted_fault_in_products_of_rounded_operands_is_found(fault: str) ->
     assert (said == {""}) == (not fault)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
 def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     old, new = FAULTS[fault]
     assert old in wgmma.TEXT.source

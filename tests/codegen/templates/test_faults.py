@@ -1,0 +1,60 @@
+"""Faults stay where they are planted: those of which a test plants one of a kind, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from didyma.codegen.templates import (
+    attention,
+    attention_mma,
+    attention_tma,
+    attention_wgmma,
+    cluster,
+    depthwise,
+    fma,
+    gemm,
+    mma,
+    tma,
+    weighted_mma,
+    weighted_text,
+    wgmma,
+)
+from tests.bench.template_faults import CASES
+
+TEXTS = {
+    "tiled_gemm": gemm.TEXT,
+    "fma_gemm": fma.TEXT,
+    "mma_gemm": mma.TEXT,
+    "wgmma_gemm": wgmma.TEXT,
+    "cluster_gemm": cluster.TEXT,
+    "tma_gemm": tma.TEXT,
+    "tma_gemm by two blocks": tma.TEXT,
+    "tma_gemm by boxes": tma.TEXT,
+    "depthwise_conv": depthwise.TEXT,
+    "tiled_attention": attention.TEXT,
+    "mma_attention": attention_mma.TEXT,
+    "wgmma_attention": attention_wgmma.TEXT,
+    "tma_attention": attention_tma.TEXT,
+    "mma_weighted": weighted_mma.TEXT,
+    "tma_weighted": weighted_text.TEXT,
+}
+
+
+def places(name: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the text of each fault, what it changes there, and to what."""
+    for found in CASES[name].faults.values():
+        match found:
+            case (str(old), str(new)):
+                yield TEXTS[name].source, old, new
+            case (ModuleType() as module, str(old), str(new)):
+                yield module.TEXT.source, old, new
+            case _:
+                raise AssertionError(found)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_fault_has_its_place(name: str) -> None:
+    assert all(old in text and old != new for text, old, new in places(name))
