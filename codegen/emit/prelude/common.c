@@ -227,13 +227,13 @@ FN u32 narrowed__(u32 a, u32 m, u32 bias) {
   return r + (rest > 0x80000000u || (rest == 0x80000000u && (r & 1u)));
 }
 
-FN f32 cast_f8e4m3_f32(f8e4m3 x) {
+FN f32 wide_f8e4m3__(f8e4m3 x) {
   return (x & 0x7fu) == 0x7fu ? nan_f32() : widened__(x, 3u, 7u);
 }
 
 FN f32 cast_f8e4m3fnuz_f32(f8e4m3fnuz x) { return x == 0x80u ? nan_f32() : widened__(x, 3u, 8u); }
 
-FN f32 cast_f8e5m2_f32(f8e5m2 x) {
+FN f32 wide_f8e5m2__(f8e5m2 x) {
   if ((x & 0x7fu) > 0x7cu) return nan_f32();
   if ((x & 0x7fu) == 0x7cu) return x & 0x80u ? -inf_f32() : inf_f32();
   return widened__(x, 2u, 15u);

@@ -123,6 +123,26 @@ FN f32 cast_f16_f32(f16 x) {
   return y;
 }
 
+FN f32 cast_f8e4m3_f32(f8e4m3 x) {
+#if __CUDA_ARCH__ >= 890
+  u32 pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((u16)x));
+  return cast_f16_f32((f16)pair);
+#else
+  return wide_f8e4m3__(x);
+#endif
+}
+
+FN f32 cast_f8e5m2_f32(f8e5m2 x) {
+#if __CUDA_ARCH__ >= 890
+  u32 pair;
+  asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(pair) : "h"((u16)x));
+  return cast_f16_f32((f16)pair);
+#else
+  return wide_f8e5m2__(x);
+#endif
+}
+
 FN f16 cast_f32_f16(f32 x) {
   f16 y;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));

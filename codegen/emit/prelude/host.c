@@ -107,6 +107,10 @@ extern T fma@(T, T, T);
 FN T fma_T(T x, T y, T z) { return fma@(x, y, z); }
 
 //:
+#define cast_f8e4m3_f32(x) wide_f8e4m3__(x)
+
+#define cast_f8e5m2_f32(x) wide_f8e5m2__(x)
+
 FN f32 cast_f16_f32(f16 x) {
   u32 sign = (u32)(x & 0x8000u) << 16, e = x >> 10 & 31u, m = x & 1023u;
   f32 tiny;

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import didyma as dd
 from didyma.codegen.runtime import cuda_libraries, nvrtc_process
 from didyma.codegen.runtime.nvrtc import Nvrtc, NvrtcCompiler
 from didyma.codegen.runtime.nvrtc_library import Job
 from didyma.codegen.runtime.registry import NAMES, engine, probe
 from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.types import DType
+from didyma.tracer.types import Element
 from tests.codegen.runtime.texts import kernel
 
 
@@ -47,6 +51,26 @@ def test_a_product_and_a_sum_are_fused_only_where_they_may_be(nvrtc: Nvrtc) -> N
     ptx = nvrtc.load(apart).cubin.ptx
     assert "fma" not in ptx
     assert {"mul.rn.f32", "add.rn.f32"} <= {*ptx.split()}
+
+
+@pytest.mark.parametrize("dtype", [DType.F8E4M3, DType.F8E5M2])
+def test_numbers_of_f8_are_converted_by_an_instruction_where_there_is_one(dtype: DType) -> None:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    x = np.arange(256, dtype=np.uint8).view(dtype.numpy)
+
+    @dd.trace(Element(dtype)[256])
+    def wider(x: dd.Tensor) -> dd.Tensor:
+        return dd.astype(x, dd.f32)
+
+    counts = list[int]()
+    for target in ("sm_80", "sm_90a"):
+        made = dd.compile(wider, options=dd.Options(target=target), engine="ptx")
+        assert np.array_equal(made(x), x.astype(np.float32), equal_nan=True)
+        ptx = NvrtcCompiler(target).compile(made.compiled.text).ptx
+        counts.append(ptx.count("cvt.rn.f16x2.e"))
+    assert counts == [0, 4], "a thread has four"
 
 
 def test_a_kernel_that_begins_early_waits_before_it_touches_memory(nvrtc: Nvrtc) -> None:
