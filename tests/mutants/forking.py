@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 T = TypeVar("T")
 Say: TypeAlias = Callable[[Any], None]  # sends the parent something that pickle takes
 
-MEMORY = 4 << 30  # bytes that a child may have beside what its parent had
+MEMORY = 4 << 30  # bytes of its own that a child may have beside what its parent had
 _PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
 _TICK_SECONDS = 0.2
 
@@ -137,8 +137,9 @@ def _settle(parent: int) -> None:
         if os.getppid() != parent:
             os._exit(1)
         with open("/proc/self/statm", encoding="ascii") as f:
-            used = int(f.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+            used = int(f.read().split()[5]) * resource.getpagesize()
+        # not RLIMIT_AS, which counts the stacks that engines map and hardly touch
+        resource.setrlimit(resource.RLIMIT_DATA, (used + MEMORY, used + MEMORY))
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
