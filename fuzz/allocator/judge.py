@@ -13,8 +13,8 @@ from didyma.codegen.memory import peak
 from didyma.codegen.memory.allocate import allocated
 from didyma.codegen.memory.plan import samples
 from didyma.codegen.memory.planners import Planner
-from didyma.codegen.memory.values import values_of
-from didyma.fuzz.allocator import meaning, wrappers
+from didyma.codegen.memory.values import bound, values_of
+from didyma.fuzz.allocator import lives, meaning, wrappers
 from didyma.fuzz.allocator.kernels import ROUTINES
 from didyma.oracle import in_place, plan_check
 from didyma.refimpl.errors import DidymaError
@@ -32,7 +32,7 @@ from didyma.refimpl.verify.program import verify
 
 Check: TypeAlias = Literal[
     "planner", "laws", "replay", "lines", "peak", "run", "equal", "placement", "order", "proof",
-    "reader", "in place", "wrapper", "replay of calls", "crash", "hang",
+    "reader", "in place", "wrapper", "replay of calls", "crash", "hang", "lives", "bound",
 ]  # fmt: skip
 
 
@@ -58,14 +58,23 @@ def laws(bare: Program, planned: Program) -> list[Verdict]:
 
 
 def frugal(bare: Program, planned: Program, by: Planner) -> list[Verdict]:
-    """Judge that a plan which is not eager takes no more than one of the program as it stands."""
+    """Judge that a plan which is not eager takes no more than one of the program as it stands.
+
+    That one takes no less than the planner's bound, and its buffers live as they are used.
+    """
+    if found := next(lives.wrong(bare), ""):
+        return [Verdict("lives", found)]
     if bare.functions:
         return []  # whose own plans count, too
-    plain = allocated(values_of(bare), by, None, PORTABLE.stack)
+    values = values_of(bare)
+    plain = allocated(values, by, None, PORTABLE.stack)
     for env in samples(bare):
         most, least = peak(planned, env), peak(plain, env)
         if most > least:
             return [Verdict("peak", f"{most} bytes, and {least} as it stands, {dict(env)}")]
+        said = bound(values, by.whole is not None, env)
+        if said > least:
+            return [Verdict("bound", f"{least} bytes as it stands, and no less than {said}")]
     return []
 
 

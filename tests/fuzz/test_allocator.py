@@ -18,6 +18,7 @@ from didyma.codegen.memory.arena import fit
 from didyma.codegen.memory.arena.fit import place
 from didyma.codegen.memory.arena.problem import I64, Problem
 from didyma.codegen.memory.arena.search import PlacementSearch
+from didyma.codegen.memory.liveness import Lives
 from didyma.codegen.memory.symbolic.search import OrderSearch
 from didyma.codegen.memory.symbolic.stack import Order
 from didyma.codegen.order import streams
@@ -232,6 +233,18 @@ def nothing_met(*_: object) -> int:
     return 0
 
 
+class Ended(Lives):
+    """Lives whose last step is the first of all."""
+
+    def last_step(self, value: str) -> int:
+        del value
+        return 0
+
+
+def endless(*_: object) -> int:
+    return 1 << 60
+
+
 def no_lines(*_: object) -> tuple[()]:
     return ()
 
@@ -255,6 +268,20 @@ def test_what_planners_and_calls_are_told_wrongly_is_found(
 ) -> None:
     monkeypatch.setattr(f"didyma.codegen.{what}", by)
     assert told in found_by(kind, range(40))
+
+
+@pytest.mark.parametrize(
+    ("what", "by", "told"),
+    [
+        ("allocator.lives.Lives", Ended, "is used from step"),
+        ("allocator.judge.bound", endless, "and no less than"),
+    ],
+)
+def test_what_a_planner_thinks_of_lives_and_bytes_is_judged(
+    what: str, by: object, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"didyma.fuzz.{what}", by)
+    assert told in found_by("programs", range(20))
 
 
 def test_a_bad_problem_that_is_taken_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
