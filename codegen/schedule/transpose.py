@@ -7,7 +7,8 @@ allow, a thread loads and stores several neighbours at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -21,6 +22,7 @@ from didyma.refimpl.ir.loop import (
     Barrier,
     Block,
     Buffer,
+    Const,
     Expr,
     For,
     Let,
@@ -46,7 +48,9 @@ TILE = 32
 WIDE_TILE = 64  # likewise, where several elements are moved at once
 ROWS = 8  # rows of a full tile that are loaded at once
 BANK = 4  # bytes of a bank of shared memory
-LEAST = 4  # axes shorter than this are not worth a tile
+LEAST = 4  # axes shorter than this are not worth a square tile
+NARROW = 16  # the longest axis that is worth a tile of its own length
+LONG_TILE = 256  # the other side of such a tile, if there are as many elements
 Make: TypeAlias = Callable[[Expr], Stmt]
 
 
@@ -64,7 +68,7 @@ def find(facts: NestFacts) -> Turned | None:
     Only a load that happens whatever the values are: one behind a guard may not be made early.
     """
     nest = facts.nest
-    if len(nest.index) < 2 or facts.largest(nest.extents[-1]) < LEAST:
+    if len(nest.index) < 2 or (last_size := facts.largest(nest.extents[-1])) < LEAST:
         return None
     if not all(isinstance(s, (Let, Block, Store)) for s in facts.statements):
         return None
@@ -79,7 +83,9 @@ def find(facts: NestFacts) -> Turned | None:
         if not across or across == {(): 1}:
             continue
         for axis, v in enumerate(others):
-            if coefficient(at, v.name) == {(): 1} and facts.largest(nest.extents[axis]) >= LEAST:
+            size = facts.largest(nest.extents[axis])
+            worth = size >= LEAST or (size > 1 and last_size >= LONG_TILE)
+            if coefficient(at, v.name) == {(): 1} and worth:
                 return Turned(e, axis)
     return None
 
@@ -115,6 +121,8 @@ def tile_shape(facts: NestFacts, turned: Turned) -> tuple[int, int, int]:
     """Return the side of the tile, how many of its rows are loaded at once, and by which width."""
     nest = facts.nest
     sizes = [facts.largest(nest.extents[n]) for n in (turned.axis, -1)]
+    if _is_narrow(facts, turned) and max(sizes) >= LONG_TILE:
+        return LONG_TILE, max(1, facts.block // LONG_TILE), 1
     width, _ = width_of(facts, turned)
     side = TILE if width == 1 else WIDE_TILE
     if width > 1 and side > min(sizes):
@@ -123,6 +131,20 @@ def tile_shape(facts: NestFacts, turned: Turned) -> tuple[int, int, int]:
     while side > LEAST and side >= 2 * max(sizes):
         side //= 2
     return side, min(side, ROWS if width == 1 else facts.block * width // side), width
+
+
+def _is_narrow(facts: NestFacts, turned: Turned) -> bool:
+    """Return whether one of the axes that are exchanged has a short known length."""
+    both = (facts.nest.extents[n] for n in (turned.axis, -1))
+    return any(isinstance(n, Const) and int(n.value) <= NARROW for n in both)
+
+
+def sides(facts: NestFacts, turned: Turned, side: int) -> tuple[int, int]:
+    """Return the sides of a tile, along the load and along the result: a narrow one is exact."""
+    both = (facts.nest.extents[n] for n in (turned.axis, -1))
+    found = (int(n.value) if isinstance(n, Const) else side for n in both)
+    along, across = (n if n <= min(side, NARROW) else side for n in found)
+    return along, across
 
 
 def width_of(facts: NestFacts, turned: Turned) -> tuple[int, frozenset[str]]:
@@ -154,14 +176,19 @@ def width_of(facts: NestFacts, turned: Turned) -> tuple[int, frozenset[str]]:
 
 
 def columns_of(side: int, load: Load) -> int:
-    """Return the elements of a row of a tile, among them those that nothing is in."""
-    return side + max(1, BANK // load.dtype.nbytes)
+    """Return the elements of a row of a tile, among them those that nothing is in.
+
+    Rows have an odd number of words, so that neighbours in a column lie in different banks.
+    """
+    words = -(-side * load.dtype.nbytes // BANK) | 1
+    return -(-words * BANK // load.dtype.nbytes)
 
 
 def tiled(facts: NestFacts, turned: Turned, side: int, rows: int, width: int) -> PrimFunc:
     """Schedule a nest with the load staged in a square tile; ``rows`` divides its ``side``.
 
-    A thread takes ``width`` neighbours at once, 1 or what ``width_of`` says.
+    A thread takes ``width`` neighbours at once, 1 or what ``width_of`` says.  Where a side is
+    narrow, threads take the elements of the tile in their order in memory, so that all have some.
     """
     nest, fresh = facts.nest, facts.names.fresh
     p, q = nest.index[turned.axis], nest.index[-1]
@@ -169,16 +196,16 @@ def tiled(facts: NestFacts, turned: Turned, side: int, rows: int, width: int) ->
     block, tx, ty = Var(fresh("bx")), Var(fresh("column")), Var(fresh("row"))
     load = turned.load
     wide = width_of(facts, turned)[1] if width > 1 else frozenset[str]()
+    side_p, side_q = sides(facts, turned, side) if width == 1 else (side, side)
     tile = Buffer(
-        fresh(f"{load.buffer}_tile"), load.dtype, (side, columns_of(side, load)), Scope.SHARED
+        fresh(f"{load.buffer}_tile"), load.dtype, (side_q, columns_of(side_p, load)), Scope.SHARED
     )
     rest = [n for n in range(len(nest.index) - 1) if n != turned.axis]
-    count = ix.index(side)
-    tiles = (ix.ceildiv(size_p, count), ix.ceildiv(size_q, count))
+    tiles = (ix.ceildiv(size_p, ix.index(side_p)), ix.ceildiv(size_q, ix.index(side_q)))
     outer = [nest.extents[n] for n in rest]
     *where, tp, tq = ix.unflatten(block, (*outer, *tiles))
 
-    by = ix.index(width)
+    by, count = ix.index(width), ix.index(side)
 
     def each(across: tuple[Var, Expr], down: tuple[Var, Expr], at: Var, stmt: Make) -> Stmt:
         """Do what ``stmt`` says for the tile's elements, threads across, turns and threads down.
@@ -188,8 +215,16 @@ def tiled(facts: NestFacts, turned: Turned, side: int, rows: int, width: int) ->
         turn = Var(fresh("turn"))
         sizes = {p.name: size_p, q.name: size_q, first_p.name: size_p, first_q.name: size_q}
         (v, t), (w, s) = across, down
+        by_v, by_w = (side_p, side_q) if v in (p, first_p) else (side_q, side_p)
+        exists = [*tail(v, sizes[v.name], by_v), *tail(w, sizes[w.name], by_w)]
+        if (side_p, side_q) != (side, side):
+            at_v = Var(fresh("along"))
+            body = Let(v, ix.add(ix.mul(t, ix.index(by_v)), at_v), guarded(exists, stmt(at_v)))
+            body = Let(w, ix.add(ix.mul(s, ix.index(by_w)), at), body)
+            thread = ix.add(ix.mul(ty, count), tx)
+            return _in_order(facts, ((at, by_w), (at_v, by_v)), thread, side * rows, body)
         if width == 1:
-            body = guarded([*tail(v, sizes[v.name], side), *tail(w, sizes[w.name], side)], stmt(tx))
+            body = guarded(exists, stmt(tx))
             body = Let(v, ix.add(ix.mul(t, count), tx), body)
         else:
             part, lane = Var(fresh("part")), Var(fresh("v"))
@@ -235,6 +270,21 @@ def tiled(facts: NestFacts, turned: Turned, side: int, rows: int, width: int) ->
     grid = ix.mul(*outer, *tiles)
     body = bound(block, grid, "blockIdx.x", Allocate(tile, body))
     return facts.kernel(body, "transpose", wide)
+
+
+def _in_order(
+    facts: NestFacts, places: Sequence[tuple[Var, int]], thread: Expr, threads: int, body: Stmt
+) -> Stmt:
+    """Do what a body says at all places, which threads take in turn, in the order of the places."""
+    turn, number = Var(facts.names.fresh("turn")), Var(facts.names.fresh("number"))
+    size = math.prod(n for _, n in places)
+    at = ix.unflatten(number, [ix.index(n) for _, n in places])
+    body = guarded(
+        tail(number, ix.index(size), threads),
+        let_all(dict(zip((v for v, _ in places), at, strict=True)), body),
+    )
+    body = Let(number, ix.add(ix.mul(turn, ix.index(threads)), thread), body)
+    return For(turn, ix.index(-(-size // threads)), body, LoopKind.UNROLLED)
 
 
 def _to(

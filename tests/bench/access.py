@@ -34,7 +34,7 @@ from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.target import SM_90A
 from didyma.refimpl.ir.types import DType
 
-MOST = 7  # blocks of a launch that run
+MOST = 8  # blocks of a launch that run
 LARGE = 1 << 20  # bytes from which on an array counts
 BUSY = 120  # blocks that give nearly every multiprocessor one
 MUCH = 1 << 18  # bytes that a block moves while several kernels could begin

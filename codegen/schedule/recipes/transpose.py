@@ -28,8 +28,10 @@ def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of a tile."""
     assert work.turned is not None
     side, load = values["side"], work.turned.load
-    columns = transpose.columns_of(side, load)
-    return side * values["rows"] // values["width"], side * columns * load.dtype.nbytes
+    narrow = values["width"] == 1
+    along, across = transpose.sides(work.facts, work.turned, side) if narrow else (side, side)
+    nbytes = across * transpose.columns_of(along, load) * load.dtype.nbytes
+    return side * values["rows"] // values["width"], nbytes
 
 
 def _legal(work: Work, values: Values) -> bool:

@@ -358,6 +358,23 @@ def test_tiles_are_loaded_and_stored_wide(dtype: DType, shape: tuple[int, int], 
     assert lanes(m) == [want] * (2 if want else 0)
 
 
+@pytest.mark.parametrize("dtype", [DType.BF16, DType.F64])
+@pytest.mark.parametrize(
+    ("shape", "axes", "want"),
+    [
+        ((13, 521), (1, 0), "transpose"), ((521, 13), (1, 0), "transpose"),
+        ((2, 300, 3), (0, 2, 1), "transpose"), ((5, N), (1, 0), "transpose"),
+        ((13, 13), (1, 0), "transpose"), ((3, 7, 15), (2, 1, 0), "pointwise"),
+        ((15, 7, 4), (2, 1, 0), "transpose"), ((3, 300), (1, 0), "pointwise"),
+    ],
+)  # fmt: skip
+def test_narrow_tiles(
+    dtype: DType, shape: tuple[int, ...], axes: tuple[int, ...], want: str
+) -> None:
+    m = unary("permute_dims", *shape, dtype=dtype, axes=axes)
+    assert chosen(m, {"n": 259}) == [want]
+
+
 def test_a_wide_tile_beside_operands_in_order() -> None:
     g = Graph()
     x, y, row = g.param("x", 3, 40, 36), g.param("y", 3, 36, 40), g.param("row", 36, 1)
