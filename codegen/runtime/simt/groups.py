@@ -36,12 +36,13 @@ Place: TypeAlias = tuple[LaneArray, Value]
 
 def calls(part: c.Node, names: tuple[str, ...]) -> bool:
     """Return whether a part of a kernel calls a function whose name begins with one of these."""
-
-    def found(n: Any) -> bool:
-        here = isinstance(n, c.FuncCall) and str(n.name.name).startswith(names)
-        return here or any(found(below) for _, below in n.children())
-
-    return found(part)
+    left: list[Any] = [part]
+    while left:
+        n = left.pop()
+        if isinstance(n, c.FuncCall) and str(n.name.name).startswith(names):
+            return True
+        left += n
+    return False
 
 
 def fence(r: Run, name: str, m: Mask) -> None:

@@ -18,6 +18,8 @@ from didyma.codegen.runtime.simt.control import Exec, StoppedError, repeat, spli
 from didyma.codegen.runtime.simt.memory import LaneArray
 from didyma.codegen.runtime.simt.values import Arithmetic, is_int, overflown, promote, truth
 
+_MEETINGS = ("mbarrier_wait", "named_barrier")
+
 
 class UnsupportedSyntaxError(Exception):
     """The text leaves the subset of C that kernels are written in."""
@@ -389,12 +391,15 @@ class Translator:
     def _if_(self, n: c.If) -> Exec:
         cond, then = self.expr(n.cond), self.stmt(n.iftrue)
         other = self.stmt(n.iffalse) if n.iffalse is not None else None
-        branches = [x for x in (n.iftrue, n.iffalse) if x is not None]
-        waits = all(groups.calls(x, ("mbarrier_wait", "named_barrier")) for x in branches)
+        waits = (  # where no groups wait for each other, the branches need not be searched
+            self.in_turn
+            and n.iffalse is not None
+            and all(groups.calls(x, _MEETINGS) for x in (n.iftrue, n.iffalse))
+        )
 
         def run(r: Run, m: Mask) -> None:
             yes, any_yes, no, any_no = split(r, m, cond(r, m))
-            if waits and any_yes and any_no and other is not None:
+            if waits and other is not None and any_yes and any_no:
                 meets.apart(r, (then, yes), (other, no))
                 return
             if any_yes:

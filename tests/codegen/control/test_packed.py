@@ -7,10 +7,10 @@ import pytest
 
 from didyma.codegen.options import GraphOptions, MemoryOptions, Options
 from didyma.codegen.passes.stacks import widen_stacks
-from didyma.codegen.pipeline import compile
+from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz import values
-from didyma.fuzz.levels import check
+from didyma.fuzz.levels import judged
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import parse_module
@@ -83,16 +83,19 @@ def module(text: str, dtype: DType, row: str = "") -> Module:
     return m
 
 
-def agree(m: Module, inputs: list[Array]) -> None:
-    """Every level and both engines give the graph's own results, planned and simplified or not."""
-    for how in (
-        Options(),
-        Options(
-            memory=MemoryOptions(planner="linear_scan"),
-            graph=GraphOptions(simplify=False, fuse=False),
-        ),
-    ):
-        report = check(m, inputs, [engine("host"), engine("simt")], how)
+def compiled(m: Module) -> list[Compiled]:
+    """Compile a module, planned and simplified or not."""
+    plain = Options(
+        memory=MemoryOptions(planner="linear_scan"),
+        graph=GraphOptions(simplify=False, fuse=False),
+    )
+    return [compile(m, options) for options in (Options(), plain)]
+
+
+def agree(made: list[Compiled], inputs: list[Array]) -> None:
+    """Every level and both engines give the graph's own results."""
+    for c in made:
+        report = judged(c, inputs, [engine("host"), engine("simt")])
         assert report.agree, [f.message for level in report.levels for f in level.findings][:3]
 
 
@@ -102,11 +105,12 @@ def agree(m: Module, inputs: list[Array]) -> None:
 )
 def test_scans(dtype: DType, row: str) -> None:
     m = module(SCAN, dtype, row)
+    made = compiled(m)
     shape = [int(d.replace("n", "7")) for d in row.split(", ") if d]
     for k, c in ((0, True), (1, False), (6, False), (6, True)):
         s = values.array(k, dtype, tuple(shape))
         x = values.array(k + 1, dtype, (k, *shape))
-        agree(m, [s, x, np.array(c)])
+        agree(made, [s, x, np.array(c)])
         last, all_, same = graph.run(m, [s, x, np.array(c)])
         assert same.tobytes() == x.tobytes()
         assert all_.tobytes() == (np.stack([s] * k).tobytes() if c and k else x.tobytes())
@@ -115,18 +119,18 @@ def test_scans(dtype: DType, row: str) -> None:
 
 @pytest.mark.parametrize("dtype", [DType.I4, DType.U2, DType.F4E2M1])
 def test_scans_in_scans(dtype: DType) -> None:
-    m = module(NESTED, dtype)
+    made = compiled(module(NESTED, dtype))
     x = values.array(3, dtype, (5, 2, 3))
     for c in (True, False):
-        agree(m, [x, np.array(c)])
+        agree(made, [x, np.array(c)])
 
 
 @pytest.mark.parametrize("dtype", PACKED)
 def test_sizes_that_change(dtype: DType) -> None:
-    m = module(GROWS, dtype)
+    made = compiled(module(GROWS, dtype))
     x = values.array(4, dtype, (3,))
     for c, k in ((True, 0), (False, 3), (True, 4)):
-        agree(m, [x, np.array(c), np.array(k)])
+        agree(made, [x, np.array(c), np.array(k)])
 
 
 @pytest.mark.parametrize(
