@@ -132,16 +132,17 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
 
 def side_by_side(
     task: Task, env: Mapping[str, int], arrays: Sequence[Array], numbers: range, seconds: float
-) -> list[tuple[Array, ...]]:
+) -> list[tuple[Array, ...] | None]:
     """Launch the kernels of a task in copies of their grids; return the results of each copy.
 
-    They have the number 0, and some ``numbers``.
+    They have the number 0, and some ``numbers``.  Nothing for a copy that takes too long.
 
     Each has outputs and memory of its own, and only reads the inputs.  Nothing is checked.
     DidymaError ``launch-failed`` for tensor maps, which belong to one address.
     """
     held: dict[str, tuple[Argument, Array]] = {}
     copies = 1 + len(numbers)
+    ended = np.ones(copies, np.bool_)
     for step in task.steps:
         if step.maps:
             raise DidymaError("launch-failed", "copies of a grid", got="maps", want="pointers")
@@ -155,17 +156,21 @@ def side_by_side(
                 own.append(held[key(role)][1])
             else:
                 own.append(np.tile(bytes_of(a.value), (copies, 1)))
-        many = replace(shape, copies=copies, second=numbers.start)
-        left = copied(step.kernel, many, made, own, shared, seconds)
+        left = own
+        if shape.blocks and shape.threads:
+            many = replace(shape, copies=copies, second=numbers.start)
+            left, done = copied(step.kernel, many, made, own, shared, seconds)
+            ended &= done
         for role, a, rows in zip(step.roles, made, left, strict=True):
             if isinstance(role, Result | Kept) and rows is not None:
                 held[key(role)] = a, rows
     names = [f"result {n}" for n in task.spec.entry.results]
-    of_copy = [
-        {n: replace(a, value=rows[k].view(a.value.dtype)) for n, (a, rows) in held.items()}
-        for k in range(copies)
-    ]
-    return [results(task, env, {n: c[n] for n in names if n in c}) for c in of_copy]
+    found: list[tuple[Array, ...] | None] = []
+    for k in range(copies):
+        of = {n: replace(a, value=r[k].view(a.value.dtype)) for n, (a, r) in held.items()}
+        kept = {n: of[n] for n in names if n in of}
+        found.append(results(task, env, kept) if ended[k] else None)
+    return found
 
 
 def key(role: Result | Kept) -> str:

@@ -21,7 +21,7 @@ _LONGER = 1.0  # seconds: for the rounds after the first, and for more edits tha
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 _LOOKED = 8  # failed rounds of which one is chosen in which some elements are right
 _LONG = 0.002  # seconds of a failed round, for which a smaller one is sought
-_ENOUGH = 16  # elements in it
+_ENOUGH = 8  # elements in it
 _SURE = 8  # edits that are tried before any has shown what it changes
 _TOGETHER = 256  # edits that are compiled into one text
 _FIRST = 16  # edits that are about as likely as the first
@@ -189,9 +189,8 @@ def _promising(
     limit = (deadline - processor_time()) / 2
     while evidence.wrong.any() and way.needed <= 1 and (some := search.next(_TOGETHER)):
         c = copies(way, some)
-        tried = {*c.edits} if c else set[Edit]()
-        alone += [e for e in some if e not in tried]
-        right = restoring(c, first, evidence, limit) if c else []
+        right, known = restoring(c, first, evidence, limit) if c else ([], set[Edit]())
+        alone += [e for e in some if e not in known]
         if right and (right := passing(way, right, rest, limit)):
             yield iter((right,))
         if processor_time() > deadline - limit / 2:

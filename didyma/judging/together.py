@@ -62,6 +62,7 @@ def outcomes(
 ) -> Iterator[tuple[Edit, tuple[Array, ...], tuple[Array, ...], Array]]:
     """Run a round with each edit; yield the outputs without it and with it, and what is right.
 
+    What takes much longer than the kernel without any edit is left out.
     Nothing where the text with all edits has other ``wrong`` elements than the kernel, without any.
     """
     steps = [launching.geometry(c.task, s, r.case.env, r.arrays)[0] for s in c.task.steps]
@@ -74,21 +75,28 @@ def outcomes(
             return
         numbers = range(k, min(k + step, len(c.edits) + 1))
         before, *after = launching.side_by_side(c.task, r.case.env, r.arrays, numbers, left)
-        if wrong is not None and (r.right(c.task, before) == wrong).any():
+        if before is None or (wrong is not None and (r.right(c.task, before) == wrong).any()):
             return
         for n, outputs in zip(numbers, after, strict=True):
-            yield c.edits[n - 1], before, outputs, r.right(c.task, outputs)
+            if outputs is not None:
+                yield c.edits[n - 1], before, outputs, r.right(c.task, outputs)
 
 
-def restoring(c: Copies, r: Round, evidence: Evidence, seconds: float) -> list[Edit]:
-    """Return the edits with which a round is right; take note of what all of them change."""
-    found: list[Edit] = []
+def restoring(
+    c: Copies, r: Round, evidence: Evidence, seconds: float
+) -> tuple[list[Edit], set[Edit]]:
+    """Return the edits with which a round is right, and those of which that is known.
+
+    Evidence takes note of what these change.
+    """
+    found, known = list[Edit](), set[Edit]()
     with suppress(DidymaError):
         for e, before, outputs, right in outcomes(c, r, evidence.wrong, seconds):
             replace(evidence, before=before).meet(e.line, outputs, right)
+            known.add(e)
             if right.all():
                 found.append(e)
-    return found
+    return found, known
 
 
 def passing(way: Way, some: Sequence[Edit], rest: Sequence[Later], seconds: float) -> list[Edit]:

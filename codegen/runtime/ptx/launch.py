@@ -12,7 +12,7 @@ import numpy as np
 from didyma.codegen.runtime.ptx import bulk, clusters, units
 from didyma.codegen.runtime.ptx.calls import FUNCTIONS, HEAP, allocates
 from didyma.codegen.runtime.ptx.kernel import Kernel
-from didyma.codegen.runtime.ptx.machine import Machine, Report, Shape
+from didyma.codegen.runtime.ptx.machine import DONE, Machine, Report, Shape
 from didyma.codegen.runtime.ptx.memory import (
     CONSTANT,
     GLOBAL,
@@ -69,7 +69,7 @@ class Launch:
     """What a launch did; ``ended`` is false where it could not go on.
 
     ``late``: it was stopped at its time limit.  ``met`` are the regions that atomics and ordered
-    loads were seen to access.
+    loads were seen to access.  ``copies`` tells of the grid's copies which have ended.
     """
 
     kernel: Kernel
@@ -79,6 +79,7 @@ class Launch:
     steps: int = 0
     lane_steps: int = 0
     met: set[int] = field(default_factory=set[int])
+    copies: Array = field(default_factory=lambda: np.zeros(0, np.bool_))
 
 
 def launch(
@@ -168,6 +169,7 @@ def _batches(
                 bulk.finish(m)
             except Ended:
                 out.ended, out.late = False, time.process_time() > deadline
+            out.copies = (m.state.reshape(shape.copies, -1) == DONE).all(1)
             out.steps += m.steps
             out.lane_steps += m.lane_steps
             out.met |= _regions(places, m.met.values())

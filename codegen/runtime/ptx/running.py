@@ -2,6 +2,7 @@
 
 Of the lanes that can run, those with the smallest counter run together, up to the next branch or
 meeting.  Lanes that spin are set aside now and then, so that others can end what they wait for.
+Of several copies of a grid, one that jumps back more often than the first one is set aside, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from didyma.refimpl.ir.types import Array
 
 _ASIDE = np.int64(1) << 40  # in the key of a lane that spins
 _TURNS = 64  # jumps back until a lane is set aside
-_FEW = 8  # more of them, than twice those of the first of several copies
+_FEW = 2  # more of them, than the first of several copies has
 _LONG = 1 << 14  # steps of all lanes together until jumps back count as spinning
 _LONGEST = 8  # two to this power are more steps than any from one random order to the next
 _MORE, _LEAST = 1.0, 0.02  # times as long, and seconds, that copies may run after the first ends
@@ -104,7 +105,7 @@ def _stretch(m: Machine, pc: int, alone: bool) -> int | None:
     m.pc[m.ids] = to
     if back is not None and back.size:
         m.spin[back] += 1
-        turns = 2 * int(m.spin[: m.one].max()) + _FEW if m.one else _TURNS
+        turns = int(m.spin[: m.one].max()) + _FEW if m.one else _TURNS
         m.key[back[m.spin[back] > turns]] |= _ASIDE
         if alone:
             m.key[m.ids] |= _ASIDE

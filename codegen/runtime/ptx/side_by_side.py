@@ -24,12 +24,13 @@ def side_by_side(
     own: Sequence[Array | None],
     shared: int,
     seconds: float,
-) -> list[Array | None]:
-    """Run all copies of a grid; return the bytes of their own arrays after that.
+) -> tuple[list[Array | None], Array]:
+    """Run all copies of a grid; return the bytes of their own arrays after that, and which ended.
 
     ``own`` has, for each argument, a row of bytes for each copy, or nothing for a number and for an
     array that all copies read.  What the checks of memory find is not told, and races are not
-    looked for.  What runs longer than some ``seconds`` of processor time is stopped.
+    looked for.  What runs longer than some ``seconds`` of processor time is stopped, and so are
+    other copies that run for twice as long as the first one.
     """
     regions, given = list[Region](), list[Value]()
     for a, rows in zip(args, own, strict=True):
@@ -41,9 +42,10 @@ def side_by_side(
             regions.append(Region(a.name, bytes_of(a.value), written_before(a), fixed=True))
         else:
             regions += [Region(a.name, row.copy(), written_before(a)) for row in rows]
-    launch(kernel, shape, regions, given, shared, 0, seconds)
-    return [
+    done = launch(kernel, shape, regions, given, shared, 0, seconds)
+    left = [
         np.stack([r.data for r in regions[p.region :][: len(rows)]])
         if isinstance(p, Pointer) and rows is not None else None
         for p, rows in zip(given, own, strict=True)
     ]  # fmt: skip
+    return left, done.copies
