@@ -48,8 +48,9 @@ name               meaning
 ``wgmma_m64n128k16_T_kn``  starts ``d += a @ b`` (``refimpl.ir.group_products``) by four warps:
                    ``d`` is an array of each thread, ``a`` and ``b`` lie in shared memory; likewise
                    of 32 to 256 columns by steps of 32, and lines of ``kk``, ``mk``, ``mn``; of
-                   ``rk`` and ``rn`` each thread holds a as an array of eight elements; also
-                   ``m64n128k8_tf32_kk`` of f32 that ``tf32_f32`` has rounded
+                   ``rk`` and ``rn`` each thread holds a as an array of eight elements, and
+                   ``rn`` has 64 to 256 columns by steps of 16; also ``m64n128k8_tf32_kk`` of f32
+                   that ``tf32_f32`` has rounded
 ``narrow2_T``      two numbers of f32 as those of T, each rounded as ``cast_f32_T`` does
 ``wgmma_fence``    what a thread has written to arrays of its own is there for those that follow
 ``wgmma_commit``   the products that a thread has started since the last commit are a group

@@ -14,12 +14,13 @@ from didyma.codegen.decisions import Heard
 from didyma.codegen.passes.cost import weight
 from didyma.codegen.passes.groups import FusionGroup
 from didyma.codegen.passes.values import kind
+from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.types import DType, TensorType
 from didyma.refimpl.ops.spec import Kind
 
 MOVES = ("broadcast_to", "permute_dims", "reshape")
-SIDES = (16, 32, 64, 128, 256)  # terms and features that templates of tensor cores take
+PIECE, LONGEST = 8, 256  # templates of tensor cores take so many terms and features, or multiples
 NARROW = (DType.F16, DType.BF16)  # dtypes of operands, likewise
 FEW = 16  # terms and features of which products have no faster templates of their own
 ATTENTION = "join two products and the softmax between them"
@@ -108,13 +109,22 @@ def suits_tensor_cores(
     """Return whether a template of tensor cores takes a sum with the products of its weights.
 
     Joined, others would only lose the templates that each product has: those of f32, or of heads
-    of 80 features.  Products of at most ``FEW`` terms and features have none to lose.
+    of 81 features.  Products of at most ``FEW`` terms and features have none to lose.
     """
     ends = [types[n.args[0]].shape[-1] for n in products] + [types[sum.results[0]].shape[-1]]
     read = [*(a for n in products for a in n.args), sum.args[1]]
     if all(isinstance(d, int) and d <= FEW for d in ends):
         return True
-    return all(d in SIDES for d in ends) and all(_is_narrow(defs, types, a) for a in read)
+    return all(map(is_side, ends)) and all(_is_narrow(defs, types, a) for a in read)
+
+
+def is_side(d: Dim) -> bool:
+    """Return whether templates of tensor cores take products of so many terms or features.
+
+    >>> [is_side(n) for n in (8, 80, 81, 256, 264)]
+    [True, True, False, True, False]
+    """
+    return isinstance(d, int) and 0 < d <= LONGEST and d % PIECE == 0
 
 
 def _is_narrow(defs: Mapping[str, Node], types: Mapping[str, TensorType], name: str) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from didyma.codegen.decisions import Heard
 from didyma.codegen.passes.attention import (
     NARROW,
+    PIECE,
     counted,
     dependent,
     joined,
@@ -31,7 +32,7 @@ from didyma.refimpl.ops.spec import Kind
 
 WEIGHTED = "join a product with those of which its weights are computed"
 PAIRED = "compute two weighted sums together, whose weights have a product in common"
-WIDTHS = {64, 128}  # of operands of which four warps hold two sums
+WIDTHS = range(64, 129, PIECE)  # of operands of which four warps hold two sums
 MOST = 2  # products of which weights are computed
 
 
@@ -143,7 +144,7 @@ def _pairs(
         alike = len(shapes) == 1 and all(len(groups[k].writes) == 1 for k in (i, j))
         shared = len(one.products) == MOST and other.products == one.products[:1]
         apart = {i, j} <= left and not any(_needs(groups, writer, *x) for x in ((i, j), (j, i)))
-        if narrow and alike and shared and apart and widths <= WIDTHS:
+        if narrow and alike and shared and apart and widths <= {*WIDTHS}:
             left -= {i, j}
             yield i, j
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.terms import literal
-from didyma.codegen.passes.attention import SIDES
+from didyma.codegen.passes.attention import is_side
 from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attentions import found, is_ranged, masked
 from didyma.codegen.templates.hooks import ACCESS
@@ -34,10 +34,13 @@ FILLING = """\
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro swizzled(line, piece, length) %}
 {%- set pieces = length // lanes %}
+{%- set by = 8 if pieces % 8 == 0 else 4 if pieces % 4 == 0 else 2 - pieces % 2 %}
 {{- "(%s) * %d + (%s ^ (%s) / %d %% %d) * %d" % (
-      line, length, piece, line, [1, 8 // pieces] | max, [8, pieces] | min, lanes) -}}
+      line, length, piece, line, 8 // by, by, lanes) -}}
 {% endmacro %}
-{% macro fill(name, tile, length, copied) %}
+{% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
+{% macro fill(name, tile, length, own, copied) %}
+{% set inside = all("column < %s" % columns, below("at", own, length)) %}
 {% if copied %}
     for (u32 n = threadIdx.x; n < {{ width * length // lanes }}; n = n + {{ threads }}) {
       const u32 line = n / {{ length // lanes }};
@@ -46,14 +49,14 @@ FILLING = """\
       const i64 at = piece * {{ lanes }};
       cp_async16_zfill_{{ T }}(
           &{{ tile }}[next % 2 * {{ width * length }} + {{ swizzled("line", "piece", length) }}],
-          {{ address(name, ("batch", "column", "at")) }}, column < {{ columns }} ? {{ lanes }} : 0);
+          {{ address(name, ("batch", "column", "at")) }}, {{ inside }} ? {{ lanes }} : 0);
     }
 {% else %}
     for (u32 n = threadIdx.x; n < {{ width * length }}; n = n + {{ threads }}) {
       const u32 line = n / {{ length }};
       const u32 at = n % {{ length }};
       const i64 column = (i64)next * {{ width }} + line;
-      {{ load(name, "x", ("batch", "column", "at"), "column < %s" % columns) }}
+      {{ load(name, "x", ("batch", "column", "at"), inside) }}
       {{ tile }}[next % 2 * {{ width * length }} + at % {{ lanes }} +
           {{ swizzled("line", "at / %d" % lanes, length) }}] = x;
     }
@@ -139,7 +142,8 @@ TEXT = Text("mma_attention", RANGES + FILLING + """\
     const u32 line = n / {{ terms }};
     const u32 at = n % {{ terms }};
     const i64 row = top + line;
-    {{ load("query", "a", ("batch", "row", "at"), below("row", rows, height)) }}
+    {{ load("query", "a", ("batch", "row", "at"),
+            all(below("row", rows, height), below("at", own_terms, terms))) }}
     query_tile[at % {{ lanes }} + {{ swizzled("line", "at / %d" % lanes, terms) }}] = a;
   }
   f32 top_score[{{ 2 * above }}];
@@ -168,9 +172,9 @@ TEXT = Text("mma_attention", RANGES + FILLING + """\
     if (next < turns) {
 {{ ask("seen", "wanted", "next") }}
       if (wanted) {
-{{ fill("key", "key_tile", terms, key_copied) }}
+{{ fill("key", "key_tile", terms, own_terms, key_copied) }}
       }
-{{ fill("value", "value_tile", features, value_copied) }}
+{{ fill("value", "value_tile", features, features, value_copied) }}
     }
     cp_async_commit();
     if (turn >= 0) {
@@ -309,7 +313,7 @@ def narrowed(asked: Asked) -> tuple[Problem, Product] | None:
     """Return an attention whose operands are as a tensor core reads them, and what multiplies."""
     p = found(asked)
     operands = None if p is None else narrow(p)
-    if p is None or operands is None or not all(n in SIDES for n in inner(p)):
+    if p is None or operands is None or not all(map(is_side, inner(p))):
         return None
     kinds = {sub.value.dtype for sub in operands.values()}
     for m in PRODUCTS.values():
@@ -319,9 +323,19 @@ def narrowed(asked: Asked) -> tuple[Problem, Product] | None:
     return None
 
 
+def whole(n: int, by: int = ROWS) -> int:
+    """Return the least multiple that is no less: of terms, those of whole products.
+
+    >>> whole(72), whole(80), whole(80, 64)
+    (80, 80, 128)
+    """
+    return -(-n // by) * by
+
+
 def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of its tiles."""
-    terms, features = inner(_problem(asked)[0])
+    own, features = inner(_problem(asked)[0])
+    terms = whole(own)
     height, width, tall = values["height"], values["width"], values["tall"]
     held = tall * (width + features) // WARP
     if height % tall or held > MOST_SUMS:
@@ -337,7 +351,8 @@ def cost(asked: Asked, values: Values) -> float:
     barrier for each tile, which other warps hide.
     """
     p, _ = _problem(asked)
-    terms, features = inner(p)
+    own, features = inner(p)
+    terms = whole(own)
     threads, shared = block(asked, values)
     if not threads:
         return float("inf")
@@ -373,7 +388,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         (p.dim(ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))), 1, 1),
         (block(asked, values)[0], 1, 1),
         p.dim(chain(p, values["width"], terms)),
-        {"terms": terms, "features": features, "product": m.name,
+        {"terms": whole(terms), "own_terms": terms, "features": features, "product": m.name,
          "lanes": ACCESS // m.operands.nbytes, "exponent": EXPONENTS[m.operands],
          "log2e": literal(1 / math.log(2), DType.F32).text, "ranged": is_ranged(p),
          "lse": int(p.line is not None), **copied},

@@ -17,9 +17,9 @@ from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.intrinsics import c_type
-from didyma.codegen.templates import attention_wgmma, persistent
+from didyma.codegen.templates import persistent
 from didyma.codegen.templates.attention import chain, inner
-from didyma.codegen.templates.attention_mma import is_copied
+from didyma.codegen.templates.attention_mma import is_copied, narrowed, whole
 from didyma.codegen.templates.attentions import is_ranged
 from didyma.codegen.templates.boxes import BOXES
 from didyma.codegen.templates.hooks import ACCESS, WIDE
@@ -36,7 +36,7 @@ from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.loop import Const
 
 TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
-{% set batches = size("query", 0) %}
+{% set batches, inside, uneven = size("query", 0), below("row", rows, height), own_features % 64 %}
 {% macro next_stage() %}
         stage = stage ^ 1;
         if (stage == 0) {
@@ -210,7 +210,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {{ start_weighing() }}
 {% if held %}
       #pragma unroll
-      for (u32 i = 0; i < {{ terms // 16 }}; ++i) {
+      for (u32 i = 0; i < {{ (own_terms + 15) // 16 }}; ++i) {
         const u32 line = upper + lane % 16;
         const u32 piece = i % 4 * 2 + lane / 16;
         store8_{{ T }}(&query_held[i * 8], ldmatrix4_{{ T }}(
@@ -290,7 +290,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
       #pragma unroll
       for (u32 i = 0; i < {{ features // 64 }}; ++i) {
         #pragma unroll
-        for (u32 j = 0; j < 16; ++j) {
+        for (u32 j = 0; j < 16{{ " && i * 16 + j < %d" % (own_features // 4) if uneven }}; ++j) {
           const u32 line = warp * 16 + j % 2 * 8 + lane / 4;
           const i64 row = top + mine * 64 + line;
           const i64 feature = i * 64 + j / 2 * 8 + lane % 4 * 2;
@@ -303,7 +303,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
           }
 {% endif %}
           {{ result("of_" + part, ("batch", "row", "feature + %d" % loop.index0), "mean_" + part,
-                    mask=below("row", rows, height)) }}
+                    mask=inside) }}
 {% endfor %}
           {{ R }}x2 pair;
           pair.x = of_x;
@@ -323,7 +323,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
       }
 {% elif wide %}
       #pragma unroll
-      for (u32 i = 0; i < {{ features // 32 }}; ++i) {
+      for (u32 i = 0; i < {{ (summed + 31) // 32 }}; ++i) {
         #pragma unroll
         for (u32 n = 0; n < 2; ++n) {
           const i64 row = top + upper + n * 8 + lane / 4;
@@ -337,17 +337,19 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
             }
           }
 {% endif %}
-          {{ store_outputs(("batch", "row", "feature"), "mean", mask=below("row", rows, height)) }}
+          {{ store_outputs(("batch", "row", "feature"), "mean",
+                           mask=all(inside, below("feature", own_features, 32))) }}
         }
       }
 {% else %}
       #pragma unroll
-      for (u32 n = 0; n < {{ features // 2 }}; ++n) {
+      for (u32 n = 0; n < {{ summed // 2 }}; ++n) {
         const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
         const i64 feature = n / 4 * 8 + lane % 4 * 2 + n % 2;
 {% set nan = "spoils && spoiled[feature] != 0 ? nan_f32() : " if checkers else "" %}
         const f32 mean = {{ nan }}sums[n] * scale[n / 2 % 2];
-        {{ store_output(("batch", "row", "feature"), "mean", mask=below("row", rows, height)) }}
+        {{ store_output(("batch", "row", "feature"), "mean",
+                        mask=all(inside, below("feature", own_features, 16))) }}
       }
 {% endif %}
 {% if checkers %}
@@ -369,7 +371,9 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "order": (0, 1),
 })  # fmt: skip
 NEEDED = {"cp_async", "wgmma", "tma", "mbarrier"}  # families
-OTHERS = 32  # registers of a thread beside what it sums
+LEAST = LINE  # terms and features: what is shorter fills lines badly
+STORED = 32  # features that threads trade before they store them
+OTHERS, ADDRESSES = 28, 2  # registers of a thread beside what it sums, and for each line of tiles
 ALIGNED = 1024  # bytes that may lie unused between arrays
 
 
@@ -380,8 +384,10 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 
 def _found(asked: Asked) -> Problem | None:
     """Return an attention of four warps whose operands all lie in runs along their last axes."""
-    p = attention_wgmma.found(asked) if {*asked.target.families} >= NEEDED else None
-    return p if p is not None and all(is_copied(p, x) for x in p.operands) else None
+    known = narrowed(asked) if {*asked.target.families} >= NEEDED else None
+    if known is None or min(inner(known[0])) < LEAST:
+        return None
+    return known[0] if all(is_copied(known[0], x) for x in known[0].operands) else None
 
 
 def _checkers(p: Problem) -> int:
@@ -392,9 +398,10 @@ def _checkers(p: Problem) -> int:
 
 def _room(p: Problem, values: Values) -> int:
     """Return the registers that a thread which multiplies has left for its rows of the query."""
-    _, features = inner(p)
-    used = features // 2 + values["width"] // 2 + values["width"] // 4
-    return registers(values)[1] - OTHERS - used
+    terms, features = inner(p)
+    used = whole(features, STORED) // 2 + values["width"] // 2 + values["width"] // 4
+    lines = (whole(terms, LINE) + whole(features, LINE)) // LINE
+    return registers(values)[1] - OTHERS - ADDRESSES * lines - used
 
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
@@ -406,7 +413,7 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
 
 def _beside(p: Problem, values: Values) -> int:
     """Return the bytes of shared memory beside those from which results are stored."""
-    terms, features = inner(p)
+    terms, features = (whole(n, LINE) for n in inner(p))
     height, width = values["height"], values["width"]
     tiles = 2 * (height * terms + 2 * width * (terms + features))
     looked = 2 * width * features + 4 * (features + 3) if _checkers(p) else 0
@@ -415,7 +422,7 @@ def _beside(p: Problem, values: Values) -> int:
 
 def _stored(p: Problem, values: Values) -> int:
     """Return the bytes from which results are stored in boxes."""
-    return 2 * values["height"] * inner(p)[1]
+    return 2 * values["height"] * whole(inner(p)[1], LINE)
 
 
 def _boxed(asked: Asked, values: Values) -> bool:
@@ -456,8 +463,10 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     terms, features = inner(p)
     stored = result(p, ACCESS) if _boxed(asked, values) else None
     names: dict[str, Given] = {
-        "terms": terms, "features": features, "checkers": _checkers(p),
-        "groups": values["height"] // ROWS, "held": int(_room(p, values) >= terms // 4),
+        "terms": whole(terms, LINE), "own_terms": terms,
+        "features": whole(features, LINE), "summed": whole(features), "own_features": features,
+        "checkers": _checkers(p), "groups": values["height"] // ROWS,
+        "held": int(_room(p, values) >= whole(terms) // 4),
         "alone": 1, "boxed": int(stored is not None),
         "R": "" if stored is None else c_type(stored.value.value.dtype),
         "wide": int(p.stored(WIDE) is not None), **power,

@@ -275,6 +275,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     dtype = p.operands["query"].value.dtype
     names: dict[str, Given] = {
         "terms": terms, "features": features, "exponent": EXPONENTS[dtype],
+        "own_terms": terms, "summed": features,
         "held": 0, "alone": 0, **power,
         **{f"{x}_copied": int(is_copied(p, x)) for x in ("query", "key", "value")},
     }  # fmt: skip

@@ -26,7 +26,7 @@ LOOKING = """\
         named_barrier(15, {{ checkers }});
 {% endmacro %}
 {% macro search(name, at, odd) %}
-{% set lines, pieces = checkers // (features // 8), features // 8 %}
+{% set lines, pieces = checkers // (own_features // 8), own_features // 8 %}
         i32 finite_{{ name }} = 0;
         if (checker == 0) {
           finite_{{ name }} = atomic_fetch_add_i32(&known[1 + {{ at }} + batch * 3], 0);
@@ -52,10 +52,10 @@ LOOKING = """\
           some[0] = 0.0f;
           some[1] = 0.0f;
           #pragma unroll 4
-          for (u32 i = 0; i < {{ width // lines }}; ++i) {
+          for (u32 i = 0; i < {{ (width + lines - 1) // lines }}; ++i) {
             const u32 line = (checker / {{ pieces }} + i * {{ lines }}) % {{ width }};
             const {{ T }}x8 x = load8_{{ T }}(
-                &looked_at[(line / 64 * {{ pieces // 8 }} + piece / 8) * 4096 + line % 64 * 64 +
+                &looked_at[(line / 64 * {{ features // 64 }} + piece / 8) * 4096 + line % 64 * 64 +
                            (piece % 8 ^ line % 8) * 8]);
 {{ add_odd("some[%d %% 2]", "x") | indent(12, first=True) }}
           }
@@ -131,7 +131,7 @@ LOOKING = """\
       i64 batch = 0;
       u32 came = 0;
       const u32 checker = threadIdx.x - 64;
-      const u32 piece = checker % {{ features // 8 }};
+      const u32 piece = checker % {{ own_features // 8 }};
 {{ take_tile() }}
       #pragma unroll 1
       while (batch >= 0) {

@@ -78,13 +78,14 @@ WEIGHING = (
     + """\
 {% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
+{% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
 {% macro start_weighing() %}
 {% if held %}
     __align__(16) {{ T }} query_held[{{ terms // 2 }}];
 {% endif %}
     f32 score[{{ width // 2 }}];
     __align__(16) {{ T }} weight[{{ width // 2 }}];
-    f32 sums[{{ features // 2 }}];
+    f32 sums[{{ (summed + 31) // 32 * 16 }}];
     f32 top_score[2];
     f32 total[2];
     f32 scale[2];
@@ -101,7 +102,7 @@ WEIGHING = (
     }
 {% endif %}
     #pragma unroll
-    for (u32 i = 0; i < {{ features // 2 }}; ++i) {
+    for (u32 i = 0; i < {{ (summed + 31) // 32 * 16 }}; ++i) {
       sums[i] = 0.0f;
     }
     #pragma unroll
@@ -116,7 +117,7 @@ WEIGHING = (
       score[i] = 0.0f;
     }
     wgmma_fence();
-{% for step in range(terms // 16) %}
+{% for step in range((own_terms + 15) // 16) %}
 {% if held %}
     wgmma_m64n{{ width }}k16_{{ T }}_rk(
         score, &query_held[{{ step * 8 }}],
@@ -131,7 +132,7 @@ WEIGHING = (
 {% endmacro %}
 {% macro sum_of(stage) %}
 {% for step in range(width // 16) %}
-    wgmma_m64n{{ features }}k16_{{ T }}_rn(
+    wgmma_m64n{{ summed }}k16_{{ T }}_rn(
         sums, &weight[{{ step * 8 }}],
         &value_tile[({{ stage }}) * {{ width * features }} +
                     {{ step // 4 * 64 * features + step % 4 * 1024 }}]);
@@ -264,7 +265,7 @@ WEIGHING = (
 {% macro rescale() %}
         if (scale[0] != 1.0f || scale[1] != 1.0f) {
           #pragma unroll
-          for (u32 i = 0; i < {{ features // 2 }}; ++i) {
+          for (u32 i = 0; i < {{ summed // 2 }}; ++i) {
             sums[i] = sums[i] * scale[i / 2 % 2];
           }
         }

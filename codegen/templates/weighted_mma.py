@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
-from didyma.codegen.passes.attention import SIDES
+from didyma.codegen.passes.attention import is_side
 from didyma.codegen.templates.attention_mma import (
     BARRIER,
     EXPONENTS,
@@ -28,6 +28,7 @@ from didyma.codegen.templates.attention_mma import (
     PRODUCTS_A_CYCLE,
     SHARED_A_CYCLE,
     is_copied,
+    whole,
 )
 from didyma.codegen.templates.attentions import is_ranged, masked
 from didyma.codegen.templates.hooks import ACCESS
@@ -47,12 +48,13 @@ TEXT = Text("mma_weighted", RANGES + FILLING + """\
 {% set rows, columns, T = size("query", 1), size("key", 1), dtype("query") %}
 {% set threads, above = height // tall * 32, tall // 16 %}
 {% set beside, across = width // 8, features // 8 %}
-{% macro take(name, length) %}
+{% macro take(name, length, own) %}
   for (u32 n = threadIdx.x; n < {{ height * length }}; n = n + {{ threads }}) {
     const u32 line = n / {{ length }};
     const u32 at = n % {{ length }};
     const i64 row = top + line;
-    {{ load(name, "a", ("batch", "row", "at"), below("row", rows, height)) }}
+    {{ load(name, "a", ("batch", "row", "at"),
+            all(below("row", rows, height), below("at", own, length))) }}
     {{ name }}_tile[at % {{ lanes }} + {{ swizzled("line", "at / %d" % lanes, length) }}] = a;
   }
 {% endmacro %}
@@ -124,9 +126,9 @@ TEXT = Text("mma_weighted", RANGES + FILLING + """\
   for (u32 n = threadIdx.x; n < {{ features }}; n = n + {{ threads }}) {
     spoiled[n] = 0;
   }
-{{ take("query", terms) }}
+{{ take("query", terms, own_terms) }}
 {% if pairs == 2 %}
-{{ take("left", others) }}
+{{ take("left", others, own_others) }}
 {% endif %}
   f32x4 none;
   none.x = 0.0f;
@@ -147,12 +149,12 @@ TEXT = Text("mma_weighted", RANGES + FILLING + """\
     if (next < turns) {
 {{ ask("seen", "wanted", "next") }}
       if (wanted) {
-{{ fill("key", "key_tile", terms, key_copied) }}
+{{ fill("key", "key_tile", terms, own_terms, key_copied) }}
 {% if pairs == 2 %}
-{{ fill("right", "right_tile", others, right_copied) }}
+{{ fill("right", "right_tile", others, own_others, right_copied) }}
 {% endif %}
       }
-{{ fill("value", "value_tile", features, value_copied) }}
+{{ fill("value", "value_tile", features, features, value_copied) }}
     }
     cp_async_commit();
     if (turn >= 0) {
@@ -217,7 +219,7 @@ def narrowed(asked: Asked) -> tuple[Problem, Product] | None:
     """Return a weighted sum whose operands are as a tensor core reads them, and what multiplies."""
     p = found(asked)
     operands = None if p is None else narrow(p)
-    if p is None or operands is None or not all(n in SIDES for n in lengths(p)):
+    if p is None or operands is None or not all(map(is_side, lengths(p))):
         return None
     bodies = _bodies(p)
     if bodies is None:
@@ -255,7 +257,8 @@ def lengths(p: Problem) -> tuple[int, ...]:
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of its tiles."""
-    features, *terms = lengths(_problem(asked)[0])
+    features, *own = lengths(_problem(asked)[0])
+    terms = [*map(whole, own)]
     height, width, tall = values["height"], values["width"], values["tall"]
     held = tall * (width * len(terms) + features) // WARP
     if height % tall or held > MOST_SUMS:
@@ -267,7 +270,8 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
 def cost(asked: Asked, values: Values) -> float:
     """Estimate the time of a kernel, in cycles of a multiprocessor."""
     p, _ = _problem(asked)
-    features, *terms = lengths(p)
+    features, *own = lengths(p)
+    terms = [*map(whole, own)]
     threads, shared = block(asked, values)
     if not threads:
         return float("inf")
@@ -302,7 +306,8 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     longest = ix.maximum(p.operands["value"].extents[1], ix.index(max(terms, *others, 0)))
     launch = Launch(
         (p.dim(ix.mul(batch, tiles)), 1, 1), (block(asked, values)[0], 1, 1), p.dim(longest),
-        {"terms": terms, "features": features, "others": sum(others), "pairs": 1 + len(others),
+        {"terms": whole(terms), "own_terms": terms, "features": features,
+         "others": sum(map(whole, others)), "own_others": sum(others), "pairs": 1 + len(others),
          "product": m.name, "lanes": ACCESS // m.operands.nbytes, "ranged": is_ranged(p),
          "exponent": EXPONENTS[m.operands], **copied},
     )  # fmt: skip

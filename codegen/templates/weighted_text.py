@@ -145,9 +145,9 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% endfor %}
 {% for into, weights, dots, tile, spoils in sums %}
       __align__(16) {{ T }} {{ weights }}[{{ width // 2 }}];
-      f32 {{ into }}[{{ features // 2 }}];
+      f32 {{ into }}[{{ (summed + 31) // 32 * 16 }}];
       #pragma unroll
-      for (u32 i = 0; i < {{ features // 2 }}; ++i) {
+      for (u32 i = 0; i < {{ (summed + 31) // 32 * 16 }}; ++i) {
         {{ into }}[i] = 0.0f;
       }
 {% endfor %}
@@ -232,7 +232,7 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% endif %}
 {% if wide %}
       #pragma unroll
-      for (u32 i = 0; i < {{ features // 32 }}; ++i) {
+      for (u32 i = 0; i < {{ (summed + 31) // 32 }}; ++i) {
         #pragma unroll
         for (u32 n = 0; n < 2; ++n) {
           const i64 row = top + upper + n * 8 + lane / 4;
@@ -255,7 +255,7 @@ TEXT = Text("tma_weighted", _MACROS + """\
       }
 {% else %}
       #pragma unroll
-      for (u32 n = 0; n < {{ features // 2 }}; ++n) {
+      for (u32 n = 0; n < {{ summed // 2 }}; ++n) {
         const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
         const i64 feature = n / 4 * 8 + lane % 4 * 2 + n % 2;
 {% for into, weights, dots, tile, spoils in sums %}

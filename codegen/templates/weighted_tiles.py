@@ -20,8 +20,10 @@ TILES = """\
 {% set fetched = ["value"][:0 if shared else 1] +
                  (["also"] if two and not also_shared else []) %}
 {% set every = terms + others + features * fetched | length %}
+{% set steps = {"query": (own_terms + 15) // 16, "left": (own_others + 15) // 16} %}
 {% set held_rows = lines[:held] | map("first") | list %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
+{% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
 {% macro multiply(which) %}
 {% for row, column, length, into in which %}
         #pragma unroll
@@ -31,7 +33,7 @@ TILES = """\
 {% endfor %}
         wgmma_fence();
 {% for row, column, length, into in which %}
-{% for step in range(length // 16) %}
+{% for step in range(steps[row]) %}
 {% if row in held_rows %}
         wgmma_m64n{{ width }}k16_{{ T }}_rk({{ into }}, &{{ row }}_held[{{ step * 8 }}],
 {% else %}
@@ -47,7 +49,7 @@ TILES = """\
 {% macro sum_of(which, stage) %}
 {% for into, weights, dots, tile, spoils in which %}
 {% for step in range(width // 16) %}
-        wgmma_m64n{{ features }}k16_{{ T }}_rn({{ into }}, &{{ weights }}[{{ step * 8 }}],
+        wgmma_m64n{{ summed }}k16_{{ T }}_rn({{ into }}, &{{ weights }}[{{ step * 8 }}],
             &{{ tile }}_tile[{{ stage }} * {{ width * features }} +
                 {{ step // 4 * 64 * features + step % 4 * 1024 }}]);
 {% endfor %}
@@ -108,7 +110,7 @@ TILES = """\
 {% for row, length in lines[:held] %}
       __align__(16) {{ T }} {{ row }}_held[{{ length // 2 }}];
       #pragma unroll
-      for (u32 i = 0; i < {{ length // 16 }}; ++i) {
+      for (u32 i = 0; i < {{ steps[row] }}; ++i) {
         const u32 line = upper + lane % 16;
         const u32 piece = i % 4 * 2 + lane / 16;
         store8_{{ T }}(&{{ row }}_held[i * 8], ldmatrix4_{{ T }}(
@@ -180,14 +182,16 @@ TILES = """\
 {% endmacro %}
 {% macro stores(one, other) %}
 {% set at, inside = ("batch", "row", "feature"), below("row", rows, height) %}
+{% set chunk = all(inside, below("feature", own_features, 32)) %}
+{% set each = all(inside, below("feature", own_features, 16)) %}
 {% if wide and two %}
-{{- store_outputs(at, one, other, mask=inside) -}}
+{{- store_outputs(at, one, other, mask=chunk) -}}
 {% elif wide %}
-{{- store_outputs(at, one, mask=inside) -}}
+{{- store_outputs(at, one, mask=chunk) -}}
 {% elif two %}
-{{- store_output(at, one, other, mask=inside) -}}
+{{- store_output(at, one, other, mask=each) -}}
 {% else %}
-{{- store_output(at, one, mask=inside) -}}
+{{- store_output(at, one, mask=each) -}}
 {% endif %}
 {% endmacro %}
 {% macro round(which) %}

@@ -18,7 +18,8 @@ from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.templates import persistent, weighted_mma
-from didyma.codegen.templates.attention_mma import is_copied
+from didyma.codegen.templates.attention_mma import is_copied, whole
+from didyma.codegen.templates.attention_tma import LEAST, STORED
 from didyma.codegen.templates.attentions import is_ranged
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Text
@@ -41,7 +42,6 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "stages": (2, 3),
 })  # fmt: skip
 NEEDED = {"cp_async", "mma", "wgmma", "tma", "mbarrier"}  # families
-TERMS = (64, 128, 256)  # and features: whole lines, as products read and boxes have them
 
 
 def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
@@ -59,8 +59,7 @@ def _found(asked: Asked) -> Lines | None:
         return None
     p = known[0]
     features, *terms = lengths(p)
-    suits = all(n in TERMS for n in (features, *terms))
-    if not suits or not all(is_copied(p, x) for x in p.operands):
+    if min(features, *terms) < LEAST or not all(is_copied(p, x) for x in p.operands):
         return None
     weights = ("score", "open_score", "also_score", "open_also")
     found = lined(p, [x for x in weights if x in p.bodies])
@@ -88,8 +87,8 @@ def _shared_tile(p: Problem, values: Values, name: str = "value") -> str:
 
 
 def _fetched(p: Problem, values: Values) -> int:
-    """Return the elements of all operands that are fetched for a column."""
-    features, *terms = lengths(p)
+    """Return the elements of all operands that are fetched for a column, in whole lines."""
+    features, *terms = (whole(n, LINE) for n in lengths(p))
     own = (x for x in VALUES if x in p.operands and not _shared_tile(p, values, x))
     return sum(terms) + features * len([*own])
 
@@ -102,7 +101,8 @@ def _count(p: Problem) -> int:
 def _room(p: Problem, values: Values) -> int:
     """Return the registers that a thread has left beside its sums, products, weights and rows."""
     features, *terms = lengths(p)
-    used = _count(p) * features // 2 + len(terms) * values["width"] // 2 + values["width"] // 4
+    width, sums = values["width"], _count(p) * whole(features, STORED)
+    used = sums // 2 + len(terms) * width // 2 + width // 4
     return registers(values)[1] - OTHERS - used
 
 
@@ -113,7 +113,7 @@ def _held(p: Problem, values: Values) -> int:
     """
     _, *terms = lengths(p)
     room = 0 if "also" in p.operands else _room(p, values) - SPARE
-    return sum(sum(terms[: n + 1]) // 4 <= room for n in range(len(terms)))
+    return sum(sum(map(whole, terms[: n + 1])) // 4 <= room for n in range(len(terms)))
 
 
 SPARE = 16  # registers that are left for addresses where rows are held
@@ -123,7 +123,7 @@ OTHERS = 24  # registers of a thread beside these
 def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of its tiles."""
     p, of_columns = (found := _problem(asked)).problem, found.of_columns
-    features, *terms = lengths(p)
+    features, *terms = (whole(n, LINE) for n in lengths(p))
     height, width, every = values["height"], values["width"], sum(terms)
     streamed = values["stages"] * width * _fetched(p, values)
     tiles = 2 * (height * every + streamed)
@@ -162,7 +162,9 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     p = (found := _problem(asked)).problem
     features, terms, *others = lengths(p)
     names: dict[str, Given] = {
-        "terms": terms, "features": features, "others": sum(others), "pairs": 1 + len(others),
+        "terms": whole(terms, LINE), "features": whole(features, LINE), "summed": whole(features),
+        "own_features": features, "others": whole(sum(others), LINE), "pairs": 1 + len(others),
+        "own_terms": terms, "own_others": sum(others),
         "checkers": _checkers(p), "ranged": 0,
         "shared": _shared_tile(p, values), "two": int("also" in p.operands),
         "powered": int("exponent" in p.bodies), "held": _held(p, values),
@@ -194,11 +196,13 @@ _problem = suited(_found)
 def best(asked: Asked) -> bool:
     """Return whether there are rows for two groups, and columns for a tile; or there are two sums.
 
-    No other template writes these.
+    No other template writes these.  Of heads of 208 and more, no block has room for the tiles.
     """
     found = _found(asked)
-    if found is None or "also" in found.problem.operands:
-        return found is not None
+    if found is None or next(TEMPLATE.points(asked), None) is None:
+        return False
+    if "also" in found.problem.operands:
+        return True
     p = found.problem
     _, rows, _ = map(p.expected, p.output.extents)
     return rows > ROWS and p.expected(p.operands["value"].extents[1]) >= LINE

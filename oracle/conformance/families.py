@@ -26,6 +26,8 @@ def cases() -> Iterator[LaunchCase]:
     yield _tf32()
     for n, d in product(range(32, 257, 32), (DType.F16, DType.BF16, DType.F32)):
         yield _group_product(n, d)
+    for n, d in product(range(80, 257, 32), (DType.F16, DType.BF16)):
+        yield _group_product(n, d)
     yield from map(_pairs, (DType.F16, DType.BF16))
     yield _votes()
     yield from map(_boxes, (DType.F16, DType.BF16))
@@ -355,11 +357,12 @@ def _group_product(columns: int, dtype: DType) -> LaunchCase:
   }}
 """ + turn(number, ("k", layout)).replace("_k", "_r").replace("&left[0]", f"&mine{number}[0]")
 
+    every = columns % 32 == 0  # others are products of what threads hold, in one layout
     if dtype is DType.F32:
         turns = [turn(0, ("k", "k"))]
     else:
-        turns = [turn(*layout) for layout in enumerate(product("km", "kn"))]
-        turns += [held(4 + n, layout) for n, layout in enumerate("kn")]
+        turns = [turn(*layout) for layout in enumerate(product("km", "kn" if every else ""))]
+        turns += [held(len(turns) + n, layout) for n, layout in enumerate("kn" if every else "n")]
     body = f"""\
   __shared__ __align__(1024) {t} left[{64 * line}];
   __shared__ __align__(1024) {t} right[{columns * line}];

@@ -24,6 +24,7 @@ LINE_BYTES, TERM_BYTES = 128, 32  # of a line, and of a row in one product
 HELD = 8  # elements of an operand that each thread holds
 ALIGNMENT = 1024  # bytes to a multiple of which an array of operands begins
 COLUMNS = tuple(range(32, 257, 32))
+FINE = tuple(range(80, 257, 32))  # more where threads hold a, and lines of b are of one term
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,11 @@ PRODUCTS: Mapping[str, GroupProduct] = MappingProxyType({
     p.name: p
     for p in (
         GroupProduct(columns, dtype, a, b)
-        for columns in COLUMNS
+        for columns in (*COLUMNS, *FINE)
         for dtype, left, right in (
             (DType.F16, "kmr", "kn"), (DType.BF16, "kmr", "kn"), (DType.F32, "k", "k")
         )
         for a in left for b in right
+        if columns in COLUMNS or a + b == "rn"
     )
 })  # fmt: skip

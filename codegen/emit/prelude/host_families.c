@@ -256,10 +256,11 @@ FN void held__T(f32 *d, const T *a, const T *b, u32 n, u32 by_n, u32 line) {
   apart__(line);
 }
 
+//: T in f16 bf16, $ in 32 64 80 96 112 128 144 160 176 192 208 224 240 256
+#define wgmma_m64n$k16_T_rn(d, a, b) held__T((d), (a), (b), $, 1, __LINE__)
+
 //: T in f16 bf16, $ in 32 64 96 128 160 192 224 256
 #define wgmma_m64n$k16_T_rk(d, a, b) held__T((d), (a), (b), $, 0, __LINE__)
-
-#define wgmma_m64n$k16_T_rn(d, a, b) held__T((d), (a), (b), $, 1, __LINE__)
 
 #define wgmma_m64n$k16_T_kk(d, a, b) group__T((d), (a), (b), $, 0, 0)
 

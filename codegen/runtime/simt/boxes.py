@@ -50,13 +50,14 @@ def _store(
     there, writers = box.array.locate(place[inside], r.warps, who[inside], report)
     if here.size < inside.size or there.size < int(inside.sum()):
         return
-    source.check_read(here, r.warps, mine, report)
-    if source.loose is not None and (lost := source.loose[here]).any():
-        i = int(here[lost][0]) % source.count
+    stored = here[inside]  # what lies beyond the array goes nowhere, so it may be anything
+    source.check_read(stored, r.warps, mine[inside], report)
+    if source.loose is not None and (lost := source.loose[stored]).any():
+        i = int(stored[lost][0]) % source.count
         text = f"shared {source.name}[{i}] is read before a proxy_fence of the thread that wrote it"
         report("unfenced", text, int(lost.sum()))
     box.array.check_write(there, r.warps, writers, report)
-    box.array.write(there, source.read(here)[inside])
+    box.array.write(there, source.read(stored))
     if r.traffic is not None:
         r.traffic.written[r.kernel, box.array.name] += there.size * box.array.data.itemsize
         r.traffic.accesses[r.kernel, box.array.name] += 1

@@ -19,13 +19,13 @@ DTYPES = (dd.f32, dd.f32, dd.f16, dd.bf16, dd.f64)
 LONG = (1, 5, 17, 64, 65, 130, 257)
 FAMILIES = {  # of a template: the target, widths and lengths, and whether it is for halves alone
     "tiled_attention": ("portable", WIDTHS, LENGTHS, False),
-    "mma_attention": ("sm_80", (16, 32, 64), LENGTHS, True),
+    "mma_attention": ("sm_80", (16, 32, 40, 64, 96), LENGTHS, True),
     "wgmma_attention": ("sm_90a", (64, 128), LONG, True),
-    "tma_attention": ("sm_90a", (64, 128), LONG, True),
+    "tma_attention": ("sm_90a", (64, 72, 80, 128, 160), LONG, True),
 }
 GRADIENTS = {  # of a template: the target, lengths and widths
-    "mma_weighted": ("sm_80", LENGTHS, (16, 32, 64)),
-    "tma_weighted": ("sm_90a", LONG, (64, 128)),
+    "mma_weighted": ("sm_80", LENGTHS, (16, 32, 40, 64, 96)),
+    "tma_weighted": ("sm_90a", LONG, (64, 72, 80, 128)),
 }
 MASKS = ("", "causal", "window", "added", "bool", "alibi", "capped", "block")
 

@@ -51,6 +51,7 @@ QUERIES, VALUES, BOTH = slice(1), slice(2, 3), slice(1, 3)
 of_queries = gradients(QUERIES, dd.f16, (1, 2, 1, 66, 140, 64), causal=True)
 windowed = gradients(BOTH, dd.f16, (1, 2, 1, 140, 200, 64), causal=True, window=40)
 of_values = gradients(VALUES, dd.bf16, (1, 1, 1, 70, 130, 64), causal=False)
+of_80 = gradients(BOTH, dd.f16, (1, 1, 1, 70, 65, 80), causal=True)
 deep = gradients(QUERIES, dd.bf16, (1, 1, 1, 65, 70, 128), causal=False)
 deep_both = gradients(BOTH, dd.bf16, (1, 1, 1, 100, 65, 128), causal=False)
 
@@ -59,7 +60,7 @@ deep_both = gradients(BOTH, dd.bf16, (1, 1, 1, 100, 65, 128), causal=False)
     ("program", "point"),
     [
         (of_queries, (2, 128)), (windowed, (3, 64)), (of_values, (2, 64)),
-        (deep, (2, 64)), (deep_both, (2, 64)),
+        (deep, (2, 64)), (deep_both, (2, 64)), (of_80, (2, 64)),
     ],
 )  # fmt: skip
 def test_gradients_are_right(program: dd.Program, point: tuple[int, ...]) -> None:
