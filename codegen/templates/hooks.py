@@ -25,6 +25,7 @@ NAMES = (
     "size",
     "stride",
     "load",
+    "load_run",
     "address",
     "offset",
     "described",
@@ -102,6 +103,33 @@ class Hooks:
         sub = self._operand(name)
         flat, given = self._indexed(sub, index)
         return self._value("load", name, flat, (into, mask, *given))
+
+    def load_run(
+        self, name: str, into: str, index: Sequence[str], lanes: int, mask: str = ""
+    ) -> str:
+        """Declare ``into`` as a vector of neighbours of an operand, of which one load takes all.
+
+        They follow the index along the axis of ``Problem.loaded``, and are 0 where the mask does
+        not hold.
+        """
+        sub, found = self._operand(name), self.problem.loaded(name, lanes)
+        if found is None:
+            want = f"an operand of which {lanes} are loaded together"
+            raise self.fail(self.line(), f"load_run of {name}", want)
+        load, run = found
+        _, given = self._indexed(sub, tuple(index))
+        self._calls[name] += 1
+        each = [
+            [f"{i} + {n}" if n and axis == run.axis else i for axis, i in enumerate(given)]
+            for n in range(lanes)
+        ]
+        at = self._place(sub, run, given)
+        self._given += [*each[-1], into, mask]
+
+        def fill() -> Sequence[str]:
+            return self._wrote(self._writer.values_wide(sub, load, at, into, each, mask))
+
+        return self._partial.hole(f"load_run of {name}", self.line(), fill)
 
     def address(self, name: str, index: Sequence[str]) -> str:
         """Return the address of an element of an operand that is nothing but an array.

@@ -20,6 +20,7 @@ from didyma.refimpl.ir.loop import (
     LetExpr,
     Load,
     PrimFunc,
+    Select,
     Stmt,
     Store,
     Var,
@@ -156,6 +157,28 @@ class Problem:
         if any(c % lanes for q in (*rest, start, length) for c in q.values()):
             return None
         return Run(load.buffer, axis, tuple(affine.expr(q or {}) for q in steps), begin[0])
+
+    def loaded(self, operand: str, lanes: int) -> tuple[Load, Run] | None:
+        """Return a load of an operand that takes so many neighbours at once, and where they lie.
+
+        What is computed of it may be anything that loads it always.
+        """
+        sub = self.operands[operand]
+        around, value = list[LetExpr](), sub.value
+        while isinstance(value, LetExpr):
+            around.append(value)
+            value = value.body
+        parts = list(subexprs(value))
+        if any(isinstance(e, (Select, LetExpr)) for e in parts):
+            return None
+        for load in (e for e in parts if isinstance(e, Load)):
+            place: Expr = load
+            for let in reversed(around):
+                place = replace(let, body=place)
+            alone = replace(self, operands={operand: replace(sub, value=place)})
+            if (run := alone.run(operand, lanes * load.dtype.nbytes)) is not None:
+                return load, run
+        return None
 
     def stored(self, lanes: int) -> tuple[tuple[Output, Store], ...] | None:
         """Return the stores of the output, if neighbours along its last axis are so in memory.

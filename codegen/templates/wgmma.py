@@ -35,8 +35,8 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {% set threads, above = groups * 128, tall // 64 %}
 {% set each = width // 2 %}
 {% set fillers = threads // apart %}
-{% set left_lies = left_by or ("row" if stride("left", 1) == 1 else "term") %}
-{% set right_lies = right_by or ("term" if stride("right", 1) == 1 else "column") %}
+{% set left_lies = left_by or left_wide or ("row" if stride("left", 1) == 1 else "term") %}
+{% set right_lies = right_by or right_wide or ("term" if stride("right", 1) == 1 else "column") %}
 {% set left_lines = "term" if narrow else left_lies %}
 {% set right_lines = "term" if narrow else right_lies %}
 {% set lanes = length // 8 %}
@@ -63,12 +63,22 @@ TEXT = Text("wgmma_gemm", ORDER + """\
         const u32 line = n / 8;
         const u32 piece = n % 8;
         const i64 {{ other }} = {{ start }} + line;
-        const i64 term = (i64)next * 64 + piece * 8;
-        const u32 to = stage * {{ side * 64 }} + {{ at("line", "piece") }};
+        const i64 term = (i64)next * {{ length }} + piece * {{ lanes }};
+        const u32 to = stage * {{ side * length }} + {{ at("line", "piece") }};
 {% endif %}
 {% if (left_pieced if name == "left" else right_pieced) %}
         {{ some }}{
         {{ copy_piece(name, "&%s[to]" % tile, index, inside) }}
+        }
+{% elif (left_wide if name == "left" else right_wide) %}
+        {{ some }}{
+        {{ load_run(name, "several", index, lanes, inside) }}
+{% if narrow %}
+{% for part in "xyzw" %}
+        several.{{ part }} = tf32_f32(several.{{ part }});
+{% endfor %}
+{% endif %}
+        store{{ lanes }}_{{ T }}(&{{ tile }}[to], several);
         }
 {% elif inside %}
         {{ some }}cp_async16_zfill_{{ T }}(
@@ -81,7 +91,7 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {% macro gather(name, tile, side, start, other, lies, inside, index) %}
 {% set step = fillers // length %}
 {% set each = side // step %}
-{% set together = 32 if each % 32 == 0 else 16 if each % 16 == 0 else 8 %}
+{% set together = 32 if each % 32 == 0 and not narrow else 16 if each % 16 == 0 else 8 %}
 {% set some = "if (line < %d) " % side if side % (step * together) else "" %}
       #pragma unroll 1
       for (u32 begin = 0; begin < {{ side }}; begin = begin + {{ step * together }}) {
@@ -119,15 +129,15 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {% macro fill() %}
 {% set of_left = all(below("row", rows, height), below("term", terms, length)) %}
 {% set of_right = all(below("term", terms, length), below("column", columns, width)) %}
-{% if left_by %}
-{{- copy("left", "left_tile", height, "top", "row", left_by, "row", of_left,
+{% if left_by or left_wide %}
+{{- copy("left", "left_tile", height, "top", "row", left_lies, "row", of_left,
          ("batch", "row", "term")) }}
 {%- else %}
 {{- gather("left", "left_tile", height, "top", "row", left_lies, of_left,
            ("batch", "row", "term")) }}
 {%- endif %}
-{% if right_by %}
-{{- copy("right", "right_tile", width, "side", "column", right_by, "column", of_right,
+{% if right_by or right_wide %}
+{{- copy("right", "right_tile", width, "side", "column", right_lies, "column", of_right,
          ("batch", "term", "column")) }}
 {%- else %}
 {{- gather("right", "right_tile", width, "side", "column", right_lies, of_right,
@@ -145,7 +155,7 @@ TEXT = Text("wgmma_gemm", ORDER + """\
   const u32 warp = threadIdx.x / 32 % 4;
   const u32 mine = threadIdx.x / 128;
   const u32 filler = threadIdx.x / {{ fillers }};
-{% if not left_by or not right_by %}
+{% if not (left_by or left_wide) or not (right_by or right_wide) %}
   const u32 along = threadIdx.x % {{ length }};
   const u32 upon = threadIdx.x % {{ fillers }} / {{ length }};
 {% endif %}
@@ -249,8 +259,9 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
 })  # fmt: skip
 TILES = 8  # down, that blocks which run together share, with those across
 MOST_THREADS, REGISTERS = 512, 1 << 16  # of a block, and of a multiprocessor
-OTHERS = 42  # registers of a thread beside its sums
+OTHERS, ROUNDING = 42, 22  # registers of a thread beside its sums, and of what rounds to tf32
 PART = ROWS * 40 * 4  # bytes by which results of four warps change places
+PIECES = 8  # of 16 bytes, of a line
 NEEDED = {"cp_async", "wgmma"}  # families
 
 
@@ -294,7 +305,8 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of its tiles."""
     groups, rest = divmod(values["height"], values["tall"])
     sums, threads = values["tall"] // ROWS * values["width"] // 2, GROUP * groups
-    most = min(asked.target.registers, REGISTERS // max(1, threads)) - OTHERS
+    others = OTHERS + ROUNDING * _is_narrow(_problem(asked))
+    most = min(asked.target.registers, REGISTERS // max(1, threads)) - others
     if rest or sums > most or threads > MOST_THREADS or not _pays(values):
         threads = 0
     tiles = values["stages"] * (values["height"] + values["width"]) * LINE * 2
@@ -351,9 +363,20 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     for name, axes in (("left", ("", "row", "term")), ("right", ("", "term", "column"))):
         run = None if narrow else p.run(name, ACCESS) or pieces(p, name, ACCESS)
         names[f"{name}_by"] = "" if run is None else axes[run.axis]
+        names[f"{name}_wide"] = "" if run is not None else _wide(p, name, axes)
         names[f"{name}_pieced"] = int(isinstance(run, Pieces))
     grid = (p.dim(ix.mul(batch, down, across)), 1, 1)
     return text.render(p, values, Launch(grid, (block(asked, values)[0], 1, 1), None, names))
+
+
+def _wide(p: Problem, name: str, axes: tuple[str, ...]) -> str:
+    """Return the axis along which threads load an operand by pieces of a line, to compute of them.
+
+    Of what is rounded to tf32, pieces are of terms alone.
+    """
+    found = p.loaded(name, _length(p) // PIECES)
+    by = "" if found is None else axes[found[1].axis]
+    return by if by == "term" or not _is_narrow(p) else ""
 
 
 _problem = suited(_found)

@@ -17,9 +17,9 @@ from didyma.codegen.emit.terms import PRIMARY, Term, literal
 from didyma.codegen.templates.problem import Output, Problem, Subgraph
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.intrinsic import Intrinsic
-from didyma.refimpl.ir.loop import Buffer, Expr, PrimFunc, Store, Var
+from didyma.refimpl.ir.loop import Buffer, Expr, Load, PrimFunc, Store, Var
 from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.walk import exprs, subexprs
+from didyma.refimpl.ir.walk import exprs, map_expr, subexprs
 
 INDENT = "  "
 MOST = 1 << 40  # that an index of an array may be
@@ -51,6 +51,11 @@ def size(e: Expr, loop: PrimFunc, own: Mapping[str, str] = MappingProxyType({}))
 def unmarked(text: str) -> str:
     """Return a text in which the symbols of the function are no longer marked."""
     return _SYMBOL.sub(r"\1", text)
+
+
+def _instead(e: Expr, old: Expr, new: Expr) -> Expr:
+    """Return an expression with another in the place of a part."""
+    return new if e == old else map_expr(lambda x: _instead(x, old, new), e)
 
 
 def _term(d: DimVar, text: str) -> Term:
@@ -113,6 +118,32 @@ class Writer:
         with self._where(s, mask):
             self._bind(s, sub, given, used)
             s.lines.add(f"{into} = {s.expressions.data(sub.value).text};")
+        return self._done(s)
+
+    def values_wide(
+        self, sub: Subgraph, load: Load, at: str, into: str, given: Sequence[Sequence[str]],
+        mask: str = "",
+    ) -> list[str]:  # fmt: skip
+        """Declare a vector of values at neighbouring indices, of which one load takes all.
+
+        ``given`` are the inputs of each; what ``load`` loads lies together from ``at`` on.
+        """
+        s, into, many = self._statements(), self.own(into), len(given)
+        loaded = Var(self.names.fresh("loaded"), load.dtype)
+        value = _instead(sub.value, load, loaded)
+        used = {e.name for e in subexprs(value) if isinstance(e, Var)}
+        t, of = c_type(value.dtype), c_type(load.dtype)
+        s.lines.add(f"{t}x{many} {into};")
+        if mask:
+            for part in components(many):
+                s.lines.add(f"{into}.{part} = {literal(0, value.dtype).text};")
+        with self._where(s, mask):
+            at = f"{self.arrays[load.buffer]}[{self.own(at)}]"
+            s.lines.add(f"const {of}x{many} {loaded.name} = load{many}_{of}(&{at});")
+            for part, inputs in zip(components(many), given, strict=True):
+                s.expressions.variables[loaded.name] = Term(f"{loaded.name}.{part}", PRIMARY)
+                self._bind(s, sub, inputs, used)
+                s.lines.add(f"{into}.{part} = {s.expressions.data(value).text};")
         return self._done(s)
 
     def stores(self, out: Output, given: Sequence[str], mask: str = "") -> list[str]:

@@ -62,6 +62,14 @@ CASES: Mapping[str, Case] = {
     "wgmma_gemm": Case(
         test_wgmma.FAULTS, test_wgmma.test_a_planted_fault_is_found_before_anything_is_timed
     ),
+    "wgmma_gemm of pieces": Case(
+        test_wgmma.FAULTS_OF_PIECES,
+        test_wgmma.test_a_planted_fault_in_pieces_that_are_computed_is_found,
+    ),
+    "wgmma_gemm of tf32": Case(
+        test_wgmma.FAULTS_OF_ROUNDING,
+        test_wgmma.test_a_planted_fault_in_products_of_rounded_operands_is_found,
+    ),
     "cluster_gemm": Case(
         test_cluster.FAULTS, test_cluster.test_a_planted_fault_is_found_before_anything_is_timed
     ),

@@ -48,9 +48,15 @@ FAULTS = {
     "narrow": ("total[{{ i * each }} + i] = sums{{ i }}[i]",
                "total[{{ i * each }} + i] = cast_bf16_f32(cast_f32_bf16(sums{{ i }}[i]))"),
 }  # fmt: skip
-
-
+FAULTS_OF_PIECES = {
+    "place of a piece": ("next * {{ length }} + piece * {{ lanes }}",
+                         "next * {{ length }} + piece"),
+    "swizzle": ('{{ at("line", "piece") }};', "line * {{ length }} + piece * {{ lanes }};"),
+    "k-tail": ('below("term", terms, length)', '""'),
+    "line": ("{{ start }} + line;", "{{ start }} + line / 2;"),
+}  # fmt: skip
 FAULTS_OF_ROUNDING = {
+    "unrounded piece": ("tf32_f32(several.{{ part }})", "several.{{ part }}"),
     "unrounded": ("tf32_f32(element)", "element"),
     "turned": ('{% if narrow and lies != "term" %}', "{% if false %}"),
     "place in a piece": ("line % {{ lanes }} +", "along % {{ lanes }} +"),
@@ -100,6 +106,38 @@ def rounded(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
     return dd.tf32(x) @ dd.tf32(w)
 
 
+@dd.trace(dd.f8e4m3[40, 72], dd.f8e5m2[24, 72], dd.f32[24])
+def of_bytes(x: dd.Tensor, w: dd.Tensor, scale: dd.Tensor) -> dd.Tensor:
+    return (dd.astype(x, dd.f32) @ dd.astype(w, dd.f32).T) * scale
+
+
+def test_operands_that_are_computed_are_loaded_by_pieces_where_they_lie_so() -> None:
+    def loads(left: tuple[int, int], right: tuple[int, int], turned: bool) -> list[int]:
+        @dd.trace(dd.f8e4m3[left], dd.i8[right])
+        def product(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+            one, other = dd.astype(x, dd.bf16), dd.astype(w, dd.bf16)
+            return one @ (other.T if turned else other)
+
+        text = dd.compile(product, options=GPU).text
+        assert "wgmma_m64n" in text
+        return [text.count(f"= load8_{t}(") for t in ("f8e4m3", "i8")]
+
+    assert loads((64, 128), (128, 64), False) == [2, 2], "before the loop, and in it"
+    assert loads((64, 128), (64, 128), True) == [2, 2]
+    assert loads((64, 128), (128, 65), False) == [2, 0]
+    assert loads((64, 100), (64, 100), True) == [0, 0]
+
+
+@pytest.mark.parametrize("fault", ["", *one_of_each(FAULTS_OF_PIECES)])
+def test_a_planted_fault_in_pieces_that_are_computed_is_found(fault: str) -> None:
+    old, new = FAULTS_OF_PIECES.get(fault, ("", ""))
+    assert old in wgmma.TEXT.source
+    text = Text("wgmma_gemm", wgmma.TEXT.source.replace(old, new) if fault else wgmma.TEXT.source)
+    wrong = replace(wgmma.TEMPLATE, render=partial(wgmma.render, text=text))
+    said = judged(of_bytes, POINT.format(apart=1, free=2), wrong, GPU, engines=("simt",))
+    assert (said == {""}) == (not fault)
+
+
 def test_a_product_rounded_to_tf32_is_one_instruction_for_eight_terms_of_four_warps() -> None:
     r = request(rounded, GPU)
     point = POINT.format(apart=1, free=2)
@@ -110,7 +148,7 @@ def test_a_product_rounded_to_tf32_is_one_instruction_for_eight_terms_of_four_wa
     assert judged(rounded, point, options=GPU, engines=("host", "ptx")) == {""}
 
 
-@pytest.mark.parametrize("fault", ["", *FAULTS_OF_ROUNDING])
+@pytest.mark.parametrize("fault", ["", *one_of_each(FAULTS_OF_ROUNDING)])
 def test_a_planted_fault_in_products_of_rounded_operands_is_found(fault: str) -> None:
     old, new = FAULTS_OF_ROUNDING.get(fault, ("", ""))
     assert old in wgmma.TEXT.source
