@@ -1,0 +1,127 @@
+"""Attention as people write it is one kernel, and blocks of transformers are few."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+
+import didyma as dd
+from didyma.codegen.pipeline import compile
+from didyma.refimpl.ir.graph import RESHAPE_ONLY, STAGES
+from didyma.tracer.types import Element
+from tests.gpu.whole_models import block, encoder, program, whole
+
+OPTIONS = dd.Options(target="sm_90a")
+HEADS, LENGTH = dd.f16[2, 4, 64, 80], 64
+GROUPED = dd.f16[2, 2, 64, 80]
+
+
+def kernels(p: dd.Program) -> tuple[int, int]:
+    """Return how many kernels a program launches, and how many of them are joined products."""
+    made = compile(p.module, OPTIONS, until="lower").fused
+    functions = {f.name: f for f in made.functions}
+    called = [functions[n.callee] for n in made.entry.nodes if n.callee]
+    launched = [f for f in called if RESHAPE_ONLY not in f.attr]
+    return len(launched), sum(STAGES in f.attr for f in launched)
+
+
+def scores(q: dd.Tensor, k: dd.Tensor) -> dd.Tensor:
+    return q @ dd.matrix_transpose(k) / math.sqrt(80)
+
+
+def softmax(x: dd.Tensor) -> dd.Tensor:
+    powers = dd.exp(x - dd.max(x, axis=-1, keepdims=True))
+    return powers / dd.sum(powers, axis=-1, keepdims=True)
+
+
+def seen() -> dd.Tensor:
+    at = dd.arange(LENGTH)
+    return dd.reshape(at, (LENGTH, 1)) >= dd.reshape(at, (1, LENGTH))
+
+
+def by_op(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(scores(q, k), -1) @ v
+
+
+def by_hand(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return softmax(scores(q, k)) @ v
+
+
+def causal(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return softmax(dd.where(seen(), scores(q, k), -float("inf"))) @ v
+
+
+def nearly_causal(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return softmax(dd.where(seen(), scores(q, k), -1e4)) @ v
+
+
+def added(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, more: dd.Tensor) -> dd.Tensor:
+    return softmax(scores(q, k) + more) @ v
+
+
+def padded(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, mask: dd.Tensor) -> dd.Tensor:
+    there = dd.astype(dd.reshape(mask, (2, 1, 1, LENGTH)), dd.f16)
+    return softmax(scores(q, k) + (1.0 - there) * -1e4) @ v
+
+
+def in_f32(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return dd.astype(softmax(dd.astype(scores(q, k), dd.f32)), dd.f16) @ v
+
+
+def capped(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return softmax(dd.tanh(scores(q, k) / 50.0) * 50.0) @ v
+
+
+def windowed(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    def near(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+        i, j = places[-2:]
+        return dd.where(i - j < 16, score, -float("inf"))
+
+    return dd.scaled_dot_product_attention(q, k, v, None, True, score_mod=near, enable_gqa=True)
+
+
+def repeated(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return softmax(scores(q, dd.repeat(k, 2, axis=1))) @ dd.repeat(v, 2, axis=1)
+
+
+def summed(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    weights = softmax(dd.einsum("bihd,bjhd->bhij", q, k) / math.sqrt(80))
+    return dd.einsum("bhij,bjhd->bihd", weights, v)
+
+
+CROSS = [dd.f16[2, 4, 33, 80], dd.f16[2, 4, 70, 80], dd.f16[2, 4, 70, 80]]
+
+
+@pytest.mark.parametrize(
+    ("f", "types"),
+    [
+        (by_op, [HEADS] * 3), (by_hand, [HEADS] * 3), (by_hand, CROSS), (causal, [HEADS] * 3),
+        (nearly_causal, [HEADS] * 3), (added, [*[HEADS] * 3, dd.f16[4, LENGTH, LENGTH]]),
+        (padded, [*[HEADS] * 3, dd.i64[2, LENGTH]]), (in_f32, [HEADS] * 3),
+        (capped, [HEADS] * 3), (windowed, [HEADS, GROUPED, GROUPED]),
+        (repeated, [HEADS, GROUPED, GROUPED]), (summed, [dd.f16[2, LENGTH, 4, 80]] * 3),
+    ],
+)  # fmt: skip
+def test_a_written_attention_is_one_kernel(
+    f: Callable[..., dd.Tensor], types: Sequence[Element]
+) -> None:
+    assert kernels(dd.trace(*types)(f)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("layers", "wide", "heads", "tokens", "launches"),
+    [(1, 768, 12, 197, 9), (1, 1280, 16, 256, 9), (6, 384, 12, 128, 54)],
+)
+def test_an_encoder_makes_nine_launches_a_layer(
+    layers: int, wide: int, heads: int, tokens: int, launches: int
+) -> None:
+    p = program(whole(encoder(layers, wide, heads), (2, tokens, wide)))
+    assert kernels(p) == (launches, layers)
+
+
+@pytest.mark.parametrize(("wide", "heads"), [(768, 12), (1280, 16), (768, 8)])
+def test_a_block_of_a_decoder_makes_nine_launches(wide: int, heads: int) -> None:
+    p = program(whole(block(wide, heads, first=True, causal=True), (2, 256, wide)))
+    assert kernels(p) == (9, 1)
