@@ -34,7 +34,7 @@ from didyma.codegen.memory.arena import ArenaPlanner, Problem, fit, problem, sol
 from didyma.codegen.memory.arena.outward import outward
 from didyma.codegen.memory.arena.problem import FREE, lower_bound
 from didyma.codegen.memory.planners import Choice
-from didyma.codegen.memory.symbolic import SymbolicBuffer, plan
+from didyma.codegen.memory.symbolic import SymbolicBuffer, SymbolicPlan, plan
 from didyma.codegen.order.streams import spread
 from didyma.fuzz.allocator import (
     definitions,
@@ -346,10 +346,24 @@ def oriented(
         return at.peak, at.offsets
 
     some = [every[0], every[-1], *kept]
+    for v in declared:
+        for size in (v.lo - 1, v.hi + 1):
+            if _takes(p, {**every[0], v.name: size}):
+                told = f"{v.name} = {size} is placed, of {v.lo} to {v.hi}"
+                return [Verdict("placement", told)]
     faults = symbolic_plan.check(blocks, alignment, placed, iter(some))
     wrong = (w for env in (*some, p.certificate.at) for w in orders.stacked(p, env))
     found = [Verdict("placement", f"{f.kind}: {f.message}") for f in faults]
     return found or [Verdict("placement", w) for w in islice(wrong, 1)]
+
+
+def _takes(p: SymbolicPlan, env: Mapping[str, int]) -> bool:
+    """Return whether a plan places buffers at a binding."""
+    try:
+        p.place(env)
+    except DidymaError as e:
+        return e.code != "dim-out-of-range"
+    return True
 
 
 # ---- traces as text

@@ -60,8 +60,10 @@ def judged(r: Random) -> Iterator[str]:
         return
 
     def bound(given: list[Array]) -> Env:
-        sizes: Env = made["bind"](given)[1]
-        return sizes
+        rows_of, sizes = made["bind"](given)
+        for t, a, row in zip(types, given, rows_of, strict=True):
+            _require_memory(t, a, row)
+        return dict(sizes)
 
     def defined(given: list[Array]) -> Env:
         triples = [(name, t, a) for (name, t), a in zip(rows, given, strict=True)]
@@ -141,15 +143,28 @@ def _near(r: Random, laid: Sequence[Laid]) -> list[Laid]:
 
 
 def _arrays(laid: Sequence[Laid]) -> list[Array]:
+    """Return arrays that lie so; of those in larger memory every second may not be written."""
     found = list[Array]()
-    for shape, steps, offset in laid:
+    for i, (shape, steps, offset) in enumerate(laid):
         if steps is None:
             found.append(np.zeros(shape, np.int8))
             continue
         reach = sum((max(n, 1) - 1) * s for n, s in zip(shape, steps, strict=True))
-        memory = np.zeros(offset + reach + 1, np.int8)[offset:]
-        found.append(np.lib.stride_tricks.as_strided(memory, shape, steps))
+        memory = np.arange(offset + reach + 1, dtype=np.int64).astype(np.int8)
+        part = np.ndarray(shape, np.int8, memory, offset, steps)
+        part.flags.writeable = bool(i % 2)
+        found.append(part)
     return found
+
+
+def _require_memory(t: TensorType, given: Array, row: Array) -> None:
+    """Raise ValueError unless an input's memory is given on: that from its first element on."""
+    if t.strides is None or not given.size:
+        return
+    if row.flags.writeable != given.flags.writeable:
+        raise ValueError("the memory of an input may be written, or may not, unlike the input")
+    if not np.may_share_memory(row, given) or row[0] != 0:
+        raise ValueError("the memory of an input is another")
 
 
 def _found(bind: Bind, laid: Sequence[Laid]) -> Env | str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -30,7 +31,11 @@ from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Extern, Program, Strided
 from didyma.refimpl.ir.types import Array, TensorType, from_memory, to_memory
 
-ARCHITECTURE, CAPABILITY, CODE = "sm_90a", (9, 0, True), b"machine code"
+CODE = b"machine code"
+# Architectures that code may be for, each with what a loader must demand: major, minor, exactly.
+CAPABILITIES: Mapping[str, tuple[int, int, bool]] = MappingProxyType(
+    {"sm_90a": (9, 0, True), "sm_86": (8, 6, False), "sm_100": (10, 0, False)}
+)
 _FOLDER, _KERNELS = "folder/", "folder/kernels.cubin"
 
 
@@ -92,12 +97,15 @@ class Loader:
     text: KernelText
     buckets: Buckets | None = None
     interprets: bool = True
+    architecture: str = "sm_90a"
     units: tuple[syntax.Unit, syntax.Unit] = field(init=False)
 
     def __post_init__(self) -> None:
         name, digest, offsets = wrapper.weights_table(self.program)
         code = hashlib.sha256(CODE).hexdigest()
-        cpp = Cpp(self.program, self.text, ARCHITECTURE, code, name, digest, offsets, self.buckets)
+        cpp = Cpp(
+            self.program, self.text, self.architecture, code, name, digest, offsets, self.buckets
+        )  # fmt: skip
         units = syntax.parse(cpp.header()), syntax.parse(cpp.loader())
         object.__setattr__(self, "units", units)
 
@@ -170,8 +178,8 @@ def judged(loader: Loader, inputs: Sequence[Array], sizes: Sizes, want: Wanted) 
             yield from () if c.agree else (c.message,)
     if machine.most > want.most:
         yield f"{machine.most} bytes are allocated at once, and {want.most} by the wrapper"
-    if machine.required != CAPABILITY:
-        yield f"it demands {machine.required} for {ARCHITECTURE}"
+    if machine.required != CAPABILITIES[loader.architecture]:
+        yield f"it demands {machine.required} for {loader.architecture}"
     yield from _refusals(loader, inputs, sizes)
 
 

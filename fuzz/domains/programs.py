@@ -273,18 +273,25 @@ def _findings(made: Planned, case: Case, options: Options, first: MemoryUse) -> 
                 yield Finding("program", "wrapper", "value", c.message)
                 return
         if not variant and sum(case.seeds) % LOADED == 0:
-            yield from _loaded(made.program, inputs, env, judge.Wanted.like(got, use))
+            architectures = sorted(judge.CAPABILITIES)
+            for_ = architectures[sum(case.seeds) // LOADED % len(architectures)]
+            yield from _loaded(made.program, inputs, env, judge.Wanted.like(got, use), for_)
 
 
 def _loaded(
-    p: Program, inputs: Sequence[Array], env: Mapping[str, int], want: judge.Wanted
+    p: Program,
+    inputs: Sequence[Array],
+    env: Mapping[str, int],
+    want: judge.Wanted,
+    architecture: str,
 ) -> Iterator[Finding]:
     """Yield what is wrong with the loader in C++ of a program, if it has one."""
     text = wrappers.text_of(p)
     if not judge.has_loader(p, text):
         return
     try:
-        wrong = [*judge.judged(judge.Loader(p, text), inputs, env, want)]
+        loader = judge.Loader(p, text, architecture=architecture)
+        wrong = [*judge.judged(loader, inputs, env, want)]
     except Exception as e:  # whatever it is, the loader or the reading of it has failed
         wrong = [f"{type(e).__name__}: {e}"]
     yield from (Finding("program", "loader", "value", message) for message in wrong)

@@ -241,6 +241,11 @@ class Ended(Lives):
         return 0
 
 
+def zeros(array: Array, span: int, offset: int) -> Array:
+    del offset
+    return np.zeros(span, array.dtype)
+
+
 def endless(*_: object) -> int:
     return 1 << 60
 
@@ -261,6 +266,7 @@ def upwards(_: object, name: str) -> dict[str, int]:
         ("sizes", "memory.symbolic.ring.Ring._directions_of", upwards, "of direction"),
         ("given", "runtime.didyma_runtime.walk._require_ranges", nothing, "JSON of"),
         ("given", "emit.binding._ranges", no_lines, "bind of"),
+        ("given", "runtime.didyma_runtime.rows._row", zeros, "memory of an input"),
     ],
 )
 def test_what_planners_and_calls_are_told_wrongly_is_found(
@@ -268,6 +274,11 @@ def test_what_planners_and_calls_are_told_wrongly_is_found(
 ) -> None:
     monkeypatch.setattr(f"didyma.codegen.{what}", by)
     assert told in found_by(kind, range(40))
+
+
+def test_a_size_beyond_its_range_that_is_placed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("didyma.refimpl.ir.dims.check_ranges", nothing)
+    assert "is placed, of" in found_by("orientations", range(4))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ WIDE = parse_module("""module {
 """)
 
 
-def told(name: str) -> list[str]:
+def told(name: str, architecture: str = "sm_90a") -> list[str]:
     """Return what is wrong with the loader of a program, by its results and by its launches."""
     m = WIDE if name == "wide" else module(name)
     c, use = compile(m, Options().changed({"memory.planner": "linear_scan"})), MemoryUse()
@@ -48,7 +48,7 @@ def told(name: str) -> list[str]:
     )
     want = wrappers.run(c.program, given, use)
     text = wrappers.text_of(c.program)
-    loader = judge.Loader(c.program, text)
+    loader = judge.Loader(c.program, text, architecture=architecture)
     found = [*judge.judged(loader, given, bind(m.entry, m, given), judge.Wanted.like(want, use))]
     return [*found, *alone_loaded.wrong(c, given, want)]
 
@@ -56,6 +56,20 @@ def told(name: str) -> list[str]:
 @pytest.mark.parametrize("name", ["wide", "branch", "swap", "grows", "stays"])
 def test_nothing_is_found_where_nothing_is_wrong(name: str) -> None:
     assert not told(name)
+
+
+@pytest.mark.parametrize("architecture", judge.CAPABILITIES)
+def test_what_a_loader_demands_is_judged(
+    architecture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not told("stays", architecture)
+    header = Cpp.header
+
+    def larger(self: Cpp) -> str:
+        return header(self).replace("MAJOR = ", "MAJOR = 2")
+
+    monkeypatch.setattr(Cpp, "header", larger)
+    assert "it demands" in told("stays", architecture)[0]
 
 
 @pytest.mark.parametrize(
