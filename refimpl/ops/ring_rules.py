@@ -54,8 +54,7 @@ def _at(argument: int, result: int, f: OfPayload) -> OfPayload:
 
 
 LOG2_E = np.float32(1.4426950408889634)
-with np.errstate(over="ignore"):
-    _LN2 = ring.divide(ring.UNIT, ring.embed(LOG2_E))
+_LN2 = ring.fraction(*reversed(float(LOG2_E).as_integer_ratio()))  # without tables of the ring
 
 
 _log = _at(1, 0, lambda p: ring.where(p == ring.fraction(2), _LN2, ring.tag("log", p)))

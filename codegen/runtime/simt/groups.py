@@ -39,9 +39,9 @@ def calls(part: c.Node, names: tuple[str, ...]) -> bool:
     left: list[Any] = [part]
     while left:
         n = left.pop()
+        left += [*n]
         if isinstance(n, c.FuncCall) and str(n.name.name).startswith(names):
             return True
-        left += n
     return False
 
 
