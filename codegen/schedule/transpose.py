@@ -219,7 +219,8 @@ def tiled(facts: NestFacts, turned: Turned, side: int, rows: int, width: int) ->
         exists = [*tail(v, sizes[v.name], by_v), *tail(w, sizes[w.name], by_w)]
         if (side_p, side_q) != (side, side):
             at_v = Var(fresh("along"))
-            body = Let(v, ix.add(ix.mul(t, ix.index(by_v)), at_v), guarded(exists, stmt(at_v)))
+            moves = guarded(exists, stmt(at_v))
+            body: Stmt = Let(v, ix.add(ix.mul(t, ix.index(by_v)), at_v), moves)
             body = Let(w, ix.add(ix.mul(s, ix.index(by_w)), at), body)
             thread = ix.add(ix.mul(ty, count), tx)
             return _in_order(facts, ((at, by_w), (at_v, by_v)), thread, side * rows, body)
