@@ -182,17 +182,19 @@ def _promising(
 ) -> Iterator[Iterator[Sequence[Edit]]]:
     """Yield edits, some at a time, that are worth a compilation of their own.
 
-    At first they are those that make all rounds right when many are tried together, then those of
-    which that is not known.
+    At first they are those that make all rounds right when many are tried together, often none,
+    then those of which that is not known.
     """
     alone: list[Edit] = []
     limit = (deadline - processor_time()) / 2
     while evidence.wrong.any() and way.needed <= 1 and (some := search.next(_TOGETHER)):
         c = copies(way, some)
-        right, known = restoring(c, first, evidence, limit) if c else ([], set[Edit]())
+        left = min(limit, deadline - processor_time())
+        right, known = restoring(c, first, evidence, left) if c else ([], set[Edit]())
         alone += [e for e in some if e not in known]
-        if right and (right := passing(way, right, rest, limit)):
-            yield iter((right,))
+        left = min(limit, deadline - processor_time())
+        right = passing(way, right, rest, left) if right else right
+        yield iter((right,) if right else ())
         if processor_time() > deadline - limit / 2:
             break
     search.back(alone)
