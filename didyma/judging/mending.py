@@ -56,8 +56,8 @@ def mended(
     lines' edits have changed what is wrong.  Once an edit is found, the search goes on for half of
     the time that it took.
     """
-    first, evidence = telling(task, failed)
     begun = processor_time()
+    first, evidence = telling(task, failed)
     deadline = begun + seconds
     rest = (*failed, *passed)
     way = fastest(task, first.run)
