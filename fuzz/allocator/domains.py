@@ -274,8 +274,8 @@ PARTS: Mapping[str, Part] = MappingProxyType(
     {
         "recordings": Part(recordings.judged, "replay of calls", 20),
         "orders": Part(orders.judged, "order", 20),
-        "sizes": Part(sizes.judged, "proof", 4),
-        "given": Part(given.judged, "reader", 2),
+        "sizes": Part(sizes.judged, "proof", 2),
+        "given": Part(given.judged, "reader", 1),
         "refused": Part(refused.judged, "reader", 1),
     }
 )

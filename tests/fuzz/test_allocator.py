@@ -273,7 +273,7 @@ def test_what_planners_and_calls_are_told_wrongly_is_found(
     kind: str, what: str, by: object, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"didyma.codegen.{what}", by)
-    assert told in found_by(kind, range(40))
+    assert told in found_by(kind, range(80))
 
 
 def test_a_size_beyond_its_range_that_is_placed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
