@@ -16,7 +16,7 @@ from didyma.codegen.passes.groups import FusionGroup
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Node
-from didyma.refimpl.ir.types import DType, TensorType
+from didyma.refimpl.ir.types import DType, Tensor, TensorType
 from didyma.refimpl.ops.spec import Kind
 
 MOVES = ("broadcast_to", "permute_dims", "reshape")
@@ -58,9 +58,8 @@ def attention(
     weights = output.args[0]
     while (cast := source(weights, "cast")) is not None:
         weights = cast.args[0]
-    quotient = source(weights, "divide")
-    powers, total = (quotient.args[0], source(quotient.args[1], "sum")) if quotient else ("", None)
-    power = source(powers, "exp")
+    powers, divisor = _quotient(defs, weights)
+    power, total = source(powers, "exp"), source(divisor, "sum")
     shifted = None if power is None else source(power.args[0], "subtract")
     if total is None or shifted is None:
         return None
@@ -76,6 +75,29 @@ def attention(
     (scores,) = found.values()
     made = Attention(scores, score, output, top.results[0], total.results[0])
     return made if _is_elementwise(made, defs, types) else None
+
+
+def _quotient(defs: Mapping[str, Node], name: str) -> tuple[str, str]:
+    """Return what a value is the quotient of, or the product with an inverse; "" for neither."""
+    n = defs.get(name)
+    if n is not None and n.op == "divide":
+        return n.args[0], n.args[1]
+    for by, other in (n.args, n.args[::-1]) if n is not None and n.op == "multiply" else ():
+        if divisor := _inverse_of(defs, other):
+            return by, divisor
+    return "", ""
+
+
+def _inverse_of(defs: Mapping[str, Node], name: str) -> str:
+    """Return the value of which another is the inverse; "" if it is of none."""
+    n = defs.get(name)
+    if n is not None and n.op == "reciprocal":
+        return n.args[0]
+    one = defs.get(n.args[0]) if n is not None and n.op == "divide" else None
+    if n is None or one is None or one.op != "constant":
+        return ""
+    value = one.attr["value"]
+    return n.args[1] if isinstance(value, Tensor) and (value.array() == 1).all() else ""
 
 
 def is_logsumexp(defs: Mapping[str, Node], a: Attention, name: str) -> bool:

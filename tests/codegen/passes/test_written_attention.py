@@ -36,6 +36,12 @@ def softmax(x: dd.Tensor) -> dd.Tensor:
     return powers / dd.sum(powers, axis=-1, keepdims=True)
 
 
+def by_inverse(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    s = scores(q, k)
+    powers = dd.exp(s - dd.max(s, axis=-1, keepdims=True))
+    return (powers * (1.0 / dd.sum(powers, axis=-1, keepdims=True))) @ v
+
+
 def seen() -> dd.Tensor:
     at = dd.arange(LENGTH)
     return dd.reshape(at, (LENGTH, 1)) >= dd.reshape(at, (1, LENGTH))
@@ -97,7 +103,8 @@ CROSS = [dd.f16[2, 4, 33, 80], dd.f16[2, 4, 70, 80], dd.f16[2, 4, 70, 80]]
 @pytest.mark.parametrize(
     ("f", "types"),
     [
-        (by_op, [HEADS] * 3), (by_hand, [HEADS] * 3), (by_hand, CROSS), (causal, [HEADS] * 3),
+        (by_op, [HEADS] * 3), (by_hand, [HEADS] * 3), (by_inverse, [HEADS] * 3),
+        (by_hand, CROSS), (causal, [HEADS] * 3),
         (nearly_causal, [HEADS] * 3), (added, [*[HEADS] * 3, dd.f16[4, LENGTH, LENGTH]]),
         (padded, [*[HEADS] * 3, dd.i64[2, LENGTH]]), (in_f32, [HEADS] * 3),
         (capped, [HEADS] * 3), (windowed, [HEADS, GROUPED, GROUPED]),
