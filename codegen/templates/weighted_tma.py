@@ -196,7 +196,7 @@ _problem = suited(_found)
 def best(asked: Asked) -> bool:
     """Return whether there are rows for two groups, and columns for a tile; or there are two sums.
 
-    No other template writes these.  Of heads of 208 and more, no block has room for the tiles.
+    No other template writes these.  Of two products of 200 terms and more, no block has room.
     """
     found = _found(asked)
     if found is None or next(TEMPLATE.points(asked), None) is None:
