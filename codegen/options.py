@@ -202,7 +202,11 @@ class KernelOptions(_Group):
     )
     vectorise: bool = _flag("whether kernels load and store 16 bytes at once")
     streams: int = _number(1, "streams that launches are spread over", low=1, high=STREAMS)
-    full: int = _number(4096, "results that fill a device at one thread each")
+    full: int = _number(
+        4096,
+        "results that fill a device at one thread each; 16 times as many do where each reads"
+        " elements of its own",
+    )
     few: int = _number(256, "results that alone do not fill a device with threads")
     short: int = _number(16, "terms that one thread adds up alone")
     split: int = _number(4096, "terms of a block, at least, where blocks share a fold", low=1)
