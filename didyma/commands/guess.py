@@ -9,15 +9,20 @@ from dataclasses import dataclass, replace
 from didyma.codegen.runtime.ptx.code import Instr, Operand, Special, Vector
 from didyma.codegen.runtime.ptx.kernel import DYNAMIC, Kernel
 from didyma.codegen.runtime.ptx.machine import Shape
+from didyma.codegen.runtime.ptx.parameters import uses
 from didyma.commands import hints
+from didyma.commands.hints import Extents
 from didyma.commands.host_code import Buffer
 from didyma.judging.heads import Parameter, declared, parameters, source_name
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import DType
 
 _BLOCKS = {1: (128, 1, 1), 2: (16, 8, 1), 3: (8, 4, 4)}
 _GRIDS = {1: (2, 1, 1), 2: (2, 2, 1), 3: (2, 2, 2)}
 _EXTENT = 37  # of an axis, where a kernel has several integers: not a multiple of a power of two
+_WARP = 32  # threads
+_FEW = 8  # rounds of a loop
 _MOST = 1 << 20  # elements of an array
 _LEAST = 1 << 14  # elements, where the kernel takes no integer: its sizes are in its text
 _AROUND = 4  # elements for a thread, which may read some beside its own
@@ -43,6 +48,40 @@ def shape(text: str, kernel: Kernel, name: str) -> Shape:
     grid = tuple(n * c for n, c in zip(extents, kernel.cluster, strict=True))
     block = kernel.program.kernel.block or told[1] or _BLOCKS[threads]
     return Shape(told[0] or (grid[0], grid[1], grid[2]), block)
+
+
+def launches(
+    text: str, kernel: Kernel, name: str, near: Shape, *, firm: bool
+) -> Iterator[tuple[Shape, list[str], bool]]:
+    """Yield launches to try in turn: shape, ``items``, and whether they may hide faults.
+
+    The first is ``near`` with the usual integers.  Those that the file does not tell are then as
+    many as the threads along the first axis of the grid, as those of a block, and few.  If they
+    bound the index of threads or address memory, there may be no tail any more that shows a fault.
+    Blocks of other shapes follow, unless the user was ``firm`` about the block or the file has a
+    launch; those of one warp may hide faults, too.
+    """
+    usual, blank = (items(text, kernel, name, near, extent) for extent in (None, 0))
+    names = [p.name for p in kernel.program.kernel.params]
+    free = {n for n, a, b in zip(names, usual, blank, strict=True) if a != b}
+    told, _ = hints.launch(text, name or source_name(text, kernel))
+    known = firm or told is not None or kernel.program.kernel.block is not None
+    decide = bool(free & uses(kernel.program).sizes)
+    for block in (near.block, *(() if known else _blocks(near.block))):
+        shape = Shape(near.grid, block)
+        yield shape, items(text, kernel, name, shape), math.prod(block) == _WARP
+        for extent in (near.grid[0] * block[0], block[0], _FEW) if free else ():
+            yield shape, items(text, kernel, name, shape, extent), decide
+
+
+def _blocks(block: Extents) -> Iterator[Extents]:
+    """Yield other shapes of a block along the same axes, each of a whole warp or more."""
+    x, y, z = block
+    flat = ((64, 1, 1), (256, 1, 1), (x // 2, 1, 1), (32, 1, 1))
+    deep = ((x, y // 2, z), (x, y // 4, z), (16, 16, z), (32, 8, z))
+    for other in dict.fromkeys(flat if y == z == 1 else deep):
+        if other != block and math.prod(other) >= _WARP and PORTABLE.has_room(other):
+            yield other
 
 
 def _specials(ins: Instr) -> Iterator[Special]:
@@ -87,7 +126,7 @@ def items(
     if extent is None:
         extent = max(1, threads - 3) if len(open_) == 1 else _EXTENT
     values = [n for p in numbers if isinstance(n := told.get(p.name, extent), int)]
-    room = _room(values, threads, told=len(open_) < len(numbers))
+    room = _room(values, threads)
     rest = _Rest(extent, max(_AROUND * threads, room), threads, kernel)
 
     def item(p: Parameter) -> str:
@@ -124,16 +163,16 @@ def _told(text: str, found: Sequence[Parameter], name: str) -> dict[str, int | f
     return {p.name: v for p, v in fits if _is_pointer(p) == isinstance(v, Buffer)}
 
 
-def _room(values: Sequence[int], threads: int, *, told: bool) -> int:
+def _room(values: Sequence[int], threads: int) -> int:
     """Return elements for each product of two or three of the integers that a kernel is given.
 
-    Where the file tells some of them, each thread may have as many elements as the greatest.
+    Each thread may have as many elements as the greatest.
     """
     if not values:
         return _LEAST
     greatest = sorted(max(1, abs(v)) for v in values)[-3:]
     product = math.prod(greatest if len(greatest) > 1 else greatest * 2)
-    return max(product, threads * greatest[-1]) if told else product
+    return max(product, threads * greatest[-1])
 
 
 def _typed(p: Parameter, kinds: Mapping[str, str]) -> Parameter:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -39,8 +40,12 @@ _WANT = (
 )
 _POISON = 0xFF
 _SHARE = 0.125  # of drawn integers, those that equal one of the whole numbers
-_BRIEF = 2.0  # seconds of the run that tells which arrays threads meet at
+_BRIEF = 2.0  # seconds of a run of a guess
+_OUTSIDE = frozenset(("out-of-bounds", "misaligned"))
+_REFUSED = frozenset(("assert", "trap"))  # kinds of what a kernel says of its arguments itself
 _MOST = 64  # drawn integers are below this, and below the size of arrays of several elements
+
+_Place: TypeAlias = tuple[str, str, int]  # of a finding: its kind, file and line
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,33 +149,95 @@ def _record(
     shape = Shape(given[0] or near.grid, given[1] or near.block)
     shared = guess.shared(text, kernel, spoken) if asked.shared is None else asked.shared
     runs = bool(shape.blocks and shape.threads and asked.schedules)
-    guessed, zeros, varied = list[str](), frozenset[str](), tuple[str, ...]()
+
+    def run(begun: _Launch, *, brief: bool) -> engine.Sanitized:
+        if not runs:
+            return engine.Sanitized((), 0, 0, ())
+        how = (1, _BRIEF) if brief else (asked.schedules, asked.seconds)
+        more = () if brief else also
+        return engine.sanitize(source, kernel, begun.shape, begun.args, shared, *how, also=more)
+
     if kernel.program.kernel.params and not args:
-        guessed = guess.items(text, kernel, spoken, shape)
-        args = arguments(guessed, asked.seed)
-        if runs and (met := engine.sanitize(source, kernel, shape, args, shared, 1, _BRIEF).met):
-            zeros = met
-            guessed = guess.zeroed(guessed, met)
-            args = arguments(guessed, asked.seed)
-        others = vary.guessed(text, kernel, spoken, shape, guessed)
+        guesses = guess.launches(text, kernel, spoken, shape, firm=given[1] is not None)
+        begun, done = _guessed(guesses, asked.seed, run)
+        others = vary.guessed(text, kernel, spoken, begun.shape, begun.items)
     else:
-        others = vary.given(named(asked.args), shape)
-    if not runs:
-        done = engine.Sanitized((), 0, 0, ())
-    else:
-        done = engine.sanitize(
-            source, kernel, shape, args, shared, asked.schedules, asked.seconds, also=also
-        )
-    other = Second("macros of the command line")
-    if done.schedules and not asked.defines:
-        other = second(source, name, shape, args, shared, done)
-    if runs:
-        launches = ((o, arguments(guess.zeroed(o.items, zeros), asked.seed)) for o in others)
-        done, varied = vary.more(source, kernel, shape, launches, shared, asked.seconds, done)
+        begun = _Launch(shape, args)
+        done, others = run(begun, brief=False), vary.given(named(asked.args), shape)
+    other, varied = Second("macros of the command line"), tuple[str, ...]()
+    if runs and not asked.defines:
+        other = second(source, name, begun.shape, begun.args, shared, done)
+    if runs and begun.first:
+        launches = ((o, arguments(guess.zeroed(o.items, begun.zeros), asked.seed)) for o in others)
+        done, varied = vary.more(source, kernel, begun.shape, launches, shared, asked.seconds, done)
     called = name or source_name(source.text, kernel)
-    record = show.record(done, str(asked.file), called, shape, shared, guessed, varied)
+    record = show.record(done, str(asked.file), called, begun.shape, shared, begun.items, varied)
     disputed = {"verdict": "disputed"} if other.differs and not done.faults else {}
     return record | disputed | {"simt": {"outside": other.outside, "differs": other.differs}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """A launch with its arguments; of guessed ones also their items.
+
+    Integers named in ``zeros`` start as zeros.  The ``first`` guess is the usual one.  Where no
+    guess is free of faults, ``everywhere`` are the kinds and lines of those that all guesses show.
+    """
+
+    shape: Shape
+    args: Sequence[engine.Argument]
+    items: Sequence[str] = ()
+    zeros: frozenset[str] = frozenset()
+    first: bool = True
+    everywhere: frozenset[_Place] = frozenset()
+
+    def of(self, done: engine.Sanitized) -> engine.Sanitized:
+        """Return what was found, less what guessed arguments are to blame for.
+
+        That is what another guess does not show, and what the kernel itself refuses.
+        """
+        if not self.items:
+            return done
+        found = (replace(f, kind="refused") if f.kind in _REFUSED else f for f in done.findings)
+        kept = (f for f in found if f.is_note or _place(f) in (self.everywhere or {_place(f)}))
+        return replace(done, findings=tuple(sorted(kept, key=lambda f: f.is_note)))
+
+
+def _place(f: engine.Finding) -> _Place:
+    return f.kind, f.file, f.line
+
+
+def _guessed(
+    guesses: Iterable[tuple[Shape, Sequence[str], bool]],
+    seed: int,
+    run: Callable[..., engine.Sanitized],
+) -> tuple[_Launch, engine.Sanitized]:
+    """Return the first launch with which nothing is found, or else the first, and what it finds.
+
+    ``run`` runs a launch, a ``brief`` one in one order.  Guesses that may hide faults only clear a
+    kernel of accesses beyond guessed arrays.
+    """
+    tried = list[_Launch]()
+    shown = list[frozenset[_Place]]()
+    for shape, items, hides in guesses:
+        if tried and hides and any(kind not in _OUTSIDE for kind, _, _ in shown[0]):
+            continue
+        now = _Launch(shape, arguments(items, seed), items, first=not tried)
+        done = run(now, brief=True)
+        if done.met:
+            items = guess.zeroed(items, done.met)
+            now = replace(now, args=arguments(items, seed), items=items, zeros=done.met)
+            done = run(now, brief=True)
+        if not now.of(done).faults:
+            done = run(now, brief=False)
+        found = frozenset(_place(f) for f in now.of(done).faults)
+        if not found:
+            return now, now.of(done)
+        shown += [] if tried and hides else [found]
+        tried.append(now)
+    everywhere = reduce(frozenset[_Place].intersection, shown)
+    first = replace(tried[0], everywhere=everywhere)
+    return first, first.of(run(first, brief=False))
 
 
 def extents(text: str, option: str) -> tuple[int, int, int]:

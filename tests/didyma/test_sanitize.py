@@ -191,7 +191,7 @@ def test_what_is_left_out_is_guessed(tmp_path: Path, capsys: pytest.CaptureFixtu
         found = json.loads(capsys.readouterr().out)
         assert (found["grid"], found["block"]) == ([1, 1, 1], launched)
         assert found["guessed"] == [
-            f"x=i32[{number**2}]", f"y=i32[{number**2}]", f"n=i32:{number}",
+            f"x=i32[{number * (number + 3)}]", f"y=i32[{number * (number + 3)}]", f"n=i32:{number}",
         ]  # fmt: skip
 
 
@@ -395,3 +395,25 @@ def test_a_second_engine_leaves_alone_what_is_no_plain_c() -> None:
         assert second(Source(text, file), "", shape, [], 0, done).outside
     nothing = "__global__ void k() { __shared__ int s[1]; s[0] = threadIdx.x; }"
     assert second(Source(nothing, "k.cu"), "", shape, [], 0, done).outside
+
+
+@pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
+@pytest.mark.parametrize(
+    ("kernel", "verdict", "block"),
+    [
+        ("dynamic_shared 0", "clean", 64),  # made for 64 threads: 128 race
+        ("dynamic_shared 2", "faulty", 128),
+        ("early_return 1", "faulty", 64),  # full blocks and a warp alone hide it
+        ("assertion 0", "clean", 128),  # which asserts what it is given
+    ],
+)
+def test_what_only_a_guess_shows_is_no_fault(
+    kernel: str, verdict: str, block: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, fault = kernel.split()
+    path = Path(__file__).parents[1] / "data" / "sanitize" / f"{name}.cu"
+    asked = Request(path, "", "", "", (), None, (f"FAULT={fault}",), (), 3, 1, 20.0)
+    assert sanitize(asked, True) == (verdict == "faulty")
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["block"][0]) == (verdict, block)
+    assert [n["kind"] for n in found["notes"]] == (["refused"] if name == "assertion" else [])

@@ -17,7 +17,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array
 
-NOTES = frozenset(("same-value",))  # kinds that are worth a note, and no fault
+NOTES = frozenset(("same-value", "refused"))  # kinds that are worth a note, and no fault
 _SHARED = 227 << 10  # bytes of shared memory that a block may have
 
 
