@@ -69,7 +69,7 @@ def usual_turns(work: Work, values: Values) -> int:
     assert work.rows is not None
     if online is None or not some or order[0] != Fit.TILED:
         return 0
-    if row_wide.has_edges(work.facts, work.rows, values["wide"]):
+    if work.row_edges(values["wide"]):
         return 0
     again = work.rows.each is not None and online.scale and rows.holds(work, rows.default(work))
     if online.scale or is_alone(work, values):
@@ -109,7 +109,7 @@ def shelf(work: Work, values: Values, shared: int) -> dict[str, int]:
 def turn(work: Work, values: Values) -> int:
     """Return the bytes that the threads of a block may put in shared memory in a turn."""
     assert work.rows is not None
-    if work.row_online is None or row_wide.has_edges(work.facts, work.rows, values["wide"]):
+    if work.row_online is None or work.row_edges(values["wide"]):
         return 0
     wide = row_wide.of(work.facts, work.rows, values["wide"])
     loads = shelvable(work.facts, work.rows, wide, work.row_online)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from didyma.codegen.schedule import prefetch, row_kernel, row_threads, row_wide, rows
+from didyma.codegen.schedule import prefetch, row_kernel, row_threads, rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import Threads
@@ -149,7 +149,7 @@ def is_legal(work: Work, values: Values) -> bool:
 def suits(work: Work, values: Values) -> bool:
     """Return whether one pass for two folds is not asked of rows with edges."""
     assert work.rows is not None
-    edges = row_wide.has_edges(work.facts, work.rows, values["wide"])
+    edges = work.row_edges(values["wide"])
     return not (edges and values.get("online"))
 
 
@@ -167,9 +167,14 @@ def _build(work: Work, values: Values) -> PrimFunc:
 
 def elements(work: Work, values: Values) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:
     """Return the rows with what their threads keep, and what their stages load."""
+    return work.row_kept(kept(work, values))
+
+
+def kept(work: Work, values: Values) -> int:
+    """Return of how many elements a thread keeps what several stages compute."""
     assert work.rows is not None
     turns = rows.turns_of(work.facts, work.rows, values["lanes"], values["wide"])
-    return work.row_kept((turns or 0) * values["wide"] * values.get("keep", 0))
+    return (turns or 0) * values["wide"] * values.get("keep", 0)
 
 
 def threads(work: Work, values: Values) -> Threads:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from didyma.codegen.schedule import row_wide, streamed
 from didyma.codegen.schedule import rows as nests
+from didyma.codegen.schedule import streamed
 from didyma.codegen.schedule.recipes import rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
 from didyma.codegen.schedule.recipes.work import Work
@@ -33,17 +33,9 @@ def _fit(work: Work) -> Fit | None:
 
 def _copied(work: Work, values: Values) -> Sequence[Load]:
     """Return what threads copy of a row before they need it."""
-    nest, loads = rows.elements(work, values)
-    lanes, wide = values["lanes"], values["wide"]
-    if not rows.holds(work, values) or _has_edges(work, values):
+    if not rows.holds(work, values) or work.row_edges(values["wide"]):
         return ()
-    kept = nests.kept_loads(work.facts, nest, lanes, wide, loads)
-    return streamed.copied(work.facts, nest, kept, wide)
-
-
-def _has_edges(work: Work, values: Values) -> bool:
-    assert work.rows is not None
-    return row_wide.has_edges(work.facts, work.rows, values["wide"])
+    return work.row_copies(values["lanes"], values["wide"], rows.kept(work, values))
 
 
 def default(work: Work) -> Values:

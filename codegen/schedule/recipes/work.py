@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 from didyma.codegen.lower.affine import Poly
 from didyma.codegen.options import Options
@@ -19,6 +19,7 @@ from didyma.codegen.schedule import (
     row_wide,
     rows,
     running,
+    streamed,
     sweep,
     transpose,
 )
@@ -142,13 +143,33 @@ class Work:
         assert self.rows is not None
         return online.find(self.facts, self.rows)
 
-    def row_kept(self, elements: int) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:
-        """Return the rows that keep values of so many elements, and what their stages load."""
+    @cached_property
+    def row_kept(self) -> Callable[[int], tuple[RowNest, Mapping[Load, tuple[int, ...]]]]:
+        """By how many elements rows keep values of: these rows, and what their stages load."""
+        return cache(self._row_kept)
+
+    def _row_kept(self, elements: int) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:
         assert self.rows is not None
         if not elements or not self.row_values.shared:
             return self.rows, self.row_loads
         found = self.row_values.kept(elements)
         return found, rows.stage_loads(self.facts, found)
+
+    @cached_property
+    def row_edges(self) -> Callable[[int], bool]:
+        """By the elements of an access: whether rows begin or end within one."""
+        assert self.rows is not None
+        return cache(partial(row_wide.has_edges, self.facts, self.rows))
+
+    @cached_property
+    def row_copies(self) -> Callable[[int, int, int], tuple[Load, ...]]:
+        """By threads of a row, elements of an access, and those kept: what may be copied early."""
+        return cache(self._row_copies)
+
+    def _row_copies(self, lanes: int, wide: int, elements: int) -> tuple[Load, ...]:
+        nest, loads = self.row_kept(elements)
+        kept = rows.kept_loads(self.facts, nest, lanes, wide, loads)
+        return streamed.copied(self.facts, nest, kept, wide)
 
     @cached_property
     def running(self) -> Running | None:
