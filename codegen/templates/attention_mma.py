@@ -21,7 +21,7 @@ from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attentions import found, is_ranged, masked
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Launch, Text
-from didyma.codegen.templates.mma import narrow
+from didyma.codegen.templates.operands import narrow
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.ranges import RANGES
 from didyma.codegen.templates.suiting import suited

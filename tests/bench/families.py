@@ -50,7 +50,7 @@ class Member:
         words = shlex.split(self.launch)
         pairs = list(zip(words[::2], words[1::2], strict=True))
         options = {"--shared": "0", **dict(pairs)}
-        shape = Shape(*(extents(options[k], k) for k in ("--grid", "--block")))
+        shape = Shape(extents(options["--grid"], "--grid"), extents(options["--block"], "--block"))
         args = arguments([v for k, v in pairs if k == "--arg"], 1)
         shared = int(options["--shared"])
         return sanitize.sanitize(source, kernel, shape, args, shared, schedules, 20.0, also=also)

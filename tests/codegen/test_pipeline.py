@@ -172,8 +172,8 @@ def test_low_thresholds_choose_as_for_large_programs() -> None:
     low = Options(graph=GraphOptions(long_run=8), kernels=KernelOptions(full=4, chain=2, short=0))
     m = parse_module(
         """module {
-          func @main(%x: f32[3, 12]) -> (%s, %t) {
-            %s = cumulative_sum(%x, axis=1, exclusive=true, reverse=false) : f32[3, 12]
+          func @main(%x: f32[3, 13]) -> (%s, %t) {
+            %s = cumulative_sum(%x, axis=1, exclusive=true, reverse=false) : f32[3, 13]
             %t = sum(%x, axes=(1,), keepdims=false) : f32[3]
           }
         }"""
@@ -181,7 +181,7 @@ def test_low_thresholds_choose_as_for_large_programs() -> None:
     usual, chosen = compile(m), compile(m, low)
     assert dict(usual.passes)["runs"] is dict(usual.passes)["simplify"]
     assert dict(chosen.passes)["runs"] is not dict(chosen.passes)["simplify"]
-    assert (decided(usual)["reduce_row"], decided(chosen)["reduce_row"]) == (0, 1)
+    assert decided(usual)["reduce_row"] == 0 < decided(chosen)["reduce_row"]
 
 
 def test_decisions_about_functions_that_are_called_count() -> None:

@@ -143,7 +143,7 @@ FAULTS = {
     "swizzle of results": ("(j / 2 ^ lane / 4) * 8", "j / 2 * 8"),
     "place of results": ("top + mine * 64, result_at", "top, result_at"),
     "row of a result": ("warp * 16 + j % 2 * 8 + lane / 4", "warp * 16 + lane / 4"),
-    "rows": ('below("row", rows, height) %}', '"" %}'),
+    "rows": ('below("row", rows, height), own', '"", own'),
     "unseen values": ("if (told[0] != 0) {", "if (told[0] > turns) {"),
     "values before those seen": ("turn < begin || turn >= end", "turn >= end"),
     "values after those seen": ("turn < begin || turn >= end", "turn < begin"),

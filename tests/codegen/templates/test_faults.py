@@ -29,6 +29,8 @@ TEXTS = {
     "fma_gemm": fma.TEXT,
     "mma_gemm": mma.TEXT,
     "wgmma_gemm": wgmma.TEXT,
+    "wgmma_gemm of pieces": wgmma.TEXT,
+    "wgmma_gemm of tf32": wgmma.TEXT,
     "cluster_gemm": cluster.TEXT,
     "tma_gemm": tma.TEXT,
     "tma_gemm by two blocks": tma.TEXT,
