@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 from pycparser import c_ast as c
@@ -58,6 +60,27 @@ class _Reports:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What memory held, and what had been counted, before a launch."""
+
+    memory: tuple[tuple[Array, Array], ...]
+    counts: tuple[tuple[Counter[Any], Counter[Any]], ...]
+
+    @staticmethod
+    def of(buffers: Sequence[SimtBuffer], traffic: Traffic | None) -> _Before:
+        arrays = (a for b in buffers for a in (b.data, b.written, b.payloads) if a is not None)
+        counters = [getattr(traffic, f.name) for f in fields(Traffic)] if traffic else []
+        return _Before(tuple((a, a.copy()) for a in arrays), tuple((c, c.copy()) for c in counters))
+
+    def restore(self) -> None:
+        for array, old in self.memory:
+            array[:] = old
+        for counter, count in self.counts:
+            counter.clear()
+            counter.update(count)
+
+
 @dataclass(slots=True)
 class SimtKernels:
     """Kernel text, parsed once; a kernel is compiled at its first launch."""
@@ -73,13 +96,16 @@ class SimtKernels:
         default_factory=dict[str, tuple[Exec, tuple[str, ...]]]
     )
     parsed: dict[str, c.FuncDef] = field(default_factory=dict[str, c.FuncDef])
+    waiting: set[str] = field(default_factory=set[str])  # whose groups of threads run in turn
 
     def _kernel(self, name: str) -> tuple[Exec, tuple[str, ...]]:
         if not self.parsed:
             unit = parsed(self.text.source)
             self.parsed = {f.decl.name: f for f in unit.ext if isinstance(f, c.FuncDef)}
         if name not in self.compiled:
-            self.compiled[name] = self._translator().function(self.parsed[name])
+            translator = self._translator()
+            self.compiled[name] = translator.function(self.parsed[name])
+            self.waiting |= {name} if translator.in_turn else set()
         return self.compiled[name]
 
     def _translator(self) -> Translator:
@@ -97,8 +123,31 @@ class SimtKernels:
         stream: int = 0,
         scalars: Sequence[float] = (),
     ) -> None:
-        """Run every block of a kernel; raises KernelFault with all that its checks saw."""
+        """Run every block of a kernel; raises KernelFault with all that its checks saw.
+
+        Blocks of a batch run in step, so that one which waits within a loop holds up another that
+        has left it.  A kernel that seems to hang so runs again from the start, block by block.
+        """
         del stream  # work is done when it is given
+        self._kernel(kernel)
+        before = _Before.of(buffers, self.traffic) if kernel in self.waiting else None
+        try:
+            self._launch(kernel, buffers, dims, scalars, _BATCH)
+        except KernelFault as e:
+            if before is None or all(f.kind != "hang" for f in e.faults):
+                raise
+            before.restore()
+            self._launch(kernel, buffers, dims, scalars, 1)
+
+    def _launch(
+        self,
+        kernel: str,
+        buffers: Sequence[SimtBuffer],
+        dims: Mapping[str, int],
+        scalars: Sequence[float],
+        lanes: int,
+    ) -> None:
+        """Run blocks in batches of so many lanes or a cluster; of one lane, until a batch hangs."""
         s = signature(self.text, kernel)
         g = geometry(s, dims)
         check_buffers(s, g, tuple(b.nbytes for b in buffers))
@@ -124,7 +173,7 @@ class SimtKernels:
         total = g.grid[0] * g.grid[1] * g.grid[2]
         longest = 0
         with np.errstate(all="ignore"):
-            step = max(1, _BATCH // (threads * s.cluster)) * s.cluster
+            step = max(1, lanes // (threads * s.cluster)) * s.cluster
             for first, count in _batches(total, step, self.blocks, s.cluster):
                 warps = Warps(first, count, threads, s.cluster)
                 run = Run(
@@ -145,6 +194,8 @@ class SimtKernels:
                     self.traffic.statements[kernel] += int(run.steps.sum())
                     self.traffic.blocks[kernel] += count
                     longest = max(longest, int(run.steps.max()))
+                if lanes == 1 and any(kind == "hang" for kind, _ in reports.seen):
+                    break
         if self.traffic is not None:
             self.traffic.launches[kernel] += 1
             self.traffic.longest[kernel] += longest

@@ -67,6 +67,12 @@ def small(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
     return dd.scaled_dot_product_attention(q, k, v)
 
 
+@dd.trace(dd.f16[1, 257, 64], dd.f16[1, 70, 64], dd.f16[1, 70, 64])
+def three(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    """Have three tiles of 128 rows, so that one of two blocks has two."""
+    return dd.scaled_dot_product_attention(q, k, v)
+
+
 @dd.trace(dd.f16[1, 66, 64], dd.f16[1, 70, 64], dd.f16[1, 70, 64])
 def logged(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
     """Return logarithms, too, so that results are not stored in boxes."""
@@ -214,6 +220,10 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     point = POINT.format(128, 128 if fault in WIDE else 64)
     program = next((p for p, faults in SHOWN.items() if fault in faults), small)
     assert judged(program, point, wrong, options, SUITS, engines=["simt"]) != {""}
+
+
+def test_blocks_may_have_different_numbers_of_tiles() -> None:
+    assert judged(three, POINT.format(128, 64), None, FEW, SUITS, engines=["simt"]) == {""}
 
 
 def test_values_that_no_row_sees_spoil_results_if_they_are_not_finite() -> None:
