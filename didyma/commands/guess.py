@@ -66,12 +66,12 @@ def launches(
     free = {n for n, a, b in zip(names, usual, blank, strict=True) if a != b}
     told, _ = hints.launch(text, name or source_name(text, kernel))
     known = firm or told is not None or kernel.program.kernel.block is not None
-    decide = bool(free & uses(kernel.program).sizes)
+    hides = bool(free & uses(kernel.program).sizes)
     for block in (near.block, *(() if known else _blocks(near.block))):
         shape = Shape(near.grid, block)
         yield shape, items(text, kernel, name, shape), math.prod(block) == _WARP
         for extent in (near.grid[0] * block[0], block[0], _FEW) if free else ():
-            yield shape, items(text, kernel, name, shape, extent), decide
+            yield shape, items(text, kernel, name, shape, extent), hides
 
 
 def _blocks(block: Extents) -> Iterator[Extents]:
@@ -110,9 +110,9 @@ def items(
 
     They are those of the launch in the file, as far as it tells numbers and the bytes of memory.
     Of the rest, one integer is just below the number of threads; several are 37; all are an
-    ``extent`` that is given.  Arrays have room
-    for four times the threads, and for each product of two of the integers, or without any for
-    16,384.  A structure has the members that the text declares.
+    ``extent`` that is given.  Arrays have room for four times the threads, for each product of two
+    of the integers, and for as many elements a thread as the greatest; without any, for 16,384.  A
+    structure has the members that the text declares.
     DidymaError ``input-count`` for a parameter that is no pointer, no number and no such structure.
     """
     kinds = hints.instance(text, name or source_name(text, kernel))

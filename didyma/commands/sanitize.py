@@ -191,7 +191,7 @@ class _Launch:
     first: bool = True
     everywhere: frozenset[_Place] = frozenset()
 
-    def of(self, done: engine.Sanitized) -> engine.Sanitized:
+    def cleared(self, done: engine.Sanitized) -> engine.Sanitized:
         """Return what was found, less what guessed arguments are to blame for.
 
         That is what another guess does not show, and what the kernel itself refuses.
@@ -228,16 +228,16 @@ def _guessed(
             items = guess.zeroed(items, done.met)
             now = replace(now, args=arguments(items, seed), items=items, zeros=done.met)
             done = run(now, brief=True)
-        if not now.of(done).faults:
+        if not now.cleared(done).faults:
             done = run(now, brief=False)
-        found = frozenset(_place(f) for f in now.of(done).faults)
+        found = frozenset(_place(f) for f in now.cleared(done).faults)
         if not found:
-            return now, now.of(done)
+            return now, now.cleared(done)
         shown += [] if tried and hides else [found]
         tried.append(now)
     everywhere = reduce(frozenset[_Place].intersection, shown)
     first = replace(tried[0], everywhere=everywhere)
-    return first, first.of(run(first, brief=False))
+    return first, first.cleared(run(first, brief=False))
 
 
 def extents(text: str, option: str) -> tuple[int, int, int]:

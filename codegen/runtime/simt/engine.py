@@ -105,7 +105,8 @@ class SimtKernels:
         if name not in self.compiled:
             translator = self._translator()
             self.compiled[name] = translator.function(self.parsed[name])
-            self.waiting |= {name} if translator.in_turn else set()
+            if translator.in_turn:
+                self.waiting.add(name)
         return self.compiled[name]
 
     def _translator(self) -> Translator:
@@ -125,8 +126,8 @@ class SimtKernels:
     ) -> None:
         """Run every block of a kernel; raises KernelFault with all that its checks saw.
 
-        Blocks of a batch run in step, so that one which waits within a loop holds up another that
-        has left it.  A kernel that seems to hang so runs again from the start, block by block.
+        Blocks of a batch run in step, so one that waits within a loop holds up another that has
+        left the loop.  A kernel that seems to hang runs again from the start, block by block.
         """
         del stream  # work is done when it is given
         self._kernel(kernel)

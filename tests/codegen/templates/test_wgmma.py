@@ -128,14 +128,18 @@ def test_operands_that_are_computed_are_loaded_by_pieces_where_they_lie_so() -> 
     assert loads((64, 100), (64, 100), True) == [0, 0]
 
 
+def is_right(program: Program, old: str, new: str) -> bool:
+    """Return whether simt finds nothing wrong with a product whose text is so changed."""
+    assert old in wgmma.TEXT.source
+    text = Text("wgmma_gemm", wgmma.TEXT.source.replace(old, new) if old else wgmma.TEXT.source)
+    template = replace(wgmma.TEMPLATE, render=partial(wgmma.render, text=text))
+    point = POINT.format(apart=1, free=2)
+    return judged(program, point, template, GPU, engines=("simt",)) == {""}
+
+
 @pytest.mark.parametrize("fault", ["", *one_of_each(FAULTS_OF_PIECES)])
 def test_a_planted_fault_in_pieces_that_are_computed_is_found(fault: str) -> None:
-    old, new = FAULTS_OF_PIECES.get(fault, ("", ""))
-    assert old in wgmma.TEXT.source
-    text = Text("wgmma_gemm", wgmma.TEXT.source.replace(old, new) if fault else wgmma.TEXT.source)
-    wrong = replace(wgmma.TEMPLATE, render=partial(wgmma.render, text=text))
-    said = judged(of_bytes, POINT.format(apart=1, free=2), wrong, GPU, engines=("simt",))
-    assert (said == {""}) == (not fault)
+    assert is_right(of_bytes, *FAULTS_OF_PIECES.get(fault, ("", ""))) == (not fault)
 
 
 def test_a_product_rounded_to_tf32_is_one_instruction_for_eight_terms_of_four_warps() -> None:
@@ -150,12 +154,7 @@ def test_a_product_rounded_to_tf32_is_one_instruction_for_eight_terms_of_four_wa
 
 @pytest.mark.parametrize("fault", ["", *one_of_each(FAULTS_OF_ROUNDING)])
 def test_a_planted_fault_in_products_of_rounded_operands_is_found(fault: str) -> None:
-    old, new = FAULTS_OF_ROUNDING.get(fault, ("", ""))
-    assert old in wgmma.TEXT.source
-    text = Text("wgmma_gemm", wgmma.TEXT.source.replace(old, new) if fault else wgmma.TEXT.source)
-    wrong = replace(wgmma.TEMPLATE, render=partial(wgmma.render, text=text))
-    said = judged(rounded, POINT.format(apart=1, free=2), wrong, GPU, engines=("simt",))
-    assert (said == {""}) == (not fault)
+    assert is_right(rounded, *FAULTS_OF_ROUNDING.get(fault, ("", ""))) == (not fault)
 
 
 @pytest.mark.parametrize("fault", one_of_each(FAULTS))
