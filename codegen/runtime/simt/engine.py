@@ -130,30 +130,31 @@ class SimtKernels:
         left the loop.  A kernel that seems to hang runs again from the start, block by block.
         """
         del stream  # work is done when it is given
-        self._kernel(kernel)
-        before = _Before.of(buffers, self.traffic) if kernel in self.waiting else None
-        try:
-            self._launch(kernel, buffers, dims, scalars, _BATCH)
-        except KernelFault as e:
-            if before is None or all(f.kind != "hang" for f in e.faults):
-                raise
-            before.restore()
-            self._launch(kernel, buffers, dims, scalars, 1)
-
-    def _launch(
-        self,
-        kernel: str,
-        buffers: Sequence[SimtBuffer],
-        dims: Mapping[str, int],
-        scalars: Sequence[float],
-        lanes: int,
-    ) -> None:
-        """Run blocks in batches of so many lanes or a cluster; of one lane, until a batch hangs."""
         s = signature(self.text, kernel)
         g = geometry(s, dims)
         check_buffers(s, g, tuple(b.nbytes for b in buffers))
         if g.empty:
             return
+        self._kernel(kernel)
+        before = _Before.of(buffers, self.traffic) if kernel in self.waiting else None
+        try:
+            self._launch(kernel, s, g, buffers, scalars, _BATCH)
+        except KernelFault as e:
+            if before is None or all(f.kind != "hang" for f in e.faults):
+                raise
+            before.restore()
+            self._launch(kernel, s, g, buffers, scalars, 1)
+
+    def _launch(
+        self,
+        kernel: str,
+        s: Signature,
+        g: Geometry,
+        buffers: Sequence[SimtBuffer],
+        scalars: Sequence[float],
+        lanes: int,
+    ) -> None:
+        """Run blocks in batches of so many lanes or a cluster; of one lane, until a batch hangs."""
         body, params = self._kernel(kernel)
         reports = _Reports(kernel)
         arrays = {
