@@ -18,7 +18,7 @@ from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.commands.sanitize import arguments, extents
 
 FOLDER = Path(__file__).parents[3] / "data" / "sanitize"
-_RUN = re.compile(r"^// RUN: (.*)$", re.MULTILINE)
+RUN = re.compile(r"^// RUN: (.*)$", re.MULTILINE)
 _FAULT = re.compile(r"^// FAULT (\d+): ([\w -]+)$", re.MULTILINE)
 _HEADER = re.compile(r"#include <(?:cuda/|cub/|cooperative_groups|mma|cuda_pipeline)")
 
@@ -42,7 +42,7 @@ class Variant:
 
     def judged(self, schedules: int = 3) -> sanitize.Sanitized:
         source = sources.Source.read(self.path)
-        run = _RUN.search(source.text)
+        run = RUN.search(source.text)
         assert run
         words = shlex.split(run[1])
         pairs = list(zip(words[::2], words[1::2], strict=True))
