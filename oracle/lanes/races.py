@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -62,7 +63,7 @@ class Lanes:
         self.stamp = tuple(int(np.max(t)) for t in self.stamp)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class LaneAccess:
     """A touch of a buffer by all active lanes; ``at`` broadcasts to ``shape``."""
 
@@ -86,18 +87,20 @@ class LaneAccess:
         shape = (*self.shape, width)
         return LaneAccess(self.kind, at, shape, mask, self.stamp, self.origin)
 
+    @cached_property
+    def touched(self) -> tuple[Array, Array]:
+        """Element and lane of each active lane's touch."""
+        at = np.broadcast_to(self.at, self.shape).reshape(-1)
+        if self.mask is None:
+            return at, np.arange(at.size)
+        lanes = np.flatnonzero(np.broadcast_to(self.mask, self.shape))
+        return at[lanes], lanes
+
     def flat(self, prefix: int) -> tuple[Array, Array]:
         """Element and lane (by its first ``prefix`` axes) of each active lane's touch."""
-        head = self.shape[:prefix]
-        ids = np.arange(math.prod(head)).reshape(head + (1,) * (len(self.shape) - prefix))
-        if self.mask is None:
-            if self.shape == np.shape(self.at) and prefix == len(self.shape):
-                return self.at.reshape(-1), ids.reshape(-1)
-            at, lanes = np.broadcast_to(self.at, self.shape), np.broadcast_to(ids, self.shape)
-            return at.reshape(-1), lanes.reshape(-1)
-        mask = np.broadcast_to(self.mask, self.shape)
-        at, lanes = np.broadcast_to(self.at, self.shape), np.broadcast_to(ids, self.shape)
-        return at[mask], lanes[mask]
+        at, lanes = self.touched
+        inner = math.prod(self.shape[prefix:])
+        return at, lanes if inner == 1 else lanes // inner
 
 
 class Log:

@@ -104,6 +104,7 @@ class Prelude:
         return "\n".join([self.head, *chosen.values(), ""])
 
 
+@cache
 def load(target: Target) -> Prelude:
     """Read the definitions of a target."""
     folder = files("didyma.codegen.emit.prelude")

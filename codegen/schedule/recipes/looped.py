@@ -10,13 +10,12 @@ are computed again are multiplied by the inverse of their sum.
 
 from __future__ import annotations
 
-from didyma.codegen.schedule import row_wide
 from didyma.codegen.schedule.inverse import by_inverse
 from didyma.codegen.schedule.recipes import rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import scheduled
-from didyma.codegen.schedule.row_stages import OnePass, shelvable
+from didyma.codegen.schedule.row_stages import OnePass
 from didyma.refimpl.ir.loop import Const, PrimFunc
 
 _SHAPE = ("groups", "lanes", "wide")
@@ -111,8 +110,7 @@ def turn(work: Work, values: Values) -> int:
     assert work.rows is not None
     if work.row_online is None or work.row_edges(values["wide"]):
         return 0
-    wide = row_wide.of(work.facts, work.rows, values["wide"])
-    loads = shelvable(work.facts, work.rows, wide, work.row_online)
+    loads = work.row_shelvable(values["wide"])
     return _threads(values) * values["wide"] * sum(x.dtype.nbytes for x in loads)
 
 

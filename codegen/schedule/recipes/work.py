@@ -29,6 +29,7 @@ from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.meeting import Meeting
 from didyma.codegen.schedule.nest import Nest, NestFacts, nests
 from didyma.codegen.schedule.online import Online
+from didyma.codegen.schedule.row_stages import shelvable
 from didyma.codegen.schedule.row_values import Values
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.running import Running
@@ -160,6 +161,17 @@ class Work:
         """By the elements of an access: whether rows begin or end within one."""
         assert self.rows is not None
         return cache(partial(row_wide.has_edges, self.facts, self.rows))
+
+    @cached_property
+    def row_shelvable(self) -> Callable[[int], list[Load]]:
+        """By the elements of an access: what one pass over rows may leave on a shelf."""
+        return cache(self._row_shelvable)
+
+    def _row_shelvable(self, wide: int) -> list[Load]:
+        assert self.rows is not None
+        assert self.row_online is not None
+        accesses = row_wide.of(self.facts, self.rows, wide)
+        return shelvable(self.facts, self.rows, accesses, self.row_online)
 
     @cached_property
     def row_copies(self) -> Callable[[int, int, int], tuple[Load, ...]]:
