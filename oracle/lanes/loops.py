@@ -9,6 +9,7 @@ import numpy as np
 from didyma.oracle.lanes.code import Code, known
 from didyma.oracle.lanes.exprs import compile_expr
 from didyma.oracle.lanes.races import Mask
+from didyma.oracle.lanes.rounds import at_once
 from didyma.oracle.lanes.site import Body, Run, Site, both
 from didyma.oracle.lanes.windows import LaneVar
 from didyma.refimpl.interp.faults import stmt_fault
@@ -29,6 +30,8 @@ def _unset(mask: Mask) -> Value:
 
 def serial(site: Site, s: For, body: Body) -> Run:
     """Compile a serial loop; lanes whose extent is reached sit out."""
+    if site.rounds or at_once(site, s):
+        return parallel(replace(site, rounds=True), s, body)
     extent, name = compile_expr(site, s.extent), s.var.name
     n = int(extent.value.max()) if extent.known else None
     if n is not None and n <= 0:

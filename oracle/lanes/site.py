@@ -90,7 +90,8 @@ class Site:
     ``depth`` and ``blocks`` count the lane loops around it, and those over ``blockIdx`` and the
     blocks of clusters among them; ``axes`` are what they are bound to, if anything; ``sized`` says
     whether all their sizes are known before the run.  ``codes`` has the statement's expressions
-    that load nothing, by operation and operands.
+    that load nothing, by operation and operands.  ``rounds`` says that rounds of serial loops are
+    lanes here, too.
     """
 
     launch: Launch
@@ -102,6 +103,7 @@ class Site:
     sized: bool = True
     codes: dict[Hashable, Code] = field(default_factory=dict[Hashable, Code])
     axes: tuple[str, ...] = ()
+    rounds: bool = False
 
     @property
     def clusters(self) -> int:
@@ -111,20 +113,22 @@ class Site:
     def at(self, s: Stmt) -> Site:
         """Return the site of a statement that stands here."""
         f, mask, sized = self.frame, self.mask, self.sized
-        return Site(self.launch, f, s, self.depth, self.blocks, mask, sized, axes=self.axes)
+        axes, rounds = self.axes, self.rounds
+        return Site(self.launch, f, s, self.depth, self.blocks, mask, sized, {}, axes, rounds)
 
     def inside(self, axis: str) -> Site:
         """Return the site of a statement within one more loop of lanes, perhaps a bound one."""
         f, s, depth = self.frame, self.stmt, self.depth + 1
         blocks = self.blocks + (axis.startswith("blockIdx") or axis == RANK)
-        axes = (*self.axes, axis)
-        return Site(self.launch, f, s, depth, blocks, self.mask, self.sized, self.codes, axes)
+        axes, mask, codes = (*self.axes, axis), self.mask, self.codes
+        return Site(self.launch, f, s, depth, blocks, mask, self.sized, codes, axes, self.rounds)
 
     def where(self, mask: KnownMask) -> Site:
         """Return the site for other active lanes."""
         f, s = self.frame, self.stmt
         depth, blocks, sized = self.depth, self.blocks, self.sized
-        return Site(self.launch, f, s, depth, blocks, mask, sized, self.codes, self.axes)
+        codes, axes, rounds = self.codes, self.axes, self.rounds
+        return Site(self.launch, f, s, depth, blocks, mask, sized, codes, axes, rounds)
 
 
 Body: TypeAlias = Callable[[Site], Run]  # compiles the body of a statement at its site

@@ -21,6 +21,7 @@ from didyma.oracle.lanes.exprs import address_of, compile_expr
 from didyma.oracle.lanes.loops import nothing
 from didyma.oracle.lanes.races import Lanes, Mask
 from didyma.oracle.lanes.registers import LANE_KINDS, in_memory
+from didyma.oracle.lanes.rounds import only_folds
 from didyma.oracle.lanes.site import Frame, Launch, Run, Site, both, but
 from didyma.refimpl.interp import scalar
 from didyma.refimpl.interp.faults import stmt_fault
@@ -261,11 +262,11 @@ def _assert(site: Site, s: Assert) -> Run:
 
 
 def _lane_depth(s: Stmt, functions: Mapping[str, PrimFunc]) -> int:
-    """Deepest nesting of lane loops."""
+    """Deepest nesting of loops that are lanes, or may be."""
     below = max([_lane_depth(b, functions) for b in stmt_children(s)], default=0)
     match s:
         case For():
-            return below + (s.kind in LANE_KINDS)
+            return below + (s.kind in LANE_KINDS or only_folds(s))
         case Call(callee):
             return _lane_depth(functions[callee].body, functions)
         case _:

@@ -11,6 +11,7 @@ from didyma.oracle.lanes.buffers import Dense, Local
 from didyma.oracle.lanes.code import Code
 from didyma.oracle.lanes.exprs import address_later, address_of, compile_expr, row_of
 from didyma.oracle.lanes.races import Log, Mask, Origin
+from didyma.oracle.lanes.rounds import in_order, terms
 from didyma.oracle.lanes.site import Body, Launch, Run, Site
 from didyma.oracle.lanes.windows import Window, window
 from didyma.refimpl.interp import scalar_ring
@@ -21,6 +22,7 @@ from didyma.refimpl.ir.loop import (
     Allocate,
     Atomic,
     AtomicOp,
+    Binary,
     Buffer,
     Free,
     PlacementAllocate,
@@ -54,8 +56,11 @@ def external_buffer(launch: Launch, b: Buffer) -> Dense:
 
 def store(site: Site, s: Store) -> Run:
     """Compile a store: bounds, initialisation and races are checked by the buffer."""
+    buffer = site.frame.memory[s.buffer]
+    if isinstance(buffer, Local) and site.rounds:
+        return _fold_in(site, s, buffer)
     value = compile_expr(site, s.value)
-    buffer, get = site.frame.memory[s.buffer], value.run
+    get = value.run
     if isinstance(buffer, Local):
         return _store_local(site, s, buffer, value)
     lanes, origin, seen = site.launch.lanes, Origin(s), _store_window(site, s, buffer)
@@ -102,6 +107,24 @@ def _store_local(site: Site, s: Store, buffer: Local, value: Code) -> Run:
 
     def run(mask: Mask) -> None:
         buffer.store(int(position(mask)) if row is None else row, get(mask), mask)
+
+    return run
+
+
+def _fold_in(site: Site, s: Store, buffer: Local) -> Run:
+    """Compile a store into the registers of lanes, each of which has one lane for each round."""
+    arithmetic, lanes, depth = site.launch.arithmetic, site.launch.lanes, buffer.depth
+    assert isinstance(s.value, Binary)
+    op, dtype = s.value.op, s.value.dtype
+    given = [compile_expr(site, e).run for e in terms(s)]
+    fold = arithmetic.fold_fn(op, dtype) if len(given) == 1 else arithmetic.products_fn(dtype)
+    position = row_of(site, buffer, s.index).run
+
+    def run(mask: Mask) -> None:
+        at = int(position(mask))
+        before = buffer.load(at, mask, s)
+        rows = [in_order(get(mask), lanes.shape, depth) for get in given]
+        buffer.store(at, fold(before, *rows), mask)
 
     return run
 

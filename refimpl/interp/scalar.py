@@ -36,6 +36,14 @@ class Arithmetic(Protocol):
         """Return the function of a binary operation."""
         ...
 
+    def fold_fn(self, op: BinaryOp, dtype: DType) -> Fn:
+        """Return the function that folds the terms in a row into what comes before them."""
+        ...
+
+    def products_fn(self, dtype: DType) -> Fn:
+        """Return the function that adds the products of two rows to what comes before them."""
+        ...
+
     def compare_fn(self, op: CompareOp, dtype: DType) -> Fn:
         """Return the function of a comparison."""
         ...
@@ -209,6 +217,40 @@ def held(dtype: DType) -> np.dtype[Any]:
 def binary_fn(op: BinaryOp, dtype: DType) -> Fn:
     """Return the function of a binary operation; KeyError if the dtype has none."""
     return _BINARY[op, dtype]
+
+
+def fold_fn(op: BinaryOp, dtype: DType) -> Fn:
+    """Return what folds terms, one after another along the first axis, into a first operand.
+
+    >>> fold_fn("sub", DType.I32)(np.int32(9), np.int32([4, 3, 1]))
+    np.int32(1)
+    """
+    return in_turn(binary_fn(op, dtype))
+
+
+def in_turn(step: Fn) -> Fn:
+    """Return what applies a step to a first operand and the elements of rows, round by round."""
+
+    def fold(before: Value, *rows: Value) -> Value:
+        for k in range(len(rows[0])):
+            before = step(before, *(row[k] for row in rows))
+        return before
+
+    return fold
+
+
+def products_fn(dtype: DType) -> Fn:
+    """Return what adds products, one after another along the first axis, to a first operand.
+
+    >>> products_fn(DType.I32)(np.int32(1), np.int32([2, 3]), np.int32([4, 5]))
+    np.int32(24)
+    """
+    plus, times = binary_fn("add", dtype), binary_fn("mul", dtype)
+
+    def add_product(before: Value, x: Value, y: Value) -> Value:
+        return plus(before, times(x, y))
+
+    return in_turn(add_product)
 
 
 def compare_fn(op: CompareOp, dtype: DType) -> Fn:

@@ -157,6 +157,37 @@ def binary_fn(op: BinaryOp, dtype: DType) -> Fn:
     return apply
 
 
+def fold_fn(op: BinaryOp, dtype: DType) -> Fn:
+    """Return what folds terms, one after another along the first axis, into a first operand.
+
+    Sums of payloads are the same in any order.
+    """
+    if op != "add" or not dtype.is_float:
+        return scalar.in_turn(binary_fn(op, dtype))
+    of_values = scalar.fold_fn(op, dtype)
+
+    def fold(before: Value, terms: Value) -> Value:
+        value = of_values(before["value"], terms["value"])
+        total = ring.sum_of(terms["payload"], axis=0)
+        return joined(value, ring.add(before["payload"], total))
+
+    return fold
+
+
+def products_fn(dtype: DType) -> Fn:
+    """Return what adds products, one after another along the first axis, to a first operand."""
+    of_values = scalar.products_fn(dtype)
+    if not dtype.is_float:
+        return of_values
+
+    def fold(before: Value, x: Value, y: Value) -> Value:
+        value = of_values(before["value"], x["value"], y["value"])
+        total = ring.dot(x["payload"], y["payload"])
+        return joined(value, ring.add(before["payload"], total))
+
+    return fold
+
+
 def compare_fn(op: CompareOp, dtype: DType) -> Fn:
     """Return the function of a comparison of two operands of a dtype; the values decide."""
     of_values = scalar.compare_fn(op, dtype)

@@ -382,6 +382,24 @@ def remainders(a: Array, b: Array, modulus: int) -> Array:
     return total
 
 
+def dot(p: Payload, q: Payload) -> Payload:
+    """Return sums along the first axis of products of arrays of as many axes, which broadcast.
+
+    Axes along which one of them is repeated are the rows or the columns of a matrix product.
+    """
+    shape = np.broadcast_shapes(p.shape[1:], q.shape[1:])
+    axes = range(1, 1 + len(shape))
+    rows = [a for a in axes if q.shape[a] == 1]
+    columns = [a for a in axes if a not in rows and p.shape[a] == 1]
+    stack = [a for a in axes if a not in rows and a not in columns]
+    heads = [shape[a - 1] for a in stack]
+    left = p.transpose(*stack, *rows, 0, *columns).reshape(*heads, -1, len(p))
+    right = q.transpose(*stack, *rows, 0, *columns).reshape(*heads, len(q), -1)
+    order = [*stack, *rows, *columns]
+    found = matmul(left, right).reshape([shape[a - 1] for a in order])
+    return found.transpose([order.index(a) for a in axes])[()]
+
+
 def sums_of_products(
     p: Payload, q: Payload, multiply: Callable[[Array, Array, int], Array]
 ) -> Payload:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache, partial
 from typing import Any
 
 import sympy
@@ -42,7 +44,7 @@ def evaluate(d: Dim, env: Mapping[str, int]) -> int:
     """
     if isinstance(d, int):
         return d
-    value = _rational(d, env)
+    value = _rational(d)(env)
     if type(value) is int:
         return value
     if value.denominator != 1:
@@ -55,25 +57,30 @@ def values(shape: Iterable[Dim], env: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(evaluate(d, env) for d in shape)
 
 
-def _rational(e: Any, env: Mapping[str, int]) -> Any:
+@lru_cache(maxsize=4096)
+def _rational(e: Any) -> Callable[[Mapping[str, int]], Any]:
+    """Return what computes an expression, whose parts are looked at once and not at each value."""
     if e.is_Symbol:
-        if e.name not in env:
-            raise DidymaError(
-                "unbound-dim", e.name, got=f"values for {sorted(env)}", want=f"a value for {e.name}"
-            )
-        return env[e.name]
-    if e.is_Integer:
-        return e.p
+        return partial(_bound, e.name)
     if e.is_Rational:
-        return sympy.Rational(e)
-    args = [_rational(a, env) for a in e.args]
+        number = e.p if e.is_Integer else Fraction(e.p, e.q)
+        return lambda env: number
+    args = [_rational(a) for a in e.args]
     if fold := FOLDS.get(type(e)):
-        return fold(args)
+        return lambda env: fold([a(env) for a in args])
     if isinstance(e, sympy.Mod):
-        return args[0] % args[1]
+        return lambda env: args[0](env) % args[1](env)
     if isinstance(e, sympy.Pow):
-        return sympy.Integer(args[0]) ** args[1]
+        return lambda env: Fraction(args[0](env)) ** args[1](env)
     raise DidymaError("bad-dim", str(e), got=str(e.func), want="+ * // min max over symbols")
+
+
+def _bound(name: str, env: Mapping[str, int]) -> int:
+    if name not in env:
+        raise DidymaError(
+            "unbound-dim", name, got=f"values for {sorted(env)}", want=f"a value for {name}"
+        )
+    return env[name]
 
 
 def check_ranges(env: Mapping[str, int], declared: Iterable[DimVar]) -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from didyma.refimpl.interp import scalar, scalar_ring
 from didyma.refimpl.interp.scalar_ring import embedded, fold, joined
-from didyma.refimpl.ir.loop import ATOMIC_OPS, AtomicOp
+from didyma.refimpl.ir.loop import ATOMIC_OPS, AtomicOp, BinaryOp
 from didyma.refimpl.ir.types import FLOATS, Array, DType
 from didyma.refimpl.ops import ring, ring_rules
+from tests.oracle.lanes.both import same_bytes
 
 RNG = np.random.default_rng(3)
 
@@ -83,3 +84,17 @@ def test_a_power_of_a_record_has_the_payload_of_the_rules() -> None:
     assert (c["payload"] == ring.multiply(a["payload"], a["payload"])).all()
     assert (c["value"] == scalar.binary("pow", a["value"], np.float32(2.0))).all()
     assert ring_rules.BINARY["add"] is ring.add
+
+
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "min", "max"])
+def test_folds_are_one_operation_after_another(op: BinaryOp) -> None:
+    before, terms, factors = records(5), records(40).reshape(8, 5), records(40).reshape(8, 5)
+    combine, plus, times = (scalar_ring.binary_fn(o, DType.F32) for o in (op, "add", "mul"))
+    want, products = before, before
+    with np.errstate(all="ignore"):
+        for x, y in zip(terms, factors, strict=True):
+            want, products = combine(want, x), plus(products, times(x, y))
+        got = scalar_ring.fold_fn(op, DType.F32)(before, terms)
+        sums = scalar_ring.products_fn(DType.F32)(before, terms, factors)
+    assert same_bytes(np.asarray(got), np.asarray(want))
+    assert same_bytes(np.asarray(sums), np.asarray(products))

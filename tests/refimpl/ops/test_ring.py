@@ -322,3 +322,29 @@ def test_equal_numbers_of_two_payloads_leave_their_maximum_unknown() -> None:
     assert ring_rules.binary("max", p, q, 1.0, 2.0, 2.0) == q
     assert ring_rules.binary("min", p, q, 1.0, 2.0, 1.0) == p
     assert ring_rules.binary("min", p, q, 1.0, np.nan, np.nan) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((5,), (5,)),
+        ((1, 2), (1, 2)),
+        ((7, 2, 1), (7, 1, 1)),
+        ((4, 2, 3), (4, 2, 3)),
+        ((5, 3, 1, 4), (5, 1, 2, 4)),
+        ((4, 2, 1, 3, 1), (4, 1, 5, 1, 1)),
+        ((ring.MOST_TERMS + 1, 2), (ring.MOST_TERMS + 1, 1)),
+    ],
+)
+@pytest.mark.parametrize("unknown", [0.0, 0.1])
+def test_dot_is_the_sum_of_products(
+    left: tuple[int, ...], right: tuple[int, ...], unknown: float
+) -> None:
+    p, q = (payloads(int(np.prod(s))).reshape(s) for s in (left, right))
+    p[RNG.random(left) < unknown] = UNKNOWN
+    want = np.zeros(np.broadcast_shapes(left[1:], right[1:]), np.uint64)
+    for x, y in zip(p, q, strict=True):
+        want = np.asarray(ring.add(want, np.asarray(ring.multiply(np.asarray(x), np.asarray(y)))))
+    got = np.asarray(ring.dot(p, q))
+    assert got.shape == want.shape
+    assert np.array_equal(got, want)
