@@ -7,16 +7,17 @@ of these: a template takes the keys in tiles.  (T. Dao et al., *FlashAttention*,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 
 from didyma.codegen.decisions import Heard
+from didyma.codegen.passes.attended import Attention, attention, dependent, is_logsumexp
 from didyma.codegen.passes.cost import weight
 from didyma.codegen.passes.groups import FusionGroup
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Node
-from didyma.refimpl.ir.types import DType, Tensor, TensorType
+from didyma.refimpl.ir.types import DType, Shape, TensorType
+from didyma.refimpl.ops.conversion import largest
 from didyma.refimpl.ops.spec import Kind
 
 MOVES = ("broadcast_to", "permute_dims", "reshape")
@@ -26,118 +27,21 @@ FEW = 16  # terms and features of which products have no faster templates of the
 ATTENTION = "join two products and the softmax between them"
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """The nodes of an attention: both products, and the operand of the softmax.
-
-    ``top`` and ``total`` are the largest score of a row, and its sum of exponentials.
-    """
-
-    scores: Node
-    score: str
-    output: Node
-    top: str
-    total: str
-
-
-def attention(
-    defs: Mapping[str, Node], types: Mapping[str, TensorType], output: Node
-) -> Attention | None:
-    """Return the attention whose second product is a node; None if it is of none.
-
-    The left operand must be a softmax along its last axis, of what elementwise ops make of the
-    elements of one other product of this shape.  ``defs`` are the nodes by their results.
-    """
-
-    def source(name: str, op: str) -> Node | None:
-        n = defs.get(name)
-        return n if n is not None and n.op == op else None
-
-    if output.op != "matmul":
-        return None
-    weights = output.args[0]
-    while (cast := source(weights, "cast")) is not None:
-        weights = cast.args[0]
-    powers, divisor = _quotient(defs, weights)
-    power, total = source(powers, "exp"), source(divisor, "sum")
-    shifted = None if power is None else source(power.args[0], "subtract")
-    if total is None or shifted is None:
-        return None
-    score, top = shifted.args[0], source(shifted.args[1], "max")
-    last = (("axes", (types[score].rank - 1,)), ("keepdims", True))
-    if top is None or (total.args, top.args) != ((powers,), (score,)):
-        return None
-    if {top.attrs, total.attrs} != {last}:
-        return None
-    found = {n.results: n for n in products(defs, types, score)}
-    if len(found) != 1 or types[output.results[0]].shape[:-1] != types[score].shape[:-1]:
-        return None
-    (scores,) = found.values()
-    made = Attention(scores, score, output, top.results[0], total.results[0])
-    return made if _is_elementwise(made, defs, types) else None
-
-
-def _quotient(defs: Mapping[str, Node], name: str) -> tuple[str, str]:
-    """Return what a value is the quotient of, or the product with an inverse; "" for neither."""
-    n = defs.get(name)
-    if n is not None and n.op == "divide":
-        return n.args[0], n.args[1]
-    for by, other in (n.args, n.args[::-1]) if n is not None and n.op == "multiply" else ():
-        if divisor := _inverse_of(defs, other):
-            return by, divisor
-    return "", ""
-
-
-def _inverse_of(defs: Mapping[str, Node], name: str) -> str:
-    """Return the value of which another is the inverse; "" if it is of none."""
-    n = defs.get(name)
-    if n is not None and n.op == "reciprocal":
-        return n.args[0]
-    one = defs.get(n.args[0]) if n is not None and n.op == "divide" else None
-    if n is None or one is None or one.op != "constant":
-        return ""
-    value = one.attr["value"]
-    return n.args[1] if isinstance(value, Tensor) and (value.array() == 1).all() else ""
-
-
-def is_logsumexp(defs: Mapping[str, Node], a: Attention, name: str) -> bool:
-    """Return whether a value is the logarithm of the sum of each row's exponentials."""
-    n = defs.get(name)
-    if n is None or n.op != "add" or n.args[1] != a.top:
-        return False
-    log = defs.get(n.args[0])
-    return log is not None and log.op == "log" and log.args == (a.total,)
-
-
-def products(
-    defs: Mapping[str, Node], types: Mapping[str, TensorType], value: str
-) -> Iterator[Node]:
-    """Yield the products that a value is computed of, by elementwise ops of one shape alone."""
-    todo, seen = [value], set[str]()
-    while todo:
-        n = defs.get(name := todo.pop())
-        if n is None or name in seen or types[name].shape != types[value].shape:
-            continue
-        seen.add(name)
-        if n.op == "matmul":
-            yield n
-        elif kind(n) is Kind.ELEMENTWISE:
-            todo += n.args
-
-
 def suits_tensor_cores(
-    defs: Mapping[str, Node], types: Mapping[str, TensorType], products: Sequence[Node], sum: Node
+    defs: Mapping[str, Node], types: Mapping[str, TensorType], products: Sequence[Node], value: str
 ) -> bool:
-    """Return whether a template of tensor cores takes a sum with the products of its weights.
+    """Return whether a template of tensor cores takes a sum of rows of a value, with their weights.
+
+    Weights are computed of the products.
 
     Joined, others would only lose the templates that each product has: those of f32, or of heads
     of 81 features.  Products of at most ``FEW`` terms and features have none to lose.
     """
-    ends = [types[n.args[0]].shape[-1] for n in products] + [types[sum.results[0]].shape[-1]]
-    read = [*(a for n in products for a in n.args), sum.args[1]]
+    ends = [types[a].shape[-1] for a in (*(n.args[0] for n in products), value)]
+    read = [*(a for n in products for a in n.args), value]
     if all(isinstance(d, int) and d <= FEW for d in ends):
         return True
-    return all(map(is_side, ends)) and all(_is_narrow(defs, types, a) for a in read)
+    return all(map(is_side, ends)) and None not in [_narrow(defs, types, a) for a in read]
 
 
 def is_side(d: Dim) -> bool:
@@ -149,40 +53,14 @@ def is_side(d: Dim) -> bool:
     return isinstance(d, int) and 0 < d <= LONGEST and d % PIECE == 0
 
 
-def _is_narrow(defs: Mapping[str, Node], types: Mapping[str, TensorType], name: str) -> bool:
-    """Return whether a value is of a narrow dtype, or was before it was converted and moved."""
-    while types[name].dtype not in NARROW:
+def _narrow(defs: Mapping[str, Node], types: Mapping[str, TensorType], name: str) -> DType | None:
+    """Return the narrow dtype of a value, or of what was converted and moved to it, if any."""
+    while (dtype := types[name].dtype) not in NARROW:
         n = defs.get(name)
         if n is None or n.op not in ("cast", *MOVES):
-            return False
+            return None
         name = n.args[0]
-    return True
-
-
-def _is_elementwise(
-    a: Attention, defs: Mapping[str, Node], types: Mapping[str, TensorType]
-) -> bool:
-    """Return whether the operand of the softmax depends on each score at its own place alone."""
-    shape = types[a.score].shape
-    for name in dependent(defs, a.score, a.scores.results[0]) - {*a.scores.results}:
-        if types[name].shape != shape or kind(defs[name]) is not Kind.ELEMENTWISE:
-            return False
-    return True
-
-
-def dependent(defs: Mapping[str, Node], value: str, on: str) -> set[str]:
-    """Return the values that a value is computed of, itself included, that depend on another."""
-    found, done, todo = {on}, {on}, [value]
-    while todo:
-        n = defs.get(name := todo[-1])
-        if new := [a for a in n.args if a not in done] if n is not None else []:
-            todo += new  # a value comes behind what it needs
-            continue
-        todo.pop()
-        done.add(name)
-        if n is not None and not found.isdisjoint(n.args):
-            found.add(name)
-    return found
+    return dtype
 
 
 def join(
@@ -212,13 +90,16 @@ def join(
             found = None if g.call or g.view else attention(defs, types, n)
             if found is None:
                 continue
-            if tensor_cores and not suits_tensor_cores(defs, types, [found.scores], found.output):
+            if tensor_cores and not _suits(defs, types, found):
                 continue
-            between = dependent(defs, found.output.args[0], found.scores.results[0])
+            (scores,) = found.scores.results
+            between = dependent(defs, found.output.results[0], scores) - {*found.output.results}
             inner = {j for j, h in enumerate(groups) if not between.isdisjoint(h.writes)}
             log = _logarithm(groups, defs, found) if logs else {}
             inner |= {*log.values()}
-            every, lines = {*inner, i}, (found.top, found.total)
+            every = {*inner, i}
+            lines = {v for v in between if types[v].shape not in _shapes(types, found)}
+            lines |= {found.top, found.total}
             one_each = all(len({*groups[j].writes} - {*log, *lines}) <= 1 for j in inner)
             back = any(_leads_back(groups, lse, every, readers) for lse in log)
             if one_each and not back and _closed(groups, every, inner, readers, results, log):
@@ -231,11 +112,29 @@ def join(
                 moves = moved(groups, {*inner, last}, readers, results)
                 moves |= counted(groups, {*inner, last}, readers, results)
                 whole = [[groups[j] for j in part] for part in (order, moves)]
-                made[last] = joined(whole[0], groups[last], whole[1], [*log], lines)
+                computed = lines - {*g.reads}
+                made[last] = joined(whole[0], groups[last], whole[1], [*log], computed)
                 for j in {*inner, *moves}:
                     made[j] = made[last]
                 break
     return list({g.at: g for g in made}.values())
+
+
+def _suits(defs: Mapping[str, Node], types: Mapping[str, TensorType], a: Attention) -> bool:
+    """Return whether a template of tensor cores takes an attention.
+
+    It rounds weights before they are divided by their sum: times their factors they must be in
+    range.
+    """
+    narrow = _narrow(defs, types, a.value)
+    if narrow is not None and (a.factor or 0) > largest(narrow):
+        return False
+    return suits_tensor_cores(defs, types, [a.scores], a.value)
+
+
+def _shapes(types: Mapping[str, TensorType], a: Attention) -> tuple[Shape, ...]:
+    """Return the shapes of scores and of weighted means."""
+    return types[a.score].shape, a.output.types[0].shape
 
 
 def _closed(

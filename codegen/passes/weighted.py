@@ -14,14 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.decisions import Heard
+from didyma.codegen.passes.attended import dependent, products
 from didyma.codegen.passes.attention import (
     NARROW,
     PIECE,
     counted,
-    dependent,
     joined,
     moved,
-    products,
     suits_tensor_cores,
 )
 from didyma.codegen.passes.groups import FusionGroup
@@ -95,7 +94,7 @@ def join(
             readers.setdefault(a, set()).add(i)
         sums = (weighted(defs, types, n) for n in g.nodes if not (g.call or g.view or g.stages))
         for w in filter(None, sums):
-            if not suits_tensor_cores(defs, types, w.products, w.output):
+            if not suits_tensor_cores(defs, types, w.products, w.output.args[1]):
                 continue
             found[i] = w
             between = between_products(defs, w)

@@ -26,6 +26,7 @@ TEXT = Text("tiled_attention", """\
 {% set rows, columns = size("query", 1), size("key", 1) %}
 {% set threads, mine = height // each * lanes, width // lanes %}
 {% set own = (features + lanes - 1) // lanes %}
+{% set taken = "share" if weighs else "weight" %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
 {{ def_kernel("query", "key", "value") }} {
@@ -108,6 +109,9 @@ TEXT = Text("tiled_attention", """\
       }
       const {{ acc }} base = most == -inf_{{ acc }}() ? {{ zero }} : most;
       scale[i] = exp_{{ acc }}(top_score[i] - base);
+{% if guarded %}
+      scale[i] = scale[i] == scale[i] ? scale[i] : {{ zero }};
+{% endif %}
       top_score[i] = most;
       #pragma unroll
       for (i64 j = 0; j < {{ mine }}; ++j) {
@@ -135,12 +139,22 @@ TEXT = Text("tiled_attention", """\
       for (i64 i = 0; i < {{ each }}; ++i) {
         const {{ acc }} weight = weights[(y + i) * {{ width + 1 }} + j];
         powers[i] = powers[i] + weight;
+{% if weighs %}
+        const i64 above = top + y + i;
+        const i64 across = turn * {{ width }} + j;
+        {{ acc }} share = {{ zero }};
+        if (above < {{ rows }} && across < {{ columns }}) {
+          {{ modification("weight", "weighed", the_batch="batch", the_row="above",
+                          the_column="across", the_power="weight") }}
+          share = weighed;
+        }
+{% endif %}
         #pragma unroll
         for (i64 e = 0; e < {{ own }}; ++e) {
           const i64 feature = x + e * {{ lanes }};
           if ({{ below("feature", features, lanes) or 1 }}) {
             part[i * {{ own }} + e] =
-                part[i * {{ own }} + e] + weight * value_tile[j * {{ features }} + feature];
+                part[i * {{ own }} + e] + {{ taken }} * value_tile[j * {{ features }} + feature];
           }
         }
       }
@@ -158,7 +172,17 @@ TEXT = Text("tiled_attention", """\
   for (i64 n = 0; n < {{ each * own }}; ++n) {
     const i64 row = top + y + n / {{ own }};
     const i64 feature = x + n % {{ own }} * {{ lanes }};
-    {{ store_output(("batch", "row", "feature"), "sums[n] / total[n / %d]" % own,
+{% if guarded %}
+    {{ acc }} mean = sums[n] / total[n / {{ own }}];
+    if (row < {{ rows }}) {
+      {{ modification("empty", "none", the_batch="batch", the_row="row",
+                      the_total="total[n / %d]" % own) }}
+      mean = none ? sums[n] * {{ zero }} : mean;
+    }
+{% else %}
+    const {{ acc }} mean = sums[n] / total[n / {{ own }}];
+{% endif %}
+    {{ store_output(("batch", "row", "feature"), "mean",
                     mask=all(below("row", rows, height), below("feature", features, lanes))) }}
   }
 {% if lse %}
@@ -237,6 +261,11 @@ READ, FILL, EXP, BARRIER = 1.0, 8.0, 16.0, 256.0  # of a multiplication
 PROCESSORS, LANES = 128, 128  # of a device of which nothing is known, and of a multiprocessor
 
 
+def weighing(p: Problem) -> dict[str, int]:
+    """Return the names by which texts ask for what the second product takes of exponentials."""
+    return {"weighs": int("weight" in p.bodies), "guarded": int("empty" in p.bodies)}
+
+
 def chain(p: Problem, width: int, terms: int) -> Expr:
     """Return the longest chain: of the terms, or of a tile and of the tiles, with their scaling."""
     tiles = ix.ceildiv(p.operands["key"].extents[1], ix.index(width))
@@ -254,7 +283,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         (block(asked, values)[0], 1, 1),
         p.dim(chain(p, values["width"], terms)),
         {"acc": acc, "zero": "0.0f" if acc == "f32" else "0.0", "terms": terms,
-         "features": features, "lse": int(p.line is not None)},
+         "features": features, "lse": int(p.line is not None), **weighing(p)},
     )  # fmt: skip
     return text.render(p, values, launch)
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.terms import literal
 from didyma.codegen.passes.attention import is_side
-from didyma.codegen.templates.attention import chain, inner
+from didyma.codegen.templates.attention import chain, inner, weighing
 from didyma.codegen.templates.attentions import found, is_ranged, masked
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Launch, Text
@@ -243,6 +243,9 @@ TEXT = Text("mma_attention", RANGES + FILLING + """\
         most = max_f32(most, shuffle_xor_f32(most, 2));
         const f32 base = most == -inf_f32() ? 0.0f : most;
         scale[r] = exp2_f32((top_score[r] - base) * {{ log2e }});
+{% if guarded %}
+        scale[r] = scale[r] == scale[r] ? scale[r] : 0.0f;
+{% endif %}
         top_score[r] = most;
         f32 powers = 0.0f;
         #pragma unroll
@@ -254,6 +257,19 @@ TEXT = Text("mma_attention", RANGES + FILLING + """\
         }
         total[r] = total[r] * scale[r] + powers;
       }
+{% if weighs %}
+      #pragma unroll
+      for (u32 n = 0; n < {{ above * beside * 4 }}; ++n) {
+{{ place() }}
+        f32 share = 0.0f;
+        if (row < {{ rows }} && column < {{ columns }}) {
+          {{ modification("weight", "weighed", the_batch="batch", the_row="row",
+                          the_column="column", the_power="score[n]") }}
+          share = weighed;
+        }
+        score[n] = share;
+      }
+{% endif %}
 {% for i in range(above) %}
 {% for e in range(across) %}
 {% for part in "xyzw" %}
@@ -279,7 +295,14 @@ TEXT = Text("mma_attention", RANGES + FILLING + """\
   for (u32 n = 0; n < {{ above * across * 4 }}; ++n) {
     const i64 row = top + upper + n / {{ across * 4 }} * 16 + lane / 4 + n % 4 / 2 * 8;
     const i64 feature = n / 4 % {{ across }} * 8 + lane % 4 * 2 + n % 2;
-    const f32 mean = sums[n] / total[n / {{ across * 4 }} * 2 + n % 4 / 2];
+    const f32 all = total[n / {{ across * 4 }} * 2 + n % 4 / 2];
+    f32 mean = sums[n] / all;
+{% if guarded %}
+    if (row < {{ rows }}) {
+      {{ modification("empty", "none", the_batch="batch", the_row="row", the_total="all") }}
+      mean = none ? sums[n] * 0.0f : mean;
+    }
+{% endif %}
     {{ store_output(("batch", "row", "feature"), "spoiled[feature] != 0 ? nan_f32() : mean",
                     mask=below("row", rows, height)) }}
   }
@@ -391,7 +414,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         {"terms": whole(terms), "own_terms": terms, "features": features, "product": m.name,
          "lanes": ACCESS // m.operands.nbytes, "exponent": EXPONENTS[m.operands],
          "log2e": literal(1 / math.log(2), DType.F32).text, "ranged": is_ranged(p),
-         "lse": int(p.line is not None), **copied},
+         "lse": int(p.line is not None), **weighing(p), **copied},
     )  # fmt: skip
     return text.render(p, values, launch)
 

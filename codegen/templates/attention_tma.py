@@ -385,7 +385,7 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 def _found(asked: Asked) -> Problem | None:
     """Return an attention of four warps whose operands all lie in runs along their last axes."""
     known = narrowed(asked) if {*asked.target.families} >= NEEDED else None
-    if known is None or min(inner(known[0])) < LEAST:
+    if known is None or min(inner(known[0])) < LEAST or "weight" in known[0].bodies:
         return None
     return known[0] if all(is_copied(known[0], x) for x in known[0].operands) else None
 

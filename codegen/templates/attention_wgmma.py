@@ -219,9 +219,11 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 
 
 def found(asked: Asked) -> Problem | None:
-    """Return an attention whose operands are as the product of four warps reads them."""
+    """Return an attention of exponentials alone, whose operands four warps read as they are."""
     known = narrowed(asked) if {*asked.target.families} >= NEEDED else None
-    if known is None or inner(known[0])[0] not in TERMS or inner(known[0])[1] not in FEATURES:
+    if known is None or "weight" in known[0].bodies:
+        return None
+    if inner(known[0])[0] not in TERMS or inner(known[0])[1] not in FEATURES:
         return None
     return known[0]
 

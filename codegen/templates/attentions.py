@@ -10,7 +10,7 @@ from functools import lru_cache
 from didyma.codegen.codegens import Asked
 from didyma.codegen.lower.affine import Affine
 from didyma.codegen.lower.names import loop_names
-from didyma.codegen.passes.attention import Attention, attention, is_logsumexp
+from didyma.codegen.passes.attended import Attention, attention, is_logsumexp
 from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
 from didyma.codegen.templates.reading import Reading, folds, order
 from didyma.refimpl.ir import expr as ix
@@ -31,6 +31,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.walk import subexprs, substitute_expr
 
 INPUTS = ("the_batch", "the_row", "the_column", "the_dot")  # of the body ``score``
+POWER, TOTAL = "the_power", "the_total"  # inputs of the bodies ``weight`` and ``empty``
 
 
 def found(asked: Asked) -> Problem | None:
@@ -38,9 +39,12 @@ def found(asked: Asked) -> Problem | None:
 
     Operand ``query`` has the axes batch, row and term; ``key`` batch, column and term; ``value``
     batch, column and feature.  All axes of batches are one flat axis.  Body ``score`` is the
-    operand of the softmax: of batch, row, column, and the sum over the terms (``INPUTS``).  The
-    output has batch, row and feature, and then the weighted sum of the values, ``acc``.  The line
-    has batch, row, and the logarithm of the row's sum of exponentials, where that is a result.
+    operand of the softmax: of batch, row, column, and the sum over the terms (``INPUTS``).  Where
+    the second product does not take exponentials as they are, body ``weight`` is what it takes: of
+    batch, row, column and the exponential.  Where weights of some rows are 0, body ``empty`` says
+    of batch, row and the row's sum of exponentials whether these are.  The output has batch, row
+    and feature, and then the weighted mean of the values, ``acc``.  The line has batch, row, and
+    the logarithm of the row's sum of exponentials, where that is a result.
 
     None for a function that is no attention, or not in floats that sums of f32 or f64 are for.
     """
@@ -49,7 +53,7 @@ def found(asked: Asked) -> Problem | None:
 
 @lru_cache(maxsize=8)
 def _found(f: Function, loop: PrimFunc) -> Problem | None:
-    taken = {*INPUTS} & {d.name for d in loop.dims}
+    taken = {*INPUTS, POWER, TOTAL} & {d.name for d in loop.dims}
     if STAGES not in f.attr or taken or not has_plain_symbols(loop):
         return None
     defs, types = {r: n for n in f.nodes for r in n.results}, f.types()
@@ -58,18 +62,20 @@ def _found(f: Function, loop: PrimFunc) -> Problem | None:
     axes = None if a is None else order(f, a.output, logs)
     if a is None or axes is None:
         return None
-    read = [types[x].dtype for x in (*a.scores.args, a.score, a.output.args[1])]
+    read = [types[x].dtype for x in (*a.scores.args, a.score, a.share, a.weight, a.value)]
     if any(not d.is_float or d.compute is not read[0].compute for d in read):
         return None
-    ends = {*a.scores.results, *a.output.results}
-    roots = (*a.scores.args, a.score, a.output.args[1], *(r for r in f.results if r not in logs))
+    ends = {*a.scores.results, *a.output.results, a.share}
+    operands = (*a.scores.args, a.score, a.weight, a.value)
+    roots = (*operands, *(r for r in f.results if r not in logs))
     return None if folds(defs, roots, ends) else _problem(f, loop, a, axes, logs)
 
 
 def _problem(
     f: Function, loop: PrimFunc, a: Attention, axes: Sequence[int], logs: Sequence[str]
 ) -> Problem:
-    names = loop_names([*(b.name for b in loop.params), *(d.name for d in loop.dims), *INPUTS])
+    own = [*(b.name for b in loop.params), *(d.name for d in loop.dims)]
+    names = loop_names([*own, *INPUTS, POWER, TOTAL])
     types, shape, out = f.types(), a.scores.types[0].shape, a.output.types[0].shape
     b, i, j = (Var(x, INDEX) for x in INPUTS[:-1])
     k, e = (Var(names.fresh(x), INDEX) for x in ("term", "feature"))
@@ -77,14 +83,18 @@ def _problem(
     dot, acc = Var(INPUTS[-1], dtype), Var(names.fresh("acc"), dtype)
     parts = [Var(names.fresh("part"), INDEX) for _ in out[:-2]]
     sizes = [ix.of_dim(d) for d in out[:-2]]
-    query, key, value = *a.scores.args, a.output.args[1]
+    query, key, value = *a.scores.args, a.value
     single = (*shape[-2:], types[query].shape[-1], out[-1])
     extents = {
         b: ix.mul(*sizes), **dict(zip(parts, sizes, strict=True)),
         **dict(zip((i, j, k, e), map(ix.of_dim, single), strict=True)),
     }  # fmt: skip
     log = Var(names.fresh("log"), dtype)
-    known = {a.scores.results[0]: dot, a.output.results[0]: acc, **dict.fromkeys(logs, log)}
+    power, total = Var(POWER, dtype), Var(TOTAL, dtype)
+    known = {
+        a.scores.results[0]: dot, a.output.results[0]: acc, a.share: power,
+        **dict.fromkeys(logs, log),
+    }  # fmt: skip
     bound = [*zip(parts, ix.unflatten(b, sizes), strict=True)]
     reading = Reading(f, loop, names, types, extents, bound, known)
 
@@ -97,6 +107,14 @@ def _problem(
             order, reading.element(name, (*index, *at)), tuple(extents[v] for v in order)
         )
 
+    def of_rows(name: str) -> Expr:
+        """Return an element of a value whose last axis is 1, and whose others may be broadcast."""
+        own = types[name].shape
+        last = [*parts, i, ix.ZERO][-len(own) :]
+        return reading.element(
+            name, [ix.ZERO if d == 1 else v for d, v in zip(own, last, strict=True)]
+        )
+
     operands = {
         "query": operand(query, (i, k), (b, i, k)),
         "key": operand(key, (k, j), (b, j, k)),
@@ -106,12 +124,25 @@ def _problem(
     index = (*parts, i, e)
     stores = reading.stores([index[n] for n in axes], [r for r in f.results if r not in logs])
     output = Output((b, i, e, acc), stores, tuple(extents[v] for v in (b, i, e)))
-    body = Subgraph((b, i, j, dot), score, tuple(extents[v] for v in (b, i, j)))
+    place = tuple(extents[v] for v in (b, i, j))
+    bodies = {"score": Subgraph((b, i, j, dot), score, place)}
+    if a.factor is not None or a.guard is not None:
+        zero = Const(0.0, dtype)
+        weight = reading.element(a.weight, (*parts, i, j))
+        if a.guard is not None:
+            bad: Expr = Binary("or", Compare("ne", total, total), Compare("eq", total, zero))
+            if a.guard.results == (a.share,):
+                kept = Select(Compare("eq", power, power), power, zero)
+                weight = substitute_expr(weight, {POWER: kept})
+            else:
+                bad = of_rows(a.guard.args[0])
+            bodies["empty"] = Subgraph((b, i, total), bad, place[:2])
+        bodies["weight"] = Subgraph((b, i, j, power), weight, place)
     line = None
     if logs:
         by_row = reading.stores((*parts, i, ix.ZERO), logs)
         line = Output((b, i, log), by_row, (extents[b], extents[i]))
-    return Problem(loop, operands, output, {"score": body}, line)
+    return Problem(loop, operands, output, bodies, line)
 
 
 CORNERS = ("first_row", "last_row", "first_column", "last_column")  # of a tile, which bodies take
@@ -124,11 +155,13 @@ def masked(p: Problem, never: float = -math.inf) -> dict[str, Subgraph]:
     ``seen`` says whether some row of a tile may see some key, by its ``CORNERS``, and ``whole``
     whether every row sees every key, so that ``open_score`` is the score.  A row that does not see
     a key has the score ``never`` for it, if a comparison fails that is linear in row and column; of
-    anything else it is not known that a row does not see.
+    anything else it is not known that a row does not see.  Where exponentials have factors from
+    memory, which may be infinite, every tile is taken.
     """
     ends = [Var(x, INDEX) for x in CORNERS]
     mask = _mask(p, never)
-    ranges = _ranges(p, mask)
+    factors = "weight" in p.bodies and _reads(p.bodies["weight"].value)
+    ranges = {} if factors else _ranges(p, mask)
     known = [x for x in mask.conditions if x is not None and not (ranges and x.is_end)]
     corners = tuple(ends)
     some, every = (
@@ -136,7 +169,7 @@ def masked(p: Problem, never: float = -math.inf) -> dict[str, Subgraph]:
         for most in (True, False)
     )
     return {
-        "seen": some,
+        "seen": replace(some, value=ix.TRUE) if factors else some,
         "whole": every,
         "open_score": replace(p.bodies["score"], value=mask.value),
         **ranges,
@@ -168,7 +201,7 @@ def limited(p: Problem) -> Problem:
     """
     mask = _mask(p)
     known = [x for x in mask.conditions if x is not None and abs(x.steps[1]) <= 1]
-    reads = any(isinstance(e, Load) for e in subexprs(mask.value))
+    reads = _reads(mask.value)
     if reads or len(known) != len(mask.conditions):
         return p
     first, last = _between(p, mask, known)
@@ -178,6 +211,11 @@ def limited(p: Problem) -> Problem:
     if first != ix.ZERO or is_ranged(p):
         bodies["first_seen"] = Subgraph(mask.at[:2], first, extents)
     return replace(p, bodies=bodies)
+
+
+def _reads(e: Expr) -> bool:
+    """Return whether an expression reads memory."""
+    return any(isinstance(x, Load) for x in subexprs(e))
 
 
 def _between(p: Problem, mask: _Mask, known: Sequence[_Linear]) -> tuple[Expr, Expr]:
@@ -289,7 +327,7 @@ def _linear(
         affine.expr({m: c for m, c in difference.items() if m not in left})
         for left in ((), ((column,),))
     )
-    if reads := any(isinstance(e, Load) for e in subexprs(value)):
+    if reads := _reads(value):
         for v, e in reversed(bound):
             value, rest = (substitute_expr(x, {v.name: e}) for x in (value, rest))
     names, others = ({e.name for e in subexprs(x) if isinstance(e, Var)} for x in (value, rest))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -11,6 +10,7 @@ import didyma as dd
 from didyma.codegen.pipeline import compile
 from didyma.refimpl.ir.graph import RESHAPE_ONLY, STAGES
 from didyma.tracer.types import Element
+from tests.codegen.templates.written import forms, powers, scores, softmax
 from tests.gpu.whole_models import block, encoder, program, whole
 
 OPTIONS = dd.Options(target="sm_90a")
@@ -25,21 +25,6 @@ def kernels(p: dd.Program) -> tuple[int, int]:
     called = [functions[n.callee] for n in made.entry.nodes if n.callee]
     launched = [f for f in called if RESHAPE_ONLY not in f.attr]
     return len(launched), sum(STAGES in f.attr for f in launched)
-
-
-def scores(q: dd.Tensor, k: dd.Tensor) -> dd.Tensor:
-    return q @ dd.matrix_transpose(k) / math.sqrt(80)
-
-
-def softmax(x: dd.Tensor) -> dd.Tensor:
-    powers = dd.exp(x - dd.max(x, axis=-1, keepdims=True))
-    return powers / dd.sum(powers, axis=-1, keepdims=True)
-
-
-def by_inverse(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
-    s = scores(q, k)
-    powers = dd.exp(s - dd.max(s, axis=-1, keepdims=True))
-    return (powers * (1.0 / dd.sum(powers, axis=-1, keepdims=True))) @ v
 
 
 def seen() -> dd.Tensor:
@@ -93,7 +78,7 @@ def repeated(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
 
 
 def summed(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
-    weights = softmax(dd.einsum("bihd,bjhd->bhij", q, k) / math.sqrt(80))
+    weights = softmax(dd.einsum("bihd,bjhd->bhij", q, k) * 0.1)
     return dd.einsum("bhij,bjhd->bihd", weights, v)
 
 
@@ -103,7 +88,7 @@ CROSS = [dd.f16[2, 4, 33, 80], dd.f16[2, 4, 70, 80], dd.f16[2, 4, 70, 80]]
 @pytest.mark.parametrize(
     ("f", "types"),
     [
-        (by_op, [HEADS] * 3), (by_hand, [HEADS] * 3), (by_inverse, [HEADS] * 3),
+        (by_op, [HEADS] * 3), (by_hand, [HEADS] * 3),
         (by_hand, CROSS), (causal, [HEADS] * 3),
         (nearly_causal, [HEADS] * 3), (added, [*[HEADS] * 3, dd.f16[4, LENGTH, LENGTH]]),
         (padded, [*[HEADS] * 3, dd.i64[2, LENGTH]]), (in_f32, [HEADS] * 3),
@@ -115,6 +100,48 @@ def test_a_written_attention_is_one_kernel(
     f: Callable[..., dd.Tensor], types: Sequence[Element]
 ) -> None:
     assert kernels(dd.trace(*types)(f)) == (1, 1)
+
+
+PAIRS = dd.f16[2, 4, LENGTH, LENGTH]
+WRITTEN = forms(HEADS, HEADS, HEADS, PAIRS, dd.bool_[2, 4, LENGTH, LENGTH])
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_an_attention_whose_softmax_is_written_otherwise_is_one_kernel(form: str) -> None:
+    apart = form == "rows kept"  # whether rows see something is found for all heads at once
+    assert kernels(WRITTEN[form]) == (1 + apart, 1)
+
+
+def without_largest(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    every = dd.exp(scores(q, k))
+    return (every / dd.sum(every, axis=-1, keepdims=True)) @ v
+
+
+def chosen(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, mask: dd.Tensor) -> dd.Tensor:
+    return dd.where(mask, softmax(scores(q, k)), 0.0) @ v
+
+
+def far(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, by: dd.Tensor) -> dd.Tensor:
+    wide = softmax(dd.astype(scores(q, k), dd.f32))
+    return dd.astype(wide * by, dd.f16) @ v
+
+
+def of_another(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    s = scores(q, k)
+    return (powers(s) / dd.sum(powers(s * 2.0), axis=-1, keepdims=True)) @ v
+
+
+@pytest.mark.parametrize(
+    ("f", "more"),
+    [
+        (without_largest, []), (chosen, [dd.bool_[2, 4, LENGTH, LENGTH]]),
+        (far, [dd.f32[2, 4, LENGTH, LENGTH]]), (of_another, []),
+    ],
+)  # fmt: skip
+def test_what_means_something_else_is_not_joined(
+    f: Callable[..., dd.Tensor], more: Sequence[Element]
+) -> None:
+    assert kernels(dd.trace(*[HEADS] * 3, *more)(f))[1] == 0
 
 
 @pytest.mark.parametrize(

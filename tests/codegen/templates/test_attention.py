@@ -56,7 +56,7 @@ FAULTS = {
     "k-tail": (" && column < {{ columns }}", ""),
     "last tile": ("+ {{ width - 1 }}) / {{ width }}; ++turn", ") / {{ width }}; ++turn"),
     "head": ('"v", ("batch",', '"v", ("batch / 4 * 4",'),
-    "epilogue": ('("batch", "row", "feature"), "sums', '("batch", "row", "feature ^ 1"), "sums'),
+    "epilogue": ('("batch", "row", "feature"), "mean', '("batch", "row", "feature ^ 1"), "mean'),
     "rows": ('mask=all(below("row", rows, height), ', "mask=all('', "),
     "tile is read": ("++turn) {\n    __syncthreads();", "++turn) {"),
     "tile is filled": ("    __syncthreads();\n    {{ acc }} dots", "    {{ acc }} dots"),
