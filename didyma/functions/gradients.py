@@ -8,7 +8,7 @@ from typing import NamedTuple
 from didyma.composites import composite
 from didyma.functions.axes import composed, rank, shape
 from didyma.functions.creation import arange
-from didyma.functions.neural import for_heads
+from didyma.functions.neural import ScoreMod, for_heads, places
 from didyma.functions.products import matmul
 from didyma.functions.public import public, wrong
 from didyma.functions.reductions import sum
@@ -43,6 +43,8 @@ def scaled_dot_product_attention_backward(
     scale: float | None = None,
     enable_gqa: bool = False,
     window: int | None = None,
+    score_mod: ScoreMod | None = None,
+    score_mod_slope: ScoreMod | None = None,
 ) -> Gradients:
     """Gradients of ``out``, the attention of ``q``, ``k`` and ``v``, where ``grad`` is that of it.
 
@@ -50,8 +52,9 @@ def scaled_dot_product_attention_backward(
     ``grad`` [..., queries, width], all of one dtype and with at least one axis before these;
     ``logsumexp``, f32 [..., queries], is that of the scores that each query sees.  With
     ``is_causal``, query *i* sees the keys up to *i*, and with a ``window`` those from
-    ``i - window + 1`` on.  ``scale`` and ``enable_gqa`` are those of
-    ``dd.scaled_dot_product_attention``.
+    ``i - window + 1`` on.  ``scale``, ``enable_gqa`` and ``score_mod`` are those of
+    ``dd.scaled_dot_product_attention``.  Didyma does not differentiate: ``score_mod_slope``, which
+    takes the same arguments as ``score_mod``, returns its derivative by the score.
     Example: ``dd.scaled_dot_product_attention_backward(grad, q, k, v, out, lse, is_causal=True)``.
     Errors: ``bad-call``, ``shape-mismatch``, ``dtype-mismatch``.
     """
@@ -62,6 +65,11 @@ def scaled_dot_product_attention_backward(
     if len({x.value.type.dtype for x in given}) > 1:
         types = ", ".join(str(x.value.type.dtype) for x in given)
         raise wrong(NAME, types, "one dtype")
+    if (score_mod is None) != (score_mod_slope is None):
+        given_one, other = ("score_mod", "score_mod_slope")[:: 1 if score_mod else -1]
+        raise wrong(NAME, f"{given_one} without {other}", "both or neither",
+                    "score_mod_slope(score, *indices) returns the derivative of score_mod by the "
+                    "score, such as 1 for a term that is added")  # fmt: skip
     depth, element, own = shape(q)[-1], Element(q.value.type.dtype), shape(k)[-3]
     if enable_gqa:
         k, v = (for_heads(q, x, name) for x, name in ((k, "keys"), (v, "values")))
@@ -82,16 +90,29 @@ def scaled_dot_product_attention_backward(
             value = apply("where", apply("greater_equal", row, column), value, scalar(value, 0))
         return astype(value, element)
 
-    def change(left: Tensor, right: Tensor, weight: Tensor, off: Tensor) -> Tensor:
-        """Return the gradients of scores, whose weights are given."""
-        return weight * (astype(matmul(left, matrix_transpose(right)), f32) - off) * by
+    def change(
+        left: Tensor, right: Tensor, weight: Tensor, off: Tensor, slope: Tensor | float
+    ) -> Tensor:
+        """Return the gradients of scores, whose weights and slopes are given."""
+        return weight * (astype(matmul(left, matrix_transpose(right)), f32) - off) * slope
+
+    def scored(left: Tensor, right: Tensor, *, turned: bool) -> tuple[Tensor, Tensor | float]:
+        """Return the scores of rows for columns, and by what a product of theirs changes them."""
+        s = composed(composite.scores, left, right, by)
+        if score_mod is None or score_mod_slope is None:
+            return astype(s, f32), by
+        at = places(s)
+        at = [*at[:-2], *at[:-3:-1]] if turned else at
+        return astype(score_mod(s, *at), f32), astype(score_mod_slope(s, *at), f32) * by
 
     by_row = (_column(rows), columns)
-    weight = apply("exp", astype(composed(composite.scores, q, k, by), f32) - _column(logsumexp))
-    of_q = matmul(seen(change(grad, v, weight, _column(along)), *by_row), k)
+    score, slope = scored(q, k, turned=False)
+    weight = apply("exp", score - _column(logsumexp))
+    of_q = matmul(seen(change(grad, v, weight, _column(along), slope), *by_row), k)
     by_column = (rows, _column(columns))
-    weight = apply("exp", astype(composed(composite.scores, k, q, by), f32) - _row(logsumexp))
-    of_k = matmul(seen(change(v, grad, weight, _row(along)), *by_column), q)
+    score, slope = scored(k, q, turned=True)
+    weight = apply("exp", score - _row(logsumexp))
+    of_k = matmul(seen(change(v, grad, weight, _row(along), slope), *by_column), q)
     of_v = matmul(seen(weight, *by_column), grad)
     if enable_gqa:
         of_k, of_v = (_of_heads(x, own) for x in (of_k, of_v))

@@ -311,6 +311,16 @@ def for_heads(q: Tensor, x: Tensor, name: str) -> Tensor:
     return x if times == 1 else repeat(x, times, axis=rank(x) - 3)
 
 
+def places(x: Tensor) -> list[Tensor]:
+    """Return the index of each element along each axis, i64 of size 1 along the others."""
+    b, sizes = common(x), shape(x)
+    return [
+        Tensor(b, b("iota", [], dtype=DType.I64, axis=a,
+                    shape=tuple(n if i == a else 1 for i, n in enumerate(sizes))))
+        for a in range(len(sizes))
+    ]  # fmt: skip
+
+
 class Attended(NamedTuple):
     """The result of an attention, and the logarithm of the softmax's sum for each query."""
 
@@ -386,14 +396,7 @@ def scaled_dot_product_attention(
         k, v = (for_heads(q, x, name) for x, name in ((k, "keys"), (v, "values")))
     s = composed(composite.scores, q, k, scale)
     if score_mod is not None:
-        sizes = shape(s)
-        b = common(s)
-        places = [
-            Tensor(b, b("iota", [], dtype=DType.I64, axis=a,
-                        shape=tuple(n if i == a else 1 for i, n in enumerate(sizes))))
-            for a in range(len(sizes))
-        ]  # fmt: skip
-        s = score_mod(s, *places)
+        s = score_mod(s, *places(s))
     never = scalar(s, -math.inf)
     if mask is not None:
         if mask.value.type.dtype is DType.BOOL:

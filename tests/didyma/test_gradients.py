@@ -104,6 +104,75 @@ def test_bars_hold_what_tensor_cores_compute() -> None:
     assert max(errors(dd.compile(p), ml_dtypes.bfloat16, sizes, causal=True)) < 0.1
 
 
+def test_gradients_of_modified_scores_are_those_of_the_definition() -> None:
+    """Scores are capped, and get a term in which no index is like another."""
+
+    def capped(score: dd.Tensor, *at: dd.Tensor) -> dd.Tensor:
+        return dd.tanh(score) * 2.0 + term(score, *at)
+
+    def slope(score: dd.Tensor, *at: dd.Tensor) -> dd.Tensor:
+        return (1.0 - dd.square(dd.tanh(score))) * 2.0
+
+    def term(score: dd.Tensor, *at: dd.Tensor) -> dd.Tensor:
+        b, h, i, j = (dd.astype(x, dd.f16) for x in at)
+        return (b - h) * 0.25 + i * 0.125 - j * 0.0625
+
+    @dd.trace(
+        *[dd.f16[2, 2, 9, 16]] * 2,
+        *[dd.f16[2, 2, 12, 16]] * 2,
+        dd.f16[2, 2, 9, 16],
+        dd.f32[2, 2, 9],
+    )
+    def f(
+        g: dd.Tensor, q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, o: dd.Tensor, logs: dd.Tensor
+    ) -> tuple[dd.Tensor, ...]:
+        return dd.scaled_dot_product_attention_backward(
+            g, q, k, v, o, logs, score_mod=capped, score_mod_slope=slope
+        )
+
+    r = np.random.default_rng(2)
+    g, q, k, v = (r.normal(size=(2, 2, n, 16)).astype(np.float16) for n in (9, 9, 12, 12))
+    wide = [x.astype(np.float64) for x in (q, k, v)]
+    out, logs = attended(*wide)
+    want = [np.zeros(x.shape) for x in wide]
+    step = 1e-5
+    for x, of in zip(wide, want, strict=True):
+        for at in np.ndindex(*x.shape):
+            x[at] += step
+            more = (attended(*wide)[0] * g).sum()
+            x[at] -= 2 * step
+            of[at] = (more - (attended(*wide)[0] * g).sum()) / (2 * step)
+            x[at] += step
+    for target in ("portable", "sm_80"):
+        made = dd.compile(f, options=dd.Options(target=target), engine="host")
+        got = made(g, q, k, v, out.astype(np.float16), logs.astype(np.float32))
+        for x, y in zip(got, want, strict=True):
+            assert np.abs(np.asarray(x).astype(float) - y).max() < 0.01
+
+
+def attended(q: Array, k: Array, v: Array) -> tuple[Array, Array]:
+    """Return the attention of capped scores with a term for each pair, and logarithms of sums."""
+    b, h, i, j = np.ogrid[: q.shape[0], : q.shape[1], : q.shape[2], : k.shape[2]]
+    score = 2 * np.tanh(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]))
+    powers = np.exp(score + (b - h) * 0.25 + i * 0.125 - j * 0.0625)
+    return powers @ v / powers.sum(-1, keepdims=True), np.log(powers.sum(-1))
+
+
+def test_a_modification_of_scores_needs_its_slope() -> None:
+    def mod(score: dd.Tensor, *at: dd.Tensor) -> dd.Tensor:
+        return dd.tanh(score)
+
+    def f(
+        g: dd.Tensor, q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, o: dd.Tensor, logs: dd.Tensor
+    ) -> tuple[dd.Tensor, ...]:
+        return dd.scaled_dot_product_attention_backward(g, q, k, v, o, logs, score_mod=mod)
+
+    with pytest.raises(DidymaError) as e:
+        dd.trace(*[dd.f32[1, 2, 3, 4]] * 5, dd.f32[1, 2, 3])(f)
+    assert e.value.code == "bad-call"
+    assert "score_mod without score_mod_slope" in str(e.value)
+
+
 WRONG = (
     (dd.f32[2, 3, 4], *[dd.f32[1, 2, 3, 4]] * 4, dd.f32[1, 2, 3]),
     (dd.f16[1, 2, 3, 4], *[dd.f32[1, 2, 3, 4]] * 4, dd.f32[1, 2, 3]),
