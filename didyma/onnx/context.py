@@ -19,8 +19,10 @@ from didyma.refimpl.interp import graph as interp
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import CONTROL, Attr, Module
-from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ir.types import Array, DType, Tensor, TensorType
+from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.rules import ShapeMismatch, unequal_sizes
+from didyma.refimpl.ops.spec import Kind
 
 SMALL = 1 << 10  # elements of a tensor that is folded although nothing needs its value
 MOST_TRIED = 1 << 12  # values of a symbol that are tried one by one
@@ -116,7 +118,7 @@ class Context:
         """
         like = next((a for a in args if isinstance(a, Value)), None)
         values = [a if isinstance(a, Value) or like is None else self.scalar(a, like) for a in args]
-        operands = [v for v in values if isinstance(v, Value)]
+        operands = self._with_scalars(op, [v for v in values if isinstance(v, Value)])
         name = self.outputs[0] if self.outputs else ""
         try:
             return self.builder.node(op, operands, attrs, name)
@@ -127,6 +129,22 @@ class Context:
             if unified is None:
                 raise
             return self.builder.node(op, unified, attrs, name)
+
+    def _with_scalars(self, op: str, operands: list[Value]) -> list[Value]:
+        """Return operands with scalars for constants of one number, where no shape hangs on them.
+
+        Kernels hold scalars in their text, and passes know them by their value.
+        """
+        if OPS[op].kind is not Kind.ELEMENTWISE:
+            return operands
+        made = [*operands]
+        for i, v in enumerate(operands):
+            others = max((x.type.rank for x in (*made[:i], *made[i + 1 :])), default=0)
+            n = self.builder.maker(v)
+            value = n.attr["value"] if n is not None and n.op == "constant" else None
+            if isinstance(value, Tensor) and v.type.numel == 1 and 0 < v.type.rank <= others:
+                made[i] = self.builder.constant(value.array().reshape(()))
+        return made
 
     def __call__(self, op: str, args: Sequence[Value], /, **attrs: Attr) -> Value:
         """Add a node, as the composite functions of ``refimpl.ops`` do."""

@@ -53,10 +53,13 @@ HANDLERS: dict[str, Handler] = {
 }
 # Operators that shapes are computed with: on constants, they are evaluated and leave no nodes.
 FOLDED = frozenset({
-    "Add", "Cast", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Less",
-    "LessOrEqual", "Max", "Min", "Mod", "Mul", "Not", "ReduceProd", "Reshape", "Slice", "Squeeze",
-    "Sub", "Unsqueeze", "Where",
+    "Add", "And", "Cast", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Less",
+    "LessOrEqual", "Max", "Min", "Mod", "Mul", "Not", "Or", "ReduceProd", "Reshape", "Slice",
+    "Squeeze", "Sub", "Unsqueeze", "Where",
 })  # fmt: skip
+
+
+CASTS = frozenset({"Cast", "CastLike"})  # small constants are cast at once
 
 
 def import_node(c: Context, op: str, inputs: Inputs) -> Sequence[Operand] | None:
@@ -66,7 +69,10 @@ def import_node(c: Context, op: str, inputs: Inputs) -> Sequence[Operand] | None
         constant = _folded(c, op, inputs, constants)
         if constant is not None:
             return [constant]
-    return HANDLERS[op](c, inputs) if op in HANDLERS else None
+    made = HANDLERS[op](c, inputs) if op in HANDLERS else None
+    if op in CASTS and made is not None and isinstance(c.input(inputs, 0), Constant):
+        return [c.try_fold(x) for x in made]
+    return made
 
 
 def _small_integers(inputs: Inputs) -> list[Constant] | None:

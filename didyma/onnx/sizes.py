@@ -409,6 +409,14 @@ def _logical_not(ranges: Ranges, a: bool) -> bool:
     return not a
 
 
+def _logical_and(ranges: Ranges, a: bool, b: bool) -> bool:
+    return a and b
+
+
+def _logical_or(ranges: Ranges, a: bool, b: bool) -> bool:
+    return a or b
+
+
 def _where(ranges: Ranges, condition: bool | None, a: Dim | None, b: Dim | None) -> Dim | None:
     return None if condition is None else a if condition else b
 
@@ -432,5 +440,7 @@ _ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
     "less_equal": _order(swap=True, negate=True),
     "greater_equal": _order(swap=False, negate=True),
     "logical_not": _logical_not,
+    "logical_and": _logical_and,
+    "logical_or": _logical_or,
     "where": _where,
 }

@@ -44,10 +44,11 @@ def unify_sizes(
         if broadcasts:
             sizes.pop(1, None)
         names = {d: dims.free(d) for d in sizes}
-        # a number is best, then a size of inputs
         wanted = min(
-            sizes, key=lambda d: (bool(names[d]), not input_symbols.issuperset(names[d])), default=1
-        )
+            sizes,
+            key=lambda d: (bool(names[d]), not input_symbols.issuperset(names[d]), _is_clipped(d)),
+            default=1,
+        )  # a number is best, then a size of inputs, and of these one that is no minimum of others
         for i, axis in together:
             d = args[i].type.shape[axis]
             if d == wanted or d not in sizes:
@@ -59,6 +60,12 @@ def unify_sizes(
                 raise unequal_sizes(op, wanted, d, axis)
             found[i] = (first_elements if same else _checked)(b, found[i], axis, wanted)
     return found if found != list(args) else None
+
+
+def _is_clipped(d: Dim) -> bool:
+    """Return whether a size is computed of minima or maxima."""
+    size: Any = d
+    return isinstance(d, sympy.Expr) and bool(size.has(sympy.Min, sympy.Max))
 
 
 def _equal_axes(
@@ -86,7 +93,7 @@ def equal_in_range(b: Builder, d: Dim, wanted: Dim) -> bool | None:
     ranges = b.ranges()
     same = always_equal(d, wanted, ranges)
     more: Any = dims.sub(d, wanted)
-    if same is not None or not more.has(sympy.Min, sympy.Max) or len(names := dims.free(more)) != 1:
+    if same is not None or not _is_clipped(more) or len(names := dims.free(more)) != 1:
         return same
     fitting = roots(more, *ranges[names[0]])
     if len(fitting) < 2 or names[0] not in b.input_symbols() or b.parent is not None:
