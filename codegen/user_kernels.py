@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from didyma.codegen.codegens import Asked
 from didyma.codegen.emit.intrinsics import NBYTES
 from didyma.codegen.emit.names import c_names
-from didyma.codegen.emit.text_kernel import HEAD
+from didyma.codegen.emit.subset import HEAD
 from didyma.codegen.schedule.recipes.point import Point
 from didyma.codegen.templates.writer import size, unmarked, words
 from didyma.refimpl.errors import DidymaError

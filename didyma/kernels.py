@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 from didyma.codegen import codegens, intrinsics
 from didyma.codegen.emit.intrinsics import c_type
-from didyma.codegen.emit.text_kernel import HEAD, Head, Reader
+from didyma.codegen.emit.subset import HEAD
+from didyma.codegen.emit.text_kernel import Head, Reader
 from didyma.codegen.schedule.dispatch import names as recipes
 from didyma.codegen.templates.language import compiled, failed_line
 from didyma.codegen.user_kernels import Configuration, UserKernel

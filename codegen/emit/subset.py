@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from pycparser import c_ast as c
 from pycparser.c_parser import CParser
 
 from didyma.codegen.emit.intrinsics import MAP, TYPES, VECTORS, WORDS, components
 
+HEAD = re.compile(
+    r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)\s*)*([A-Za-z_]\w*)\s*\("
+)
+_BEGINS = re.compile(r'^extern "C" (?=__global__ )', re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*")
 _QUALIFIER = re.compile(
     r'extern "C"|\b__global__\b|\b__(?:launch_bounds|cluster_dims)__\([^)]*\)|\b__restrict__\b'
@@ -61,10 +68,50 @@ def to_c99(source: str) -> str:
     return preamble(bare) + bare
 
 
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of kernel text: its name, and its tree, which does not tell it and is shared.
+
+    Lines of the tree are counted from below the first so many lines, ``above``, of the text.
+    """
+
+    name: str
+    above: int
+    tree: c.FuncDef
+
+
+def functions(source: str) -> Iterator[Function]:
+    """Yield the functions of kernel text; ParseError as of pycparser.
+
+    Nobody may change the trees, which kernels with the same text but for their names share.
+    """
+    for above, part in _parts(source):
+        head = HEAD.search(part)
+        text = part if head is None else f"{part[: head.start(1)]}_{part[head.end(1) :]}"
+        found = (n for n in _parsed(to_c99(text).rstrip()).ext if isinstance(n, c.FuncDef))
+        for f in found:
+            name = head[1] if head is not None and f.decl.name == "_" else f.decl.name
+            yield Function(name, above, f)
+
+
+def lines_above(source: str) -> int:
+    """Return how many lines of a text come before the first whose functions are read by itself."""
+    return next(_parts(source))[0]
+
+
+def _parts(source: str) -> Iterator[tuple[int, str]]:
+    """Yield each kernel of a text and how many lines are above it; all at once if there is more."""
+    starts = [m.start() for m in _BEGINS.finditer(source)]
+    if not starts or strip(source[: starts[0]]).strip():
+        yield 0, source
+        return
+    for start, end in pairwise([*starts, len(source)]):
+        yield source.count("\n", 0, start), source[start:end]
+
+
 @lru_cache(maxsize=64)  # a text is read where it is claimed and emitted, and by each simt
-def parsed(source: str) -> c.FileAST:
-    """Return the tree of kernel text, which nobody may change; ParseError as of pycparser."""
-    return CParser().parse(to_c99(source))
+def _parsed(text: str) -> c.FileAST:
+    return CParser().parse(text)
 
 
 def preamble(bare: str) -> str:

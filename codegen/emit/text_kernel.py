@@ -14,13 +14,10 @@ from pycparser import c_ast as c
 from pycparser.c_parser import CParser, ParseError
 
 from didyma.codegen.emit.intrinsics import LITERALS, MAP, NBYTES, SYNTAX, TABLE, family
-from didyma.codegen.emit.subset import parsed, place, strip, to_c99
+from didyma.codegen.emit.subset import HEAD, Function, functions, lines_above, place, strip, to_c99
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import TARGETS, Target
 
-HEAD = re.compile(
-    r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)\s*)*([A-Za-z_]\w*)\s*\("
-)
 CLUSTER = re.compile(r"__cluster_dims__\s*\(\s*(\d+)\s*,\s*1\s*,\s*1\s*\)")
 
 
@@ -51,6 +48,7 @@ class Reader:
         self.where = where
         self.more = more
         self.target = target
+        self.above = lines_above(source)
 
     def error(self, line: int, got: str, want: str) -> DidymaError:
         """Return the error at a line of the text, counted from 1."""
@@ -69,20 +67,20 @@ class Reader:
             got = f"{len(names)} of them"
             raise self.error(0, got, 'one function `extern "C" __global__ void`')
         try:
-            unit = parsed(self.source)
+            found = list(functions(self.source))
         except ParseError as e:
             what = str(e).rpartition(": ")[2]
             want = "C99 in the subset of kernel text"
             raise self.error(_failing(self.source), what, want) from None
-        functions = [n for n in unit.ext if isinstance(n, c.FuncDef)]
-        if len(functions) != 1:
-            others = ", ".join(f.decl.name for f in functions)
+        if len(found) != 1:
+            others = ", ".join(f.name for f in found)
             raise self.error(0, others, "one function, without helpers")
-        head = self._params(functions[0])
-        self._words(functions[0], head)
+        head = self._params(found[0])
+        self._words(found[0].tree, head)
         return head
 
-    def _params(self, f: c.FuncDef) -> Head:
+    def _params(self, function: Function) -> Head:
+        f = function.tree
         pointers: list[tuple[str, str, bool]] = []
         symbols: list[str] = []
         maps: list[str] = []
@@ -102,12 +100,12 @@ class Reader:
                     "pointers to dtypes such as `const f32 *x`, then maps as `const"
                     " __grid_constant__ tensor_map m`, then symbols as `i64 n`"
                 )
-                raise self.error(_line(p), f"the argument {p.name}", want)
+                raise self.error(self._line(p), f"the argument {p.name}", want)
         stored = set(_stored(f.body))
         idle = tuple(n for n, _, const in pointers if not const and n not in stored)
         cluster = CLUSTER.search(self.source)
         size = 1 if cluster is None else int(cluster[1])
-        return Head(f.decl.name, tuple(pointers), tuple(symbols), idle, size, tuple(maps))
+        return Head(function.name, tuple(pointers), tuple(symbols), idle, size, tuple(maps))
 
     def _words(self, f: c.FuncDef, head: Head) -> None:
         """Refuse words that the text does not declare and the preludes do not implement."""
@@ -115,7 +113,9 @@ class Reader:
         declared = {n.name for n in every if isinstance(n, c.Decl)}
         for n in body:
             if isinstance(n, c.ArrayDecl) and not isinstance(n.dim, c.Constant):
-                raise self.error(_line(n), "an array of another size", "an array of a literal size")
+                raise self.error(
+                    self._line(n), "an array of another size", "an array of a literal size"
+                )
         fields = {id(n.field) for n in every if isinstance(n, c.StructRef)}
         called = {id(n.name) for n in every if isinstance(n, c.FuncCall)}
         arrays = {*head.maps, *(n for n, _, _ in head.pointers)}
@@ -129,10 +129,12 @@ class Reader:
                 continue
             if id(n) in called:
                 if n.name not in TABLE and n.name not in (*SYNTAX, *self.more):
-                    raise self.error(_line(n), f"the function {n.name}", _near(n.name))
+                    raise self.error(self._line(n), f"the function {n.name}", _near(n.name))
             elif n.name not in declared and n.name not in SYNTAX:
                 raise self.error(
-                    _line(n), f"the name {n.name}", "names that are arguments or declared above"
+                    self._line(n),
+                    f"the name {n.name}",
+                    "names that are arguments or declared above",
                 )
 
     def _has(self, n: c.FuncCall) -> None:
@@ -142,14 +144,14 @@ class Reader:
         if needed is not None and target is not None and needed not in target.families:
             having = ", ".join(t.name for t in TARGETS.values() if needed in t.families)
             raise DidymaError(
-                "target-lacks", f"{self.where}, line {_line(n)}",
+                "target-lacks", f"{self.where}, line {self._line(n)}",
                 got=f"{name} on the {target.name} target",
                 want=f"a target with {needed}: {having}",
                 help="name it in the options: dd.Options(target=...)",
             )  # fmt: skip
         args: Sequence[Any] = n.args.exprs if n.args else []
         if name in LITERALS and not all(isinstance(a, c.Constant) for a in args):
-            raise self.error(_line(n), f"{name} of an expression", f"{name} of a literal")
+            raise self.error(self._line(n), f"{name} of an expression", f"{name} of a literal")
 
     def _addresses(self, n: c.FuncCall, arrays: Collection[str]) -> None:
         """Refuse arguments that should be addresses and are of another form than engines read."""
@@ -158,7 +160,11 @@ class Reader:
         for t, a in zip(known.args if known else (), args, strict=False):
             if t.endswith("*") and ((found := place(a)) is None or found[0] not in arrays):
                 want = "&a[i], a + i or a, of an array or argument a"
-                raise self.error(_line(n), f"another address in {n.name.name}(...)", want)
+                raise self.error(self._line(n), f"another address in {n.name.name}(...)", want)
+
+    def _line(self, n: Any) -> int:
+        """Return the line of the text, from 1, at which a part of a tree is; 0 if unknown."""
+        return self.above + int(n.coord.line) if n.coord is not None else 0
 
 
 def _stored(body: Any) -> Iterator[str]:
@@ -220,10 +226,6 @@ def _near(name: str) -> str:
     stem = name.split("_")[0].rstrip("f")
     near = sorted(n for n in TABLE if n.split("_")[0] == stem)[:4]
     return f"an intrinsic such as {', '.join(near) or 'exp_f32, add_i64'}"
-
-
-def _line(n: Any) -> int:
-    return int(n.coord.line) if n.coord is not None else 0
 
 
 def _nodes(n: Any) -> list[Any]:

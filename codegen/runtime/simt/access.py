@@ -83,6 +83,8 @@ class Run:
 
     def lanes(self, v: Value) -> Lanes:
         """Spread a uniform value over the lanes."""
+        if isinstance(v, np.ndarray) and v.shape == self.everyone.shape:
+            return v
         return np.broadcast_to(np.asarray(v), (self.warps.size,))
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from pycparser import c_ast as c
 
+from didyma.codegen.emit import subset
 from didyma.codegen.emit.intrinsics import c_type
-from didyma.codegen.emit.subset import parsed
 from didyma.codegen.intrinsics import functions, table
 from didyma.codegen.runtime.didyma_runtime.maps import WORDS, Described
 from didyma.codegen.runtime.engine import Fault, KernelFault
@@ -95,26 +94,28 @@ class SimtKernels:
     compiled: dict[str, tuple[Exec, tuple[str, ...]]] = field(
         default_factory=dict[str, tuple[Exec, tuple[str, ...]]]
     )
-    parsed: dict[str, c.FuncDef] = field(default_factory=dict[str, c.FuncDef])
+    parsed: dict[str, subset.Function] = field(default_factory=dict[str, subset.Function])
     waiting: set[str] = field(default_factory=set[str])  # whose groups of threads run in turn
 
     def _kernel(self, name: str) -> tuple[Exec, tuple[str, ...]]:
         if not self.parsed:
-            unit = parsed(self.text.source)
-            self.parsed = {f.decl.name: f for f in unit.ext if isinstance(f, c.FuncDef)}
+            self.parsed = {f.name: f for f in subset.functions(self.text.source)}
         if name not in self.compiled:
-            translator = self._translator()
-            self.compiled[name] = translator.function(self.parsed[name])
+            function = self.parsed[name]
+            translator = self._translator(function.above)
+            self.compiled[name] = translator.function(function.tree)
             if translator.in_turn:
                 self.waiting.add(name)
         return self.compiled[name]
 
-    def _translator(self) -> Translator:
+    def _translator(self, above: int) -> Translator:
         more = self.text.intrinsics
         meaning = scalar_ring if isinstance(self.arithmetic, InRing) else scalar
         known = functions(more, meaning.intrinsic_fn)
         counting = self.traffic is not None
-        return Translator(self.arithmetic, table(more), known, counting, self.exact, self.ends)
+        return Translator(
+            self.arithmetic, table(more), known, counting, self.exact, self.ends, above
+        )
 
     def launch(
         self,

@@ -24,12 +24,8 @@ _MEETINGS = ("mbarrier_wait", "named_barrier")
 class UnsupportedSyntaxError(Exception):
     """The text leaves the subset of C that kernels are written in."""
 
-    def __init__(self, node: c.Node) -> None:
-        super().__init__(f"line {_line(node)}: {type(node).__name__} is not kernel text")
-
-
-def _line(n: c.Node) -> int:
-    return int(getattr(n.coord, "line", 0) or 0)
+    def __init__(self, node: c.Node, line: int) -> None:
+        super().__init__(f"line {line}: {type(node).__name__} is not kernel text")
 
 
 class Translator:
@@ -38,6 +34,7 @@ class Translator:
     ``table`` and ``functions`` are those of intrinsics beside Didyma's own.  ``counting`` says that
     the statements which threads execute are counted, ``exact`` that signed integers must not
     overflow, ``ends`` that only the first and last rounds of loops run.
+    So many lines of the text are ``above`` the first that the tree of the function counts.
     """
 
     def __init__(
@@ -48,11 +45,13 @@ class Translator:
         counting: bool = False,
         exact: bool = False,
         ends: bool = False,
+        above: int = 0,
     ) -> None:
         self.arithmetic = arithmetic
         self.counting = counting
         self.exact = exact
         self.ends = ends
+        self.above = above
         self.table = table or {}
         self.functions = functions or {}
         self.types: dict[str, str] = {}
@@ -70,6 +69,11 @@ class Translator:
         if self.in_turn:
             return lambda r, m: meets.in_turn(r, body), names
         return body, names
+
+    def _line(self, n: c.Node) -> int:
+        """Line of the text, from 1, of a part of the function; 0 if unknown."""
+        line = int(getattr(n.coord, "line", 0) or 0)
+        return line and self.above + line
 
     # Types
 
@@ -107,10 +111,10 @@ class Translator:
             case c.FuncCall():
                 return self._call(n)
             case _:
-                raise UnsupportedSyntaxError(n)
+                raise UnsupportedSyntaxError(n, self._line(n))
 
     def _variable(self, n: c.ID) -> Eval:
-        name, line = n.name, _line(n)
+        name, line = n.name, self._line(n)
         if name not in self.bare:
             return lambda r, m: r.variables[name]
 
@@ -134,7 +138,7 @@ class Translator:
             return self._shortcut(n.op == "&&", left, right)
         f = self.arithmetic.binary(n.op)
         if self.exact:
-            return _checked(n, f, left, right)
+            return _checked(n.op, f, left, right, self._line(n))
         return lambda r, m: f(left(r, m), right(r, m))
 
     @staticmethod
@@ -200,17 +204,17 @@ class Translator:
 
     def _element(self, n: c.ArrayRef) -> tuple[str, Eval]:
         if not isinstance(n.name, c.ID):
-            raise UnsupportedSyntaxError(n)
+            raise UnsupportedSyntaxError(n, self._line(n))
         return n.name.name, self.expr(n.subscript)
 
     def _load(self, n: c.ArrayRef) -> Eval:
         name, index = self._element(n)
-        line = _line(n)
+        line = self._line(n)
         return lambda r, m: access.load(r, r.arrays[name], index(r, m), m, line)
 
     def _store(self, target: c.Node, value: Eval) -> Exec:
         """Compile ``target = value``."""
-        line = _line(target)
+        line = self._line(target)
         match target:
             case c.ID():
                 name = target.name
@@ -234,10 +238,10 @@ class Translator:
 
                 return run
             case _:
-                raise UnsupportedSyntaxError(target)
+                raise UnsupportedSyntaxError(target, line)
 
     def _call(self, n: c.FuncCall) -> Eval:
-        name, line = n.name.name, _line(n)
+        name, line = n.name.name, self._line(n)
         args: Sequence[c.Node] = n.args.exprs if n.args else []
         if (found := calls.of_memory(self, name, args, line)) is not None:
             return found
@@ -256,7 +260,7 @@ class Translator:
         """Compile an address to the name of an array and an index."""
         found = place(n)
         if found is None:
-            raise UnsupportedSyntaxError(n)
+            raise UnsupportedSyntaxError(n, self._line(n))
         array, index = found
         return array, self.expr(index) if index is not None else lambda r, m: np.int64(0)
 
@@ -314,7 +318,7 @@ class Translator:
             case c.Cast() if self._type_name(n.to_type) == "void":
                 return self._dropped(n)
             case _:
-                raise UnsupportedSyntaxError(n)
+                raise UnsupportedSyntaxError(n, self._line(n))
 
     def _dropped(self, n: c.Cast) -> Exec:
         value = self.expr(n.expr)
@@ -411,7 +415,7 @@ class Translator:
 
     def _for_(self, n: c.For) -> Exec:
         init, cond = self.stmt(n.init), self.expr(n.cond)
-        body, step, line = self.stmt(n.stmt), self.stmt(n.next), _line(n)
+        body, step, line = self.stmt(n.stmt), self.stmt(n.next), self._line(n)
         counted = leaps.counter(n) if self.ends else None
         if counted is not None:
             over = leaps.leap(counted, self.expr(counted.bound), self.expr(counted.step))
@@ -424,13 +428,14 @@ class Translator:
         return run
 
     def _while_(self, n: c.While) -> Exec:
-        cond, body, line = self.expr(n.cond), self.stmt(n.stmt), _line(n)
+        cond, body, line = self.expr(n.cond), self.stmt(n.stmt), self._line(n)
         return lambda r, m: repeat(r, m, cond, (body,), line)
 
 
-def _checked(n: c.BinaryOp, f: Callable[[Value, Value], Value], left: Eval, right: Eval) -> Eval:
+def _checked(
+    op: str, f: Callable[[Value, Value], Value], left: Eval, right: Eval, line: int
+) -> Eval:
     """Compile an operation, of which a result that its type cannot hold is reported."""
-    op, line = n.op, _line(n)
 
     def run(r: Run, m: Mask) -> Value:
         a, b = left(r, m), right(r, m)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,3 +47,25 @@ def test_what_fits_or_is_unsigned_is_no_fault() -> None:
         "y[i] = i < 3 ? x[i] + (x[i] - 1) : 0;",
     ):
         assert run(e, exact=True) == run(e, exact=False)
+
+
+def test_a_fault_has_its_line_in_a_text_of_several_kernels() -> None:
+    """Below what precedes a kernel, whether another of the same text but for its name or not."""
+    good, bad = (kernel(f"const i64 i = threadIdx.x;\ny[i] = x[{i}];") for i in ("i", "i + 1"))
+    three = [x.source.replace("\nk(", f"\nk{n}(") for n, x in enumerate((good, bad, bad))]
+    source = "// three of them\n\n" + "// next\n".join(three)
+    (s,) = bad.kernels
+    text = replace(
+        bad, source=source, kernels=tuple(replace(s, name=f"k{n}") for n in range(3)), origins=()
+    )
+    engine = Simt()
+    buffers = [engine.upload(np.zeros(8, np.float32)) for _ in range(2)]
+    loaded = engine.load(text)
+    loaded.launch("k0", buffers, {})
+    for name in ("k1", "k2"):
+        with pytest.raises(KernelFault) as e:
+            loaded.launch(name, buffers, {})
+        (fault,) = e.value.faults
+        line = source.splitlines()[fault.line - 1]
+        assert line == "y[i] = x[i + 1];"
+        assert source.splitlines()[fault.line - 3].startswith(f"{name}(")
