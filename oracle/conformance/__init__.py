@@ -1,13 +1,13 @@
 """One suite that every engine must pass: kernel texts with inputs and exact expected outputs.
 
-The suite is data and knows no engine: ``cases`` yields it, ``conform`` runs it by a function that
+The suite is data and knows no engine: ``cases`` returns it, ``conform`` runs it by a function that
 launches one case.  The cases of ``calls`` are loop programs, which are made text by whoever runs
 them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 
 from didyma.oracle.conformance import bits, families, scalars, structure
 from didyma.oracle.conformance.calls import LoopCase
@@ -32,9 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def cases() -> Iterator[LaunchCase]:
-    """Yield every case; cases of one text follow each other."""
-    yield from scalars.cases()
-    yield from bits.cases()
-    yield from structure.cases()
-    yield from families.cases()
+@cache
+def cases() -> tuple[LaunchCase, ...]:
+    """Return every case, whose arrays nobody may change; cases of one text follow each other."""
+    return (*scalars.cases(), *bits.cases(), *structure.cases(), *families.cases())

@@ -68,14 +68,16 @@ def nearest(x: Fraction, dtype: DType) -> float:
     bits, least = _MANTISSA[dtype]
     if x == 0:
         return 0.0
-    size = abs(x)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    if size < Fraction(2) ** exponent:
+    n, d = abs(x.numerator), x.denominator
+    exponent = n.bit_length() - d.bit_length()
+    if n << max(-exponent, 0) < d << max(exponent, 0):
         exponent -= 1
-    unit = Fraction(2) ** max(exponent - bits + 1, least)
-    rounded = round(size / unit) * unit  # Fraction rounds half to even
-    top = Fraction(2) ** (128 if dtype is DType.F32 else 1024)
-    value = math.inf if abs(rounded) >= top else float(abs(rounded))
+    unit = max(exponent - bits + 1, least)
+    n, d = n << max(-unit, 0), d << max(unit, 0)
+    units, rest = divmod(n, d)
+    units += 2 * rest > d or (2 * rest == d and units % 2)  # half to even
+    top = 128 if dtype is DType.F32 else 1024
+    value = math.inf if units.bit_length() + unit > top else math.ldexp(units, unit)
     return value if x > 0 else -value
 
 
