@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from didyma.codegen.runtime.geometry import evaluate
 from didyma.codegen.runtime.simt.access import Traffic
+from didyma.fuzz.sectors import FirstWarp
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir import dims
@@ -31,6 +32,8 @@ from didyma.refimpl.ir.loop import (
     Expr,
     For,
     If,
+    Let,
+    LetExpr,
     Load,
     LoopKind,
     PrimFunc,
@@ -84,12 +87,13 @@ def of_kernels(kernels: Iterable[Kernel], env: Sizes) -> Counters:
     """Count what one launch of each kernel does, as its loops say it.
 
     ``launches`` are those of kernels; ``accesses`` the loads and stores of parameters, a wide one
-    once, ``moved`` their bytes, ``operations`` what expressions compute, ``tests`` the conditions
-    of statements and ``barriers`` the barriers, each as often as the loops around it run;
-    conditions count as true.  ``steps`` are the statements that one thread runs one after another,
-    and ``slots`` those of all threads of the launch, which lanes and blocks that idle take as well.
-    ``scratch`` are the bytes of the buffers that kernels make.  A loop counts once where its extent
-    depends on data.
+    once, ``moved`` their bytes, and ``sectors`` those of memory that they touch
+    (``fuzz/sectors.py``); ``own`` the loads and stores of other buffers, ``operations`` what
+    expressions compute, ``tests`` the conditions of statements and ``barriers`` the barriers, each
+    as often as the loops around it run; conditions count as true.  ``steps`` are the statements
+    that one thread runs one after another, and ``slots`` those of all threads of the launch, which
+    lanes and blocks that idle take as well.  ``scratch`` are the bytes of the buffers that kernels
+    make.  A loop counts once where its extent depends on data.
     """
     found = Counter[str]()
     for k in kernels:
@@ -98,7 +102,7 @@ def of_kernels(kernels: Iterable[Kernel], env: Sizes) -> Counters:
         steps = _steps(f.body, env)
         found["steps"] += steps
         found["slots"] += steps * threads(k, env)
-        _Walk(f, env, found).stmt(f.body, 1, 1)
+        _Walk(f, env, found, FirstWarp.of(f, env)).stmt(f.body, 1, 1)
     return found
 
 
@@ -136,6 +140,11 @@ def of_decisions(heard: Mapping[str, Sequence[str]]) -> Counters:
     return {f"{MADE}{name}": len(values) for name, values in sorted(heard.items())}
 
 
+def of_ways(ways: int) -> Counters:
+    """Return the number of ways to schedule the functions of a case, which may not be fewer."""
+    return {f"{MADE}ways to schedule": ways}
+
+
 def more(now: Counters, kept: Counters) -> str:
     """Return a sentence about counters that are worse than those kept, empty if none is.
 
@@ -159,6 +168,7 @@ class _Walk:
     kernel: PrimFunc
     env: Sizes
     found: Counter[str]
+    warp: FirstWarp
     params: Mapping[str, Buffer] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -172,6 +182,8 @@ class _Walk:
                     self.access(x.buffer, x.index, many, wide)
                 elif not isinstance(x, Var | Const):
                     self.found["operations"] += many
+                if isinstance(x, LetExpr):
+                    self.warp.let(x.var, x.value)
         match s:
             case For(_, extent, body, LoopKind.VECTORIZED):
                 self.stmt(body, many, wide * _rounds(extent, self.env))
@@ -183,6 +195,8 @@ class _Walk:
                 self.access(buffer, index, many, wide)
             case Atomic(_, buffer, index):
                 self.access(buffer, index, 2 * many, wide)
+            case Let(var, value):
+                self.warp.let(var, value)
             case Barrier():
                 self.found["barriers"] += many
             case If():
@@ -197,10 +211,16 @@ class _Walk:
     def access(self, buffer: str, index: Iterable[Expr], many: int, wide: int) -> None:
         """Count a load or a store of so many elements that runs so many times."""
         b = self.params.get(buffer)
-        if b is not None:
-            lanes = math.prod(x.lanes for x in index if isinstance(x, Ramp))
-            self.found["accesses"] += many
-            self.found["moved"] += many * wide * lanes * b.dtype.nbytes
+        if b is None:
+            self.found["own"] += many
+            return
+        at = tuple(index)
+        nbytes = wide * math.prod(x.lanes for x in at if isinstance(x, Ramp)) * b.dtype.nbytes
+        shape = [_size(d, self.env) for d in b.shape]
+        touched = self.warp.sectors(at, shape, b.dtype.nbytes, nbytes)
+        self.found["accesses"] += many
+        self.found["moved"] += many * nbytes
+        self.found["sectors"] += many * touched // self.warp.threads
 
 
 def _steps(s: Stmt, env: Sizes) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Scheduled, compile
 from didyma.codegen.rules import schedules
+from didyma.codegen.schedule.dispatch import points
 from didyma.fuzz import counters, traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
@@ -180,9 +181,12 @@ class Lowering(Domain[Case]):
         for name, value in schedules(made):
             hear(name, value)
         covered = [*_keys(made), *((DECISION, name) for name in heard)]
-        counted = counters.of_kernels(every, env)
+        counted = dict(counters.of_kernels(every, env))
         if not findings and not is_pointed:
             covered += memory.examiner.keys(case, case.inputs(), made, heard)
+            options = case.options(self.options)
+            ways = (points(loop, options) for loop in made.loops.values())
+            counted |= counters.of_ways(sum(len([*found]) for found in ways))
         return Outcome(
             tuple(findings),
             frozenset[str]().union(*map(traits.of_kernel, blamed)),

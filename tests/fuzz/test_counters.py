@@ -43,7 +43,7 @@ def test_accesses_of_a_kernel_are_counted_by_its_loops() -> None:
     (k,) = parse_loop(KERNEL)
     assert counters.of_kernels([k], {"n": 3}) == {
         "launches": 1, "steps": 1 + 2, "slots": 3 * 3, "barriers": 3, "accesses": 3 * 2 * 3,
-        "moved": 3 * 2 * 3 * 4 * 4, "operations": 3 * 2 * 5,
+        "moved": 3 * 2 * 3 * 4 * 4, "operations": 3 * 2 * 5, "sectors": 3 * 2 * 3,
     }  # fmt: skip
     assert counters.of_kernels([k], {"n": 0})["moved"] == 0
 
@@ -71,6 +71,7 @@ def test_a_thread_runs_the_longer_side_of_each_condition_and_parallel_loops_once
     assert got["steps"] == 3 * 2
     assert got["tests"] == 2 * 3
     assert got["scratch"] == 4 * 4
+    assert got["own"] == 2 * 3
 
 
 IDLE = """
@@ -90,6 +91,31 @@ kernel @k(x: f32[n], y: f32[n]) writes (y) dims n in [0, 99] {
 def test_lanes_that_idle_take_slots(n: int, slots: int) -> None:
     (k,) = parse_loop(IDLE)
     assert counters.of_kernels([k], {"n": n})["slots"] == slots
+
+
+APART = """
+kernel @k(x: f32[64, 64], i: i32[64], y: f32[64, 64]) writes (y) {{
+  for b in 64 bound blockIdx.x {{
+    for t in 64 bound threadIdx.x {{
+      let a = {at}
+      y[b, t] = x[{x}]
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "x", "sectors"),
+    [
+        ("t", "b, a", 4), ("t", "a, b", 32), ("t // 2", "b, a", 2), ("0", "b, a", 1),
+        ("t", "b, i[a]", 4),
+    ],
+)  # fmt: skip
+def test_threads_that_lie_apart_touch_sectors_of_their_own(at: str, x: str, sectors: int) -> None:
+    (k,) = parse_loop(APART.format(at=at, x=x))
+    warps = 64 * 64 // 32
+    assert counters.of_kernels([k], {})["sectors"] == warps * (4 + sectors)  # 4 of the store
 
 
 @pytest.mark.parametrize(("fuse", "calls", "nbytes"), [(True, 1, 112), (False, 2, 304)])
