@@ -351,7 +351,12 @@ def compile(
 ) -> Emitted: ...
 @overload
 def compile(
-    m: Module, options: Options | None = None, on_stage: OnStage = ..., *, until: Literal["plan"]
+    m: Module,
+    options: Options | None = None,
+    on_stage: OnStage = ...,
+    *,
+    until: Literal["plan"],
+    heard: Heard = ...,
 ) -> Planned: ...
 @overload
 def compile(

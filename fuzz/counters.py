@@ -119,16 +119,22 @@ def of_run(use: MemoryUse) -> Counters:
 
 
 def of_lines(p: Program) -> Counters:
-    """Count the ``waits`` of streams for one another, each line once."""
-    return {"waits": sum(isinstance(line, Wait) for line in walk(p.lines))}
+    """Count the ``functions`` of a program, and the ``lines`` and ``waits`` of all, each once."""
+    every = [line for f in (p, *p.functions) for line in walk(f.lines)]
+    waits = sum(isinstance(line, Wait) for line in every)
+    return {"waits": waits, "lines": len(every), "functions": len(p.functions)}
 
 
 def of_traffic(traffic: Traffic) -> Counters:
-    """Return what threads of a simulator did: ``statements``, ``accesses`` and bytes ``moved``."""
+    """Return what threads of a simulator did.
+
+    That is ``statements``, ``accesses``, bytes ``moved``, and ``sectors`` that warps touched.
+    """
     return {
         "statements": traffic.statements.total(),
         "accesses": traffic.accesses.total(),
         "moved": traffic.read.total() + traffic.written.total(),
+        "sectors": traffic.sectors.total(),
     }
 
 

@@ -244,6 +244,7 @@ class GraphJudge:
                 places.setdefault(name, []).append(value)
             covered += ((DECISION, name) for name in places)
             counted |= counters.of_kernels(made.program.kernels, dict(case.env))
+            counted |= counters.of_decisions(places)
             if not report.findings:
                 covered += self._examiner.keys(case, inputs, made, places)
         findings = tuple(report.findings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -34,6 +34,11 @@ class Indices(Kernels):
         """A nest takes a hundredth of a second."""
         return 0.05
 
+    @property
+    def usual(self) -> bool:
+        """Whether no option of the user changes what is counted."""
+        return self.options == Options()
+
     def draw(self, seed: int, index: int) -> Case:
         """Return the nest of a campaign's seed and an index."""
         return draw(Random((seed << 64) + index))
@@ -45,7 +50,8 @@ class Indices(Kernels):
     def outcome(self, case: Case) -> Outcome:
         """Judge a nest."""
         found = judge(case, self.options)
-        return outcome(case, found.findings, found.total, _keys(case, found))
+        o = outcome(case, found.findings, found.total, _keys(case, found))
+        return replace(o, counters=found.counters)
 
     def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
         """Return the loop program, which the text form of loops reads back."""

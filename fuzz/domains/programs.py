@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from didyma.codegen import rules
 from didyma.codegen.options import Options
 from didyma.codegen.passes.place import place
 from didyma.codegen.pipeline import Planned, compile
@@ -106,9 +107,14 @@ class Programs(Domain[Case]):
     def outcome(self, case: Case) -> Outcome:
         """Compile a graph up to its plan, and judge the plan and its wrapper."""
         size = len(case.module.entry.nodes)
-        stages = ["source"]
+        stages, heard = ["source"], dict[str, list[str]]()
+
+        def hear(decision: str, value: str) -> None:
+            heard.setdefault(decision, []).append(value)
+
+        options = case.options(self.options)
         try:
-            made = compile(case.module, case.options(self.options), stages.append, until="plan")
+            made = compile(case.module, options, stages.append, until="plan", heard=hear)
         except Exception as e:
             if excused(e, case, self.options):
                 return Outcome(size=size)
@@ -117,7 +123,10 @@ class Programs(Domain[Case]):
         use = MemoryUse()
         findings = tuple(chain(_placed(case), _findings(made, case, self.options, use)))[:1]
         covered = tuple(dict.fromkeys(_keys(made, case)))
+        for decision, value in rules.places(made):
+            hear(decision, value)
         counted = {**counters.of_run(use), **counters.of_lines(made.program)}
+        counted |= counters.of_decisions(heard)
         return Outcome(findings, frozenset(), size, covered=covered, counters=counted)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from didyma.codegen.lower.affine import Affine, Poly
 from didyma.codegen.options import Options
 from didyma.codegen.schedule import schedule
 from didyma.codegen.schedule.nest import NestFacts, nests
+from didyma.fuzz import counters
 from didyma.fuzz.emission.judge import differing, initial
 from didyma.fuzz.emission.kernels import Case
 from didyma.fuzz.indices.evaluate import evaluate
@@ -31,11 +33,16 @@ LEVEL = "affine"
 
 @dataclass(slots=True)
 class Judged:
-    """What was found of a nest, how many values were compared, and how it was scheduled."""
+    """What was found of a nest, how many values were compared, and how it was scheduled.
+
+    ``counters`` are those of its kernels, and for each way to simplify its indices the expressions
+    that these then have.
+    """
 
     findings: list[Finding] = field(default_factory=list[Finding])
     total: int = 0
     schedules: tuple[str, ...] = ()
+    counters: Counter[str] = field(default_factory=Counter[str])
 
 
 def judge(case: Case, options: Options) -> Judged:
@@ -75,6 +82,7 @@ def _affine(found: Judged, case: Case) -> None:
             "offset": affine.expr(affine.offset([e], [affine.poly(ix.ONE)])),
         }
         for how, y in made.items():
+            found.counters[how] += len(subexprs(y))
             if (x != evaluate(y, values)).any():
                 _report(found, how, e, f"{show_expr(y)} differs")
         _bounds(found, affine, e, x, values)
@@ -161,6 +169,7 @@ def _schedules(found: Judged, case: Case, options: Options) -> None:
         kernels = schedule(f, options)
         for k in kernels:
             laws.verify(k)
+        found.counters.update(counters.of_kernels(kernels, dict(case.env)))
         found.schedules = tuple(str(dict(k.attrs)["schedule"]) for k in kernels)
         got = _run(kernels, f, before, case)
     except Exception as e:

@@ -161,9 +161,11 @@ def test_a_counter_of_a_member_that_rises_is_a_finding(
     assert not worker.Opened(other).drawn(0, 0, wishes)[1].findings
 
 
-def test_waits_of_all_blocks_are_counted() -> None:
-    p = Program("p", (), (), (), (), (), (Wait(0, 1), Repeat("i", 3, (Wait(1, 0),)), Return(())))
-    assert counters.of_lines(p) == {"waits": 2}
+def test_lines_of_all_blocks_and_functions_are_counted() -> None:
+    f = Program("f", (), (), (), (), (), (Wait(0, 2), Return(())))
+    lines = (Wait(0, 1), Repeat("i", 3, (Wait(1, 0),)), Return(()))
+    p = Program("p", (), (), (), (), (), lines, functions=(f,))
+    assert counters.of_lines(p) == {"waits": 3, "lines": 4 + 2, "functions": 1}
 
 
 def test_decisions_may_not_become_fewer_and_may_become_more() -> None:
