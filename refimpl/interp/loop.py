@@ -133,7 +133,7 @@ def execute(t: Thread, s: ir.Stmt) -> Steps:
             t.vars[var.name] = evaluate(t, value, s)
             yield from execute(t, body)
         case ir.Store(name, index, value):
-            by_lane = [replace(t, lane=lane) for lane in range(lanes_of(s))]
+            by_lane = [t, *(replace(t, lane=lane) for lane in range(1, lanes_of(s)))]
             found = [(element(u, name, index, s), evaluate(u, value, s)) for u in by_lane]
             for at, new in found:
                 t.memory.store(name, at, new, s)
