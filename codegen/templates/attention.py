@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.intrinsics import c_type
-from didyma.codegen.templates.attentions import found
+from didyma.codegen.templates.attentions import FACTORED, KEPT, found
 from didyma.codegen.templates.language import Launch, Text
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import suited
@@ -144,7 +144,7 @@ TEXT = Text("tiled_attention", """\
         const i64 across = turn * {{ width }} + j;
         {{ acc }} share = {{ zero }};
         if (above < {{ rows }} && across < {{ columns }}) {
-          {{ modification("weight", "weighed", the_batch="batch", the_row="above",
+          {{ modification(weighs, "weighed", the_batch="batch", the_row="above",
                           the_column="across", the_power="weight") }}
           share = weighed;
         }
@@ -261,9 +261,10 @@ READ, FILL, EXP, BARRIER = 1.0, 8.0, 16.0, 256.0  # of a multiplication
 PROCESSORS, LANES = 128, 128  # of a device of which nothing is known, and of a multiprocessor
 
 
-def weighing(p: Problem) -> dict[str, int]:
+def weighing(p: Problem) -> dict[str, int | str]:
     """Return the names by which texts ask for what the second product takes of exponentials."""
-    return {"weighs": int("weight" in p.bodies), "guarded": int("empty" in p.bodies)}
+    weighs = next((x for x in (KEPT, FACTORED) if x in p.bodies), "")
+    return {"weighs": weighs, "guarded": int("empty" in p.bodies)}
 
 
 def chain(p: Problem, width: int, terms: int) -> Expr:

@@ -263,7 +263,7 @@ TEXT = Text("mma_attention", RANGES + FILLING + """\
 {{ place() }}
         f32 share = 0.0f;
         if (row < {{ rows }} && column < {{ columns }}) {
-          {{ modification("weight", "weighed", the_batch="batch", the_row="row",
+          {{ modification(weighs, "weighed", the_batch="batch", the_row="row",
                           the_column="column", the_power="score[n]") }}
           share = weighed;
         }

@@ -20,7 +20,7 @@ from didyma.codegen.emit.intrinsics import c_type
 from didyma.codegen.templates import persistent
 from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attention_mma import is_copied, narrowed, whole
-from didyma.codegen.templates.attentions import is_ranged
+from didyma.codegen.templates.attentions import FACTORED, is_ranged
 from didyma.codegen.templates.boxes import BOXES
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Text
@@ -264,8 +264,8 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
         for (u32 r = 0; r < 2; ++r) {
           total[r] = total[r] + shuffle_xor_f32(total[r], 1);
           total[r] = total[r] + shuffle_xor_f32(total[r], 2);
-          scale[r] = 1.0f / total[r];
         }
+{{ invert_totals() }}
         wgmma_wait(0);
 {{ arrive("&empty[2 + stage]") }}
 {{ next_stage() }}
@@ -273,8 +273,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {% if not held %}
         mbarrier_arrive(&others[1]);
 {% endif %}
-        scale[0] = nan_f32();
-        scale[1] = nan_f32();
+{{ invert_totals() }}
       }
 {{ store_log() }}
 {% if checkers %}
@@ -385,7 +384,7 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 def _found(asked: Asked) -> Problem | None:
     """Return an attention of four warps whose operands all lie in runs along their last axes."""
     known = narrowed(asked) if {*asked.target.families} >= NEEDED else None
-    if known is None or min(inner(known[0])) < LEAST or "weight" in known[0].bodies:
+    if known is None or min(inner(known[0])) < LEAST or FACTORED in known[0].bodies:
         return None
     return known[0] if all(is_copied(known[0], x) for x in known[0].operands) else None
 

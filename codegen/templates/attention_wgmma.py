@@ -17,6 +17,7 @@ from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.templates import attention_mma
 from didyma.codegen.templates.attention import chain, inner
 from didyma.codegen.templates.attention_mma import EXPONENTS, is_copied, narrowed
+from didyma.codegen.templates.attentions import FACTORED
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import suited
@@ -192,11 +193,14 @@ TEXT = Text("wgmma_attention", WEIGHING + """\
     total[r] = total[r] + shuffle_xor_f32(total[r], 1);
     total[r] = total[r] + shuffle_xor_f32(total[r], 2);
   }
+{% if guarded %}
+{{ invert_totals() }}
+{% endif %}
   #pragma unroll
   for (u32 n = 0; n < {{ features // 2 }}; ++n) {
     const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
     const i64 feature = n / 4 * 8 + lane % 4 * 2 + n % 2;
-    const f32 mean = sums[n] / total[n / 2 % 2];
+    const f32 mean = sums[n] {{ "* scale" if guarded else "/ total" }}[n / 2 % 2];
     {{ store_output(("batch", "row", "feature"), "spoiled[feature] != 0 ? nan_f32() : mean",
                     mask=below("row", rows, height)) }}
   }
@@ -221,7 +225,7 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 def found(asked: Asked) -> Problem | None:
     """Return an attention of exponentials alone, whose operands four warps read as they are."""
     known = narrowed(asked) if {*asked.target.families} >= NEEDED else None
-    if known is None or "weight" in known[0].bodies:
+    if known is None or FACTORED in known[0].bodies:
         return None
     if inner(known[0])[0] not in TERMS or inner(known[0])[1] not in FEATURES:
         return None

@@ -31,7 +31,8 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.walk import subexprs, substitute_expr
 
 INPUTS = ("the_batch", "the_row", "the_column", "the_dot")  # of the body ``score``
-POWER, TOTAL = "the_power", "the_total"  # inputs of the bodies ``weight`` and ``empty``
+POWER, TOTAL = "the_power", "the_total"  # inputs of the bodies of weights and of ``empty``
+KEPT, FACTORED = "kept", "factored"  # bodies of weights: with zeros in place of some, with factors
 
 
 def found(asked: Asked) -> Problem | None:
@@ -40,11 +41,12 @@ def found(asked: Asked) -> Problem | None:
     Operand ``query`` has the axes batch, row and term; ``key`` batch, column and term; ``value``
     batch, column and feature.  All axes of batches are one flat axis.  Body ``score`` is the
     operand of the softmax: of batch, row, column, and the sum over the terms (``INPUTS``).  Where
-    the second product does not take exponentials as they are, body ``weight`` is what it takes: of
-    batch, row, column and the exponential.  Where weights of some rows are 0, body ``empty`` says
-    of batch, row and the row's sum of exponentials whether these are.  The output has batch, row
-    and feature, and then the weighted mean of the values, ``acc``.  The line has batch, row, and
-    the logarithm of the row's sum of exponentials, where that is a result.
+    the second product does not take exponentials as they are, body ``kept`` is what it takes, or
+    ``factored`` where they have factors: of batch, row, column and the exponential.  Where weights
+    of some rows are 0, body ``empty`` says of batch, row and the row's sum of exponentials whether
+    these are.  The output has batch, row and feature, and then the weighted mean of the values,
+    ``acc``.  The line has batch, row, and the logarithm of the row's sum of exponentials, where
+    that is a result.
 
     None for a function that is no attention, or not in floats that sums of f32 or f64 are for.
     """
@@ -137,7 +139,7 @@ def _problem(
             else:
                 bad = of_rows(a.guard.args[0])
             bodies["empty"] = Subgraph((b, i, total), bad, place[:2])
-        bodies["weight"] = Subgraph((b, i, j, power), weight, place)
+        bodies[KEPT if a.factor is None else FACTORED] = Subgraph((b, i, j, power), weight, place)
     line = None
     if logs:
         by_row = reading.stores((*parts, i, ix.ZERO), logs)
@@ -160,7 +162,7 @@ def masked(p: Problem, never: float = -math.inf) -> dict[str, Subgraph]:
     """
     ends = [Var(x, INDEX) for x in CORNERS]
     mask = _mask(p, never)
-    factors = "weight" in p.bodies and _reads(p.bodies["weight"].value)
+    factors = FACTORED in p.bodies and _reads(p.bodies[FACTORED].value)
     ranges = {} if factors else _ranges(p, mask)
     known = [x for x in mask.conditions if x is not None and not (ranges and x.is_end)]
     corners = tuple(ends)

@@ -6,7 +6,8 @@ need not be its largest score, but keep exponentials in range: it changes where 
 by ``lazy``, so that most tiles leave the sums as they are.  Warps that are ``alone``, which wait
 for no others, find the largest score of a row only where one of their threads has such a score.
 ``power`` is that of 2 of which a score of 1 is the weight, and ``unit`` that of e; these and more
-names come from ``scaling``.
+names come from ``scaling``.  A row with a score that is no number is not scaled by the others, so
+where zeros take the place of weights, its weights are 0 until the row is done.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from didyma.codegen.emit.terms import literal
+from didyma.codegen.templates.attention import weighing
 from didyma.codegen.templates.attentions import is_ranged, limited
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.ranges import RANGES
@@ -53,6 +55,7 @@ def scaling(p: Problem) -> tuple[Problem, Mapping[str, int | str]]:
         "changes": changes,
         "ranged": is_ranged(p),
         "lse": int(p.line is not None),
+        **weighing(p),
         **texts,
     }
 
@@ -249,6 +252,41 @@ WEIGHING = (
       }
       total[r] = total[r] * scale[r] + (powers + others);
     }
+{% if weighs %}
+    u32 known[2];
+    #pragma unroll
+    for (u32 r = 0; r < 2; ++r) {
+      f32 most = max_f32(largest[r], shuffle_xor_f32(largest[r], 1));
+      most = max_f32(most, shuffle_xor_f32(most, 2));
+      known[r] = most == most ? 1 : 0;
+    }
+    #pragma unroll
+    for (u32 n = 0; n < {{ width // 2 }}; ++n) {
+      const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
+      const i64 column = (i64){{ turn }} * {{ width }} + (n / 4 * 8 + lane % 4 * 2 + n % 2);
+      f32 share = 0.0f;
+      if (known[n / 2 % 2] != 0 && row < {{ rows }} && column < {{ columns }}) {
+        {{ modification(weighs, "weighed", the_batch="batch", the_row="row", the_column="column",
+                        the_power="score[n]") }}
+        share = weighed;
+      }
+      score[n] = share;
+    }
+{% endif %}
+{% endmacro %}
+{% macro invert_totals() %}
+      #pragma unroll
+      for (u32 r = 0; r < 2; ++r) {
+        scale[r] = 1.0f / total[r];
+{% if guarded %}
+        const i64 row = top + upper + lane / 4 + r * 8;
+        if (row < {{ rows }}) {
+          {{ modification("empty", "none", the_batch="batch", the_row="row",
+                          the_total="total[r]") }}
+          scale[r] = none ? 0.0f : scale[r];
+        }
+{% endif %}
+      }
 {% endmacro %}
 {% macro store_log() %}
 {% if lse %}

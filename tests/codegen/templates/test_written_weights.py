@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 import didyma as dd
 from didyma.codegen.pipeline import compile
-from didyma.codegen.templates import attention, attention_mma
+from didyma.codegen.templates import (
+    attention,
+    attention_mma,
+    attention_tma,
+    attention_wgmma,
+)
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.types import Array
 from tests.codegen.templates.judging import judged
@@ -25,6 +31,17 @@ WIDE = forms(
 NARROW = forms(
     dd.f16[2, 37, 24], dd.f16[2, 50, 24], dd.f16[2, 50, 16], dd.f16[2, 37, 50], dd.bool_[2, 37, 50]
 )
+
+
+SM_90A = dd.Options(target="sm_90a")
+WGMMA, TMA = (
+    "wgmma_attention(height=64, width=64)", "tma_attention(height=128, order=1, width=64)",
+)  # fmt: skip
+LONG = forms(
+    dd.f16[2, 70, 64], dd.f16[2, 130, 64], dd.f16[2, 130, 64], dd.f16[2, 70, 130],
+    dd.bool_[2, 70, 130],
+)  # fmt: skip
+WEIGHED = ("guarded", "rows kept", "divided last", "by logarithm")  # in short, of the forms
 
 
 @pytest.mark.parametrize("form", WIDE)
@@ -44,7 +61,7 @@ def special(p: dd.Program, seed: int = 0) -> list[Array]:
     types = [x.type for x in p.module.entry.params]
     q, k, v, *more = (r.normal(size=tuple(map(int, t.shape))) for t in types)
     q[0, 3], k[1, 2], v[0, 7, 1], v[1, 45, 0] = np.nan, np.inf, np.inf, -np.inf
-    q[0, 5] *= 40.0
+    q[0, 5], q[1, 10:20] = 40 * q[0, 5], 40 * q[1, 10:20]
     for x in more:
         x[:, 9], x[0, 11, :40] = -1.0, -1.0
         x[1, 4, 2], x[1, 6, 49] = np.inf, np.nan
@@ -63,11 +80,17 @@ def computed(p: dd.Program, point: str, options: dd.Options, given: list[Array])
     return np.asarray(exe(*given))
 
 
-CASES = [(WIDE, TILED, dd.Options()), (NARROW, MMA, SM_80)]
+CASES = [
+    (programs, point, options, form)
+    for programs, point, options, some in (
+        (WIDE, TILED, dd.Options(), WIDE), (NARROW, MMA, SM_80, NARROW),
+        (LONG, WGMMA, SM_90A, WEIGHED), (LONG, TMA, SM_90A, WEIGHED),
+    )
+    for form in some
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("programs", "point", "options"), CASES, ids=("tiled", "mma"))
-@pytest.mark.parametrize("form", WIDE)
+@pytest.mark.parametrize(("programs", "point", "options", "form"), CASES)
 def test_rows_that_see_nothing_and_numbers_without_end_are_as_the_graph_says(
     programs: dict[str, dd.Program], point: str, options: dd.Options, form: str
 ) -> None:
@@ -77,6 +100,14 @@ def test_rows_that_see_nothing_and_numbers_without_end_are_as_the_graph_says(
     want = dd.interpret(p, *given)
     assert want.contains(got)
     assert np.isnan(got[0, 3]).all() == ("guarded" not in form)
+
+
+@pytest.mark.parametrize("module", [attention_wgmma, attention_tma])
+def test_groups_of_four_warps_are_right(module: ModuleType) -> None:
+    point = WGMMA if module is attention_wgmma else TMA
+    for form in ("guarded", "rows kept"):
+        suits = module.TEMPLATE.space
+        assert judged(LONG[form], point, options=SM_90A, suits=suits) == {""}, form
 
 
 FAULTS = {  # of a module: its options, and changes of its text that some form must reveal
@@ -93,6 +124,14 @@ FAULTS = {  # of a module: its options, and changes of its text that some form m
         "empty rows": ("none ? sums[n] * 0.0f : mean", "mean"),
         "values of empty rows": ("sums[n] * 0.0f :", "0.0f :"),
     }),
+    "wgmma": (attention_wgmma, LONG, WGMMA, SM_90A, {
+        "rows with no number": ("known[n / 2 % 2] != 0 && row", "row"),
+        "empty rows": ("none ? 0.0f : scale[r]", "scale[r]"),
+    }),
+    "tma": (attention_tma, LONG, TMA, SM_90A, {
+        "rows with no number": ("known[n / 2 % 2] != 0 && row", "row"),
+        "empty rows": ("none ? 0.0f : scale[r]", "scale[r]"),
+    }),
 }  # fmt: skip
 
 
@@ -106,7 +145,10 @@ def test_a_planted_fault_is_found(name: str, fault: str) -> None:
     text = Text(module.TEXT.name, module.TEXT.source.replace(old, new))
     wrong = replace(module.TEMPLATE, render=partial(module.render, text=text))
     changed = options.changed({"kernels.codegens": (wrong,)})
-    for p in (programs["guarded and kept"], programs["guarded"], programs["rows kept"]):
+    for form in ("guarded and kept", "guarded", "rows kept"):
+        p = programs[form]
+        if form == "guarded and kept" and module not in (attention, attention_mma):
+            continue
         given = special(p)
         got = computed(p, point, changed, given)
         if not dd.interpret(p, *given).contains(got):
