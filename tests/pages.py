@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -18,12 +19,15 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.warm import python
+
 ROOT = Path(__file__).parents[1]
 INSTALL = "python -m pip install"
 FENCE = re.compile(r"^```([\w{}-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILES = ("python", "ini", "toml", "dym", "yaml")  # languages whose comments begin with #
 NAMED = re.compile(r"# ([\w/-]+\.\w+)\n")
 JUDGED = (0, 1)  # exit codes of commands that did what they were asked to do
+PROGRAMS = {"python": (), "didyma": ("-m", "didyma"), "pytest": ("-m", "pytest")}
 TRACEBACK = "Traceback (most recent call last)"
 # What differs between two runs of one command: seconds, rates, the time of a finding; which random
 # program a campaign met first; and, in its last digit, the share of a bar, since a BLAS with other
@@ -102,9 +106,9 @@ def shell(folder: Path) -> dict[str, str]:
     """Return an environment in which ``python`` and ``didyma`` are those of the tests."""
     programs = folder / ".bin"
     programs.mkdir(exist_ok=True)
-    for name, module in (("python", ""), ("didyma", "-m didyma"), ("pytest", "-m pytest")):
+    for name, words in PROGRAMS.items():
         script = programs / name
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {" ".join(words)} "$@"\n')
         script.chmod(0o755)
     return {
         **{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")},
@@ -116,12 +120,28 @@ def shell(folder: Path) -> dict[str, str]:
     }
 
 
+def _python(command: str) -> list[str]:
+    """Return the words after ``python`` that a command is; none where it needs a shell.
+
+    >>> _python('didyma judge a.cu --kernel "k<64>"'), _python("didyma check a.dym | head")
+    (['-m', 'didyma', 'judge', 'a.cu', '--kernel', 'k<64>'], [])
+    """
+    bare = re.sub(r"'[^']*'|\"[^\"$`]*\"", "", command)
+    words = shlex.split(command.replace("\\\n", " "))
+    if re.search(r"[|&;<>$`*?]", bare) or words[0] not in PROGRAMS:
+        return []
+    return [*PROGRAMS[words[0]], *words[1:]]
+
+
 def _ran(command: Command, folder: Path, env: dict[str, str]) -> tuple[int, str]:
     """Run a command; return its exit code and what it prints, stderr included."""
-    done = subprocess.run(
-        ["sh", "-c", command.words], cwd=folder, env=env, text=True, timeout=300, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    if words := _python(command.words):
+        done = python(*words, cwd=folder, env=env, seconds=300, one_stream=True)
+    else:
+        done = subprocess.run(
+            ["sh", "-c", command.words], cwd=folder, env=env, text=True, timeout=300, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
     lines = done.stdout.strip("\n").splitlines()
     return done.returncode, "\n".join(line.rstrip() for line in lines)
 

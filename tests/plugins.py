@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.pages import ROOT, blocks, register
+from tests.warm import python
 
 PAGES = (
     "docs/check-an-engine.md",
@@ -37,7 +37,4 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run Python with folders before this checkout on its path."""
     searched = os.pathsep.join(p for p in (path, str(ROOT)) if p)
-    return subprocess.run(
-        [sys.executable, *words], cwd=cwd, env={**os.environ, "PYTHONPATH": searched},
-        capture_output=True, text=True, timeout=seconds, check=False,
-    )  # fmt: skip
+    return python(*words, cwd=cwd, env={**os.environ, "PYTHONPATH": searched}, seconds=seconds)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,6 +21,7 @@ from tests.didyma.cli import didyma
 from tests.didyma.planting import careless, inline
 from tests.didyma.test_bad_input import refused_with
 from tests.test_house import ROOT
+from tests.warm import python
 
 CHAIN = """module {
   func @main(%x: f32[4, 6], %y: f32[6]) -> (%d, %c) {
@@ -167,8 +166,5 @@ def test_a_script_runs_by_itself(tmp_path: Path) -> None:
     f = Finding("host", "fused_0", "value", 'got "1" \\ of """ 2')
     r = replay.load(finding(tmp_path / "f.dym", finding=f))
     (tmp_path / "repro.py").write_text(script(r), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "repro.py"], cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-    )  # fmt: skip
+    done = python("repro.py", cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": ""})
     assert (done.returncode, done.stdout) == (0, "agree\n"), done.stderr

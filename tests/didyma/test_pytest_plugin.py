@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from didyma.codegen.runtime.registry import probe
 from tests.test_house import ROOT
+from tests.warm import python
 
 SUITE = """
 from pathlib import Path
@@ -54,10 +53,7 @@ def _nvrtc() -> None:
 def run(folder: Path, *words: str) -> str:
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     env |= {"PYTHONPATH": str(ROOT), "PYTEST_PLUGINS": "didyma.pytest_plugin"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--strict-markers", *words], cwd=folder, env=env,
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = python("-m", "pytest", "-q", "--strict-markers", *words, cwd=folder, env=env)
     return done.stdout + done.stderr
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -39,6 +40,7 @@ from didyma.refimpl.ir.walk import map_expr, map_stmt
 from didyma.show import tune as show
 from didyma.tuning import Tuner, target
 from tests.codegen.select.make import inline
+from tests.warm import python
 
 
 @dd.trace(dd.f32[40, 300])
@@ -216,8 +218,9 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command_line = [sys.executable, "-m", "didyma", *words, "--cache", "c.sqlite"]
-    return subprocess.run(command_line, cwd=folder, capture_output=True, text=True, check=True)
+    done = python("-m", "didyma", *words, "--cache", "c.sqlite", cwd=folder, env=os.environ)
+    done.check_returncode()
+    return done
 
 
 def test_a_killed_command_loses_nothing(tmp_path: Path) -> None:

@@ -32,16 +32,13 @@ from didyma.refimpl.ir.kernel import KernelText
 from tests.didyma.cli import ROOT
 from tests.mutants.copies import plant
 from tests.mutants.faults import FAULTS, Fault
-
-
-def command(*words: str | Path) -> list[str]:
-    return [sys.executable, "-m", "didyma", *map(str, words)]
+from tests.warm import python
 
 
 def didyma(where: Path, *words: str | Path) -> tuple[int, Any]:
     """Run a command of the copy of the source in a folder: exit code, JSON."""
     done = subprocess.run(
-        [*command(*words), "--json"],
+        [sys.executable, "-m", "didyma", *map(str, words), "--json"],
         cwd=where,
         env={**os.environ, "PYTHONPATH": str(where)},
         capture_output=True,
@@ -51,6 +48,11 @@ def didyma(where: Path, *words: str | Path) -> tuple[int, Any]:
     assert done.returncode in (0, 1, 5), done.stderr
     assert "Traceback" not in done.stderr
     return done.returncode, json.loads(done.stdout)
+
+
+def warm(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of this checkout in a process that need not import it again."""
+    return python("-m", "didyma", *words, cwd=ROOT, env=os.environ, seconds=240)
 
 
 JUDGE = '        """Judge every level."""\n'
@@ -93,8 +95,8 @@ def test_a_disagreement_is_found_shrunk_written_and_replayed(tmp_path: Path) -> 
     assert code == 1
     first = again["findings"][0]
     assert (first["level"], first["message"]) == (f["level"], f["message"])
-    code, mended = didyma(ROOT, "replay", f["file"])
-    assert (code, mended["agree"]) == (0, True)
+    mended = warm("replay", f["file"], "--json")
+    assert (mended.returncode, json.loads(mended.stdout)["agree"]) == (0, True)
 
 
 def test_a_crash_or_a_hang_costs_its_case_alone(tmp_path: Path) -> None:
@@ -172,9 +174,11 @@ def test_one_seed_gives_one_sequence_of_graphs() -> None:
 
 def test_it_ends_in_time_and_says_what_it_saw(tmp_path: Path) -> None:
     start = time.monotonic()
-    code, said = didyma(ROOT, "fuzz", "--seconds", "12", "--jobs", "2", "--findings", tmp_path)
+    words = ("--seconds", "12", "--jobs", "2", "--findings", str(tmp_path), "--json")
+    done = warm("fuzz", *words)
     took = time.monotonic() - start
-    assert code == 0
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
     assert set(said) == {
         "seed", "jobs", "programs", "seconds", "cpu_seconds", "programs_per_minute",
         "checked_share", "findings", "groups", "domains", "median_nodes", "coverage", "engines",
@@ -321,16 +325,14 @@ def test_a_campaign_draws_a_seed_prints_it_and_repeats_it(tmp_path: Path) -> Non
     words = ("fuzz", *options, "--findings", str(tmp_path))
     seeds: list[int] = []
     for _ in range(2):
-        done = subprocess.run(
-            command(*words), cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True, text=True, timeout=240, check=True,
-        )  # fmt: skip
+        done = warm(*words)
+        done.check_returncode()
         (printed,) = re.findall(r"^seed (\d+)$", done.stderr, re.MULTILINE)
         assert f"--seed {printed} --jobs 1" in done.stdout
         seeds.append(int(printed))
     assert seeds[0] != seeds[1]
     assert max(seeds) < 10**9, "short enough to type"
-    _, said = didyma(ROOT, *words, "--seed", str(seeds[0]))
+    said = json.loads(warm(*words, "--seed", str(seeds[0]), "--json").stdout)
     assert (said["seed"], said["jobs"]) == (seeds[0], 1)
 
 
