@@ -39,6 +39,7 @@ VARYING = (
     (re.compile(r"\b\d+(?= cases in \d)"), "1"),
     (re.compile(r"│ +[\d,]+ │ +[\d,]+ │ +\d+% │ +[01]\.\d+"), "│ 1 │ 1 │ 1% │ 1.0"),
     (re.compile(r"\bin \d[\d.]* s\b"), "in 1 s"),
+    (re.compile(r"(?<=\ds) \(\d+:\d\d:\d\d\)"), ""),  # pytest says minutes, too, from one on
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "2026-01-01T00:00:00Z"),
     (re.compile(r"\d+ ops, \d+ of \d+ pairs of op and dtype; median \d+ nodes"), "1 op"),
     (re.compile(r"[\d.]+% of [\d,]+ floats in the ring"), "1% of 1 float in the ring"),

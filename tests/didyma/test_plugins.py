@@ -79,7 +79,8 @@ def test_the_command_line_takes_the_names(site: Path) -> None:
 
 def test_a_campaign_takes_the_names_to_its_workers(site: Path, tmp_path: Path) -> None:
     how = ("--engine", "abacus", "--planner", "first_fit", "--json", "--seconds", "3")
-    words = ("-m", "didyma", "fuzz", *how, "--jobs", "1", "--findings", str(tmp_path))
+    where = ("--domain", "graphs", "--domain", "planners", "--findings", str(tmp_path))
+    words = ("-m", "didyma", "fuzz", *how, "--jobs", "1", *where)
     done = run(*words, path=str(site), cwd=site)
     assert done.returncode == 0, done.stderr + done.stdout
     said = json.loads(done.stdout)
