@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.code import Instr
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.sources import Source
@@ -50,14 +51,15 @@ def suspect(
 ) -> Suspect | None:
     """Return the line to which what is wrong in some rounds is traced; None where none is known.
 
-    Edits of single lines are tried for ``seconds`` of processor time.  Of those that make all
-    rounds right, the line of the most likely one is the answer; else it is the line of an
+    Edits of single lines are made and tried for ``seconds`` of processor time.  Of those that make
+    all rounds right, the line of the most likely one is the answer; else it is the line of an
     edit that makes all those right for which there is time, the line near which other edits are
     the most likely, the one that wrote the first wrong element, or the last one that stores to
     global memory.  ``failed`` rounds, those first that take the least time, have the order of
     warps in which they failed.  ``races``
     are lines that race: barriers around them are tried, too.
     """
+    begun = processor_time()
     kernels = [s.kernel for s in task.steps]
     lines = sorted({n for k in kernels for n in executed(k, task.source)})
     wrong = [later(task, c, order) for c, order in failed]
@@ -67,7 +69,8 @@ def suspect(
         tried = [*with_barriers(text, near), *edits(text, lines)]
         right = [later(task, c) for c in passed]
         with _without_garbage():
-            found = mended(task, tried, wrong, right, seconds)
+            left = seconds - (processor_time() - begun)
+            found = mended(task, tried, wrong, right, left)
         if found.edits:
             best = found.edits[0]
             others = tuple(e for e in found.edits[1:_MOST] if e.line != best.line)

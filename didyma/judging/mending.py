@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.judging.edited import Way, fastest
@@ -53,12 +52,12 @@ def mended(
 
     ``failed`` are rounds in which the kernel is wrong, those first that take the least time.  The
     first edits of all and the first one of each line come first; then those come sooner whose
-    lines' edits have changed what is wrong.  Once an edit is found, the search goes on for half of
+    lines' edits have changed what is wrong.  Once an edit is found, others are tried for half of
     the time that it took.
     """
     begun = processor_time()
     first, evidence = telling(task, failed)
-    deadline = begun + seconds
+    deadline = stop = begun + seconds
     rest = (*failed, *passed)
     way = fastest(task, first.run)
     limit = max(0.05, _SLOWER * way.seconds)
@@ -71,11 +70,11 @@ def mended(
             right = _mends(e, edited, min(limit, deadline - now), first, rest, evidence)
             if right:
                 if not found.edits:
-                    deadline = min(deadline, now + (now - begun) / 2 + _LONGER)
+                    stop = min(deadline, now + (now - begun) / 2 + _LONGER)
                 found.edits.append(e)
             elif right is None:
                 found.likely.append(e)
-        if processor_time() > deadline:
+        if processor_time() > stop:
             break
     rank = {(e.line, e.new): k for k, e in enumerate(tried)}
     for row in (found.edits, found.likely):
@@ -103,7 +102,8 @@ class Search:
 
     def next(self, many: int) -> list[Edit]:
         """Return so many edits to try: one of each line, then those of which most is hoped."""
-        some = self.first[:many] or sorted(self.left, key=self.odds, reverse=True)[:many]
+        odds = self.odds()
+        some = self.first[:many] or sorted(self.left, key=lambda k: odds[k], reverse=True)[:many]
         self.first = self.first[many:]
         self.left.difference_update(some)
         return [self.tried[k] for k in some]
@@ -113,15 +113,17 @@ class Search:
         names = {*some}
         self.left.update(k for k, e in enumerate(self.tried) if e in names)
 
-    def odds(self, k: int) -> float:
-        """Return how likely an edit mends the kernel, as far as edits of its line have shown."""
-        return self.evidence.weight(self.tried[k].line) / (k + _FIRST)
+    def odds(self) -> list[float]:
+        """Return how likely each edit mends the kernel, as far as edits of its line have shown."""
+        weights = {n: self.evidence.weight(n) for n in {e.line for e in self.tried}}
+        return [weights[e.line] / (k + _FIRST) for k, e in enumerate(self.tried)]
 
     def place(self) -> int:
         """Return the line near which most is likely that has not been tried; 0 if there is none."""
         mass: dict[int, float] = {}
+        odds = self.odds()
         for k, e in enumerate(self.tried):
-            share = self.odds(k) * (1.0 if k in self.left else _AGAIN)
+            share = odds[k] * (1.0 if k in self.left else _AGAIN)
             for n in range(e.line - _NEAR, e.line + _NEAR + 1):
                 mass[n] = mass.get(n, 0.0) + share / (1 + abs(n - e.line))
         lines = {self.tried[k].line for k in self.left}
@@ -198,7 +200,8 @@ def _promising(
         if processor_time() > deadline - limit / 2:
             break
     search.back(alone)
-    yield iter(partial(search.next, way.many), [])
+    while some := search.next(way.many):
+        yield iter((some,))
 
 
 def _compiled(

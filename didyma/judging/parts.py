@@ -62,6 +62,13 @@ class Parts:
             k = self.mate.get(k, len(self.plain)) + 1 if self.plain[k] in _PAIRS else k + 1
         return min(k, len(self.plain))
 
+    def statement(self, at: int) -> int:
+        """Return where the statement begins in which a place is."""
+        k = at
+        while k > 0 and self.plain[k - 1] not in ";{}":
+            k = self.mate.get(k - 1, 0) if self.plain[k - 1] in ")]" else k - 1
+        return k
+
     def opener(self, at: int) -> int:
         """Return the bracket in which a place is; -1 if it is in none."""
         k = at - 1

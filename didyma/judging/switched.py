@@ -38,6 +38,11 @@ _DECLARES = re.compile(
     r"|(?:unsigned |signed |long )*[A-Za-z_][\w:]*(?:<[^;=()]*>)?(?:\s*[*&]+\s*|\s+)[A-Za-z_]\w*"
     r"\s*(?:[=;,\[({]|$))"
 )
+# What a compiler must know: extents of arrays, and the statements that define such numbers.
+_CONSTANT = re.compile(
+    r"\s*(?:(?:extern\s+)?__shared__\b|(?:static\s+|__device__\s+)*constexpr\b|template\b|using\b"
+    r"|typedef\b|(?!(?:return|else|case|goto|delete)\b)[A-Za-z_][\w:]*[\s*&]+\w+\s*\[[^=;()]*$)"
+)
 _VALUE = re.compile(r"\s*[\w(]")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _LOOP = re.compile(r"\bfor(?=\s*\()")
@@ -98,6 +103,8 @@ def choice(parts: Parts, begin: int, e: Edit) -> Choice | None:
     new = e.new[head : len(e.new) - tail]
     if parts.plain[a:b].strip() != e.old[head : len(e.old) - tail].strip():
         return None  # in a comment, a literal or a directive
+    if _CONSTANT.match(parts.plain, parts.statement(a), a):
+        return None
     if a == b and new.rstrip().endswith(";"):
         between = parts.plain[:a].rstrip()[-1:] in (*";{}",)
         declares = _DECLARES.match(new)
@@ -152,9 +159,7 @@ def _value(parts: Parts, a: int, b: int, new: str) -> Choice | tuple[int, int] |
 
 def _statement(parts: Parts, a: int, b: int, new: str) -> Choice | None:
     """Return a choice of the statement that an edit is in."""
-    text, start = parts.plain, a
-    while start > 0 and text[start - 1] not in ";{}":
-        start = parts.mate.get(start - 1, 0) if text[start - 1] in ")]" else start - 1
+    text, start = parts.plain, parts.statement(a)
     whole = text[b - 1 : b] == ";" and new.rstrip()[-1:] == ";"
     end = b if whole else text.find(";", b) + 1
     start += len(text[start:end]) - len(text[start:end].lstrip())

@@ -19,9 +19,11 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
 
 _LANES = 1 << 14  # of copies that run together
+_FIRST = 32  # edits that are tried first, which shows how long more take
 _LEAST = 2  # edits that are tried together, however many lanes their copies have
 _REFUSED = 10  # times that NVRTC refuses some edits, until all are left out
 _OF_EDIT = re.compile(r"^edit(\d+)\(\d+\): (?:catastrophic )?error", re.M)
+_CONSTANT = re.compile(r"^text\((\d+)\): error: expression must have a constant value", re.M)
 _OF_LINE = re.compile(r"^text\((\d+)\): (?:catastrophic )?error", re.M)
 
 
@@ -51,9 +53,13 @@ def copies(way: Way, edits: Sequence[Edit]) -> Copies | None:
 
 
 def _without(made: Switched, log: str) -> list[Edit]:
-    """Return edits but for those that NVRTC refuses, or all of the first line that it refuses."""
+    """Return edits but for those that NVRTC refuses, and all of the lines that it refuses.
+
+    Those are the first one, which may be why it refuses others, and all that must be constant.
+    """
     gone = {made.edits[int(n) - 1] for n in _OF_EDIT.findall(log)}
-    gone |= {e for n in _OF_LINE.findall(log)[:1] for e in made.lines.get(int(n), ())}
+    lines = {*_OF_LINE.findall(log)[:1], *_CONSTANT.findall(log)}
+    gone |= {e for n in lines for e in made.lines.get(int(n), ())}
     return [e for e in made.edits if e not in gone] if gone else []
 
 
@@ -67,12 +73,9 @@ def outcomes(
     """
     steps = [launching.geometry(c.task, s, r.case.env, r.arrays)[0] for s in c.task.steps]
     lanes = max(s.blocks * s.padded for s in steps)
-    step = max(_LEAST, min(len(c.edits), _LANES // max(1, lanes)))
-    deadline = processor_time() + seconds
-    for k in range(1, len(c.edits) + 1, step):
-        left = deadline - processor_time()
-        if left <= 0:
-            return
+    most = max(_LEAST, _LANES // max(1, lanes))
+    deadline, k, step = processor_time() + seconds, 1, min(_FIRST, most)
+    while k <= len(c.edits) and (left := deadline - processor_time()) > 0:
         numbers = range(k, min(k + step, len(c.edits) + 1))
         before, *after = launching.side_by_side(c.task, r.case.env, r.arrays, numbers, left)
         if before is None or (wrong is not None and (r.right(c.task, before) == wrong).any()):
@@ -80,6 +83,9 @@ def outcomes(
         for n, outputs in zip(numbers, after, strict=True):
             if outputs is not None:
                 yield c.edits[n - 1], before, outputs, r.right(c.task, outputs)
+        k, took = numbers.stop, left - (deadline - processor_time())
+        # So many that half of the time that is left is likely enough for them.
+        step = max(_LEAST, min(most, int((left - took) / 2 / max(took, 1e-3) * len(numbers))))
 
 
 def restoring(

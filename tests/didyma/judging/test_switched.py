@@ -48,6 +48,8 @@ def chosen(old: str, new: str) -> tuple[str, str] | None:
         ("for (i = 0; i < n; ++i) {", "for (i = 0; i < n; --i) {", "step of a loop", "--i"),
         ("for (i = 0; i < n; i += 1) {", "for (i = 0; i < n; i += 2) {", "value", "2"),
         ("return a + b;", "return a - b;", "value", "a - b"),
+        ("return a[1];", "return a[0];", "value", "0"),
+        ("float t[2] = {x[0], x[1]};", "float t[2] = {x[0], x[2]};", "value", "2"),
         ("y[i] = (float)a;", "y[i] = (int)a;", "value", "(int)a"),
         ("y[i] = f(a, b);", "y[i] = f(a, c);", "value", "c"),
         ("y[i] = a;", "y[i] = a; a = b;", "statement before", "a = b;"),
@@ -68,6 +70,9 @@ def test_an_edit_is_a_choice(old: str, new: str, kind: str, part: str) -> None:
         ("#pragma unroll 4", "#pragma unroll 2"),
         ("for (int i = 0; i < n; ++i) {", "for (int j = 0; i < n; ++i) {"),
         ("if (i < n)", "while (i < n)"),
+        ("__shared__ float part[8][n];", "__shared__ float part[9][n];"),
+        ("float a[4], b[8];", "float a[4], b[4];"),
+        ("constexpr int T = 8 * 4;", "constexpr int T = 8 / 4;"),
     ],
 )
 def test_what_is_no_choice_is_left_out(old: str, new: str) -> None:
