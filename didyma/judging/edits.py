@@ -19,13 +19,15 @@ from didyma.judging.borrowed import Rule
 from didyma.judging.natural import Naturalness
 
 _NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_HEXADECIMAL = re.compile(r"\b0x([0-9a-fA-F]{1,4})\b")
 _ZERO = re.compile(r"(?<![\w.])(?:0|1)\.0?f?(?![\w.])")
-_FLOAT = re.compile(r"(?<![\w.])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+\.?(?=f))(f?)(?![\w.])")
+_FLOAT = re.compile(r"(?<![\w.])(?<!\de[-+])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+\.?(?=f))(f?)(?![\w.])")
 _OPERAND = r"[A-Za-z_][\w.]*(?:\[[^\[\]]*\]|\([^()]*\))?|\d+"
 _TERM = re.compile(rf"\s([-+*/])\s(?:{_OPERAND})(?=[\s;),\]])")
 _LEADING = re.compile(rf"(?<=[-+(=,] )(?:{_OPERAND}) \* |(?<=[(\[])(?:{_OPERAND}) \* ")
 _ARGUMENT = re.compile(r"(?<=[(,] )[A-Za-z_]\w*(?=[,)])|(?<=\()[A-Za-z_]\w*(?=,)")
-_DIFFERENCE = re.compile(rf"({_OPERAND})\s*-\s*({_OPERAND})")
+_DIFFERENCE = re.compile(rf"(?<![\w.])({_OPERAND})\s*-\s*({_OPERAND})")
 _COMPARED = re.compile(r"(?<=[\w\])])\s*(?<![<>])(<=|>=|<|>)(?![<>])\s*(?=[\w(])")
 _BOUND = re.compile(r"([<>=]=|[<>])(\s*)(\w+)(?=\s*[;)&|?])")
 _INDEX = re.compile(r"\b(\w+)\[(\w+) \* (\w+) \+ (\w+)\]")
@@ -52,6 +54,7 @@ _INNER = re.compile(r"(?:\[|(?<=[\[(])\()([^\[\]()]+)[\])]")
 _ANY_PLACE = re.compile(r"\[([^\[\]]+)\]")
 _PLACES = re.compile(r"\b(\w+)\[([^\[\]]+)\]\[([^\[\]]+)\]")
 _FACTOR = re.compile(rf"(?<=[-+*=(\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|[-+]=))")
+_INNER_TERM = re.compile(r"(?:(?<=[\[(])|(?<=\+ ))[A-Za-z_]\w*(?= [-+/%]|\])")
 _NAMES = {"int": (-0.1, -0.4), "array": (-1.3, -1.2), "": (-0.8, -0.4)}  # near and other ones
 _SHARED = 0.6  # of the logarithm of how many edits a rule makes
 _TURNED = 0.5  # as the weight of a rule, for statements that change places
@@ -60,7 +63,10 @@ _OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/%]) (?=[\w(])")
 _ASSIGNED = re.compile(r"(?<![=<>!])=(?!=)|\breturn\b")
 _ENDS = re.compile(r"[);]| [?:] ")
 # Heads of functions, and lines for the preprocessor but definitions.
-_KEPT = re.compile(r"\b__(?:global|device)__\b.*[,{]\s*$|^\s*#\s*(?!define\b)")
+_KEPT = re.compile(
+    r"\b__(?:global|device)__\b.*[,{]\s*$|^\s*#\s*(?!define\b)|^\s*template\s*<[^{;]*$"
+    r"|^\s*(?:const\s+)?[A-Za-z_]\w*[\s*&]+\w[^;()=]*(?:,|\)\s*\{)\s*$"
+)
 _LOOP = re.compile(r"\s*for\s*\((?:[^()]|\([^()]*\))*\)")
 _NAMED = re.compile(r"(?<=[a-z_])(add|sub|mul|div|min|max|Add|Sub|Min|Max)(?=\d|_|\()")
 _INSTEAD = {"add": ("mul", "sub"), "sub": ("add",), "mul": ("add", "div"), "div": ("mul",),
@@ -76,7 +82,8 @@ _SWAPS = (
     ("fmaxf", "fminf"), ("max", "min"), ("fmax", "fmin"), ("expf", "exp2f"), ("sqrtf", "rsqrtf"),
     ("sinf", "cosf"), ("logf", "log2f"), ("tanhf", "sinhf"), ("fabsf", ""), ("expf", "expm1f"),
     ("threadIdx.x", "threadIdx.y"), ("blockIdx.x", "blockIdx.y"), ("blockIdx.x", "threadIdx.x"),
-    ("blockDim.x", "gridDim.x"), ("INFINITY", "0.0f"), ("-INFINITY", "INFINITY"),
+    ("blockDim.x", "gridDim.x"), ("blockDim.x", "blockDim.y"), ("gridDim.x", "gridDim.y"),
+    ("INFINITY", "0.0f"), ("-INFINITY", "INFINITY"),
     ("-FLT_MAX", "FLT_MIN"), ("-FLT_MAX", "0.0f"), ("__shfl_down_sync", "__shfl_up_sync"),
     ("&&", "||"), ("==", "!="), ("+=", "="), ("*=", "+="), ("true", "false"),
 )  # fmt: skip
@@ -120,6 +127,8 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
     kinds = {"int": ints, "array": arrays, **kinds}
     literals = _often(_NUMBER.findall(text))
     floats = sorted({*kinds.get("float", ()), *kinds.get("double", ())} - {*arrays})
+    extents = usual.extents(text)
+    factors = [n for n in floats if re.search(rf"\* {n}\b", text)]
     unused = forgotten.names(text, kinds)
     numbers, whole = ([n for n, _ in unused if n in row] for row in (floats, arrays))
     joined = _joined(numbers, whole, ints)
@@ -129,6 +138,10 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
         *_RULES, *borrowed.rules(text), (-0.2, usual.members(text)), (-0.6, usual.limited(ints)),
         (0.8, usual.rescaled(text)), (0.0, usual.backwards(text)), (0.3, usual.chosen(text)),
         (2.0, usual.squares(text)), (1.0, usual.rooted(numbers)), (2.0, usual.ended(ints)),
+        (0.3, usual.averaged(extents)), (0.2, usual.computed(floats)),
+        (0.6, usual.other(extents)), (0.8, usual.squared(floats)), (1.8, usual.weighed(text)),
+        (-0.1, usual.remainders(ints)), (0.6, usual.begun(text)), (0.6, usual.kept(kinds)),
+        (0.2, _multiplied(extents)), (0.6, _multiplied(factors)), (0.2, _alike(ints)),
         (-0.4, usual.values(floats)), (0.3, forgotten.given(unused)),
         (-0.2, forgotten.extended(text)), (-0.6, forgotten.divided(ints)),
         (-0.1, forgotten.repeated(kinds, text)), (-0.1, forgotten.updated(kinds, text)),
@@ -234,6 +247,13 @@ def _whole(m: re.Match[str]) -> list[str]:
     return [str(v) for v in dict.fromkeys(row) if v >= 0 and v != n]
 
 
+def _mask(m: re.Match[str]) -> list[str]:
+    """Return masks with a bit more and with a bit less, and what they leave out, for one."""
+    n = int(m[1], 16)
+    near = (2 * n + 1, n // 2, n ^ (1 << 4 * len(m[1])) - 1)
+    return [f"0x{v:0{len(m[1])}x}" for v in dict.fromkeys(near) if v != n]
+
+
 def _field(m: re.Match[str]) -> list[str]:
     """Return other fields of a vector for one: those of its line, if it has others."""
     here = {c for c in _FIELD.findall(m.string) if c != m[1]}
@@ -283,7 +303,9 @@ def _exchanged(names: Sequence[str], *, near: bool) -> Rule:
 
     A ``near`` one is on the line or like the name; the rule brings all of these, or all others.
     """
-    own = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b") if len(names) > 1 else None
+    own = (
+        re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})\b") if len(names) > 1 else None
+    )
 
     def rule(row: str) -> Iterator[str]:
         declares = _INT.search(row.partition("=")[0])
@@ -296,14 +318,32 @@ def _exchanged(names: Sequence[str], *, near: bool) -> Rule:
     return rule
 
 
+def _alike(names: Sequence[str]) -> Rule:
+    """Return the rule that puts another of some names in the place of one with which it is alike.
+
+    >>> [*_alike(["oh", "ow", "n"])("y[oy * oh + n] = 0;")]
+    ['y[oy * ow + n] = 0;']
+    """
+    others = {n: [o for o in names if _differ_by_one(n, o)] for n in names}
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _WORD.finditer(row):
+            yield from (row[: m.start()] + o + row[m.end() :] for o in others.get(m[0], ()))
+
+    return rule
+
+
+def _differ_by_one(name: str, other: str) -> bool:
+    return len(name) == len(other) > 1 and sum(map(ne, name, other)) == 1
+
+
 def _is_near(name: str, other: str, row: str) -> bool:
     """Return whether a name is likely meant by another: it is on the line, or like the other.
 
     >>> _is_near("tx", "ty", "i = tx;"), _is_near("n", "m", "i < n")
     (True, False)
     """
-    alike = len(name) == len(other) > 1 and sum(map(ne, name, other)) < 2
-    return alike or forgotten.count(other, row) > 0
+    return _differ_by_one(name, other) or forgotten.count(other, row) > 0
 
 
 def _joined(numbers: Sequence[str], arrays: Sequence[str], indices: Sequence[str]) -> Rule:
@@ -360,6 +400,7 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (-0.2, _each(_BOUND, lambda m: [f"{m[0]} + 1", f"{m[0]} - 1"])),
     (0.7, _each(_OPERATOR, lambda m: [f" {_INVERSE[m[1]]} "])),
     (1.9, _each(_NUMBER, _whole)),
+    (1.5, _each(_HEXADECIMAL, _mask)),
     (0.3, _pairs),
     (0.3, _each(_NAMED, _named)),
     (1.0, _each(_FIELD, _field)),
@@ -382,6 +423,9 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (0.5, usual.ceiling),
     (0.5, usual.atomic),
     (0.5, usual.wide),
+    (0.5, usual.halves),
+    (0.5, usual.reciprocals),
+    (-0.3, _each(_INNER_TERM, lambda m: [f"2 * {m[0]}"])),
     (0.0, usual.epsilons),
     (1.5, usual.started),
     (1.3, usual.instead),

@@ -22,11 +22,12 @@ _GAIN, _HERE, _NEAR, _ALIKE, _NEW = 0.17, 0.5, 0.4, 0.35, -0.4
 
 @dataclass(frozen=True, slots=True)
 class Naturalness:
-    """The sequences of tokens of a text's lines, and of all of them; and the tokens of lines."""
+    """The tokens of a text's lines in order, their sequences, those of all, and each line's set."""
 
+    rows: Sequence[Sequence[str]]
     lines: Sequence[Counter[tuple[str, ...]]]
     whole: Counter[tuple[str, ...]]
-    tokens: Sequence[Counter[str]]
+    tokens: Sequence[set[str]]
 
     @classmethod
     def of(cls, rows: Sequence[str]) -> Naturalness:
@@ -36,19 +37,19 @@ class Naturalness:
         >>> known.gain(3, "y[i] = s;"), known.gain(3, "y[x] = s;")
         (4, 0)
         """
-        lines = [_sequences(r) for r in rows]
-        tokens = [Counter(_TOKEN.findall(r)) for r in rows]
-        return cls(lines, sum(lines, Counter[tuple[str, ...]]()), tokens)
+        words = [_words(r) for r in rows]
+        lines = [_sequences(w) for w in words]
+        return cls(words, lines, sum(lines, Counter[tuple[str, ...]]()), [{*w} for w in words])
 
     def gain(self, line: int, new: str) -> int:
         """Return how many sequences that no other line has a line, counted from 1, has fewer as."""
-        old = self.lines[line - 1]
-        edited = _sequences(new)
-        strange = [
-            sum(1 for s in a - b if self.whole[s] == old[s])
-            for a, b in ((old, edited), (edited, old))
-        ]
-        return strange[0] - strange[1]
+        return self._gain(line, *_changed(self.rows[line - 1], _words(new)))
+
+    def _gain(self, line: int, old: Sequence[str], edited: Sequence[str]) -> int:
+        whole, own = self.whole, self.lines[line - 1]
+        a, b = _sequences(old), _sequences(edited)
+        fewer = sum(1 for s, n in a.items() if n > b[s] and whole[s] == own[s])
+        return fewer - sum(1 for s, n in b.items() if n > a[s] and whole[s] == own[s])
 
     def likely(self, line: int, new: str) -> float:
         """Return the logarithm of how much more likely than others a line's edit mends a slip.
@@ -57,15 +58,17 @@ class Naturalness:
         >>> known.likely(3, "s += y[i];") > known.likely(3, "s += y[s];")
         True
         """
-        old, edited = self.tokens[line - 1], Counter(_TOKEN.findall(new))
-        added, lost = edited - old, old - edited
+        old = self.tokens[line - 1]
+        before, after = _changed(self.rows[line - 1], _words(new))
+        added, lost = Counter(after), Counter(before)
+        added, lost = added - lost, lost - added
         words, gone = ([w for w in row if w[0].isalnum() or w[0] == "_"] for row in (added, lost))
         beside = self.tokens[max(0, line - 1 - _BESIDE) : line + _BESIDE]
         near = all(any(w in row for row in beside) for w in words) if words else False
         here = all(w in old for w in words) if words else False
         alike = len(words) == len(gone) == 1 and _alike(words[0], gone[0])
         return (
-            _GAIN * max(-8, min(8, self.gain(line, new)))
+            _GAIN * max(-8, min(8, self._gain(line, before, after)))
             + _HERE * here + _NEAR * near + _ALIKE * alike + _NEW * min(6, added.total())
         )  # fmt: skip
 
@@ -74,6 +77,23 @@ def _alike(a: str, b: str) -> bool:
     return len(a) == len(b) > 1 and sum(map(ne, a, b)) < 2
 
 
-def _sequences(row: str) -> Counter[tuple[str, ...]]:
-    tokens = ["", *_TOKEN.findall(row), ""]
+def _words(row: str) -> list[str]:
+    """Return the tokens of a line, with an empty one at each end."""
+    return ["", *_TOKEN.findall(row), ""]
+
+
+def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the parts of two lines in which their sequences differ.
+
+    >>> _changed([*"abcdefgh"], [*"abcdxfgh"])
+    (['c', 'd', 'e', 'f', 'g'], ['c', 'd', 'x', 'f', 'g'])
+    """
+    least, beside = min(len(old), len(new)), max(_LENGTHS) - 1
+    head = next((k for k in range(least) if old[k] != new[k]), least)
+    tail = next((k for k in range(least - head) if old[-1 - k] != new[-1 - k]), least - head)
+    start, left = max(0, head - beside), max(0, tail - beside)
+    return old[start : len(old) - left], new[start : len(new) - left]
+
+
+def _sequences(tokens: Sequence[str]) -> Counter[tuple[str, ...]]:
     return Counter(tuple(tokens[k : k + n]) for n in _LENGTHS for k in range(len(tokens) - n + 1))

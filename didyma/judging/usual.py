@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, product
 
 from didyma.judging.borrowed import Rule, closing
 
@@ -38,6 +39,19 @@ _CHOICE = re.compile(r"= ([^;?=]+ \? [^;?:]+ : )")
 _ROOT = re.compile(r"\br?sqrtf?\(")
 _LIMIT = re.compile(r"\b\w*(?:end|stop|last|limit|hi)\w* = ([^;=?]* \+ [^;=?]*)(?=;)")
 _COUNTED = re.compile(r"\bint (\w+) = 0; \1 < (\w+);")
+_KERNEL = re.compile(r"\b__global__\b[^(]*\b\w+\s*\(([^()]*)\)")
+_EXTENT = re.compile(r"\b(?:int|unsigned|size_t|long|u?int(?:32|64)_t) (\w+)\s*(?:,|$)")
+_TERM = re.compile(r"(?<=[-+=,(] )[A-Za-z_][\w.]*(?=(?: [-+]|[;,)]))(?!\()")
+_CHANGE = re.compile(r"\b([A-Za-z_]\w*)\(([A-Za-z_][\w.]*) - ([A-Za-z_][\w.]*)\)")
+_NUMBERED = re.compile(r"[A-Za-z_]+(\d+)")
+_PART = re.compile(r"\b([A-Za-z_]\w*) [/%] ([A-Za-z_]\w*)\b(?![\w.(\[])")
+_HALF = re.compile(r"(?<![\w.] [/%*] )\b([A-Za-z_]\w*) / 2\b")
+_RECIPROCAL = re.compile(r"\b1\.0?f? / (?=\()|\br?sqrtf(?=\()")
+_RECIPROCALS = ("rsqrtf", "1.0f / ", "1.0f / sqrtf", "sqrtf")
+_FIRST = re.compile(r"(\s*)(?=for\b|while\b)")
+_ELEMENT = re.compile(r"(?<=[-+*/(=] )[A-Za-z_]\w*\[[^\[\]]*\](?=\s*[-+*/;),])")
+_CALLED = re.compile(r"(?<=\))(?=;)")
+_ADDS = re.compile(r"\b([A-Za-z_]\w*) \+= ")
 
 
 def ceiling(row: str) -> Iterator[str]:
@@ -234,5 +248,168 @@ def values(names: Sequence[str]) -> Rule:
         for m in _VALUE.finditer(row):
             for new in chain.from_iterable((n, f"{n} * {n}") for n in names):
                 yield row[: m.start()] + new + row[m.end() :]
+
+    return rule
+
+
+def extents(text: str) -> list[str]:
+    """Return the integers that kernels take, most often the extents of arrays.
+
+    >>> extents("__global__ void f(float* x, int m, int n)")
+    ['m', 'n']
+    """
+    return [*dict.fromkeys(n for m in _KERNEL.finditer(text) for n in _EXTENT.findall(m[1]))]
+
+
+def other(names: Sequence[str]) -> Rule:
+    """Return the rule that puts one of some names in the place of another.
+
+    >>> [*other(["m", "n"])("x += m * k;")]
+    ['x += n * k;']
+    """
+    own = re.compile(rf"\b(?:{'|'.join(names)})\b(?!\s*[-+*/]?=[^=])") if len(names) > 1 else None
+
+    def rule(row: str) -> Iterator[str]:
+        for m in own.finditer(row) if own else ():
+            yield from (row[: m.start()] + n + row[m.end() :] for n in names if n != m[0])
+
+    return rule
+
+
+def squared(names: Sequence[str]) -> Rule:
+    """Return the rule that squares one of some names in a sum.
+
+    >>> [*squared(["mean"])("v = s / n - mean;")]
+    ['v = s / n - mean * mean;']
+    """
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _TERM.finditer(row):
+            if m[0] in names:
+                yield f"{row[: m.end()]} * {m[0]}{row[m.end() :]}"
+
+    return rule
+
+
+def weighed(text: str) -> Rule:
+    """Return the rule that multiplies a term by a function of a difference, as in a softmax.
+
+    The difference is one of the text, or that turned round, or of the names with the number
+    that the term's name has.
+
+    >>> rule = weighed("s = s * expf(m - top) + s2; m2 = m;")
+    >>> "s = s * expf(m - top) + s2 * expf(m2 - top);" in rule("s = s * expf(m - top) + s2;")
+    True
+    """
+    known = dict.fromkeys(m.groups() for m in _CHANGE.finditer(text))
+    words = {*re.findall(r"\w+", text)}
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _TERM.finditer(row, row.find("=") + 1):
+            end = found[1] if (found := _NUMBERED.fullmatch(m[0])) else ""
+            for f, a, b in known:
+                pairs = ((a, b), (b, a), (a + end, b), (a, b + end))
+                for x, y in dict.fromkeys(p for p in pairs if words.issuperset(p)):
+                    yield f"{row[: m.end()]} * {f}({x} - {y}){row[m.end() :]}"
+
+    return rule
+
+
+def remainders(ints: Sequence[str]) -> Rule:
+    """Return the rule that divides by another number, or takes the remainder of it.
+
+    >>> [*remainders(["k", "n"])("c = i % k;")]
+    ['c = i / k;', 'c = i / n;', 'c = i % n;']
+    """
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _PART.finditer(row):
+            for op, n in product("/%", ints):
+                if (new := f"{m[1]} {op} {n}") != m[0] and n != m[1]:
+                    yield row[: m.start()] + new + row[m.end() :]
+
+    return rule
+
+
+def halves(row: str) -> Iterator[str]:
+    """Yield a line with the reach of a window instead of its half.
+
+    >>> [*halves("t = i - W / 2;")]
+    ['t = i - (W - 1);', 't = i - (W - 1) / 2;', 't = i - (W + 1) / 2;']
+    """
+    for m in _HALF.finditer(row):
+        for new in ("({} - 1)", "({} - 1) / 2", "({} + 1) / 2"):
+            yield row[: m.start()] + new.format(m[1]) + row[m.end() :]
+
+
+def reciprocals(row: str) -> Iterator[str]:
+    """Yield a line with a root, a reciprocal, or the reciprocal of a root instead of another.
+
+    >>> [*reciprocals("r = 1.0f / (v + eps);")]
+    ['r = rsqrtf(v + eps);', 'r = 1.0f / sqrtf(v + eps);', 'r = sqrtf(v + eps);']
+    """
+    for m in _RECIPROCAL.finditer(row):
+        for new in _RECIPROCALS:
+            if new.strip() != m[0].strip():
+                yield row[: m.start()] + new + row[m.end() :]
+
+
+def begun(text: str) -> Rule:
+    """Return the rule that sets a sum to zero before a loop that may add to it once more.
+
+    >>> [*begun("t += x; t += y;")("  for (int k = 0; k < n; ++k)")]
+    ['  t = 0; for (int k = 0; k < n; ++k)']
+    """
+    counts = Counter(_ADDS.findall(text))
+    names = [n for n, many in counts.items() if many > 1]
+
+    def rule(row: str) -> Iterator[str]:
+        if m := _FIRST.match(row):
+            yield from (f"{m[1]}{n} = 0; {row[m.end() :]}" for n in names)
+
+    return rule
+
+
+def kept(of_kind: Mapping[str, Sequence[str]]) -> Rule:
+    """Return the rule that keeps what a name has, in another of its kind, before it is set.
+
+    >>> [*kept({"float": ["first", "second"]})("    first = v;")]
+    ['    second = first; first = v;']
+    """
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _SET.finditer(row):
+            for names in of_kind.values():
+                others = [n for n in names if n != m[1]] if m[1] in names else []
+                start = m.start(1)
+                yield from (f"{row[:start]}{n} = {m[1]}; {row[start:]}" for n in others)
+
+    return rule
+
+
+def averaged(extents: Sequence[str]) -> Rule:
+    """Return the rule that divides what a call gives by one of some extents.
+
+    >>> [*averaged(["n"])("mean = total(sum, part);")]
+    ['mean = total(sum, part) / n;']
+    """
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _CALLED.finditer(row) if "=" in row else ():
+            yield from (f"{row[: m.start()]} / {n}{row[m.start() :]}" for n in extents)
+
+    return rule
+
+
+def computed(names: Sequence[str]) -> Rule:
+    """Return the rule that puts one of some names in the place of an element of an array.
+
+    >>> [*computed(["norm"])("sum += d * x[i];")]
+    ['sum += d * norm;']
+    """
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _ELEMENT.finditer(row):
+            yield from (row[: m.start()] + n + row[m.end() :] for n in names)
 
     return rule

@@ -83,6 +83,15 @@ HEAD = (
         ("  p = old; old = eps;", "  p = old;"),
         ("  p += x[i];", "  p = x[i];"),
         ("  float best = -FLT_MAX;", "  float best = FLT_MIN;"),
+        ("  y = p - old * old;", "  y = p - old;"),
+        ("  y = i & 0x0f;", "  y = i & 0x07;"),
+        ("  y = rsqrtf(p + eps);", "  y = 1.0f / (p + eps);"),
+        ("  int k = i - (j - 1);", "  int k = i - j / 2;"),
+        ("  int k = i / j;", "  int k = i % k;"),
+        ("  y = s[2 * i / j];", "  y = s[i / j];"),
+        ("  j = blockDim.y;", "  j = blockDim.x;"),
+        ("  old = p; p = eps;", "  p = eps;"),
+        ("  p += old * eps;", "  p += old * x[i];"),
     ],
 )
 def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:
