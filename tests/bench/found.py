@@ -179,7 +179,7 @@ FOUND: dict[str, Judged] = {
             "barrier": Fault("    }\n    __syncthreads();\n  }\n  if", "    }\n  }\n  if"),
         },
     ),
-    "argmax": Judged(
+    "argmax_rows": Judged(
         texts.ARGMAX,
         argmax,
         Launch("", "rows", "128"),
@@ -199,7 +199,7 @@ FOUND: dict[str, Judged] = {
             "id": Fault("table[id * D + j]", "table[tok * D + j]"),
         },
     ),
-    "scan": Judged(
+    "block_scan": Judged(
         texts.SCAN,
         scan,
         Launch("block_scan<64>", "rows", "64"),

@@ -20,10 +20,12 @@ from didyma.judging.making import make_task
 from tests.bench.found import FOUND
 from tests.bench.idioms import IDIOMS
 from tests.bench.judged_kernels import MORE, family
+from tests.bench.layers import LAYERS
+from tests.bench.training import TRAINING
 from tests.didyma.judging.kernels import KERNELS, Fault, Judged
 
 CLOSE = 3  # lines
-ALL = {**KERNELS, **MORE, **IDIOMS, **FOUND}
+ALL = {**KERNELS, **MORE, **IDIOMS, **FOUND, **LAYERS, **TRAINING}
 
 
 def judged(kernel: Judged, text: str, rounds: int = 16, most: int = 1 << 16) -> Judgement:
@@ -43,10 +45,10 @@ def edited(kernel: Judged, fault: Fault) -> tuple[str, int]:
 
 
 def lines_of(found: Judgement) -> list[int]:
-    """Return the lines that a judgement names."""
+    """Return the lines that a judgement names, as its report does."""
     faults = [n for f, _ in found.faults for n in f.lines]
     traced = found.suspect
-    if traced is None or (faults and traced.edit is None):
+    if traced is None or (traced.edit is None and all(w.faulty for w in found.wrong)):
         return faults
     return [*faults, traced.line, *(e.line for e in traced.others)]
 
