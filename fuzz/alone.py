@@ -136,8 +136,9 @@ def _compare_flat(
         code, want = _outcome(by_lines, list(inputs))
         if not code:
             numel = max(a.size for a in inputs if a.ndim)
-            got = flat(alone_flat.larger(inputs), numel)
-            level.compare(alone_flat.NAME, map(bitwise, c.source.entry.results, want, got))
+            for given in (alone_flat.larger(inputs), [np.array(a) for a in inputs]):
+                got = flat(given, numel)
+                level.compare(alone_flat.NAME, map(bitwise, c.source.entry.results, want, got))
 
 
 def _in_buckets(

@@ -88,7 +88,7 @@ def _parsed(text: str) -> c.FileAST:
     bare = _INCLUDE.sub("", _DEFINE.sub("", bare))
     if m := re.search(r"^[ \t]*#", bare, re.MULTILINE):
         raise Outside(bare.count("\n", 0, m.start()) + 1, "a directive of the preprocessor")
-    for macro, value in defined[::-1]:
+    for macro, value in defined * len(defined):  # a value may mention any other macro
         if re.search(rf"\b{macro}\b", bare):
             bare = re.sub(rf"\b{macro}\b", f"({value})", bare)
     bare = re.sub(r"\b__global__\s+void", "kernel_ void", bare)

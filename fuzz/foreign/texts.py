@@ -72,7 +72,7 @@ def draw(r: Random) -> Case:
     outputs += [("bins", r.choice(("int", "unsigned")))]
     w = Writer(r)
     w.numbers.append(Number("n", "int", count, count))
-    heads = [_head(w) for _ in range(r.randint(0, 2))]
+    heads = [_head(w) for _ in range(r.randint(0, 2))] + (_macros(w) if r.random() < 0.3 else [])
     w.arrays += [(name, kind, room) for name, kind in inputs]
     share = r.random() < 0.25
     own = ("blockIdx.x * blockDim.x + threadIdx.x;", "threadIdx.x + blockDim.x * blockIdx.x; // it")
@@ -139,6 +139,14 @@ def _head(w: Writer) -> str:
             found = f"static __device__ {kind} h{name}(float v, int k)"
             w.helpers.append((f"h{name}", kind))
             return f"{found} {{ return {body.text} + (k & 3); }}"
+
+
+def _macros(w: Writer) -> list[str]:
+    """Return macros of which one mentions the other, in either order; both are integers."""
+    a, b, n = w.fresh("M"), w.fresh("M"), w.r.randint(1, 9)
+    w.numbers += [Number(a, "int", n, n), Number(b, "int", 2 * n + 1, 2 * n + 1)]
+    rows = [f"#define {a} {n}", f"#define {b} (2 * {a} + 1)"]
+    return w.r.choice((rows, rows[::-1]))
 
 
 def _text(

@@ -218,7 +218,7 @@ class Writer:
         some: list[Callable[[int], None]] = [self._declaration, self._declaration, self._assignment]
         if depth:
             some += [self._if, self._for, self._while, self._block]
-        some += [self._array, self._pointer, self._steps]
+        some += [self._array, self._pointer, self._steps, self._nothing]
         self.r.choice(some)(depth)
 
     def block(self, depth: int, many: int = 2) -> None:
@@ -308,6 +308,13 @@ class Writer:
         self.block(depth)
         self.put("}")
         self.numbers = known
+
+    def _nothing(self, depth: int) -> None:
+        """Write a statement that does nothing: an empty one, or a loop whose head does it all."""
+        del depth
+        name = self.fresh("e")
+        count = self.r.randint(1, 4)
+        self.put(self.r.choice((";", f"for (int {name} = 0; {name} < {count}; ++{name});")))
 
     def _while(self, depth: int) -> None:
         name, count = self.fresh("w"), self.r.randint(1, 4)
