@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from didyma.codegen.emit import plain_expressions
-from didyma.codegen.emit.plain import Plain
+from didyma.codegen.emit.plain import Plain, plain
 from didyma.codegen.emit.plain_expressions import Expressions, Typed
 from didyma.fuzz.domains.domain import Judge
 from didyma.fuzz.domains.foreign import Foreign
@@ -69,11 +69,20 @@ def first(_: Expressions, name: str, given: Sequence[Typed]) -> Typed:
     ],
 )
 def test_slips_of_the_reader_are_found(
-    where: object, name: str, slip: object, judge: Judge[Case], monkeypatch: pytest.MonkeyPatch
+    where: object, name: str, slip: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    d = Foreign(("simt",))  # which checks bounds, so that no slip ends the process
+    judge = d.judge()
     monkeypatch.setattr(where, name, slip)
-    d = Foreign(("host",))
     assert any(judge(d.draw(7, index)).findings for index in range(150))
+
+
+@pytest.mark.parametrize(
+    "rows", [("#define A 3", "#define B (2 * A + 1)"), ("#define B (2 * A + 1)", "#define A 3")]
+)
+def test_a_macro_may_mention_one_of_any_line(rows: tuple[str, str]) -> None:
+    text = "\n".join((*rows, "__global__ void k(int *x) { x[0] = B; }"))
+    assert "= ((2 * 3) + 1);" in plain(text).source
 
 
 def test_a_file_shows_the_kernel_and_how_it_is_launched(judge: Judge[Case]) -> None:
