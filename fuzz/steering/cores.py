@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+import numpy as np
+
 from didyma.fuzz.steering.company import after, before
 from didyma.fuzz.steering.opsets import UNARY
 from didyma.fuzz.steering.sketch import Sketch
@@ -113,7 +115,13 @@ def _attention(s: Sketch) -> None:
     powers = shifted and s.apply("exp", (shifted,))
     total = powers and s.apply("sum", (powers,), kept)
     weights = total and powers and s.apply("divide", (powers, total))
-    made = weights and s.apply("matmul", (weights, v))
+    form = s.c.pick(("", "", "", "late", "guarded", "factors"))
+    if form == "late" and powers and total:
+        late = s.apply("matmul", (powers, v))
+        made = late and s.apply("divide", (late, total))
+    else:
+        weights = weights and _weighed(s, weights, form)
+        made = weights and s.apply("matmul", (weights, v))
     if made and s.c.chance(3):  # what only gives its axes another order joins it
         order, at = [*range(len(lead) + 2)], s.c.below(len(lead) + 1)
         order[at], order[at + 1] = at + 1, at
@@ -123,6 +131,19 @@ def _attention(s: Sketch) -> None:
         after(s, made)
     if weights and s.c.chance(6):
         after(s, weights)
+
+
+def _weighed(s: Sketch, weights: str, form: str) -> str | None:
+    """Return weights with zeros in place of NaN, or with a factor for each; or as they are."""
+    t = s.types()[weights]
+    if form == "factors":
+        by = s.value(t)
+        return by and s.apply("multiply", (weights, by))
+    if form == "guarded":
+        zero = s.splat(np.zeros((), t.dtype.numpy), t.with_shape())
+        bad = s.apply("isnan", (weights,))
+        return bad and s.apply("where", (bad, zero, weights))
+    return weights
 
 
 def _weighted(s: Sketch) -> None:

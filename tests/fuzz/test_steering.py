@@ -43,7 +43,7 @@ from didyma.fuzz.values import FOCUSED, Readers, corners, focused
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import DimVar
-from didyma.refimpl.ir.graph import BIND, CALL, COMPILER, CONTROL, NO_INLINE, PRIMITIVE, TO
+from didyma.refimpl.ir.graph import BIND, CALL, COMPILER, CONTROL, NO_INLINE, PRIMITIVE, STAGES, TO
 from didyma.refimpl.ir.graph import attrs as freeze
 from didyma.refimpl.ir.text import parse_module, show
 from didyma.refimpl.ir.types import ALL, DType, TensorType
@@ -307,11 +307,14 @@ def test_what_is_rewritten_for_tensor_cores_is_drawn_and_near_misses_too() -> No
     def hear(decision: str, _: str) -> None:
         heard.append(decision)
 
-    missed = 0
+    missed, joined = 0, set[str]()
     for index in range(100):
         case, before = draw(6, index, cores), len(heard)
         options = case.options(Options()).changed({"graph.level": 3, "graph.fuse": True})
-        compile(case.module, options, until="fuse", heard=hear)
+        made = compile(case.module, options, until="fuse", heard=hear)
         missed += set(wanted).isdisjoint(heard[before:])
+        stages = [f.nodes for f in made.fused.functions if STAGES in f.attr]
+        joined |= {n.op for nodes in stages for n in nodes}
     assert all(heard.count(name) > 3 for name in wanted)
     assert missed > 5
+    assert "isnan" in joined, "weights with zeros in place of NaN"
