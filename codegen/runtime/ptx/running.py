@@ -41,7 +41,8 @@ def run(m: Machine) -> None:
         if changes is not None:
             next(changes)
         ready = m.state == RUN
-        if not ready.any():
+        left = np.count_nonzero(ready)
+        if not left:
             if (m.state == DONE).all():
                 return
             _stuck(m)
@@ -51,7 +52,7 @@ def run(m: Machine) -> None:
             _round(m, ready)
             continue
         group = np.flatnonzero(ready & (rank == lowest)).astype(np.int32)
-        alone = group.size == np.count_nonzero(ready)
+        alone = group.size == left
         m.select(group)
         pc: int | None = int(m.pc[group[0]])
         while pc is not None:
@@ -94,7 +95,7 @@ def _stretch(m: Machine, pc: int, alone: bool) -> int | None:
     if to is None:
         return None
     jumps = last in m.kernel.jumps
-    if np.ndim(to) == 0:
+    if getattr(to, "ndim", 0) == 0:
         goal = int(to)
         back = m.ids if jumps and goal <= pc else None
         if alone and (back is None or m.steps - m.began < _LONG):
