@@ -34,7 +34,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.walk import stmt_exprs, stmts, subexprs
 
 MOST_TERMS = 1 << 18  # at once: more of them leave the cache of a core
-MOST_PRODUCTS = 1 << 21  # which are not held at once; their factors may be nearly as many
+MOST_LANES = 1 << 14  # of more of them, the work of a round is more than what it takes to begin it
 
 
 def terms(s: Store) -> tuple[Expr, ...]:
@@ -74,10 +74,9 @@ def at_once(site: Site, s: For) -> bool:
     sizes = [compile_expr(site, b.extent) for b in stmts(s) if isinstance(b, For)]
     if not all(n.known and n.uniform for n in sizes):
         return False
-    products = all(len(terms(b)) == 2 for b in stmts(s) if isinstance(b, Store))
     rounds = math.prod(int(n.value) for n in sizes)
-    most = MOST_PRODUCTS if products else MOST_TERMS
-    return 1 < rounds <= most // math.prod(site.launch.lanes.shape)
+    lanes = math.prod(site.launch.lanes.shape)
+    return lanes <= MOST_LANES and 1 < rounds <= MOST_TERMS // lanes
 
 
 def _apart(site: Site, s: For) -> bool:

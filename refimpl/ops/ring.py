@@ -391,6 +391,8 @@ def dot(p: Payload, q: Payload) -> Payload:
     axes = range(1, 1 + len(shape))
     rows = [a for a in axes if q.shape[a] == 1]
     columns = [a for a in axes if a not in rows and p.shape[a] == 1]
+    if all(shape[a - 1] == 1 for a in (*rows, *columns)):
+        return sum_of(multiply(p, q), axis=0)
     stack = [a for a in axes if a not in rows and a not in columns]
     heads = [shape[a - 1] for a in stack]
     left = p.transpose(*stack, *rows, 0, *columns).reshape(*heads, -1, len(p))

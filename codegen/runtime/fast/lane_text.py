@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from pycparser import c_ast as c
@@ -23,13 +25,14 @@ from didyma.codegen.runtime.fast.lane_items import (
     Shared,
     UnsuitedError,
 )
-from didyma.codegen.runtime.fast.lane_kinds import VARYING, names, nodes, step, type_name
+from didyma.codegen.runtime.fast.lane_kinds import VARYING, literal, names, nodes, step, type_name
 from didyma.codegen.runtime.fast.lanes import SHUFFLED, Cut, quals
 from didyma.codegen.runtime.hosttext import arguments
 from didyma.refimpl.ir.kernel import Signature
 
 _DIGIT: Final = "DIGIT__ "  # before the name of one whose lanes may be needed
 UNROLLED: Final = 4  # copies of a loop's body, at most
+JAMMED: Final = 9  # rounds in one loop over lanes, at most: those of a window of 3 by 3
 _COMPARE: Final = ("<", "<=", ">", ">=", "==", "!=")
 
 # Names that end in two underscores are of this file.
@@ -39,6 +42,12 @@ static inline i64 least__(i64 a, i64 b) { return b < a ? b : a; }
 static inline i64 quotient__(i64 v, i64 by) { return v < 0 || by <= 0 ? 1 : by - v % by; }
 static inline i64 crossing__(i64 v, i64 bound) { return v < bound ? bound - v : 1 << 20; }
 static inline i32 near__(i64 v) { return v < -4096 ? -4096 : v > 4096 ? 4096 : (i32)v; }
+// clang compares what it can compute in 64 bits, half as many lanes at once as it loads of these.
+#define FOUR__(n) n, n + 1, n + 2, n + 3
+#define SIXTEEN__(n) FOUR__(n), FOUR__(n + 4), FOUR__(n + 8), FOUR__(n + 12)
+#define ROW__(n) SIXTEEN__(n), SIXTEEN__(n + 16), SIXTEEN__(n + 32), SIXTEEN__(n + 48)
+#define ROWS__(n) ROW__(n), ROW__(n + 64), ROW__(n + 128), ROW__(n + 192)
+static const i32 lane__[1024] = {ROWS__(0), ROWS__(256), ROWS__(512), ROWS__(768)};
 #ifdef __clang__
 #define APART__ _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -154,8 +163,8 @@ class _Writer(CGenerator):
             return ""
         left, right = self.shared(n.left), self.shared(n.right)
         if a == 1:
-            return f"((i32)x__ {n.op} near__(({right}) - ({left})))"
-        return f"(near__(({left}) - ({right})) {n.op} (i32)x__)"
+            return f"(lane__[x__] {n.op} near__(({right}) - ({left})))"
+        return f"(near__(({left}) - ({right})) {n.op} lane__[x__])"
 
     def _digit(self, n: c.BinaryOp, digits: Digits) -> str:
         """Return a comparison of a digit, plus what lanes share, with what they share."""
@@ -242,6 +251,9 @@ class _Text:
             case Group(statements=some):
                 yield from self.group(some)
             case Loop(head=head, body=body, unrolled=unrolled):
+                if not self.cut.atomics and (nest := unrolled_nest(item)) is not None:
+                    yield from self.jammed(*nest)
+                    return
                 if unrolled:
                     yield f"#pragma GCC unroll {UNROLLED}"
                 d = head.init.decls[0]
@@ -260,13 +272,36 @@ class _Text:
                     yield from self.items(other)
                     yield "}"
 
+    def jammed(self, outer: Sequence[Loop | Scalar], inner: Group) -> Iterator[str]:
+        """Yield loops whose rounds lie in one loop over lanes, which keeps sums in registers."""
+        loops = [x for x in outer if isinstance(x, Loop)]
+        first, counts = loops[0].head.init.decls[0].name, [rounds(x) or 0 for x in loops]
+        whole = math.prod(counts) <= JAMMED
+        if not whole:
+            yield f"for (i64 {first}__ = 0; {first}__ < {counts[0]}; {first}__ += {UNROLLED})"
+            counts[0] = UNROLLED
+        copies = list[list[str]]()
+        for numbers in product(*map(range, counts)):
+            given, lines = iter(numbers), list[str]()
+            for x in outer:
+                if isinstance(x, Scalar):
+                    lines += self.item(x)
+                    continue
+                name, number = x.head.init.decls[0].name, next(given)
+                more = f"{first}__ + " if name == first and not whole else ""
+                lines.append(f"const i64 {name} = {more}{number};")
+            copies.append(lines)
+        yield from self.group(inner.statements, copies)
+
     def _shorter(self, lanes: str) -> Iterator[str]:
         if lanes not in self.ends:
             self.ends.add(lanes)
             yield f"lanes__ = least__(lanes__, {lanes});"
 
-    def group(self, statements: Sequence[c.Node]) -> Iterator[str]:
-        """Yield a loop over lanes."""
+    def group(
+        self, statements: Sequence[c.Node], copies: Sequence[Sequence[str]] = ((),)
+    ) -> Iterator[str]:
+        """Yield a loop over lanes, whose body is copied after each of some declarations."""
         if not statements:
             return
         made = [m for s in statements if (m := self.writer.lane(s).strip()) not in ("", ";")]
@@ -288,7 +323,8 @@ class _Text:
             yield f"{apart}for (i64 x__ = 0; x__ < lanes__; x__++) {{"
             yield "const i64 l__ = x__;"
         yield from self._anew(statements)
-        yield from made
+        for lines in copies:
+            yield from ("{", *lines, *made, "}") if lines else made
         yield "}"
 
     def _anew(self, statements: Sequence[c.Node]) -> Iterator[str]:
@@ -301,6 +337,41 @@ class _Text:
             if name in needed:
                 yield f"const i64 {name} = {self.writer.visit(d.init)};"
         self.writer.in_lane = False
+
+
+def rounds(loop: Loop) -> int | None:
+    """Return how often a loop that is to be unrolled runs, from 0 on by 1; None if not known."""
+    d, cond, step_ = loop.head.init.decls[0], loop.head.cond, loop.head.next
+    by_one = isinstance(step_, c.UnaryOp) and "++" in step_.op
+    below = isinstance(cond, c.BinaryOp) and cond.op == "<" and names(cond.left) == {d.name}
+    if not (loop.unrolled and by_one and below and literal(d.init) == 0):
+        return None
+    return literal(cond.right)
+
+
+def unrolled_nest(loop: Loop) -> tuple[list[Loop | Scalar], Group] | None:
+    """Return the loops around a single group, and their scalars, if they are to be unrolled.
+
+    None where a round reads what another lane has in the round before, and where rounds are many
+    and no multiple of ``UNROLLED``.
+    """
+    outer, counts = list[Loop | Scalar](), list[int]()
+    last: Item = loop
+    while isinstance(last, Loop):
+        if not (count := rounds(last)):
+            return None
+        outer.append(last)
+        counts.append(count)
+        *scalars, last = [x for x in last.body if x != Group([])] or [Group([])]
+        for x in scalars:
+            if not isinstance(x, Scalar):
+                return None
+            outer.append(x)
+    if not isinstance(last, Group) or any(SHUFFLED in names(s) for s in last.statements):
+        return None
+    inside = math.prod(counts[1:])
+    by_turns = counts[0] % UNROLLED == 0 and inside * UNROLLED <= JAMMED
+    return (outer, last) if counts[0] * inside <= JAMMED or by_turns else None
 
 
 def text(cut: Cut, s: Signature) -> str:

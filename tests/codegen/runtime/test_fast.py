@@ -149,6 +149,31 @@ def test_digits_of_an_index_may_be_of_each_lane_alone(shared: HostFast) -> None:
     np.testing.assert_array_equal(shared.download(out, "f32", (108,)), want)
 
 
+@pytest.mark.parametrize(("rounds", "copies"), [(3, 3), (9, 9), (10, 1), (16, 4)])
+def test_rounds_of_an_unrolled_loop_lie_in_one_loop_over_lanes(
+    rounds: int, copies: int, shared: HostFast
+) -> None:
+    text = kernel(
+        f"""  f32 sum = 0.1f;
+  #pragma unroll
+  for (i64 k = 0; k < {rounds}; ++k) {{
+    const i64 row = k * 8;
+    sum = sum + x[row + threadIdx.x] * 0.3f;
+  }}
+  y[threadIdx.x] = sum;""",
+        size=rounds * 8,
+    )
+    (unit,) = units(text, shared.prelude, shared.blocks, shared.driver)
+    assert unit.source.count("sum[l__] = (sum[l__]) +") == copies
+    x = np.random.default_rng(rounds).standard_normal((rounds, 8)).astype(np.float32)
+    on, out = shared.upload(x), shared.allocate(4 * x.size)
+    shared.load(text).launch("k", [on, out], {})
+    want = np.full(8, 0.1, np.float32)
+    for row in x:
+        want = want + row * np.float32(0.3)
+    np.testing.assert_array_equal(shared.download(out, "f32", (rounds * 8,))[:8], want)
+
+
 def test_it_passes_the_suite_of_structure(shared: HostFast) -> None:
     cases = [c for c in structure.cases() if "f32" in c.name or "scan" in c.name]
     assert not [o for o in conform(cases, Runner(shared)) if o.wrong]
