@@ -23,6 +23,7 @@ _LONG = 0.002  # seconds of a failed round, for which a smaller one is sought
 _ENOUGH = 8  # elements in it
 _SURE = 8  # edits that are tried before any has shown what it changes
 _TOGETHER = 256  # edits that are compiled into one text
+_FEWEST = 64  # edits of one text, however long the first ones took
 _FIRST = 16  # edits that are about as likely as the first
 _AGAIN = 0.25  # how likely another edit is where one was tried in vain
 _NEAR = 3  # lines
@@ -188,11 +189,15 @@ def _promising(
     then those of which that is not known.
     """
     alone: list[Edit] = []
-    limit = (deadline - processor_time()) / 2
-    while evidence.wrong.any() and way.needed <= 1 and (some := search.next(_TOGETHER)):
+    limit, many = (deadline - processor_time()) / 2, _TOGETHER
+    while evidence.wrong.any() and way.needed <= 1 and (some := search.next(many)):
         c = copies(way, some)
-        left = min(limit, deadline - processor_time())
+        begun = processor_time()
+        left = min(limit, deadline - begun)
         right, known = restoring(c, first, evidence, left) if c else ([], set[Edit]())
+        if known:  # so many that all of them likely run in a part of the time
+            each = max(1e-3, (processor_time() - begun) / len(known))
+            many = max(_FEWEST, min(_TOGETHER, int(limit / 2 / each)))
         alone += [e for e in some if e not in known]
         left = min(limit, deadline - processor_time())
         right = passing(way, right, rest, left) if right else right
