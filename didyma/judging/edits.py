@@ -139,6 +139,7 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
         (0.8, usual.rescaled(text)), (0.0, usual.backwards(text)), (0.3, usual.chosen(text)),
         (2.0, usual.squares(text)), (1.0, usual.rooted(numbers)), (2.0, usual.ended(ints)),
         (0.3, usual.averaged(extents)), (0.2, usual.computed(floats)),
+        (0.6, usual.complements(floats)),
         (0.6, usual.other(extents)), (0.8, usual.squared(floats)), (1.8, usual.weighed(text)),
         (-0.1, usual.remainders(ints)), (0.6, usual.begun(text)), (0.6, usual.kept(kinds)),
         (0.2, _multiplied(extents)), (0.6, _multiplied(factors)), (0.2, _alike(ints)),

@@ -50,6 +50,7 @@ _RECIPROCAL = re.compile(r"\b1\.0?f? / (?=\()|\br?sqrtf(?=\()")
 _RECIPROCALS = ("rsqrtf", "1.0f / ", "1.0f / sqrtf", "sqrtf")
 _FIRST = re.compile(r"(\s*)(?=for\b|while\b)")
 _ELEMENT = re.compile(r"(?<=[-+*/(=] )[A-Za-z_]\w*\[[^\[\]]*\](?=\s*[-+*/;),])")
+_WEIGHT = re.compile(r"(?<=[=+(] )[A-Za-z_]\w*(?= \*)|(?<=\* )[A-Za-z_]\w*(?=[ ;)])")
 _CALLED = re.compile(r"(?<=\))(?=;)")
 _ADDS = re.compile(r"\b([A-Za-z_]\w*) \+= ")
 
@@ -411,5 +412,20 @@ def computed(names: Sequence[str]) -> Rule:
     def rule(row: str) -> Iterator[str]:
         for m in _ELEMENT.finditer(row):
             yield from (row[: m.start()] + n + row[m.end() :] for n in names)
+
+    return rule
+
+
+def complements(names: Sequence[str]) -> Rule:
+    """Return the rule that weighs a factor by what one of some names leaves of one.
+
+    >>> [*complements(["beta"])("m = beta * g;")]
+    ['m = (1.0f - beta) * g;']
+    """
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _WEIGHT.finditer(row):
+            if m[0] in names:
+                yield f"{row[: m.start()]}(1.0f - {m[0]}){row[m.end() :]}"
 
     return rule
