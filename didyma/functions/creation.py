@@ -6,6 +6,7 @@ The default dtypes are f32 for floats and i64 for integers; sizes may be symboli
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ops.rules import at_least_zero
 from didyma.tracer.tensor import Scalar, Tensor, apply, common, scalar, within
-from didyma.tracer.types import Element
+from didyma.tracer.types import Element, Size
 
 Numbers: TypeAlias = Any  # of any depth: numbers, sequences of them, arrays
 
@@ -71,8 +72,16 @@ def from_dlpack(x: Numbers, /) -> Tensor:
     return numbers(x if isinstance(x, Tensor) else np.from_dlpack(x))
 
 
-def _filled(shape: AnyShape, value: Scalar, dtype: DType) -> Tensor:
+def _loose(*given: AnyShape) -> Builder:
+    """Return a builder of constants, which knows the ranges of the symbols in sizes."""
     b = Builder(loose=True)
+    every = (s for g in given for s in (g if isinstance(g, Sequence) else (g,)))
+    b.know([v for s in every if isinstance(s, Size) for v in s.ranges])
+    return b
+
+
+def _filled(shape: AnyShape, value: Scalar, dtype: DType) -> Tensor:
+    b = _loose(shape)
     v = b.scalar(value, dtype)
     return Tensor(b, b("broadcast_to", [v], shape=sizes(shape)))
 
@@ -89,6 +98,9 @@ def full(shape: AnyShape, fill_value: Tensor | Scalar, dtype: Element | None = N
         if dtype is not None and not isinstance(fill_value, Tensor | bool)
         else numbers(fill_value, None if dtype is None else dtype.dtype)
     )
+    if value.builder.loose:
+        b = _loose(shape)
+        value = Tensor(b, within(b, value))
     return apply("broadcast_to", value, shape=sizes(shape))
 
 
@@ -174,7 +186,7 @@ def eye(
     """
     rows = dim(n_rows)
     columns = rows if n_cols is None else dim(n_cols)
-    b = Builder(loose=True)
+    b = _loose(n_rows, n_rows if n_cols is None else n_cols)
     row = b("iota", [], dtype=DType.I64, shape=(rows, 1), axis=0)
     column = b("iota", [], dtype=DType.I64, shape=(1, columns), axis=1)
     hit = b("equal", [b("add", [row, b.scalar(k, DType.I64)]), column])
@@ -211,7 +223,9 @@ def arange(
     if not isinstance(by, int):
         raise wrong("dd.arange", f"step = {dims.text(by)}", "a step known now")
     span = dims.sub(high, low) if by > 0 else dims.sub(low, high)
-    return _counted(at_least_zero(dims.ceildiv(span, by if by > 0 else -by)), low, by, dtype)
+    count = at_least_zero(dims.ceildiv(span, by if by > 0 else -by))
+    return _counted(_loose(*(v for v in (first, last) if not isinstance(v, float))), count, low, by,
+                    dtype)  # fmt: skip
 
 
 def _size(v: AnySize | float) -> Dim:
@@ -219,11 +233,10 @@ def _size(v: AnySize | float) -> Dim:
     return dim(v)
 
 
-def _counted(count: Dim, first: Dim, step: int, dtype: Element | None) -> Tensor:
+def _counted(b: Builder, count: Dim, first: Dim, step: int, dtype: Element | None) -> Tensor:
     if not isinstance(first, int):
         raise wrong("dd.arange", f"start = {dims.text(first)}", "a start known now",
                     "add the start as a tensor")  # fmt: skip
-    b = Builder(loose=True)
     v = b("iota", [], dtype=DType.I64, shape=(count,), axis=0)
     if step != 1:
         v = b("multiply", [v, b.scalar(step, DType.I64)])

@@ -197,3 +197,20 @@ def test_rows_of_a_known_axis_are_unpacked() -> None:
 
     x: Array = np.arange(6, dtype=np.int32).reshape(3, 2)
     assert interpreted(f, x)[0].tolist() == x.sum(0).tolist()
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_a_constant_of_a_symbolic_size_is_sliced_from_its_end(n: int) -> None:
+    size = dd.dim("n", 1, 9)
+
+    @dd.trace(dd.f32[size])
+    def ends(x: dd.Tensor) -> list[dd.Tensor]:
+        made = [dd.arange(size), dd.zeros(size), dd.full(size, 2.5), dd.eye(size)]
+        return [x[-1:], *(a[-1:] for a in made), dd.arange(2, size + 2)[1:]]
+
+    x = np.ones(n, np.float32)
+    found = dd.interpret(ends, x).values
+    want: list[Array] = [x, np.arange(n), np.zeros(n), np.full(n, 2.5), np.eye(n)]
+    for got, full in zip(found, want, strict=False):
+        np.testing.assert_array_equal(got, full[-1:])
+    np.testing.assert_array_equal(found[-1], np.arange(2, n + 2)[1:])
