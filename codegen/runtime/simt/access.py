@@ -83,9 +83,10 @@ class Run:
 
     def lanes(self, v: Value) -> Lanes:
         """Spread a uniform value over the lanes."""
-        if isinstance(v, np.ndarray) and v.shape == self.everyone.shape:
-            return v
-        return np.broadcast_to(np.asarray(v), (self.warps.size,))
+        spread: Lanes = np.asarray(v)
+        if spread.shape == self.everyone.shape:
+            return spread
+        return np.broadcast_to(spread, (self.warps.size,))
 
 
 def both(m: Mask, cond: NDArray[np.bool_]) -> NDArray[np.bool_]:

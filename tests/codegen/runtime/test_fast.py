@@ -239,8 +239,12 @@ def test_an_interrupt_is_raised_once_all_threads_have_left_the_buffers(
     (k,) = vars(loaded)["_kernels"].values()
     monkeypatch.setattr(k, "entry", slow)
     buffers = [engine.allocate(32) for _ in "xy"]
-    with pytest.raises(KeyboardInterrupt):
-        loaded.launch("k", buffers, {})
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs of a shell ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loaded.launch("k", buffers, {})
+    finally:
+        signal.signal(signal.SIGINT, usual)
     assert ended.is_set()
 
 
