@@ -23,12 +23,11 @@ LIMITS = "counters:+0%,text:+10%,ratio:+100%"
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests on two cores; arguments go to pytest."""
+    """Run the tests on both cores; arguments go to pytest."""
     session.install("-e", ".[dev,docs,onnx,nvrtc]")
     session.install("--no-deps", MODEL)
     keep = {"PYTHONDONTWRITEBYTECODE": ""}  # hundreds of processes import the package
-    # A file mostly has one worker, which sets up for it once.  Of three, one may wait for a child.
-    workers = ("-n", "3", "--dist", "worksteal")
+    workers = ("-n", "2", "--dist", "worksteal")  # a file mostly has one, which sets up for it once
     session.run("pytest", *workers, "-q", *session.posargs, env=keep)
 
 
