@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+from collections.abc import Callable
 
 from didyma.codegen.runtime.device_code import include_folders
 from didyma.codegen.runtime.nvrtc import processor_time
@@ -16,16 +17,27 @@ from tests.codegen.runtime.ptx.suite import Variant, variants
 
 
 def main(part: str = "") -> int:
-    """Print each wrong verdict, then a summary; return how many were wrong."""
+    """Judge kernels with the launch and the arguments that their files tell."""
+    return report(part, _judged)
+
+
+def _judged(v: Variant) -> tuple[bool, str]:
+    done = v.judged()
+    return v.right(done), ", ".join(f"{f.kind} {f.file}:{f.line}" for f in done.faults)
+
+
+def report(part: str, judge: Callable[[Variant], tuple[bool, str]]) -> int:
+    """Print each wrong verdict, then a summary; return how many were wrong.
+
+    ``judge`` tells whether the verdict on a kernel is right, and what was found.
+    """
     chosen = [v for v in variants() if part in v.name]
     chosen = [v for v in chosen if include_folders() or not v.needs_headers]
     wrong, seconds = list[Variant](), list[float]()
     for v in chosen:
         start = processor_time()
         try:
-            done = v.judged()
-            why = ", ".join(f"{f.kind} {f.file}:{f.line}" for f in done.faults)
-            right = v.right(done)
+            right, why = judge(v)
         except DidymaError as e:
             right, why = False, str(e)
         seconds.append(processor_time() - start)
