@@ -9,6 +9,7 @@ atomic additions, and helper functions of one expression.  Everything else is ``
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -29,6 +30,7 @@ from didyma.refimpl.ir.types import DType
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+?)[ \t]*$", re.MULTILINE)
+_NAME = re.compile(r"\b[A-Za-z_]\w*")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|pragma)[^\n]*$", re.MULTILINE)
 _WORDS = re.compile(
     r'extern\s*"C"|\b(?:__global__|__restrict__|__restrict|__forceinline__|__noinline__|inline|static'
@@ -81,16 +83,30 @@ def plain(text: str, name: str = "", shared: int = 0, *, ring: bool = False) -> 
     return _Kernel(of, shared).translated(functions[kernels[0]])
 
 
+def _expanded(text: str, macros: Mapping[str, str], inside: frozenset[str] = frozenset()) -> str:
+    """Return a text with the values of macros, each but inside of its own value, as in C.
+
+    >>> _expanded("x[A + N]", {"N": "2 * A", "A": "N + 1"})
+    'x[((2 * A) + 1) + (2 * (N + 1))]'
+    """
+
+    def value(m: re.Match[str]) -> str:
+        name = m[0]
+        if name not in macros or name in inside:
+            return name
+        return f"({_expanded(macros[name], macros, inside | {name})})"
+
+    return _NAME.sub(value, text)
+
+
 def _parsed(text: str) -> c.FileAST:
     """Return the syntax tree of a text; lines stay."""
     bare = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", text)
-    defined = _DEFINE.findall(bare)
+    macros = dict(_DEFINE.findall(bare))
     bare = _INCLUDE.sub("", _DEFINE.sub("", bare))
     if m := re.search(r"^[ \t]*#", bare, re.MULTILINE):
         raise Outside(bare.count("\n", 0, m.start()) + 1, "a directive of the preprocessor")
-    for macro, value in defined * len(defined):  # a value may mention any other macro
-        if re.search(rf"\b{macro}\b", bare):
-            bare = re.sub(rf"\b{macro}\b", f"({value})", bare)
+    bare = _expanded(bare, macros)
     bare = re.sub(r"\b__global__\s+void", "kernel_ void", bare)
     bare = _WORDS.sub(" ", re.sub(r"\bconstexpr\b", "const", bare))
     bare = re.sub(r"\b(?:extern\s+)?__shared__\b", "static", bare)
