@@ -2,8 +2,9 @@
 
 What is read: one kernel of C as it was before C++, with CUDA's words: pointers to numbers and
 numbers as parameters, ``#define`` of numbers, arrays in shared and local memory, pointers into
-parameters, loops, conditions, early returns where no barrier follows, the functions of ``math.h``,
-atomic additions, and helper functions of one expression.  Everything else is ``Outside``.
+parameters, loops, conditions, early returns where neither a barrier follows nor what stands after
+the block of the return, the functions of ``math.h``, atomic additions, and helper functions of one
+expression.  Everything else is ``Outside``.
 """
 
 from __future__ import annotations
@@ -135,6 +136,7 @@ class _Kernel:
     of: Expressions
     shared: int
     rows: list[str] = field(default_factory=lambda: [""])
+    is_last: bool = True  # whether the kernel ends where the block that is written ends
 
     def translated(self, f: c.FuncDef) -> Plain:
         pointers: list[tuple[str, DType]] = []
@@ -170,23 +172,35 @@ class _Kernel:
     def _put(self, text: str) -> None:
         self.rows[-1] += f" {text}"
 
-    def _block(self, items: list[c.Node]) -> None:
-        """Write the statements of a block; what it declares ends with it."""
+    def _block(self, items: list[c.Node], *, is_last: bool = True) -> None:
+        """Write the statements of a block; what it declares ends with it.
+
+        It is not last if something runs after it, such as the next round of a loop.
+        """
         known = dict(self.of.aliases), dict(self.of.places), dict(self.of.constants)
+        around = self.is_last
+        self.is_last = around and is_last
         self._sequence(items)
+        self.is_last = around
         self.of.aliases, self.of.places, self.of.constants = known
 
     def _sequence(self, items: list[c.Node]) -> None:
+        around = self.is_last
         for k, n in enumerate(items):
+            rest = items[k + 1 :]
+            self.is_last = around and not rest
             if isinstance(n, c.If) and n.iffalse is None and _returns(n.iftrue):
-                rest = items[k + 1 :]
+                if not around:
+                    raise Outside(line_of(n), "a return from a block that something follows")
                 if _has_barrier(rest):
                     raise Outside(line_of(n), "a return before a barrier")
                 self._at(line_of(n), f"if (!({self.of.condition(n.cond)})) {{")
+                self.is_last = around
                 self._sequence(rest)
                 self._put("}")
                 return
             self._statement(n)
+        self.is_last = around
 
     def _statement(self, n: c.Node) -> None:
         match n:
@@ -211,7 +225,7 @@ class _Kernel:
                 self._loop(n)
             case c.While():
                 self._at(line_of(n), f"while ({self.of.condition(n.cond)}) {{")
-                self._block([n.stmt])
+                self._block([n.stmt], is_last=False)
                 self._put("}")
             case c.EmptyStatement() | c.Pragma():
                 pass
@@ -226,7 +240,7 @@ class _Kernel:
             self._statement(n.init)
         condition = self.of.condition(n.cond) if n.cond is not None else "1"
         self._at(line_of(n), f"while ({condition}) {{")
-        self._block([n.stmt])
+        self._block([n.stmt], is_last=False)
         steps = n.next.exprs if isinstance(n.next, c.ExprList) else [n.next]
         for s in steps:
             if s is not None:

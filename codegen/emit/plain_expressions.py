@@ -20,6 +20,10 @@ C_TYPES: Mapping[str, str] = MappingProxyType({
     "int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "bool": "b8",
 })  # fmt: skip
 _RANK = ("i32", "u32", "i64", "u64", "f32", "f64")
+# The integers that a literal may be, in the order of C: the largest of each, and its suffix.
+_MOST = MappingProxyType({"i32": 2**31 - 1, "u32": 2**32 - 1, "i64": 2**63 - 1, "u64": 2**64 - 1})
+_SUFFIX = MappingProxyType({"i32": "", "u32": "u", "i64": "LL", "u64": "uLL"})
+_PARTS = ("x", "y", "z")
 _AXES = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 _FLOATS = ("f32", "f64")
 # Functions of floats by the name of their intrinsic; the names of f32 end in f, or begin with __.
@@ -109,7 +113,9 @@ class Expressions:
                 return _literal(n)
             case c.ID(name=name):
                 return self._variable(name, line_of(n))
-            case c.StructRef(name=c.ID(name=base), field=c.ID(name=part)) if base in _AXES:
+            case c.StructRef(name=c.ID(name=base), field=c.ID(name=part)) if (
+                base in _AXES and part in _PARTS
+            ):
                 return Typed(f"{base}.{part}", "u32")
             case c.ArrayRef():
                 return self._element(n)
@@ -161,8 +167,7 @@ class Expressions:
 
     def _unary(self, n: c.UnaryOp) -> Typed:
         if n.op == "*":
-            place = self.place(n.expr, line_of(n))
-            return Typed(f"{place.array}[{place.at or '0'}]", place.kind)
+            return self._at(self.place(n.expr, line_of(n)), line_of(n))
         v = self.value(n.expr)
         if n.op == "!":
             return Typed(f"(!{v.text})", "b8")
@@ -177,6 +182,14 @@ class Expressions:
 
     def _element(self, n: c.ArrayRef) -> Typed:
         place = self.place(n, line_of(n), of_element=True)
+        if place.sizes:
+            raise Outside(line_of(n), "an array as a number")
+        return self._at(place, line_of(n))
+
+    def _at(self, place: Place, line: int) -> Typed:
+        """Return the element that lies at a place."""
+        if len(place.sizes) > 1:
+            raise Outside(line, "an array as a number")
         return Typed(f"{place.array}[{place.at or '0'}]", place.kind)
 
     def place(self, n: c.Node, line: int, *, of_element: bool = False) -> Place:
@@ -187,14 +200,18 @@ class Expressions:
             case c.UnaryOp(op="&", expr=c.ArrayRef() as inner):
                 return self.place(inner, line, of_element=True)
             case c.BinaryOp(op="+" | "-" as op, left=left, right=right) if not of_element:
-                return self._moved(self.place(left, line), op, self.value(right))
+                base = self.place(left, line)
+                if len(base.sizes) > 1:
+                    raise Outside(line, "a step from one array to another")
+                return self._moved(base, op, self.value(right))
             case c.Cast():
                 return self.place(n.expr, line)
             case c.ArrayRef():
                 base, index = self.place(n.name, line), self.value(n.subscript)
-                if base.sizes:
-                    return self._within(base, index)
-                return self._moved(base, "+", index)
+                found = self._within(base, index) if base.sizes else self._moved(base, "+", index)
+                if not (of_element or found.sizes):
+                    raise Outside(line, "an element as an address")
+                return found
             case _:
                 raise Outside(line, "an address")
 
@@ -216,8 +233,7 @@ class Expressions:
 
     def _call(self, name: str, args: Sequence[c.Node], line: int) -> Typed:
         if name == "__ldg" and len(args) == 1:
-            place = self.place(args[0], line)
-            return Typed(f"{place.array}[{place.at or '0'}]", place.kind)
+            return self._at(self.place(args[0], line), line)
         if name in ("__shfl_xor_sync",):
             return self._exchange(args, line)
         given = [self.value(a) for a in args]
@@ -290,7 +306,7 @@ class Expressions:
         """Return the value of a constant expression."""
         match n:
             case c.Constant(type=kind, value=text) if "int" in kind:
-                return int(text.rstrip("uUlL"), 0)
+                return _number(text)
             case c.ID(name=name) if name in self.constants:
                 return self.constants[name]
             case c.BinaryOp(op="+" | "-" | "*" | "/" as op):
@@ -316,7 +332,7 @@ def _float_of(name: str, given: Sequence[Typed]) -> str:
 def type_name(t: c.Node) -> str:
     """Return the type of kernel text for a type that is a number; Outside for others."""
     while not isinstance(t, c.IdentifierType):
-        if isinstance(t, c.PtrDecl | c.Struct | c.ArrayDecl):
+        if isinstance(t, c.PtrDecl | c.Struct | c.Union | c.Enum | c.ArrayDecl):
             raise Outside(line_of(t), "a type that is no number")
         t = t.type
     words = " ".join(w for w in t.names if w not in ("const", "volatile"))
@@ -332,8 +348,29 @@ def _literal(n: c.Constant) -> Typed:
     if "int" not in n.type:
         raise Outside(line_of(n), f"the literal {text}")
     digits = text.rstrip("uUlL")
-    suffix = text.lower()[len(digits) :]
-    long = "l" in suffix or int(digits, 0) >= 2**31
+    suffix, number = text.lower()[len(digits) :], _number(text)
+    is_decimal = not digits.startswith("0")
+    kinds = [k for k in _MOST if "l" not in suffix or k.endswith("64")]
     if "u" in suffix:
-        return Typed(text, "u64" if long and "l" in suffix else "u32")
-    return Typed(text, "i64" if long else "i32")
+        kinds = [k for k in kinds if k.startswith("u")]
+    elif is_decimal:
+        kinds = [k for k in kinds if k.startswith("i")]
+    held = [k for k in kinds if number <= _MOST[k]]
+    if not held:
+        raise Outside(line_of(n), f"the literal {text}")
+    return Typed(_written(number, held[0]), held[0])
+
+
+def _number(text: str) -> int:
+    """Return the value of an integer literal of C.
+
+    >>> _number("017u"), _number("0x1fL"), _number("10")
+    (15, 31, 10)
+    """
+    digits = text.rstrip("uUlL")
+    return int(digits, 8 if digits.isdecimal() and digits.startswith("0") else 0)
+
+
+def _written(number: int, kind: str) -> str:
+    """Return a number as kernel text writes one of a type."""
+    return f"{number}{_SUFFIX[kind]}"
