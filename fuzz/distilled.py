@@ -34,7 +34,7 @@ from didyma.fuzz.domains.ways import CHOICES, pointed
 from didyma.fuzz.emission.kernels import Case as Kernel
 from didyma.fuzz.foreign import texts as foreign
 from didyma.fuzz.foreign.texts import Case as Foreign
-from didyma.fuzz.graphs import Case
+from didyma.fuzz.graphs import Case, quick
 from didyma.fuzz.schedules import kept as schedules
 from didyma.fuzz.schedules.cases import Case as Scheduled
 from didyma.fuzz.steering.draw import changes
@@ -215,7 +215,7 @@ def _near(case: Case, c: Chooser) -> Case:
         options |= changes(c)
     if found.module == case.module and dict(case.changes).items() >= options.items():
         return found
-    found = replace(found, changes=tuple(options.items()))
+    found = replace(found, changes=tuple(quick(options).items()))
     return pointed(found, Options(), c) if is_pointed else found
 
 

@@ -32,6 +32,7 @@ HEADER_BYTES = 24
 BYTES = HEADER_BYTES + NODES * NODE_BYTES
 MAX_RESULTS = 5
 
+_SEARCHING = ("canonical", "exact")  # they may search for as long as a capacity is not met
 _SLOW = ("canonical", "hill_climb", "exact")
 _QUICK = ("", "", "", *(name for name in PLANNERS if name not in _SLOW))
 
@@ -207,6 +208,17 @@ def drawn_planner(c: Chooser) -> str:
     """
     name = c.pick(_SLOW) if c.chance(32) else c.pick(_QUICK)
     return "canonical" if name == "exact" and not find_spec("ortools") else name
+
+
+def quick(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options without a capacity that a planner may search for a minute to keep.
+
+    >>> quick({"memory.planner": "canonical", "memory.capacity": 256, "kernels.block": 32})
+    {'memory.planner': 'canonical', 'kernels.block': 32}
+    """
+    if options.get("memory.planner") not in _SEARCHING:
+        return options
+    return {k: v for k, v in options.items() if k != "memory.capacity"}
 
 
 def used(m: Module) -> Module:

@@ -6,7 +6,7 @@ compiler of C, which knows nothing of that, runs the kernel's own text, thread b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from didyma.codegen.emit.plain import plain
+from didyma.codegen.emit.plain_expressions import Outside
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.runtime.tinycc import TinyCC
@@ -85,6 +86,8 @@ class Foreign(Domain[Case]):
 
 def outcome(case: Case, engines: list[Engine], compiler: TinyCC) -> Outcome:
     """Run a kernel as C and on engines, and compare what its parameters hold then."""
+    if case.refused:
+        return Outcome(tuple(accepted(case)), size=case.text.count("\n"), checked=1, total=1)
     before = values(case)
     want = [a.copy() for a in before]
     native.run(case, want, compiler)
@@ -111,6 +114,18 @@ def outcome(case: Case, engines: list[Engine], compiler: TinyCC) -> Outcome:
     covered = tuple(("engine", e.name) for e in engines)
     return Outcome(tuple(found), size=case.text.count("\n"), checked=total, total=total,
                    covered=covered)  # fmt: skip
+
+
+def accepted(case: Case) -> Iterator[Finding]:
+    """Yield what is wrong if a text is read which has something that is no plain C."""
+    try:
+        made = plain(case.text)
+    except Outside:
+        return
+    except Exception as e:
+        yield Finding("emit", "plain", "error", f"{type(e).__name__}: {e}")
+        return
+    yield Finding("emit", "plain", "accepted", f"what is not read is read as {made.source}")
 
 
 def values(case: Case) -> list[Array]:

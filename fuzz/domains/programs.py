@@ -31,7 +31,7 @@ from didyma.fuzz.domains.capacity import exceeded, excused
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.returned import shown
-from didyma.fuzz.graphs import Case, drawn_planner, finished
+from didyma.fuzz.graphs import Case, drawn_planner, finished, quick
 from didyma.fuzz.steering.draw import RESULTS, Repertoire, changes, chosen, symbols
 from didyma.fuzz.steering.motifs import Motif, carried, controlled
 from didyma.fuzz.steering.names import renamed
@@ -180,7 +180,7 @@ def _drawn(c: Chooser, seed: int, index: int) -> Case:
     if c.chance(6):
         found["memory.capacity"] = 256 << c.below(6)
     found |= s.changes
-    case = replace(case, changes=tuple(found.items()), given=tuple(s.given.items()))
+    case = replace(case, changes=tuple(quick(found).items()), given=tuple(s.given.items()))
     case = _emptied(case) if c.chance(EMPTY) else case
     case = renamed(case, c) if c.chance(AWKWARD) else case
     if not c.chance(SPREAD):

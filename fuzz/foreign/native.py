@@ -18,6 +18,7 @@ from didyma.refimpl.ir.types import Array
 NUMPY: Mapping[str, type] = MappingProxyType({
     "int": np.int32, "unsigned": np.uint32, "float": np.float32, "double": np.float64,
     "long long": np.int64, "signed char": np.int8, "unsigned short": np.uint16,
+    "unsigned char": np.uint8, "short": np.int16,
 })  # fmt: skip
 _FUNCTIONS = ("sqrt", "fabs", "floor", "ceil", "trunc", "rint", "exp", "log", "sin", "cos", "tanh",
               "exp2", "log2", "log1p", "expm1", "erf", "atan", "sinh", "cosh", "log10", "asin",
@@ -25,12 +26,28 @@ _FUNCTIONS = ("sqrt", "fabs", "floor", "ceil", "trunc", "rint", "exp", "log", "s
 _HEAD = """
 typedef struct { unsigned x, y, z; } dim3_;
 static dim3_ threadIdx, blockIdx, blockDim, gridDim;
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned uint, uint32_t;
+typedef long long int64_t;
 #define __global__
 #define __device__
+#define __forceinline__
+#define __noinline__
+#define __launch_bounds__(n)
 #define __restrict__
+#define bool _Bool
+#define true 1
+#define false 0
 #define __shared__ static
 #define __syncthreads()
 #define __ldg(p) (*(p))
+#define __fdividef(a, b) ((a) / (b))
+#define isnan(a) ((a) != (a))
+#define isinf(a) ((a) - (a) != (a) - (a) && (a) == (a))
 #define INFINITY (1.0f / 0.0f)
 #define FLT_MAX 3.402823466e+38f
 #define max(a, b) ((a) > (b) ? (a) : (b))

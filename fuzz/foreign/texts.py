@@ -17,6 +17,30 @@ from didyma.fuzz.foreign.writer import KINDS, SMALL, Number, Writer
 THREADS, BLOCKS = (1, 2, 4, 8), (1, 2, 3)
 EXTRA = 3  # elements beyond those that threads store, which reads of neighbours reach
 BINS = 4  # elements that threads update together
+REFUSED = 12  # one kernel in so many has a row that makes it no plain C, as that is defined
+# Rows in a kernel after that which declares ``i``, and before others.
+OUTSIDE = (
+    "if (i > 1) return; __syncthreads();", "if (i > 1) { return; } i = i; __syncthreads();",
+    "{ if (i > 1) return; }", "if (i < 2) { if (i > 0) return; }",
+    "for (int z = 0; z < 2; ++z) { if (z == n) return; }",
+    "int z = 0; while (z < 2) { ++z; if (z == n) { return; } }", "if (i > 1) return; else i = i;",
+    "other(i);", "float z = otherf(1.0f);", "int z = other + 1;", "other = 1;", "++other;",
+    "switch (i) { case 0: break; }", "do { i = i; } while (0);", "goto z; z: ;",
+    "for (;;) { break; }", "for (int z = 0; z < 2; ++z) { continue; }", "return; i = i;",
+    "float z = 1.5f % 2;", "float z = 1.5f & 1;", "float z = ~1.5f;", "int z[i];", "int z[];",
+    "float *z;", "int *z = 0;", "int *z = &i;", "int z = *i;", "int z = i[0];", "int z[2] = 3;",
+    "struct { int a; } z;", "union { int a; } z;", "enum { A } z;", "int z = (i, 2);",
+    "int z = sizeof(int);", "int z = 'a';", 'const char *z = "a";', "int z = i > 1 ? 2;",
+    "int z = i +;", "int z = 1 = 2;", "other z = 1;", "void *z = 0;", "int z(int);", "i;",
+    "int z = atomicAdd(&bins[0], 1);", "atomicAdd(&bins[0], 1, 2);", "atomicAdd(bins[0], 1);",
+    "atomicXor(&bins[0], 1);", "max(1, 2);", "int z = max(1, 2, 3);", "int z = max(1);",
+    "float z = sqrtf(1.0f)(2);", "int z = (++i);", "int z = i = 1;", "int z = threadIdx.w;",
+    "int z = threadIdx;", "\n#ifdef A\n#endif\n", "\n#define F(x) x\n", "int z = 08;",
+    "int z = 99999999999999999999;", "if (i) { int z = 1; } i = z;", "{ int z = 1; } ++z;",
+    "for (int z = 0; z < 1; ++z) {} i = z;", "const int z; i = z[0];", "int z = __shfl(i, 1);",
+)  # fmt: skip
+RETURNS = ("if (i >= n) return;", "if (i >= n) return;", "if (i >= n) { return; }",
+           "if (!(i < n)) { return; }", "if (n <= i) /* none */ return;")  # fmt: skip
 NEAR = ("expf", "logf", "sinf", "cosf", "tanhf", "exp2f", "log2f", "log1pf", "expm1f", "erff",
         "atanf", "sinhf", "coshf", "log10f", "asinf", "acosf", "tanf")  # fmt: skip
 
@@ -27,7 +51,8 @@ class Case:
 
     ``params`` are the types of pointers by name, in the order of the kernel's parameters; the
     number ``n`` of elements that are stored, an int, stands before the pointer at place ``at``.
-    The output ``near`` is a function of ``math.h``, which engines may round in another way.
+    The output ``near`` is a function of ``math.h``, which engines may round in another way.  A
+    text that is ``refused`` has something that is not read.
     """
 
     text: str
@@ -39,6 +64,7 @@ class Case:
     count: int
     seed: int
     near: str = ""
+    refused: bool = False
 
     @property
     def room(self) -> int:
@@ -50,6 +76,8 @@ def record(case: Case) -> dict[str, Any]:
     """Return what a case is beside its text, in JSON types."""
     facts = asdict(case)
     del facts["text"]
+    if not case.refused:
+        del facts["refused"]
     return facts
 
 
@@ -85,9 +113,14 @@ def draw(r: Random) -> Case:
     if share:
         _shared(w, threads)
     early = not share and r.random() < 0.5
-    w.put("if (i >= n) return;" if early else "if (i < n) {")
+    refused = r.randrange(REFUSED) == 0
+    if refused:
+        w.put(r.choice(OUTSIDE))
+    w.put(r.choice(RETURNS) if early else "if (i < n) {")
     for _ in range(r.randint(1, 5)):
         w.statement(2)
+        if r.random() < 0.05:
+            w.put(r.choice(("if ({}) return;", "if ({}) {{ return; }}")).format(w.condition(1)))
     for name, kind in outputs:
         if name == "bins":
             op = r.choice(("atomicAdd", "atomicMax", "atomicMin"))
@@ -102,8 +135,9 @@ def draw(r: Random) -> Case:
     r.shuffle(params)
     at = r.randint(0, len(params))
     names = tuple(name for name, _ in outputs)
-    text = _text(r, heads, params, names, at, w.rows)
-    return Case(text, tuple(params), names, at, blocks, threads, count, r.randrange(1 << 30), near)
+    text = _text(w, heads, params, names, at)
+    seed = r.randrange(1 << 30)
+    return Case(text, tuple(params), names, at, blocks, threads, count, seed, near, refused)
 
 
 def _small(w: Writer, kind: str) -> str:
@@ -134,7 +168,7 @@ def _head(w: Writer) -> str:
         case _:
             kind = w.r.choice(("float", "double"))
             inner = replace(w, numbers=[Number("v", "float"), Number("k", "int", -SMALL, SMALL)],
-                            rows=[], arrays=[], helpers=[])  # fmt: skip
+                            rows=[], arrays=[], helpers=list(w.helpers))  # fmt: skip
             body = Number("v", "float") if w.r.random() < 0.2 else inner.real()
             found = f"static __device__ {kind} h{name}(float v, int k)"
             w.helpers.append((f"h{name}", kind))
@@ -149,16 +183,26 @@ def _macros(w: Writer) -> list[str]:
     return w.r.choice((rows, rows[::-1]))
 
 
+def _commented(r: Random, row: str) -> str:
+    """Return a row, at times with a comment where a space is, or behind it."""
+    inner = row.strip()
+    if r.random() > 0.08 or "#" in row:
+        return row
+    if r.random() < 0.5 and " " in inner:
+        return "  " + inner.replace(" ", r.choice(("/**/", "/* ; */", "/* a\n} b */")), 1)
+    return row + r.choice((" // if (", " /* } */", "// = 1;"))
+
+
 def _text(
-    r: Random,
+    w: Writer,
     heads: list[str],
     params: list[tuple[str, str]],
     outputs: tuple[str, ...],
     at: int,
-    rows: list[str],
 ) -> str:
+    r, rows = w.r, [_commented(w.r, row) for row in w.rows]
     mark = r.choice(("", " __restrict__"))
-    given = [f"{'' if n in outputs else 'const '}{k} *{mark} {n}" for n, k in params]
+    given = [f"{'' if n in outputs else 'const '}{w.spelled(k)} *{mark} {n}" for n, k in params]
     given.insert(at, "int n")
     head = r.choice(("__global__ void kernel(", 'extern "C" __global__ void kernel('))
     first = r.choice(("", "#include <math.h>\n", "/* a kernel\n of two lines */\n"))

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
+from types import MappingProxyType
 
 LARGEST = 1 << 30  # of integers
 SMALL = 40  # of numbers that indices and inputs are
-KINDS = ("int", "unsigned", "float", "double", "long long", "signed char", "unsigned short")
-INTEGERS = {"int": 31, "unsigned": 32, "long long": 62, "signed char": 7, "unsigned short": 16}
+KINDS = ("int", "unsigned", "float", "double", "long long", "signed char", "unsigned short",
+         "unsigned char", "short")  # fmt: skip
+INTEGERS = {"int": 31, "unsigned": 32, "long long": 62, "signed char": 7, "unsigned short": 16,
+            "unsigned char": 8, "short": 15}  # fmt: skip
+SPELLED: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "int": ("signed", "signed int", "int32_t"),
+    "unsigned": ("unsigned int", "uint", "uint32_t"),
+    "long long": ("long", "long int", "long long int", "int64_t"),
+    "signed char": ("char", "int8_t"), "unsigned char": ("uint8_t",),
+    "short": ("int16_t",), "unsigned short": ("uint16_t",),
+})  # fmt: skip
+FORMS = ("{0}[{1}]", "{0}[{1}]", "{0}[{1}]", "*({0} + {1})", "__ldg(&{0}[{1}])", "__ldg({0} + {1})",
+         "*(&{0}[{1}])", "({0} + {1})[0]", "(&{0}[{1}])[0]", "*({0} + {1} + 2 - 2)")  # fmt: skip
 EXACT = ("sqrtf", "fabsf", "floorf", "ceilf", "truncf", "rintf")
 
 
@@ -45,6 +57,10 @@ class Writer:
         self.names += 1
         return f"{stem}{self.names}"
 
+    def spelled(self, kind: str) -> str:
+        """Return a name of a type, mostly the usual one."""
+        return self.r.choice(SPELLED.get(kind, (kind,))) if self.r.random() < 0.15 else kind
+
     # ---- integers
 
     def integer(self, depth: int = 2) -> Number:
@@ -78,7 +94,7 @@ class Writer:
             return self._chosen(depth)
         if choice == 7:
             if r.random() < 0.5:
-                return Number(self.condition(depth - 1), "int", 0, 1)
+                return Number(self.condition(depth - 1, is_number=True), "int", 0, 1)
             v = self.real(depth - 1)
             return Number(f"(int)fminf(fmaxf({v.text}, -9.0f), {SMALL}.0f)", "int", -9, SMALL)
         a = self.integer(depth - 1)
@@ -122,8 +138,9 @@ class Writer:
         if kind == "unsigned" and a.low < 0:
             return Number(f"((unsigned)({a.text}))", kind, 0, 2**32 - 1)
         if a.high >= LARGEST or a.low <= -LARGEST:
-            return Number(f"(({kind})({a.text} % 1000))", kind, 0 if a.low >= 0 else -999, 999)
-        return Number(f"(({kind})({a.text}))", kind, a.low, a.high)
+            low, most = (0 if a.low >= 0 else -999), 999
+            return Number(f"(({self.spelled(kind)})({a.text} % 1000))", kind, low, most)
+        return Number(f"(({self.spelled(kind)})({a.text}))", kind, a.low, a.high)
 
     def _literal(self) -> Number:
         n = self.r.randint(0, SMALL)
@@ -134,9 +151,13 @@ class Writer:
         if self.r.random() < 0.05:  # too large for an int, so a long where nothing says unsigned
             n += 1 << 31
             return self.r.choice(
-                (Number(f"{n}", "long long", n, n), Number(f"{n}u", "unsigned", n, n))
-            )
-        return Number(self.r.choice((str(n), str(n), hex(n))), "int", n, n)
+                (
+                    Number(f"{n}", "long long", n, n), Number(f"{n}u", "unsigned", n, n),
+                    Number(hex(n), "unsigned", n, n), Number(f"{n}U", "unsigned", n, n),
+                    Number(f"{n << 2}", "long long", n << 2, n << 2),
+                )
+            )  # fmt: skip
+        return Number(self.r.choice((str(n), str(n), hex(n), f"0{n:o}")), "int", n, n)
 
     def index(self, size: int) -> str:
         """Return an index of an array of so many elements."""
@@ -151,7 +172,7 @@ class Writer:
         name, kind, size = self.r.choice(some)
         low = 0 if kind.startswith("unsigned") else -SMALL
         at = self.index(size)
-        form = self.r.choice(("{0}[{1}]", "{0}[{1}]", "*({0} + {1})", "__ldg(&{0}[{1}])"))
+        form = self.r.choice(FORMS)
         if "[" in name:
             form = "{0}[{1}]"
         return Number(form.format(name, at), kind, low, SMALL)
@@ -186,8 +207,9 @@ class Writer:
         b = self.real(depth - 1)
         if choice == 5:
             other = b.text if b.kind == "float" else f"(float)({b.text})"
-            if r.random() < 0.3:
-                return Number(f"copysignf({single}, {other})", "float")
+            if r.random() < 0.4:
+                name = r.choice(("copysignf", "copysignf", "__fdividef"))
+                return Number(f"{name}({single}, {other})", "float")
             return Number(f"{r.choice(('fmaxf', 'fminf'))}({single}, {other})", "float")
         if choice == 6:
             kind = "double" if "double" in (a.kind, b.kind) else "float"
@@ -197,13 +219,17 @@ class Writer:
             return Number(f"{name}({a.text}, {self.integer(depth - 1).text})", kind)
         return Number(f"(- {a.text})", a.kind)
 
-    def condition(self, depth: int) -> str:
-        """Return a condition."""
+    def condition(self, depth: int, *, is_number: bool = False) -> str:
+        """Return a condition, or with ``is_number`` one that is 0 or 1."""
         r = self.r
         if depth > 0 and r.random() < 0.3:
             left, right = self.condition(depth - 1), self.condition(depth - 1)
             return r.choice((f"({left} && {right})", f"({left} || {right})", f"(!{left})"))
         op = r.choice(("<", "<=", ">", ">=", "==", "!="))
+        if r.random() < 0.1:
+            return f"{r.choice(('isnan', 'isinf'))}({self.real(depth).text})"
+        if not is_number and r.random() < 0.1:
+            return f"({self.integer(depth).text})"  # a number is a condition as well
         if r.random() < 0.3:
             return f"({self.real(depth).text} {op} {self.real(depth).text})"
         a, b = self.integer(depth), self.integer(depth)
@@ -247,11 +273,15 @@ class Writer:
         kind, name = self.r.choice(KINDS), self.fresh()
         a = self.value(kind)
         const = self.r.random() < 0.2
-        self.put(f"{'const ' if const else ''}{kind} {name} = {a.text};")
-        made = Number(name, kind, a.low, a.high)
-        self.numbers.append(made)
+        made, rest = [Number(name, kind, a.low, a.high)], ""
+        if self.r.random() < 0.15:  # a second variable, which may be made of the first
+            self.numbers.append(made[0])
+            b, other = self.value(kind), self.fresh()
+            made, rest = [Number(other, kind, b.low, b.high)], f", {other} = {b.text}"
+        self.put(f"{'const ' if const else ''}{self.spelled(kind)} {name} = {a.text}{rest};")
+        self.numbers += made
         if not const:
-            self.writable.append(made)
+            self.writable += made
 
     def _assignment(self, depth: int) -> None:
         del depth
@@ -259,12 +289,27 @@ class Writer:
             return
         to = self.r.choice(self.writable)
         if to.is_int:
+            if self.r.random() < 0.4:
+                self._changed(to)
+                return
             a = self.integer()
             if to.low <= a.low <= a.high <= to.high:
                 self.put(f"{to.text} = {a.text};")
             return
         op = self.r.choice(("=", "+=", "-=", "*=", "/="))
         self.put(f"{to.text} {op} {self.real().text};")
+
+    def _changed(self, to: Number) -> None:
+        """Write what makes an integer another one within its bounds, however often it runs."""
+        r, most = self.r, self.r.randint(1, 40)
+        rows = [f"{to.text} /= {most};", f"{to.text} %= {most};"] if to.low <= 0 <= to.high else []
+        if to.low == 0 and to.high < LARGEST >> 3:
+            rows += [f"{to.text} >>= {r.randrange(4)};", f"{to.text} &= {self.bits(1).text};"]
+            bits = (1 << max(to.high.bit_length() - 1, 0)) - 1
+            ops = ("|", "^", "+", "*", "-", "<<")
+            rows += [f"{to.text} {op}= 5; {to.text} &= {bits};" for op in ops]
+        if rows:
+            self.put(r.choice(rows))
 
     def _steps(self, depth: int) -> None:
         """Write what steps a variable of its own up and down."""
@@ -276,7 +321,21 @@ class Writer:
             self.put(row.format(name))
         self.numbers.append(Number(name, "int", start - 6, start + 9))
 
+    def _brief(self) -> str:
+        """Return one statement that stands without braces."""
+        if self.writable and self.r.random() < 0.7:
+            to = self.r.choice(self.writable)
+            return f"{to.text} = {to.text};" if to.is_int else f"{to.text} += {self.real(1).text};"
+        return self.r.choice((";", "{}", "{ ; }"))
+
     def _if(self, depth: int) -> None:
+        if self.r.random() < 0.25:
+            self.put(f"if ({self.condition(1)}) {self._brief()}")
+            if self.r.random() < 0.5:
+                self.put(f"else if ({self.condition(1)}) {self._brief()}")
+            if self.r.random() < 0.5:
+                self.put(f"else {self._brief()}")
+            return
         self.put(f"if ({self.condition(1)}) {{")
         self.block(depth)
         if self.r.random() < 0.5:
@@ -359,7 +418,7 @@ class Writer:
 
 def _wide(kind: str) -> str:
     """Return the type that C computes in for one operand: small integers become ints."""
-    return "int" if kind in ("signed char", "unsigned short") else kind
+    return "int" if INTEGERS.get(kind, 31) < 31 else kind
 
 
 def _common(a: str, b: str) -> str:

@@ -9,16 +9,18 @@ import pytest
 
 from didyma.codegen.emit import plain_expressions
 from didyma.codegen.emit.plain import Plain, plain
-from didyma.codegen.emit.plain_expressions import Expressions, Typed
+from didyma.codegen.emit.plain_expressions import Expressions, Outside, Typed
+from didyma.fuzz.domains import foreign
 from didyma.fuzz.domains.domain import Judge
 from didyma.fuzz.domains.foreign import Foreign
-from didyma.fuzz.foreign.texts import Case, draw
+from didyma.fuzz.foreign.texts import OUTSIDE, Case, draw
 
 WORDS = (
     "if (i >= n) return", "for (int", "while (", "__shared__", "__syncthreads", "atomicAdd",
     "atomicMax", "__ldg(&", "*(", "++", " -= 2", "#define", "static __device__", "? ", "(double)",
     "fmaxf", "copysignf", "min(", "% ", "<< ", "~", "#pragma", "long long", "signed char",
-    "gridDim.x", "][", "abs(", "&&", "!(", "k += 2",
+    "gridDim.x", "][", "abs(", "&&", "!(", "k += 2", "return; }", "isnan(", "__fdividef", "uint8_t",
+    "long int", "/**/", "else if", " <<= 5", " %= ", ", v", ")[0]", "+ 2 - 2)",
 )  # fmt: skip
 
 
@@ -45,6 +47,10 @@ _binary = Expressions.binary
 
 def always(_: Plain, name: str) -> bool:
     return bool(name)
+
+
+def whatever(text: str) -> Plain:
+    return Plain(text, "kernel", (), ())
 
 
 def forward(self: Expressions, op: str, a: Typed, b: Typed, line: int) -> Typed:
@@ -83,6 +89,65 @@ def test_slips_of_the_reader_are_found(
 def test_a_macro_may_mention_one_of_any_line(rows: tuple[str, str]) -> None:
     text = "\n".join((*rows, "__global__ void k(int *x) { x[0] = B; }"))
     assert "= ((2 * 3) + 1);" in plain(text).source
+
+
+_ROWS = """
+__global__ void kernel(int *bins, long long *x, int n) {{
+  int i = threadIdx.x;
+  {}
+  if (i < n) {{ bins[i] = i; }}
+}}
+"""
+
+
+@pytest.mark.parametrize("row", OUTSIDE)
+def test_what_is_no_plain_c_is_refused(row: str) -> None:
+    with pytest.raises(Outside):
+        plain(_ROWS.format(row))
+
+
+def test_a_text_that_should_be_refused_and_is_not_is_found(
+    judge: Judge[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = [case for case in map(Foreign(()).draw, [5] * 200, range(200)) if case.refused]
+    assert some, "one in twelve"
+    assert not [case.text for case in some if judge(case).findings]
+    monkeypatch.setattr(foreign, "plain", whatever)
+    assert all(judge(case).findings[0].kind == "accepted" for case in some)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "for (int j = 0; j < n; ++j) { if (i == j) return; bins[j] = i; }",
+        "if (i > 0) { if (i > 1) return; bins[i] = 2; } else { bins[i] = 3; }\n bins[i] = 4;",
+        "int t[2][2]; bins[i] = t[1];",
+        "int t[2][2]; bins[i] = *(t + 1);",
+        "int *p = bins[i];",
+    ],
+)
+def test_what_was_read_wrongly_once_is_refused(row: str) -> None:
+    with pytest.raises(Outside):
+        plain(f"__global__ void k(int *bins, int n) {{ int i = threadIdx.x; {row} }}")
+
+
+def test_a_block_that_ends_a_kernel_may_return() -> None:
+    rows = "if (i < n) { x[i] = 1; if (i > 1) return; x[i] = 2; }"
+    made = plain(f"__global__ void k(int *x, int n) {{ int i = threadIdx.x; {rows} }}")
+    assert "if (!((i > 1))) { x[(i64)(i)] = 2; }" in made.source
+
+
+@pytest.mark.parametrize(
+    ("literal", "read"),
+    [
+        ("0xffffffff", "4294967295u"), ("017", "15"), ("2147483648", "2147483648LL"),
+        ("4294967296u", "4294967296uLL"), ("0x1ffffffff", "8589934591LL"), ("3U", "3u"),
+        ("0xffffffffffffffff", "18446744073709551615uLL"), ("00", "0"), ("5L", "5LL"),
+    ],
+)  # fmt: skip
+def test_a_literal_has_the_first_type_of_c_that_holds_it(literal: str, read: str) -> None:
+    made = plain(f"__global__ void k(signed char *x) {{ x[0] = {literal}; }}")
+    assert f"= (i8)({read});" in made.source
 
 
 def test_a_file_shows_the_kernel_and_how_it_is_launched(judge: Judge[Case]) -> None:

@@ -147,6 +147,14 @@ def test_a_plan_is_held_to_the_capacity_that_is_drawn(monkeypatch: pytest.Monkey
     assert any(DOMAIN.outcome(case).findings for case in cases)
 
 
+def test_no_planner_searches_long_for_a_capacity() -> None:
+    options = [dict(Programs().draw(11, index).changes) for index in range(600)]
+    some = [o for o in options if "memory.capacity" in o]
+    assert some
+    assert any(o.get("memory.planner") == "canonical" for o in options)
+    assert all(o.get("memory.planner") != "canonical" for o in some)
+
+
 def test_control_nodes_stand_inside_of_one_another() -> None:
     found = [DOMAIN.outcome(_of_kind("carried", "nested", seed)) for seed in range(40)]
     assert not any(o.findings for o in found)

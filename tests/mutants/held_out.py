@@ -38,7 +38,8 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.named import target
 from tests.mutants.planting import Planter, compiles, import_all
 
-HANG = 20.0  # seconds of processor time, which no case takes
+HANG = 20.0  # seconds of processor time beside
+SLOWER = 4  # times what a case took without a slip, which none takes that does not hang
 _NAME = "__slip_executed__"
 
 
@@ -46,13 +47,15 @@ _NAME = "__slip_executed__"
 class Case:
     """A case of the campaign: of a domain, when it had been judged, and the slips it executes.
 
-    ``wrong`` is what was found without any slip, which ought to be nothing.
+    It ``took`` so many seconds.  ``wrong`` is what was found without any slip, which ought to be
+    nothing.
     """
 
     domain: str
     index: int
     wishes: Any
     at: float
+    took: float
     slips: frozenset[int]
     wrong: str = ""
 
@@ -139,10 +142,12 @@ def record(many: Sequence[tuple[Mutant, str]], planter: Planter, hunt: Hunt, say
 
     def noted(self: Any, at_seed: int, index: int, wishes: Any) -> Any:
         executed.clear()
+        began = time.process_time()
         case, outcome = drawn(self, at_seed, index, wishes)
-        at = time.process_time() - start
+        ended = time.process_time()
         wrong = str(outcome.findings[0]) if outcome.findings else ""
-        say(Case(self.domain.name, index, wishes, at, always | executed, wrong))
+        name, at, took = self.domain.name, ended - start, ended - began
+        say(Case(name, index, wishes, at, took, always | executed, wrong))
         return case, outcome
 
     plan = campaign.Plan(
@@ -195,7 +200,7 @@ def judge(
         if c.wrong or number not in c.slips or time.process_time() - start > hunt.seconds:
             continue
         say((c.at, ""))
-        limit_cpu(HANG)
+        limit_cpu(HANG + SLOWER * c.took)
         if c.domain not in opened:
             opened[c.domain] = worker.Opened(domains[c.domain])
         _, outcome = opened[c.domain].drawn(hunt.seed, c.index, c.wishes)
