@@ -59,6 +59,10 @@ RIGHT_COLUMN = 2  # the axis of the right operand that is of columns
 
 def found(asked: Asked) -> Problem | None:
     """Return the product of 16-bit floats in runs of 16 bytes that a function is, or None."""
+    return asked.once(_found)
+
+
+def _found(asked: Asked) -> Problem | None:
     product = narrowed(asked) if {*asked.target.families} >= NEEDED else None
     if product is None or product[1].operands not in (DType.F16, DType.BF16):
         return None

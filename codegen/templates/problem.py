@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 from didyma.codegen.emit.names import c_names
 from didyma.codegen.lower.affine import Affine, Poly
@@ -27,6 +28,7 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.walk import stmts, subexprs
 
+R = TypeVar("R")
 USUAL = 1024
 _FLAT = Var("flat", INDEX)
 
@@ -97,6 +99,9 @@ class Problem:
     output: Output
     bodies: Mapping[str, Subgraph] = field(default_factory=lambda: MappingProxyType({}))
     line: Output | None = None
+    _known: dict[Any, Any] = field(
+        default_factory=dict[Any, Any], init=False, repr=False, compare=False
+    )
 
     def turned(self) -> Problem:
         """Return the product of both operands transposed, whose result is stored transposed."""
@@ -132,6 +137,16 @@ class Problem:
         index does; an offset is linear in all axes but the first, as heads may share one.  None for
         what is computed, or lies otherwise.
         """
+        return self._once(("run", operand, nbytes), lambda: self._run(operand, nbytes))
+
+    def _once(self, key: tuple[object, ...], find: Callable[[], R]) -> R:
+        """Return what is found for a key, which is looked for once."""
+        if key not in self._known:
+            self._known[key] = find()
+        found: R = self._known[key]
+        return found
+
+    def _run(self, operand: str, nbytes: int) -> Run | None:
         sub = self.operands[operand]
         load = sub.value
         while isinstance(load, LetExpr):
@@ -186,6 +201,9 @@ class Problem:
         Each comes with an output that is it alone.  So many neighbours lie together, from each
         index that is a multiple of ``lanes``.
         """
+        return self._once(("stored", lanes), lambda: self._all_stored(lanes))
+
+    def _all_stored(self, lanes: int) -> tuple[tuple[Output, Store], ...] | None:
         parts = [(replace(self.output, body=s), self._stored(s, lanes))
                  for s in _apart(self.output.body)]  # fmt: skip
         found = tuple((out, store) for out, store in parts if store is not None)
