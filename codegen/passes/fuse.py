@@ -360,12 +360,26 @@ class _Partition:
             (root,) = roots
             turned = self.nodes[i].op in TURNED and self.order(readers, root) is not None
             return root not in self.fold and (turned or self.reads_aligned(readers, root))
+        if self.is_turned_apart(i, roots):
+            return False
         if all(self.rounds(i, j) for j, _ in readers):
             return True
         repeat = self.repeat[i]
         if (len(roots) - 1) * repeat > self.options.graph.again_cost:
             return False
         return all(self.bears(i, j, pos) for j, pos in readers)
+
+    def is_turned_apart(self, i: int, roots: frozenset[int]) -> bool:
+        """Return whether a permutation moves what a kernel that it alone reads can store so.
+
+        That is a fold that can be turned, and no kernel with the readers can compute: each has
+        another, or there are several.
+        """
+        n = self.nodes[i]
+        j = self.at.get(n.args[0], -1) if n.op == "permute_dims" else -1
+        if j in self.stored or not self.turns.get(j) or len(self.readers[n.args[0]]) > 1:
+            return False
+        return len(roots) > 1 or not roots.isdisjoint(self.fold)
 
     def rounds(self, i: int, j: int) -> bool:
         """Return whether tensor cores multiply, in node ``j``, what node ``i`` rounds to tf32."""

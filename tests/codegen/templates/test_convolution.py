@@ -205,6 +205,19 @@ def test_a_network_stores_channels_last_and_copies_inputs_and_weights_alone() ->
     assert dd.check(network, options=options, engines=["simt", "host"], tries=1).agree
 
 
+@dd.trace(dd.bf16[2, 9, 7, 16], dd.bf16[8, 1, 1, 16], dd.bf16[8, 3, 3, 16], dd.bf16[8])
+def joined(x: dd.Tensor, w: dd.Tensor, wide: dd.Tensor, scale: dd.Tensor) -> dd.Tensor:
+    x, w, wide = (dd.moveaxis(a, -1, 1) for a in (x, w, wide))
+    y, z = (dd.moveaxis(a, 1, -1) for a in (dd.conv(x, w), dd.conv(x, wide, padding=1)))
+    return dd.relu(y * scale + z)
+
+
+def test_of_two_convolutions_each_stores_the_order_that_is_read() -> None:
+    made = compile(joined.module, dd.Options(), until="lower")
+    assert [loop.params[-1].shape for loop in made.loops.values()] == [(2, 9, 7, 8)] * 2
+    assert dd.check(joined, engines=["simt", "host"], tries=1).agree
+
+
 def test_weights_that_are_constants_are_packed_once() -> None:
     r = np.random.default_rng(0)
     wide = r.standard_normal((16, 3, 3, 3)).astype(dd.bf16.dtype.numpy)
