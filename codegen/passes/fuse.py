@@ -137,6 +137,7 @@ class _Partition:
         default_factory=dict[int, "Mapping[int, Attr | None]"]
     )  # the order in which a root reads a value's axes
     fold: dict[int, int] = field(default_factory=dict[int, int])  # root -> its one fold
+    moved: set[int] = field(default_factory=set[int])  # roots that are to have a fold that is moved
     repeat: dict[int, int] = field(default_factory=dict[int, int])  # cost of a value inlined
     apart: dict[int, int] = field(default_factory=dict[int, int])  # of which at other indices
     turns: dict[int, bool] = field(default_factory=dict[int, bool])  # of ``find_turns``
@@ -286,6 +287,7 @@ class _Partition:
                 self.fold[root] = i
                 self.heard(FOLD, n.results[0])
             else:
+                self.moved.update(roots if self.moves_fold(i) else ())
                 self.heard(AGAIN if len(roots) > 1 else IN_PLACE, n.results[0])
 
     def reads_aligned(self, readers: list[tuple[int, int]], root: int) -> bool:
@@ -360,7 +362,7 @@ class _Partition:
             (root,) = roots
             turned = self.nodes[i].op in TURNED and self.order(readers, root) is not None
             return root not in self.fold and (turned or self.reads_aligned(readers, root))
-        if self.is_turned_apart(i, roots):
+        if self.moves_fold(i) and (len(roots) > 1 or roots & {*self.fold, *self.moved}):
             return False
         if all(self.rounds(i, j) for j, _ in readers):
             return True
@@ -369,17 +371,11 @@ class _Partition:
             return False
         return all(self.bears(i, j, pos) for j, pos in readers)
 
-    def is_turned_apart(self, i: int, roots: frozenset[int]) -> bool:
-        """Return whether a permutation moves what a kernel that it alone reads can store so.
-
-        That is a fold that can be turned, and no kernel with the readers can compute: each has
-        another, or there are several.
-        """
+    def moves_fold(self, i: int) -> bool:
+        """Return whether a permutation alone reads what the kernel of a fold can store moved."""
         n = self.nodes[i]
         j = self.at.get(n.args[0], -1) if n.op == "permute_dims" else -1
-        if j in self.stored or not self.turns.get(j) or len(self.readers[n.args[0]]) > 1:
-            return False
-        return len(roots) > 1 or not roots.isdisjoint(self.fold)
+        return j not in self.stored and bool(self.turns.get(j)) and len(self.readers[n.args[0]]) < 2
 
     def rounds(self, i: int, j: int) -> bool:
         """Return whether tensor cores multiply, in node ``j``, what node ``i`` rounds to tf32."""

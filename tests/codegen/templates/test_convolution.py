@@ -212,10 +212,18 @@ def joined(x: dd.Tensor, w: dd.Tensor, wide: dd.Tensor, scale: dd.Tensor) -> dd.
     return dd.relu(y * scale + z)
 
 
-def test_of_two_convolutions_each_stores_the_order_that_is_read() -> None:
-    made = compile(joined.module, dd.Options(), until="lower")
+@dd.trace(dd.bf16[2, 9, 7, 16], dd.bf16[8, 1, 1, 16], dd.bf16[8, 3, 3, 16], dd.bf16[8])
+def in_turn(x: dd.Tensor, w: dd.Tensor, wide: dd.Tensor, scale: dd.Tensor) -> dd.Tensor:
+    x, w, wide = (dd.moveaxis(a, -1, 1) for a in (x, w, wide))
+    y = dd.moveaxis(dd.conv(x, w), 1, -1) * scale
+    return dd.relu(y + dd.moveaxis(dd.conv(x, wide, padding=1), 1, -1))
+
+
+@pytest.mark.parametrize("program", [joined, in_turn])
+def test_of_two_convolutions_each_stores_the_order_that_is_read(program: Program) -> None:
+    made = compile(program.module, dd.Options(), until="lower")
     assert [loop.params[-1].shape for loop in made.loops.values()] == [(2, 9, 7, 8)] * 2
-    assert dd.check(joined, engines=["simt", "host"], tries=1).agree
+    assert dd.check(program, engines=["simt", "host"], tries=1).agree
 
 
 def test_weights_that_are_constants_are_packed_once() -> None:
