@@ -89,6 +89,8 @@ class Reader:
             pointed = isinstance(p.type, c.PtrDecl)
             inner = p.type.type if pointed else p.type
             kind = inner.type.names[0] if isinstance(inner, c.TypeDecl) else ""
+            if p.name is None:
+                raise self.error(self._line(p), "an argument without a name", "a name for each")
             if pointed and not symbols and not maps and kind in NBYTES:
                 pointers.append((p.name, kind, "const" in inner.quals))
             elif not pointed and not symbols and kind == MAP and "const" in inner.quals:

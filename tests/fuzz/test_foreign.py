@@ -7,12 +7,13 @@ from random import Random
 
 import pytest
 
-from didyma.codegen.emit import plain_expressions
+from didyma.codegen.emit import plain_expressions, text_kernel
 from didyma.codegen.emit.plain import Plain, plain
 from didyma.codegen.emit.plain_expressions import Expressions, Outside, Typed
 from didyma.fuzz.domains import foreign
 from didyma.fuzz.domains.domain import Judge
 from didyma.fuzz.domains.foreign import Foreign
+from didyma.fuzz.foreign import heads
 from didyma.fuzz.foreign.texts import OUTSIDE, Case, draw
 
 WORDS = (
@@ -129,6 +130,37 @@ def test_a_text_that_should_be_refused_and_is_not_is_found(
 def test_what_was_read_wrongly_once_is_refused(row: str) -> None:
     with pytest.raises(Outside):
         plain(f"__global__ void k(int *bins, int n) {{ int i = threadIdx.x; {row} }}")
+
+
+def test_heads_of_kernel_text_are_as_they_were_put_together() -> None:
+    texts = [heads.drawn(Random(n)) for n in range(300)]
+    assert [f for text in texts for f in heads.judged(text)] == []
+    assert {text.line > 0 for text in texts if text.head is None} == {True, False}
+    heard = [text.head for text in texts if text.head is not None]
+    assert any(h.idle for h in heard)
+    assert any(h.maps for h in heard)
+    assert {h.cluster for h in heard} == {1, 2, 4}
+
+
+def nowhere(address: object) -> tuple[str, None]:
+    return str(address), None
+
+
+def nothing(_: object) -> tuple[str, ...]:
+    return ()
+
+
+@pytest.mark.parametrize(
+    ("name", "slip"), [("place", nowhere), ("_stored", nothing), ("_is_array", bool)]
+)
+def test_slips_of_the_reader_of_kernel_text_are_found(
+    name: str, slip: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_kernel, name, slip)
+    d = Foreign(("host",))
+    judge = d.judge()
+    found = (f for index in range(100) for f in judge(d.draw(7, index)).findings)
+    assert next(found).where == "kernel text"
 
 
 def test_a_block_that_ends_a_kernel_may_return() -> None:
