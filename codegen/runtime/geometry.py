@@ -76,7 +76,7 @@ def geometry(signature: Signature, dims: Mapping[str, int]) -> Geometry:
     maps = tuple(Described(*row) for row in rows)
     if min(x, y, z):
         _demand_described(signature, maps)
-    own = tuple(dims[d] for d in signature.dims)
+    own = tuple(evaluate(Var(d), dims) for d in signature.dims)
     return Geometry((x, y, z), tuple(nbytes), own, maps)
 
 
