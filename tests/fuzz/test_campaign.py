@@ -206,28 +206,36 @@ def test_it_ends_in_time_and_says_what_it_saw(tmp_path: Path) -> None:
 
 def in_session(session: int) -> list[int]:
     """Processes of a session that are not dead."""
-    found: list[int] = []
+    return [pid for pid, _, _ in _processes(session)]
+
+
+def judging(session: int) -> int:
+    """Return how many workers of a campaign have had time to judge a program.
+
+    The leader of its session has a child that does the imports, and forks the workers.
+    """
+    return sum(
+        parent != session and seconds >= WARM_SECONDS
+        for pid, parent, seconds in _processes(session)
+        if pid != session
+    )
+
+
+def _processes(session: int) -> list[tuple[int, int, float]]:
+    """Return process, parent and processor seconds of what is alive in a session."""
+    found: list[tuple[int, int, float]] = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == session and fields[0] != "Z":
-            found.append(int(stat.parent.name))
+            seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            found.append((int(stat.parent.name), int(fields[1]), seconds))
     return found
 
 
-def worked(session: int) -> float:
-    """Processor seconds that the living processes of a session have had."""
-    ticks = 0
-    for pid in in_session(session):
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-WARM_SECONDS = 7.0  # of three processes together: far more than imports and a first program take
+WARM_SECONDS = 0.6  # of each worker: more than a first program takes
 
 
 def ignoring() -> None:
@@ -251,9 +259,9 @@ def ended(
     ) as process:
         try:
             patience = time.monotonic() + 120
-            while worked(process.pid) < WARM_SECONDS and time.monotonic() < patience:
+            while judging(process.pid) < 2 and time.monotonic() < patience:
                 time.sleep(0.1)
-            assert len(in_session(process.pid)) >= 3
+            assert judging(process.pid) >= 2
             if how is signal.SIGINT:  # a terminal tells the whole group
                 os.killpg(process.pid, how)
             else:
