@@ -46,6 +46,7 @@ from didyma.padding import bucketed as bucketed
 from didyma.parts import register as register
 from didyma.refimpl.errors import DidymaError as DidymaError
 from didyma.refimpl.ir.intrinsic import Intrinsic as Intrinsic
+from didyma.refimpl.ir.kernel import Images as Images
 from didyma.refimpl.ir.kernel import TensorMap as TensorMap
 from didyma.refimpl.ir.kernel import TextKernel as TextKernel
 from didyma.refimpl.ir.loop import Buffer as Buffer

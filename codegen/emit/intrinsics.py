@@ -75,8 +75,10 @@ name               meaning
                    launched with; ``&m`` is the description
 ``tma_load3_T``    starts the copy of a box: to shared memory, by a description, from three
                    coordinates; zeros for what is outside of the array.  The bytes come to a barrier
-``tma_share3_T``   likewise to that place in those blocks of the cluster whose ranks are the bits of
-                   a last number; the bytes come to the barrier of each
+``tma_im2col_T``   likewise of pixels of images: from a channel, a column, a line and an image on,
+                   each read so many columns and lines beyond, which are not negative
+``tma_share3_T``   as ``tma_load3_T``, to that place in those blocks of the cluster whose ranks are
+                   the bits of a last number; the bytes come to the barrier of each
 ``tma_store3_T``   starts the copy of a box from shared memory: to coordinates, by a description;
                    nothing is written outside of the array
 ``tma_commit``     the stores of boxes that a thread has started since the last commit are a group
@@ -296,6 +298,8 @@ def _boxes() -> dict[str, CFunction]:
         table[f"tensor_map3_{t}"] = CFunction(described, "void")
         copied = (f"{t} *", "const u64 *", *("i64",) * 3, "u64 *")
         table[f"tma_load3_{t}"] = CFunction(copied, "void")
+        pixels = (f"{t} *", "const u64 *", *("i64",) * 6, "u64 *")
+        table[f"tma_im2col_{t}"] = CFunction(pixels, "void")
         table[f"tma_share3_{t}"] = CFunction((*copied, "u32"), "void")
         stored = ("const u64 *", *("i64",) * 3, f"const {t} *")
         table[f"tma_store3_{t}"] = CFunction(stored, "void")

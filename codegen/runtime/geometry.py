@@ -96,7 +96,8 @@ def _demand_room(s: Signature, grid: tuple[int, int, int]) -> None:
 
 def _demand_described(s: Signature, maps: Sequence[Described]) -> None:
     for m, d in zip(s.maps, maps, strict=True):
-        if min(d.x, d.y, d.z) < 1 or any(n % PIECE for n in (d.offset, d.near, d.far)):
+        starts = (d.offset, d.near, d.far, d.step)
+        if min(d.x, d.y, d.z) < 1 or any(n % PIECE for n in starts):
             got = f"{d.x} x {d.y} x {d.z} elements from {d.offset} on by steps {d.near}, {d.far}"
             raise DidymaError(
                 "launch-failed", f"kernel {s.name}, map {m.name}", got=got,

@@ -12,7 +12,7 @@ from didyma.oracle.conformance.case import LaunchCase
 from didyma.oracle.conformance.scalars import c as c_type
 from didyma.refimpl.ir.expr import index
 from didyma.refimpl.ir.fragments import COLUMNS, PRODUCTS, ROWS, Product
-from didyma.refimpl.ir.kernel import KernelText, Signature
+from didyma.refimpl.ir.kernel import Images, KernelText, Signature, TensorMap
 from didyma.refimpl.ir.types import BYTES, Array, DType
 
 _LANES = ("", "", "xy", "", "xyzw")
@@ -31,22 +31,26 @@ def cases() -> Iterator[LaunchCase]:
     yield from map(_pairs, (DType.F16, DType.BF16))
     yield _votes()
     yield from map(_boxes, (DType.F16, DType.BF16))
+    yield from map(_pixels, (DType.F16, DType.BF16))
     yield from map(_stored_boxes, (DType.F16, DType.BF16))
     yield _flushed()
     yield _flushed_exponentials()
 
 
 def _case(
-    name: str, needs: str, body: str, given: Mapping[str, Array], want: Array, threads: int
-) -> LaunchCase:
+    name: str, needs: str, body: str, given: Mapping[str, Array], want: Array, threads: int,
+    maps: tuple[TensorMap, ...] = (),
+) -> LaunchCase:  # fmt: skip
     """Return a case of one block that writes ``y``."""
     arrays = {**given, "y": np.zeros_like(want)}
-    params = ", ".join(f"{c_type(DType.of(a))} *{n}" for n, a in arrays.items())
+    pointers = (f"{c_type(DType.of(a))} *{n}" for n, a in arrays.items())
+    described = (f"const __grid_constant__ tensor_map {m.name}" for m in maps)
+    params = ", ".join((*pointers, *described))
     one = index(1)
     kernel = Signature(
         "kernel_", tuple((n, DType.of(a)) for n, a in arrays.items()),
         tuple(index(a.size) for a in arrays.values()), ("y",), (), (one, one, one),
-        (threads, 1, 1),
+        (threads, 1, 1), maps=maps,
     )  # fmt: skip
     head = f'extern "C" __global__ void __launch_bounds__({threads})\nkernel_({params})'
     text = KernelText(f"{head} {{\n{body}}}\n", (kernel,), contract=False)
@@ -253,6 +257,33 @@ def _boxes(dtype: DType) -> LaunchCase:
 """
     given = {"x": x, "map": np.zeros(16, np.uint64)}
     return _case(f"boxes of {t}", "tma", body, given, want, 384)
+
+
+def _pixels(dtype: DType) -> LaunchCase:
+    """Pixels of two images by strides, in order, each read three columns beyond; then nothing."""
+    t = c_type(dtype)
+    x = _numbers(dtype, 2 * 5 * 7 * 24).reshape(2, 5, 7, 24)
+    bordered = np.pad(x, ((0, 0), (1, 1), (2, 2), (0, 56)))
+    rows = bordered[:, 0:5:2, 3:10:3, 16:].reshape(-1, 64)  # of three lines and columns
+    want = np.concatenate([rows[4:], np.zeros((2, 64), dtype.numpy)])
+    body = f"""\
+  __shared__ __align__(1024) {t} s[1024];
+  __shared__ __align__(8) u64 full[1];
+  if (threadIdx.x == 0) mbarrier_init(&full[0], 1);
+  __syncthreads();
+  if (threadIdx.x == 0) {{
+    mbarrier_expect(&full[0], 2048);
+    tma_im2col_{t}(&s[0], &m, 16, 1, 1, 0, 3, 0, &full[0]);
+  }}
+  mbarrier_wait(&full[0], 0);
+  for (u32 n = threadIdx.x; n < 1024; n += 128) {{
+    const u32 at = n * 2;
+    y[n] = s[(at ^ (at >> 7 & 7) << 4) / 2];
+  }}
+"""
+    images = Images(2, 840, (-2, -1), (0, 0), (3, 2))
+    array = TensorMap("m", "x", 0, (24, 7, 5), (24, 168), 16, images)
+    return _case(f"pixels of {t}", "tma", body, {"x": x.ravel()}, want.ravel(), 128, (array,))
 
 
 def _stored_boxes(dtype: DType) -> LaunchCase:

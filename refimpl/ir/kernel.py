@@ -14,12 +14,36 @@ from didyma.refimpl.ir.types import DType
 
 
 @dataclass(frozen=True, slots=True)
+class Images:
+    """Images that a tensor map describes, whose pixels a convolution reads.
+
+    There are ``count`` images, ``step`` elements apart, a multiple of 8.  A box has pixels one
+    after the other: each is ``strides`` along x beyond the last, up to the last column and
+    ``upper``; then comes the next line, from ``lower`` on, and at the end the next image.
+    """
+
+    count: Dim
+    step: Dim
+    lower: tuple[int, int]
+    upper: tuple[int, int]
+    strides: tuple[int, int]
+
+    @property
+    def numbers(self) -> tuple[Dim, ...]:
+        """All of them, in order."""
+        return (self.count, self.step, *self.lower, *self.upper, *self.strides)
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMap:
     """A tensor map: it describes an array, for copies of boxes of 64 by ``rows`` by 1 elements.
 
     The kernel is given it by its ``name``.  The array lies in ``buffer``, whose elements have two
     bytes, from the element ``offset`` on.  Along its first axis neighbours lie together; ``steps``
     are the elements from neighbour to neighbour along the two others, multiples of 8.
+
+    With ``images`` these axes are channels, columns and lines of images, and a box has 64 channels
+    of so many pixels, for ``tma_im2col_T``.
     """
 
     name: str
@@ -28,11 +52,13 @@ class TensorMap:
     extents: tuple[Dim, Dim, Dim]
     steps: tuple[Dim, Dim]
     rows: int
+    images: Images | None = None
 
     @property
     def numbers(self) -> tuple[Dim, ...]:
-        """The offset, extents, steps and rows."""
-        return (self.offset, *self.extents, *self.steps, self.rows)
+        """The offset, extents, steps and rows, and those of images."""
+        more = () if self.images is None else self.images.numbers
+        return (self.offset, *self.extents, *self.steps, self.rows, *more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from didyma.refimpl.errors import DidymaError
-from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
+from didyma.refimpl.ir.kernel import ClaimedKernel, Images, Kernel
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.verify import loop
 
 MOST_ROWS, ELEMENT = 256, 2  # of a box, and bytes of what it has
+FAR, MOST_STRIDE = 128, 8  # of the corners of images, and from pixel to pixel
 
 
 def verify(k: Kernel, target: Target = PORTABLE) -> None:
@@ -39,6 +40,10 @@ def verify(k: Kernel, target: Target = PORTABLE) -> None:
             raise _broken(k, f"a map of {m.buffer}", want)
         if not 1 <= m.rows <= MOST_ROWS:
             raise _broken(k, f"boxes of {m.rows} rows by {m.name}", f"1 to {MOST_ROWS}")
+        if m.images is not None and not _walks(m.images):
+            got = f"images from {m.images.lower} to {m.images.upper} by {m.images.strides}"
+            want = f"corners from {-FAR} to {FAR - 1} away, and strides of 1 to {MOST_STRIDE}"
+            raise _broken(k, f"{got} by {m.name}", want)
     if not target.has_room(t.block):
         got = f"a block of {' x '.join(map(str, t.block))} threads"
         most = " x ".join(map(str, target.block))
@@ -50,6 +55,11 @@ def verify(k: Kernel, target: Target = PORTABLE) -> None:
     if free:
         want = f"some of {', '.join(v.name for v in meaning.dims) or 'no dims'}, as its meaning has"
         raise _broken(k, f"dims {', '.join(sorted(free))}", want)
+
+
+def _walks(images: Images) -> bool:
+    near = all(-FAR <= n < FAR for n in (*images.lower, *images.upper))
+    return near and all(1 <= n <= MOST_STRIDE for n in images.strides)
 
 
 def _broken(k: ClaimedKernel, got: str, want: str) -> DidymaError:

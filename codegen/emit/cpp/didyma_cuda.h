@@ -150,8 +150,9 @@ inline std::vector<char> checked(const std::string &path, const std::string &dig
     return data;
 }
 
-// A buffer by its number, the elements before an array, its extents, its steps, and rows of a box.
-using Described = std::array<int64_t, 8>;
+// A buffer by its number, the elements before an array, its extents, its steps, and rows of a box;
+// of images also their count and step, and along both axes lower and upper corners, and strides.
+using Described = std::array<int64_t, 16>;
 
 struct alignas(64) TensorMap {
     uint64_t words[16];
@@ -252,9 +253,31 @@ class Driver {
     using Encode = int(void *, int, unsigned, Address, const uint64_t *, const uint64_t *,
                        const unsigned *, const unsigned *, int, int, int, int);
 
+    using EncodeImages = int(void *, int, unsigned, Address, const uint64_t *, const uint64_t *,
+                             const int *, const int *, unsigned, unsigned, const unsigned *, int,
+                             int, int, int);
+
+    // The map of images, for boxes of 64 channels of some pixels.
+    TensorMap image_map(Address at, const Described &d) const {
+        TensorMap made;
+        const uint64_t extents[4] = {uint64_t(d[2]), uint64_t(d[3]), uint64_t(d[4]),
+                                     uint64_t(d[8])};
+        const uint64_t steps[3] = {uint64_t(2 * d[5]), uint64_t(2 * d[6]), uint64_t(2 * d[9])};
+        const int lower[2] = {int(d[10]), int(d[11])}, upper[2] = {int(d[12]), int(d[13])};
+        const unsigned strides[4] = {1, unsigned(d[14]), unsigned(d[15]), 1};
+        const int swizzle = 3, promotion = steps[0] % 128 ? 0 : 3;
+        const char *name = "cuTensorMapEncodeIm2col";
+        must(find<EncodeImages>(name)(&made, 1, 4, at + Address(2 * d[1]), extents, steps, lower,
+                                      upper, 64, unsigned(d[7]), strides, 0, swizzle, promotion,
+                                      0),
+             name);
+        return made;
+    }
+
     // The map of an array of words of two bytes for boxes of 64 by some rows, whose pieces of 16
     // bytes lie exchanged within 128.
     TensorMap tensor_map(Address at, const Described &d) const {
+        if (d[8]) return image_map(at, d);
         TensorMap made;
         const uint64_t extents[3] = {uint64_t(d[2]), uint64_t(d[3]), uint64_t(d[4])};
         const uint64_t steps[2] = {uint64_t(2 * d[5]), uint64_t(2 * d[6])};

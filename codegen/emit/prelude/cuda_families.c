@@ -113,6 +113,15 @@ FN void tma_share3_T(T *to, const void *map, i64 c0, i64 c1, i64 c2, u64 *barrie
                   "r"(in_shared__(barrier)), "h"((u16)blocks) : "memory");
 }
 
+FN void tma_im2col_T(
+    T *to, const void *map, i64 c0, i64 x, i64 y, i64 image, i64 dx, i64 dy, u64 *barrier) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+               " [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};"
+               :: "r"(in_shared__(to)), "l"(map), "r"((i32)c0), "r"((i32)x), "r"((i32)y),
+                  "r"((i32)image), "r"(in_shared__(barrier)), "h"((u16)dx), "h"((u16)dy)
+               : "memory");
+}
+
 FN void tma_store3_T(const void *map, i64 c0, i64 c1, i64 c2, const T *from) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];"
                :: "l"(map), "r"((i32)c0), "r"((i32)c1), "r"((i32)c2), "r"(in_shared__(from))

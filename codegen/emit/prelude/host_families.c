@@ -128,6 +128,36 @@ FN void shared__T(
   shared__T((T *)aligned__((to), 1024, __LINE__), (const u64 *)(map), (c0), (c1), (c2), (barrier), \
             (blocks), __LINE__)
 
+/* Words behind those of an array: images, their step, where the walk of pixels begins, how far from
+ * the last one it ends, and its strides, for both axes. */
+FN void pixels__T(
+    T *to, const u64 *map, i64 c0, i64 x, i64 y, i64 image, i64 dx, i64 dy, u64 *barrier) {
+  const T *from = (const T *)map[0];
+  const i64 *n = (const i64 *)map + 1;
+  i64 i, k, rows = n[5];
+  for (i = 0; i < rows; i++) {
+    i64 across = x + dx, down = y + dy;
+    int lies = across >= 0 && across < n[1] && down >= 0 && down < n[2] && image >= 0 && image < n[6];
+    for (k = 0; k < 64; k++) {
+      i64 c = c0 + k;
+      to[i * 64 + (k / 8 ^ i % 8) * 8 + k % 8] = lies && c >= 0 && c < n[0]
+          ? from[c + across * n[3] + down * n[4] + image * n[7]] : 0;
+    }
+    x += n[12];
+    if (x < n[1] + n[10]) continue;
+    x = n[8];
+    y += n[13];
+    if (y < n[2] + n[11]) continue;
+    y = n[9];
+    image++;
+  }
+  came__(barrier, (u32)rows * 128);
+}
+
+#define tma_im2col_T(to, map, c0, x, y, image, dx, dy, barrier) \
+  pixels__T((T *)aligned__((to), 1024, __LINE__), (const u64 *)(map), (c0), (x), (y), (image), (dx), \
+            (dy), (barrier))
+
 FN void unboxed__T(const u64 *map, i64 c0, i64 c1, i64 c2, const T *from) {
   T *to = (T *)map[0];
   const i64 *n = (const i64 *)map + 1;

@@ -20,6 +20,10 @@ class Described(NamedTuple):
 
     Elements of the buffer before the array, the array's extents, the elements between neighbours
     along the last two axes, and the rows of a box of 64 elements each.
+
+    If there are ``images``, these axes are channels, columns and lines, and the rows are pixels; by
+    ``step`` images follow each other.  The rest is for both axes of an image: where the walk of
+    pixels begins, and how far from the last one it ends, and its strides.
     """
 
     buffer: int
@@ -30,10 +34,18 @@ class Described(NamedTuple):
     near: int
     far: int
     rows: int
+    images: int = 0
+    step: int = 0
+    left: int = 0
+    top: int = 0
+    right: int = 0
+    bottom: int = 0
+    across: int = 0
+    down: int = 0
 
     @property
     def words(self) -> tuple[int, ...]:
-        """Extents, steps and rows, as the emulation of a map on the host has them."""
+        """All behind the offset, as the emulation of a map on the host has it."""
         return self[2:]
 
 
@@ -45,10 +57,20 @@ def encoded(call: Callable[..., None], address: int, d: Described) -> tuple[int,
     words of two bytes, whatever they mean, and pieces of 16 bytes lie exchanged within 128.  Rows
     that begin between lines of the cache are fetched without what lies beside them.
     """
-    u64, u32 = ctypes.c_uint64, ctypes.c_uint32
+    u64, u32, i32 = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int32
     raw = (u64 * (2 * WORDS))()
     at = -(-ctypes.addressof(raw) // _ALIGNED) * _ALIGNED
     whole = d.near * NBYTES % _SECTOR == 0
+    if d.images:
+        call(
+            "cuTensorMapEncodeIm2col", ctypes.c_void_p(at), _U16, 4,
+            u64(address + d.offset * NBYTES), (u64 * 4)(d.x, d.y, d.z, d.images),
+            (u64 * 3)(d.near * NBYTES, d.far * NBYTES, d.step * NBYTES),
+            (i32 * 2)(d.left, d.top), (i32 * 2)(d.right, d.bottom), u32(LINE), u32(d.rows),
+            (u32 * 4)(1, d.across, d.down, 1),
+            _NONE, _BYTES_128, _BYTES_256 if whole else _NONE, _NONE,
+        )  # fmt: skip
+        return tuple((u64 * WORDS).from_address(at))
     call(
         "cuTensorMapEncodeTiled", ctypes.c_void_p(at), _U16, 3,
         u64(address + d.offset * NBYTES), (u64 * 3)(d.x, d.y, d.z),

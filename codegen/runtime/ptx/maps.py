@@ -113,12 +113,18 @@ def tensor_map(array: Argument, box: Box) -> Argument:
 
 
 def described(d: Described, at: Pointer) -> Value:
-    """Return a map of three axes, of words of two bytes swizzled in 128, as an argument."""
+    """Return a map of words of two bytes swizzled in 128, as an argument."""
+    corners = [lo & 0xFFFF | (up & 0xFFFF) << 16
+               for lo, up in ((d.left, d.right), (d.top, d.bottom))]  # fmt: skip
     said: dict[str, Sequence[int]] = {
+        "rank": [3], "box_dim": (LINE, d.rows, *corners),
+        "global_dim": (d.x, d.y, d.z, d.images), "element_stride": (1, d.across, d.down, 1),
+        "global_stride": (d.near * NBYTES, d.far * NBYTES, d.step * NBYTES), "pixels": [1],
+    } if d.images else {
         "rank": [2], "box_dim": (LINE, d.rows, 1), "global_dim": (d.x, d.y, d.z),
         "element_stride": (1, 1, 1), "global_stride": (d.near * NBYTES, d.far * NBYTES),
-        "elemtype": [_NUMBERS[DType.U16]], "swizzle_mode": [_MODES[128]],
     }  # fmt: skip
+    said |= {"elemtype": [_NUMBERS[DType.U16]], "swizzle_mode": [_MODES[128]]}
     first = Pointer(at.region, at.offset + d.offset * NBYTES)
     return (0, first), (8, _raw(said)[8:].tobytes())
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from didyma.codegen.runtime.simt.copies import STORE, Moved
-from didyma.codegen.runtime.simt.meets import holds_box
+from didyma.codegen.runtime.simt.meets import describes, holds_box
 from didyma.codegen.runtime.simt.memory import LaneArray
 from didyma.refimpl.ir.group_products import swizzled
 
@@ -42,7 +42,7 @@ def _store(
     if box is None:
         report("uninitialised", f"{maps.name}[{where}] is read", 1)
         return
-    if not holds_box(source, first, report):
+    if not holds_box(source, first, report) or not describes(box, corner, report):
         return
     place, inside = box.elements(corner)
     who = np.full(inside.size, lane)

@@ -208,17 +208,18 @@ def _meeting(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval 
         array, index = t.address(args[0])
         given: Eval = t.expr(args[1]) if len(args) > 1 else _nothing
         return lambda r, m: meets.mbarrier(r, name, array, index(r, m), given(r, m), m, line)
-    if name.startswith(("tensor_map3_", "tma_load3_", "tma_share3_")):
+    if name.startswith(("tensor_map3_", "tma_load3_", "tma_share3_", "tma_im2col_")):
         (to, index), (source, start) = map(t.address, args[:2])
-        rest = args[2:5] if name.startswith("tma") else args[2:]
+        last = 8 if name.startswith("tma_im2col_") else 5
+        rest = args[2:last] if name.startswith("tma") else args[2:]
         values = list(map(t.expr, rest))
         if not name.startswith("tma"):
             return lambda r, m: meets.describe(
                 r, name, r.arrays[to], index(r, m), r.arrays[source], start(r, m),
                 [v(r, m) for v in values], m, line,
             )  # fmt: skip
-        barrier, at = t.address(args[5])
-        blocks = t.expr(args[6]) if len(args) > 6 else None
+        barrier, at = t.address(args[last])
+        blocks = t.expr(args[last + 1]) if len(args) > last + 1 else None
         return lambda r, m: meets.fetch(
             r, name, r.arrays[to], index(r, m), r.arrays[source], start(r, m),
             [v(r, m) for v in values], (barrier, at(r, m)),

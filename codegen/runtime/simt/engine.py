@@ -27,7 +27,7 @@ from didyma.codegen.runtime.simt.control import Exec, StoppedError
 from didyma.codegen.runtime.simt.copies import STORE
 from didyma.codegen.runtime.simt.in_ring import InRing
 from didyma.codegen.runtime.simt.machine import Translator
-from didyma.codegen.runtime.simt.meets import Box
+from didyma.codegen.runtime.simt.meets import Box, Walk
 from didyma.codegen.runtime.simt.memory import LaneArray, SimtBuffer, Warps
 from didyma.codegen.runtime.simt.values import NUMPY, Arithmetic, Plain
 from didyma.refimpl.interp import scalar, scalar_ring
@@ -246,7 +246,11 @@ def _memory(name: str, dtype: DType, b: SimtBuffer, nbytes: int, written: bool) 
 
 
 def _box(array: LaneArray, d: Described) -> Box:
-    return Box(array, d.offset, (d.x, d.y, d.z), (1, d.near, d.far), d.rows)
+    extents, steps = (d.x, d.y, d.z), (1, d.near, d.far)
+    if not d.images:
+        return Box(array, d.offset, extents, steps, d.rows)
+    walk = Walk((d.left, d.top), (d.right, d.bottom), (d.across, d.down))
+    return Box(array, d.offset, (*extents, d.images), (*steps, d.step), d.rows, walk)
 
 
 def _words(name: str) -> LaneArray:

@@ -74,19 +74,49 @@ class Box:
 
     array: LaneArray
     first: int
-    extents: tuple[int, int, int]
-    steps: tuple[int, int, int]
+    extents: tuple[int, ...]
+    steps: tuple[int, ...]
     rows: int
+    walk: Walk | None = None
 
-    def elements(self, corner: tuple[int, int, int]) -> tuple[Lanes, Lanes]:
+    def elements(self, corner: Sequence[int]) -> tuple[Lanes, Lanes]:
         """Return where the elements of a box are, and which of them are in the array."""
         row, column = np.ogrid[: self.rows, :LINE]
-        at = [column + corner[0], row + corner[1], np.full((1, 1), corner[2])]
+        if self.walk is None:
+            at = [column + corner[0], row + corner[1], np.full((1, 1), corner[2])]
+        else:
+            _, x, y, image, *move = corner
+            pixels = self.walk.pixels((x, y, image), self.extents, self.rows)
+            at = [column + corner[0], *(pixels + np.array([*move, 0])).T[:, :, None]]
         inside = np.ones((self.rows, LINE), np.bool_)
         for i, extent in zip(at, self.extents, strict=True):
             inside &= (i >= 0) & (i < extent)
         place = self.first + sum(i * step for i, step in zip(at, self.steps, strict=True))
         return np.broadcast_to(place, inside.shape).reshape(-1), inside.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How boxes walk over pixels: between corners, along x and then y, by strides."""
+
+    lower: tuple[int, int]
+    upper: tuple[int, int]
+    strides: tuple[int, int]
+
+    def pixels(
+        self, start: tuple[int, int, int], extents: Sequence[int], count: int
+    ) -> NDArray[np.int64]:
+        """Return the column, line and image of so many pixels, of images of these extents."""
+        (x, y, image), found = start, list[tuple[int, int, int]]()
+        right, bottom = (n + up for n, up in zip(extents[1:3], self.upper, strict=True))
+        for _ in range(count):
+            found.append((x, y, image))
+            x += self.strides[0]
+            if x >= right:
+                x, y = self.lower[0], y + self.strides[1]
+            if y >= bottom:
+                y, image = self.lower[1], image + 1
+        return np.array(found, np.int64)
 
 
 @dataclass(slots=True)
@@ -363,7 +393,7 @@ def fetch(
         described, key = (maps, where), (barrier[0], bar)
         ranks = [None] if blocks is None else _bits(int(r.lanes(blocks)[lane]))
         for rank in ranks:
-            _fetch(r, name, (to, at), described, (c[0], c[1], c[2]), key, who, rank, report, line)
+            _fetch(r, name, (to, at), described, c, key, who, rank, report, line)
 
 
 def _bits(mask: int) -> list[Lanes]:
@@ -380,9 +410,18 @@ def holds_box(array: LaneArray, first: int, report: Report) -> TypeGuard[ClockAr
     return False
 
 
+def describes(box: Box, corner: Sequence[int], report: Report) -> bool:
+    """Return whether a copy names as many coordinates as its array has; where not, report it."""
+    axes = 3 if box.walk is None else 6  # with how far from each pixel it is read
+    if len(corner) == axes:
+        return True
+    report("misaligned", f"{len(corner)} coordinates of a map that has {axes}", 1)
+    return False
+
+
 def _fetch(
     r: Run, name: str, to: tuple[LaneArray, int], described: tuple[LaneArray, int],
-    corner: tuple[int, int, int], key: tuple[str, int], who: Lanes, rank: Lanes | None,
+    corner: Sequence[int], key: tuple[str, int], who: Lanes, rank: Lanes | None,
     report: Report, line: int,
 ) -> None:  # fmt: skip
     meets, (target, first), (maps, where) = r.meets, to, described
@@ -392,7 +431,7 @@ def _fetch(
         lost = f"{maps.name}[{where}]" if box is None else f"{key[0]}[{key[1]}]"
         report("uninitialised", f"{lost} is read", 1)
         return
-    if not holds_box(target, first, report):
+    if not holds_box(target, first, report) or not describes(box, corner, report):
         return
     source, inside = box.elements(corner)
     every = who.repeat(inside.size)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from didyma.refimpl.ir import program as ir
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Attr
-from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel, TensorMap, TextKernel
+from didyma.refimpl.ir.kernel import ClaimedKernel, Images, Kernel, TensorMap, TextKernel
 from didyma.refimpl.ir.loop import Buffer
 from didyma.refimpl.ir.text.read_loop import LoopReader
 from didyma.refimpl.ir.types import Tensor, TensorType
@@ -107,11 +107,20 @@ class ProgramReader(LoopReader):
         at = self.i
         found = self.items(self.dim, ")")
         match found:
-            case (offset, x, y, z, near, far, int() as rows):
-                pass
+            case (offset, x, y, z, near, far, int() as rows, *rest):
+                images = self._images(rest, at) if rest else None
             case _:
                 raise self.error("an offset, three extents, two steps, and rows", at=at)
-        return TensorMap(name, buffer, offset, (x, y, z), (near, far), rows)
+        return TensorMap(name, buffer, offset, (x, y, z), (near, far), rows, images)
+
+    def _images(self, numbers: Sequence[Dim], at: int) -> Images:
+        match numbers:
+            case (count, step, int() as a, int() as b, int() as c, int() as d, int() as e,
+                  int() as f):  # fmt: skip
+                return Images(count, step, (a, b), (c, d), (e, f))
+            case _:
+                want = "a count and a step of images, and two each of lower, upper and strides"
+                raise self.error(want, at=at)
 
     def _three(self, one: Callable[[], T]) -> tuple[T, T, T]:
         at = self.i

@@ -18,13 +18,14 @@ from didyma.codegen.runtime.prepared import Prepared
 from didyma.codegen.runtime.record import FIXED, Launched, Part, Recording
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.expr import index
-from didyma.refimpl.ir.kernel import ClaimedKernel, Signature, TensorMap
+from didyma.refimpl.ir.kernel import ClaimedKernel, Images, Signature, TensorMap
 from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.text import parse, show
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.verify import kernel as laws
 
 ARRAY = Described(0, 8, 264, 72, 3, 264, 264 * 72, 128)
+IMAGES = Described(0, 8, 72, 9, 7, 72, 648, 128, 3, 4536, -1, -2, -3, 0, 2, 1)
 n = dd.dim("n", 1, 4096)
 
 
@@ -64,6 +65,17 @@ def test_a_map_says_where_an_array_lies_and_is_made_once() -> None:
     assert made.calls[-1][-2] != made.calls[0][-2]  # what is fetched beside
 
 
+def test_a_map_of_images_says_how_pixels_are_walked() -> None:
+    made = Driver()
+    assert encoded(made, 4096, IMAGES) == (1,) * WORDS
+    assert made.calls == [
+        ("cuTensorMapEncodeIm2col", 1, 4, 4096 + 16, (72, 9, 7, 3), (144, 1296, 9072),
+         (-1, -2), (-3, 0), 64, 128, (1, 2, 1, 1), 0, 3, 0, 0)
+    ]  # fmt: skip
+    encoded(made, 4096, IMAGES._replace(near=64))
+    assert made.calls[-1][-2] == 3
+
+
 def test_a_refusal_is_not_remembered() -> None:
     def refuse(*_: Any) -> None:
         raise Refusal
@@ -82,7 +94,13 @@ def signature(**changed: Any) -> Signature:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("changed", [{"offset": 4}, {"extents": (64, 0, 1)}, {"steps": (60, 512)}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"offset": 4}, {"extents": (64, 0, 1)}, {"steps": (60, 512)},
+        {"images": Images(1, 4, (0, 0), (0, 0), (1, 1))},
+    ],
+)  # fmt: skip
 def test_no_engine_launches_with_a_map_that_a_gpu_refuses(changed: dict[str, Any]) -> None:
     with pytest.raises(DidymaError, match="map m") as e:
         geometry(signature(**changed), {})
@@ -148,7 +166,31 @@ def test_maps_of_symbols_are_printed_and_parsed(program: Program) -> None:
         parse(text.replace("left_map of x (0, ", "left_map of x ("))
 
 
-@pytest.mark.parametrize("changed", [{"buffer": "z"}, {"rows": 257}, {"rows": 0}])
+def test_maps_of_images_are_printed_and_parsed() -> None:
+    @dd.trace(dd.bf16[n, 9, 7, 64], dd.bf16[128, 3, 3, 64])
+    def windows(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        y = dd.conv(dd.moveaxis(x, -1, 1), dd.moveaxis(w, -1, 1), None, (1, 2), 1)
+        return dd.moveaxis(y, 1, -1)
+
+    p = compile_module(windows.module, Options(target="sm_90a")).program
+    text = show(p)
+    walked = "n, 4032, -1, -1, -1, -1, 2, 1"
+    assert f"(0, 64, 7, 9, 64, 448, 128, {walked})" in text
+    assert parse(text) == p
+    for wrong in ("n, 4032, -1, -1, -1, -1, 2", "n, 4032, -1, -1, -1, -1, 2, n"):
+        with pytest.raises(DidymaError, match="two each of lower, upper and strides"):
+            parse(text.replace(walked, wrong))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"buffer": "z"}, {"rows": 257}, {"rows": 0},
+        {"images": Images(1, 8, (-129, 0), (0, 0), (1, 1))},
+        {"images": Images(1, 8, (0, 0), (0, 128), (1, 1))},
+        {"images": Images(1, 8, (0, 0), (0, 0), (1, 9))},
+    ],
+)  # fmt: skip
 def test_a_map_is_of_a_buffer_of_its_kernel(program: Program, changed: dict[str, Any]) -> None:
     k = claimed(program)
     first, *rest = k.text.maps

@@ -73,6 +73,11 @@ def test_who_waits_for_what_never_comes_is_told_so(name: str, old: str, new: str
         ("&x[8]", "&x[4]", "misaligned"),
         ("40, 240", "36, 240", "misaligned"),
         ("&s[0]", "&s[8]", "misaligned"),
+        (
+            "load3_bf16(&s[0], &map[0], 8, 1",
+            "im2col_bf16(&s[0], &map[0], 8, 1, 1, 0, 0",
+            "6 coordinates",
+        ),
         ("&s[0]", "&s[512]", "out-of-bounds"),
         ("24, 5, 2, 40, 240", "24, 5, 2, 40, 480", "out-of-bounds"),
         ("&map[0], 8, 1", "&map[8], 8, 1", "uninitialised"),
