@@ -3,6 +3,7 @@
 A template that computes a convolution as a product copies its windows by pieces of 16 bytes, which
 are channels of one place.  So what a convolution reads is stored with the channels last and, if
 they make no whole piece, with zeros behind them, which are multiplied by zeros of the weights.
+With those come zeros for the border of columns: then what a window has of a line lies together.
 Chains of convolutions then are stored so from end to end.  Weights that are constants are stored so
 once, when a program is compiled.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,7 +59,8 @@ def first(rank: int) -> tuple[int, ...]:
 def is_copy(n: Node, readers: list[Node]) -> bool:
     """Return whether a node is stored as this pass wants it: it is moved back wherever it is read.
 
-    That is a permutation that its readers undo, or channels padded behind the last.
+    That is a permutation that its readers undo, or channels padded behind the last, and columns on
+    both sides.
     """
     rank = n.types[0].rank
     back = {r.op == "permute_dims" and r.attr["axes"] == first(rank) for r in readers}
@@ -66,7 +69,15 @@ def is_copy(n: Node, readers: list[Node]) -> bool:
     if n.op == "permute_dims":
         return n.attr["axes"] == last(rank)
     edges = (n.attr.get("low"), n.attr.get("high"))
-    return n.op == "pad" and all(isinstance(e, tuple) and not any(e[:-1]) for e in edges)
+    return n.op == "pad" and all(isinstance(e, tuple) and not any(e[:-2]) for e in edges)
+
+
+class Lack(NamedTuple):
+    """The zeros that a value is stored with: channels behind the last, columns on both sides."""
+
+    channels: int = 0
+    left: int = 0
+    right: int = 0
 
 
 @dataclass
@@ -75,7 +86,7 @@ class _Rewriting(Rewriting):
 
     heard: Heard = unheard
     instead: dict[str, str] = field(default_factory=dict[str, str])
-    made: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
+    made: dict[tuple[str, Lack], str] = field(default_factory=dict[tuple[str, Lack], str])
 
     def run(self) -> Function:
         types = self.f.types()
@@ -87,7 +98,7 @@ class _Rewriting(Rewriting):
             n = replace(n, args=tuple(self.instead.get(a, a) for a in n.args))
             self.add(self.convolution(n) if _suits(n, self.types) else n)
             for r in turned.intersection(n.results):
-                self.instead[r] = self.turned(r, 0)
+                self.instead[r] = self.turned(r, Lack())
         return replace(self.f, nodes=tuple(self.nodes))
 
     def convolution(self, n: Node) -> Node:
@@ -96,22 +107,31 @@ class _Rewriting(Rewriting):
         x, w = n.args
         places = self.types[w].shape[2:]
         if lack or any(d != 1 for d in places):
-            w = self.turned(w, lack)
+            w = self.turned(w, Lack(lack))
         self.heard(STORED, n.results[0])
-        return replace(n, args=(self.turned(x, lack), w))
+        low, high = n.attr["low"], n.attr["high"]
+        assert isinstance(low, tuple)
+        assert isinstance(high, tuple)
+        left, right = low[-1], high[-1]
+        if not lack or not isinstance(left, int) or not isinstance(right, int):
+            return replace(n, args=(self.turned(x, Lack(lack)), w))
+        beside = {"low": (*low[:-1], 0), "high": (*high[:-1], 0)}
+        given = attrs({**n.attr, **beside})
+        return replace(n, args=(self.turned(x, Lack(lack, left, right)), w), attrs=given)
 
-    def turned(self, value: str, lack: int) -> str:
-        """Return a value that is stored with channels last, and so many more of zeros."""
+    def turned(self, value: str, lack: Lack) -> str:
+        """Return a value that is stored with channels last, with zeros for what it lacks."""
         key, n, rank = (value, lack), self.defs.get(value), self.types[value].rank
         if key in self.made:
             return self.made[key]
         back = n is not None and n.op == "permute_dims" and n.attr["axes"] == first(rank)
-        if back and not lack:
+        if back and not any(lack):
             return value
         near = n.args[0] if back and n else self.packed("permute_dims", value, axes=last(rank))
-        if lack:
-            edges = (*(0,) * (rank - 1), lack)
-            near = self.packed("pad", near, self.zero(value), low=(0,) * rank, high=edges,
+        if any(lack):
+            before, behind = ((*(0,) * (rank - 2), *e)
+                              for e in ((lack.left, 0), (lack.right, lack.channels)))  # fmt: skip
+            near = self.packed("pad", near, self.zero(value), low=before, high=behind,
                                mode="constant")  # fmt: skip
         self.made[key] = self.op("permute_dims", near, axes=first(rank))
         return self.made[key]

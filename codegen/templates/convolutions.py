@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import cast
 
 from didyma.codegen.lower.affine import Affine, has_division
 from didyma.codegen.lower.names import loop_names
-from didyma.codegen.templates.problem import Output, Problem, Subgraph, has_plain_symbols
+from didyma.codegen.templates.problem import Output, Problem, Subgraph, Windows, has_plain_symbols
 from didyma.codegen.templates.reading import Reading, folds, order
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.graph import STAGES, Function, Node
@@ -27,6 +28,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
+from didyma.refimpl.ir.types import Shape
 from didyma.refimpl.ir.walk import map_expr, map_stmt, stmts
 
 
@@ -99,7 +101,39 @@ def _problem(f: Function, loop: PrimFunc, n: Node, groups: int, axes: Sequence[i
     }  # fmt: skip
     stores = _joined(reading.stores(tuple(index[a] for a in axes)), loop, extents)
     to = (batch, row, column)
-    return Problem(loop, operands, Output((*to, acc), stores, tuple(extents[v] for v in to)))
+    output = Output((*to, acc), stores, tuple(extents[v] for v in to))
+    windows = _windows(f, loop, n) if by_place and groups == 1 else None
+    return Problem(loop, operands, output, windows=windows)
+
+
+def _windows(f: Function, loop: PrimFunc, n: Node) -> Windows | None:
+    """Return the windows of images that are a parameter with its channels last; None for others."""
+    turned = next((m for m in f.nodes if n.args[0] in m.results), None)
+    params, shape = [p.name for p in f.params], f.types()[n.args[0]].shape
+    last = (0, len(shape) - 1, *range(1, len(shape) - 1))
+    if turned is None or turned.op != "permute_dims" or turned.attr["axes"] != last:
+        return None
+    if turned.args[0] not in params or len(shape) > MOST_AXES:
+        return None
+    buffer = [b for b in loop.params if b.name not in loop.outputs][params.index(turned.args[0])]
+    places = (1, *n.types[0].shape[2:])[-2:]
+    rows = f.types()[n.args[1]].shape[2:], *(cast("Shape", n.attr[key]) for key in _SLIDES)
+    match [*map(_both, rows, (1, 1, 1, 0, 0))]:
+        case [(y, x), (_, _) as strides, (_, _) as dilations, (_, _) as low, (_, _) as high]:
+            slides = strides, dilations, low, high
+            return Windows(buffer, (places[0], places[1]), (y, x), *slides)
+        case _:
+            return None
+
+
+_SLIDES = ("strides", "dilations", "low", "high")  # attributes along each axis of an image
+MOST_AXES = 4  # of images that are walked: these, channels, lines and columns
+
+
+def _both(row: Shape, fill: int) -> tuple[int, int] | None:
+    """Return numbers of lines and columns: ``fill`` for lines where images have only columns."""
+    y, x = (fill, *row)[-2:]
+    return (y, x) if isinstance(y, int) and isinstance(x, int) else None
 
 
 def _joined(body: Stmt, loop: PrimFunc, extents: Mapping[Var, Expr]) -> Stmt:

@@ -16,6 +16,7 @@ from didyma.refimpl.ir.dims.polynomial import coefficient
 from didyma.refimpl.ir.loop import (
     INDEX,
     Block,
+    Buffer,
     Expr,
     Let,
     LetExpr,
@@ -85,13 +86,32 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of a convolution of images in ``buffer`` whose channels lie together in memory.
+
+    The buffer has the shape images, lines, columns and channels.  All others are numbers of lines
+    and of columns: the ``places`` of the result, the size of the ``window``, its strides and
+    dilations, and the border before (``low``) and behind (``high``).
+    """
+
+    buffer: Buffer
+    places: tuple[Dim, Dim]
+    window: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    low: tuple[int, int]
+    high: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A Primitive function as a template sees it.
 
     ``loop`` is its loop program.  ``operands`` are what the template loads, with all that the graph
     computes before, and ``output`` what it stores, with all that the graph computes after.
     ``bodies`` are further values that the template computes by ``modification``, and ``line`` what
-    it stores for each row of the output beside that.
+    it stores for each row of the output beside that.  ``windows`` tells of a convolution what
+    windows the left operand has, before anything is computed of their elements.
     """
 
     loop: PrimFunc
@@ -99,6 +119,7 @@ class Problem:
     output: Output
     bodies: Mapping[str, Subgraph] = field(default_factory=lambda: MappingProxyType({}))
     line: Output | None = None
+    windows: Windows | None = None
     _known: dict[Any, Any] = field(
         default_factory=dict[Any, Any], init=False, repr=False, compare=False
     )
@@ -115,7 +136,7 @@ class Problem:
         far, rows, columns = self.output.extents
         output = Output((batch, column, row, *sums), self.output.body, (far, columns, rows))
         left, right = (swapped(self.operands[name]) for name in ("right", "left"))
-        return replace(self, operands={"left": left, "right": right}, output=output)
+        return replace(self, operands={"left": left, "right": right}, output=output, windows=None)
 
     def dim(self, e: Expr) -> Dim:
         """Return an extent as a size; TypeError for one that no size is."""

@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.intrinsics import c_type
-from didyma.codegen.templates import mma, wgmma
+from didyma.codegen.templates import mma, wgmma, windows
 from didyma.codegen.templates.fetching import (
     FETCH,
     batch_of,
@@ -37,11 +37,12 @@ from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.results import result
 from didyma.codegen.templates.suiting import is_faster, suited
 from didyma.codegen.templates.tiles import EXCHANGE, ORDER, TRADE
+from didyma.codegen.templates.windows import WINDOWS
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.group_products import GROUP, LINE, ROWS
 from didyma.refimpl.ir.kernel import TextKernel
 
-TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
+TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + WINDOWS + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
 {% set batches = size("left", 0) %}
 {% set T, above, each = dtype("left"), tall // 64, width // 2 %}
@@ -70,7 +71,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
 {% endif %}
 {{ tile_counts(rows, columns, high, width) -}}
   const i64 tiles = {{ batches }} * down * across{{ " * %d" % blocks if blocks > 1 }};
-  const i32 turns = ({{ terms }} + 63) / 64;
+  const i32 turns = {{ taps * parts if taps else "(%s + 63) / 64" % terms }};
   const u32 lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
     for (u32 i = 0; i < {{ stages }}; ++i) {
@@ -95,18 +96,25 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + """\
       u32 phase = 1;
       for (i64 number = blockIdx.x; number < tiles; number = number + gridDim.x) {
 {{ tile_place(tile, high, width, group, within) | indent(6, first=True) }}
+{% if taps %}
+{{ find_pixel() }}
+{% endif %}
         #pragma unroll 1
         for (i32 turn = 0; turn < turns; ++turn) {
           mbarrier_wait(&empty[stage], phase);
           if (threadIdx.x == 0) {
             mbarrier_expect(&full[stage], {{ height * 128 }});
+{% if taps %}
+{{ fetch_pixels("left", height) }}
+{% else %}
 {{ fetch("left", height, "top", left_by, left_batch, "turn") }}
+{% endif %}
           } else {
             mbarrier_expect(&full[stage], {{ span * 128 }});
 {% if blocks > 1 %}
-{{ share("right", span, "side", right_by, right_batch, "turn", blocks) }}
+{{ share("right", span, "side", right_by, right_batch, right_turn, blocks) }}
 {% else %}
-{{ fetch("right", span, "side", right_by, right_batch, "turn") }}
+{{ fetch("right", span, "side", right_by, right_batch, right_turn) }}
 {% endif %}
           }
 {{ next_stage() | indent(2, first=True) }}
@@ -283,11 +291,16 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 
     Blocks share columns where rows begin between lines of the cache; elsewhere it does not pay.
     """
-    p = found(asked)
+    p = _found(asked)
     if p is None:
         return None
-    apart = lines(p, "right", ACCESS) > 2 * LINE
+    apart = lines(p, "right", ACCESS) > 2 * LINE or _is_walked(p)
     return SPACE if apart else {**SPACE, "blocks": (1,)}
+
+
+def _found(asked: Asked) -> Problem | None:
+    """Return the product that a function is, also one of windows that are fetched."""
+    return found(asked) or windows.found(asked)
 
 
 def _tall(values: Values) -> int:
@@ -338,7 +351,8 @@ def cost(asked: Asked, values: Values) -> float:
     batch, rows, columns = map(p.expected, p.output.extents)
     blocks = values["blocks"]
     tiles = batch * -(-rows // (height * blocks)) * -(-columns // width)
-    turns = -(-p.expected(p.operands["left"].extents[2]) // LINE)
+    terms = p.operands["left"].extents[2]
+    turns = windows.turns(p) if _is_walked(p) else -(-p.expected(terms) // LINE)
     waves = -(-tiles // at_once(asked.target.processors or PROCESSORS, blocks))
     over = span(p, values) / width
     fetched = lines(p, "left", ACCESS), lines(p, "right", ACCESS) * over
@@ -356,8 +370,10 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     clusters = ix.index(at_once(asked.target.processors or PROCESSORS, blocks))
     grid = ix.mul(ix.minimum(ix.mul(batch, down, across), clusters), ix.index(blocks))
     names: dict[str, Given] = {"tall": _tall(values), "stages": _stages(asked, values)}
-    names |= {"span": span(p, values), "wide": int(p.stored(WIDE) is not None), "R": "", **lies(p)}
-    described = maps(p, values["height"], span(p, values), blocks)
+    names |= {"span": span(p, values), "wide": int(p.stored(WIDE) is not None), "R": ""}
+    walked = _is_walked(p)
+    names |= windows.names(p) if walked else {"taps": 0, "right_turn": "turn", **lies(p)}
+    described = (windows.maps if walked else maps)(p, values["height"], span(p, values), blocks)
     if (stored := result(p, ACCESS) if values["slots"] else None) is not None:
         names |= {"R": c_type(stored.value.value.dtype), "result_batch": batch_of(p, stored.run)}
         made = map_of(p, "result", stored.place, stored.run, LINE)
@@ -368,13 +384,18 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     return text.render(p, values, launch)
 
 
-_problem = suited(found)
+_problem = suited(_found)
+
+
+def _is_walked(p: Problem) -> bool:
+    """Return whether TMA walks over windows, rather than fetch rows of an array."""
+    return p.windows is not None and p.run("left", ACCESS) is None
 
 
 def best(asked: Asked) -> bool:
     """Return whether the model finds fetched tiles faster than copied ones."""
     return (
-        found(asked) is not None and mma.best(asked) and is_faster(asked, TEMPLATE, wgmma.TEMPLATE)
+        _found(asked) is not None and mma.best(asked) and is_faster(asked, TEMPLATE, wgmma.TEMPLATE)
     )
 
 

@@ -42,6 +42,7 @@ from tests.codegen.templates import (
     test_weighted_mma,
     test_weighted_tma,
     test_wgmma,
+    test_windows,
 )
 from tests.codegen.templates.judging import Suits, request
 
@@ -130,6 +131,9 @@ CASES = {
     "tma_gemm": Case(test_tma.layer, test_tma.TOGETHER, test_tma.FEW),
     "tma_gemm by boxes": Case(stored, test_tma.BOXES, test_tma.ONE),
     "tma_gemm by boxes in turn": Case(stored, test_tma.BOXES_IN_TURN, test_tma.ONE),
+    "tma_gemm of windows": Case(
+        test_windows.layer, test_windows.POINT, test_windows.FEW, test_windows.SUITS
+    ),
     "tma_gemm in turn": Case(test_tma.layer, test_tma.IN_TURN, test_tma.FEW),
     "tiled_attention": Case(
         test_attention.windowed, test_attention.POINT, Options(), test_attention.SUITS

@@ -27,6 +27,7 @@ from tests.codegen.templates import (
     test_weighted_mma,
     test_weighted_tma,
     test_wgmma,
+    test_windows,
 )
 from tests.codegen.templates.faults import KINDS, OTHER, kind
 
@@ -82,6 +83,9 @@ CASES: Mapping[str, Case] = {
     ),
     "tma_gemm by boxes": Case(
         test_tma.FAULTS_OF_BOXES, test_tma.test_a_planted_fault_in_stores_of_boxes_is_found
+    ),
+    "tma_gemm of windows": Case(
+        test_windows.FAULTS, test_windows.test_a_planted_fault_is_found_before_anything_is_timed
     ),
     "depthwise_conv": Case(test_depthwise.FAULTS, test_depthwise.test_a_planted_fault_is_found),
     "tiled_attention": Case(

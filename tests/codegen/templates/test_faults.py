@@ -35,6 +35,7 @@ TEXTS = {
     "tma_gemm": tma.TEXT,
     "tma_gemm by two blocks": tma.TEXT,
     "tma_gemm by boxes": tma.TEXT,
+    "tma_gemm of windows": tma.TEXT,
     "depthwise_conv": depthwise.TEXT,
     "tiled_attention": attention.TEXT,
     "mma_attention": attention_mma.TEXT,
