@@ -1,11 +1,13 @@
 """Convolutions on a GPU: whether they lie in their bars, and their times beside cuDNN's.
 
-    python3 -m tests.gpu.convolutions [--problems 60] [--images 64] [--points 3] [--jobs 12]
+    python3 -m tests.gpu.convolutions [--problems 60] [--images 64] [--points 0] [--jobs 12]
                                      [--only depthwise]
 
 Drawn convolutions are judged first: each as a compile makes it, and by a point of each template of
-tensor cores.  Then, for each layer of a resnet50 in bf16, and for depthwise ones, the choices that
-the models rank first are timed in both orders of channels and places, beside PyTorch in both.
+tensor cores.  Then, for each layer of a resnet50 in bf16, and for depthwise ones, what a compile
+makes is timed in both orders of channels and places, beside PyTorch in both; and of each template
+as many points as are asked for, which its model ranks first.  All are compiled before, in so many
+processes.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -30,9 +33,10 @@ from didyma.refimpl.errors import DidymaError
 from didyma.tracer.tracing import Program
 from tests.codegen.templates.judging import judged, points, request
 from tests.codegen.templates.test_convolution import drawn
+from tests.codegen.templates.test_windows import drawn as walked
 
 GPU = dd.Options(target="sm_90a")
-TEMPLATES = ("wgmma_gemm", "mma_gemm", "depthwise_conv")
+TEMPLATES = ("tma_gemm", "wgmma_gemm", "mma_gemm", "depthwise_conv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +112,9 @@ def depthwise(seed: int) -> Program:
 
 
 @cache
-def checked() -> Cuda:
-    """Return the engine of a process that judges."""
-    return Cuda()
+def checked(by: bool = True) -> Cuda:
+    """Return the engine of a process that judges, or of one that times."""
+    return Cuda(checked=by)
 
 
 def judge(seed: int) -> list[str]:
@@ -119,8 +123,8 @@ def judge(seed: int) -> list[str]:
     for made, what in ((drawn(seed), "drawn"), (depthwise(seed), "depthwise")):
         report = dd.check(made, options=GPU, engines=[checked()], tries=1)
         out.append(f"{what} {seed}: {'; '.join(f.message for f in report.findings)}")
-    program = drawn(seed, narrow=True)
     for name in TEMPLATES:
+        program = walked(seed)[0] if name == "tma_gemm" else drawn(seed, narrow=True)
         template = own()[name]
         try:
             every = points(request(program, GPU, template.space), template)
@@ -144,6 +148,19 @@ def choices(job: tuple[Layer, int, bool, int]) -> list[str]:
             first = islice(template.points(asked), count)
             found += [(template.cost(asked, p.table), f"{name}: {p}") for p in first]
     return [point for _, point in sorted(found)]
+
+
+def options(point: str) -> dd.Options:
+    """Return the options that choose a point; an empty one leaves it to the models."""
+    kernels = dd.KernelOptions(choices=point) if point else dd.KernelOptions()
+    return dd.Options(target="sm_90a", kernels=kernels)
+
+
+def compiled(job: tuple[Layer, int, bool, str]) -> None:
+    """Compile a point, for the process that times it to find in the cache."""
+    layer, images, last, point = job
+    with suppress(DidymaError):  # who times it tells why
+        dd.compile(layer.program(images, last), options=options(point), engine=checked(False))
 
 
 def distance(got: Any, want: Any, terms: int) -> float:
@@ -175,7 +192,9 @@ class Bench:
             t.nn.functional.conv2d, stride=layer.stride, padding=layer.window // 2,
             groups=layer.groups,
         )  # fmt: skip
+        t.backends.cudnn.benchmark = False  # which takes seconds to choose
         want = conv(x.float(), w.float())
+        t.backends.cudnn.benchmark = True
         near = [a.contiguous(memory_format=t.channels_last) for a in (x, w)]
         peers = [self.seconds(conv, (x, w)), self.seconds(conv, near)]
         mine, notes = list[float](), list[str]()
@@ -183,10 +202,8 @@ class Bench:
             given = [a.permute(0, 2, 3, 1).contiguous() for a in (x, w)] if last else [x, w]
             program, best = layer.program(self.images, last), float("inf")
             for point in ("", *offered):
-                kernels = dd.KernelOptions(choices=point) if point else dd.KernelOptions()
-                options = dd.Options(target="sm_90a", kernels=kernels)
                 try:
-                    exe: Any = dd.compile(program, options=options, engine=self.engine)
+                    exe: Any = dd.compile(program, options=options(point), engine=self.engine)
                     got = t.as_tensor(exe(*given))
                 except (DidymaError, RuntimeError) as e:
                     notes.append(f"FAILED {point}: {e}")
@@ -225,7 +242,7 @@ def main() -> int:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--problems", type=int, default=60)
     p.add_argument("--images", type=int, default=64)
-    p.add_argument("--points", type=int, default=3)
+    p.add_argument("--points", type=int, default=0)
     p.add_argument("--jobs", type=int, default=12)
     p.add_argument("--only", choices=[*LAYERS], help="only these layers")
     a = p.parse_args()
@@ -236,6 +253,8 @@ def main() -> int:
     with ProcessPoolExecutor(a.jobs, mp_context=get_context("spawn")) as pool:
         wrong = list(wrong_ones(pool, a.problems))
         found = list(pool.map(choices, jobs))
+        every = [(*job[:3], p) for job, ps in zip(jobs, found, strict=True) for p in ("", *ps)]
+        list(pool.map(compiled, every))
     print(*wrong, sep="\n", flush=True)
     bench, ratios = Bench(a.images), dict[Layer, float]()
     print(f"{'us, ' + str(a.images) + ' images of bf16':30} {'first':>8}  {'last':>8}"
