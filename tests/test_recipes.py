@@ -42,13 +42,13 @@ def fenced(recipe: str, language: str) -> str:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Return every file of a copy; caches, and what links lead to, aside."""
-    files = (p for p in folder.rglob("*") if p.is_file() and not {*CACHES, BYTECODE} & {*p.parts})
-    return {str(p.relative_to(folder)): p.read_bytes() for p in files if not linked(folder, p)}
-
-
-def linked(folder: Path, path: Path) -> bool:
-    """Tell whether a path leads through a link below the folder."""
-    return any((folder / part).is_symlink() for part in path.relative_to(folder).parents)
+    found: dict[str, bytes] = {}
+    for inside, folders, files in os.walk(folder):  # which follows no links
+        folders[:] = [name for name in folders if name not in (*CACHES, BYTECODE)]
+        for name in files:
+            path = Path(inside, name)
+            found[str(path.relative_to(folder))] = path.read_bytes()
+    return found
 
 
 def run(words: tuple[str, ...], cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:

@@ -31,14 +31,16 @@ def test_arrays_are_laid_in_every_way() -> None:
 
 def test_a_part_that_begins_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     domain = Graphs(("host",))
-    judge, cases = domain.judge(), [domain.draw(3, i) for i in range(2, 160, LAID)]
+    cases = [domain.draw(3, i) for i in range(2, 160, LAID)]
     assert all(case.laid for case in cases)
-    assert not any(f for case in cases for f in judge(case).findings)
     usual: Any = module._view  # pyright: ignore[reportPrivateUsage] - a fault is planted
 
     def shifted(base: Param, wanted: object, layout: Layout, names: object) -> object:
         return usual(base, wanted, tuple(Span(s.axis, s.size, 0, s.step) for s in layout), names)
 
-    monkeypatch.setattr(module, "_view", shifted)
-    found = next(f for case in cases for f in domain.judge()(case).findings)
+    with monkeypatch.context() as planted:
+        planted.setattr(module, "_view", shifted)
+        case, found = next((c, f) for c in cases for f in domain.judge()(c).findings)
     assert found.level == layouts.NAME
+    judge = domain.judge()
+    assert not any(f for right in (*cases[:8], case) for f in judge(right).findings)
