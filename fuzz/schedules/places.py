@@ -11,6 +11,7 @@ from didyma.refimpl.ir.loop import (
     INDEX,
     Allocate,
     Atomic,
+    AtomicOp,
     Barrier,
     Binary,
     BinaryOp,
@@ -57,6 +58,9 @@ def gathered(m: Maker, i: Var, j: Var) -> Stmt:
     return Allocate(at, Block((fill, For(i, ix.index(count + beyond), For(j, m.columns, body)))))
 
 
+ATOMIC: tuple[AtomicOp, ...] = ("add", "add", "max", "min")
+
+
 def looked_up(m: Maker, i: Var, j: Var) -> Stmt:
     """Return rows at places that a parameter gives, which nothing writes.
 
@@ -82,7 +86,7 @@ def _at_place(m: Maker, there: Expr, i: Var, j: Var) -> Stmt:
         other = m.number(1) if m.exact else m.load(i, j, m.target())
         return Store(target, m.at(i, j), Binary(m.op(), read, other))
     if m.dtype.is_int and m.dtype.bits == 32 and m.chance.random() < 0.4:
-        return Atomic("add", target, (there, j), m.load(i, j, "a"))
+        return Atomic(m.chance.choice(ATOMIC), target, (there, j), m.load(i, j, "a"))
     old = Load(target, (there, j), m.dtype)
     return Store(target, (there, j), Binary(m.op(), old, m.load(i, j, "a")))
 

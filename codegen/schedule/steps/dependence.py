@@ -215,10 +215,14 @@ def _written_out(e: Expr, scan: Scan) -> Expr:
 
 
 def pairs(first: Iterable[Access], second: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
-    """Yield the pairs of accesses to one buffer of which one at least writes."""
+    """Yield the pairs of accesses to one buffer of which one at least writes.
+
+    Atomic updates by one operation may come in any order; of others one may undo what comes first.
+    """
     for a in first:
         for b in second:
-            if (a.writes or b.writes) and not (a.is_atomic and b.is_atomic):
+            is_free = a.is_atomic and b.is_atomic and a.update == b.update
+            if (a.writes or b.writes) and not is_free:
                 yield a, b
 
 

@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from didyma.codegen.schedule.steps.accesses import scan
+from didyma.codegen.schedule.steps.apply import apply
+from didyma.codegen.schedule.steps.records import Join, Parallel, Step
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Atomic,
@@ -66,3 +69,29 @@ def test_an_access_has_its_loops_guards_and_operation() -> None:
     ]  # fmt: skip
     assert {(a.loops, a.guards, a.is_atomic) for a in found} == {((loop,), 1, False)}
     assert {a.index for a in found} == {(AT,)}
+
+
+_ATOMICS = """
+primfunc @f(x: i32[6], y: i32[3]) writes (y) {{
+  for i in 6 {{
+    atomic add(y[i % 3], x[i])
+  {}
+    atomic {}(y[{} % 3], x[{}])
+  }}
+}}
+"""
+_TWO = "}\n  for j in 6 {"
+
+
+@pytest.mark.parametrize(
+    ("step", "between", "index"), [(Join(("i", "j")), _TWO, "j"), (Parallel("i"), "", "i")]
+)
+def test_atomic_updates_by_one_operation_alone_come_in_any_order(
+    step: Step, between: str, index: str
+) -> None:
+    (same,) = parse_loop(_ATOMICS.format(between, "add", index, index))
+    apply(step, same)
+    (other,) = parse_loop(_ATOMICS.format(between, "max", index, index))
+    with pytest.raises(DidymaError) as e:
+        apply(step, other)
+    assert e.value.code == "dependence"
