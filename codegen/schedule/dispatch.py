@@ -75,12 +75,12 @@ def by_nest(
     p: PrimFunc, options: Options, points: Sequence[Point] | None = None
 ) -> list[tuple[PrimFunc, ...]]:
     """Return the kernels of ``schedule`` for each loop nest."""
-    works = _works(p, options)
+    nests = works(p, options)
     if points is None:
-        made = [_first(work) for work in works]
+        made = [_first(work) for work in nests]
     else:
-        _require_count(p, works, points)
-        made = [_build(w, x, p.name) for w, x in zip(works, points, strict=True)]
+        _require_count(p, nests, points)
+        made = [_build(w, x, p.name) for w, x in zip(nests, points, strict=True)]
     numbers = count()
     return [tuple(_named(k, next(numbers)) for k in ks) for ks in made]
 
@@ -91,8 +91,7 @@ def _named(k: PrimFunc, number: int) -> PrimFunc:
 
 def first(p: PrimFunc, options: Options) -> tuple[Point, ...]:
     """Return the points that ``schedule`` takes by itself, one for each loop nest."""
-    works = _works(p, options)
-    found = (best(work, recipes(options)) for work in works)
+    found = (best(work, recipes(options)) for work in works(p, options))
     return tuple(Point.of(recipe.name, **values) for recipe, values in found)
 
 
@@ -102,7 +101,7 @@ def points(p: PrimFunc, options: Options) -> Iterator[tuple[Point, ...]]:
     The first is what ``schedule`` does by itself.  Of a function with several loop nests, all
     but one are scheduled by their first point: nests are other kernels, so their times add up.
     """
-    ranked = [_ranked(work) for work in _works(p, options)]
+    ranked = [_ranked(work) for work in works(p, options)]
     first = tuple(rows[0][1] for rows in ranked)
     others = [(rank, n, point) for n, rows in enumerate(ranked) for rank, point in rows[1:]]
     yield first
@@ -116,7 +115,7 @@ def alternatives(p: PrimFunc, options: Options) -> list[list[Point]]:
     The first is what ``schedule`` takes by itself.  Then come the best points of other recipes,
     in the order of the model, then the points that are farthest from the best of their recipe.
     """
-    return [_different(work) for work in _works(p, options)]
+    return [_different(work) for work in works(p, options)]
 
 
 def _different(work: Work) -> list[Point]:
@@ -125,7 +124,8 @@ def _different(work: Work) -> list[Point]:
     return [*best, *(point for point in reversed(ranked) if point not in best)]
 
 
-def _works(p: PrimFunc, options: Options) -> list[Work]:
+def works(p: PrimFunc, options: Options) -> list[Work]:
+    """Return the loop nests of a function, in the order of the points that schedule it."""
     f = expand(opened(p))
     if f.outputs == p.outputs:
         return Work.all_of(f, options)
@@ -181,9 +181,9 @@ def names() -> tuple[str, ...]:
     return tuple(r.name for r in RECIPES)
 
 
-def _require_count(p: PrimFunc, works: Sequence[Work], given: Sequence[Point]) -> None:
-    if len(works) != len(given):
+def _require_count(p: PrimFunc, nests: Sequence[Work], given: Sequence[Point]) -> None:
+    if len(nests) != len(given):
         raise DidymaError(
             "bad-choice", p.name, got=f"{show(given)}: {counted(len(given), 'point')}",
-            want=f"{counted(len(works), 'point')}, one for each loop nest",
+            want=f"{counted(len(nests), 'point')}, one for each loop nest",
         )  # fmt: skip

@@ -24,7 +24,17 @@ from didyma.codegen.runtime.didyma_runtime.refused import Refused
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.expr import index
 from didyma.refimpl.ir.kernel import Signature
-from didyma.refimpl.ir.loop import Binary, BinaryOp, Compare, CompareOp, Const, Expr, Select, Var
+from didyma.refimpl.ir.loop import (
+    Binary,
+    BinaryOp,
+    Compare,
+    CompareOp,
+    Const,
+    Expr,
+    LetExpr,
+    Select,
+    Var,
+)
 from didyma.refimpl.ir.types import Array, DType
 
 Table: TypeAlias = Mapping[str, Callable[[int, int], int]]
@@ -274,18 +284,23 @@ def _sizes(r: Random) -> Iterator[str]:
 # ---- launches
 
 
-def _expr(r: Random, depth: int) -> tuple[Expr, int]:
-    """Return an expression of sizes, and its value."""
+def _expr(r: Random, depth: int, env: Mapping[str, int] = ENV) -> tuple[Expr, int]:
+    """Return an expression of sizes, and its value; a size may be another inside of a part."""
     if not depth or r.random() < 0.2:
         if r.random() < 0.5:
-            name = r.choice([*ENV])
-            return Var(name), ENV[name]
+            name = r.choice([*env])
+            return Var(name), env[name]
         n = r.randint(-3, 9)
         return Const(n, DType.I64), n
-    (a, x), (b, y) = _expr(r, depth - 1), _expr(r, depth - 1)
+    a, x = _expr(r, depth - 1, env)
+    if r.random() < 0.15:
+        name = r.choice([*env])
+        body, value = _expr(r, depth - 1, {**env, name: x})
+        return LetExpr(Var(name), a, body), value
+    b, y = _expr(r, depth - 1, env)
     if r.random() < 0.2:
         how: CompareOp = r.choice(("eq", "ne", "lt", "le", "gt", "ge"))
-        (c, z), (d, w) = _expr(r, depth - 1), _expr(r, depth - 1)
+        (c, z), (d, w) = _expr(r, depth - 1, env), _expr(r, depth - 1, env)
         return Select(Compare(how, a, b), c, d), z if COMPARISONS[how](x, y) else w
     op: BinaryOp = r.choice(("add", "sub", "mul", "floordiv", "floormod", "min", "max"))
     return Binary(op, a, b), OPERATORS[op](x, y)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -17,11 +18,12 @@ from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Scheduled, compile
 from didyma.codegen.rules import schedules
 from didyma.codegen.schedule.dispatch import points
-from didyma.fuzz import counters, traits
+from didyma.codegen.schedule.recipes.point import parse_all
+from didyma.fuzz import blocks, counters, traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
-from didyma.fuzz.domains.ways import CHOICES, Wanted, compiled, pointed, resized
+from didyma.fuzz.domains.ways import CHOICES, Wanted, compiled, plain, pointed, resized
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION, EXAMINED, MATTERED
 from didyma.fuzz.mattered import Examiner
@@ -177,6 +179,10 @@ class Lowering(Domain[Case]):
                 raise
             return Outcome(size=size)  # the reference refuses these inputs
         findings = [f for level in levels for f in level.findings]
+        if is_pointed and not findings:
+            choices = parse_all(str(dict(case.changes)[CHOICES]))
+            said = blocks.wrong(made, plain(case, self.options), choices)
+            findings += (Finding("schedule", "block", "room", w) for w in islice(said, 1))
         blamed = made.kernels.get(findings[0].where, ()) if findings else ()
         for name, value in schedules(made):
             hear(name, value)
