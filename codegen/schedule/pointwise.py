@@ -301,11 +301,13 @@ def _firsts(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> Mapping[st
 def _wide_in_rows(facts: NestFacts, firsts: Mapping[str, list[Poly]], n: int) -> frozenset[str]:
     """Return the parameters that are contiguous along the last axis, from multiples of ``n``.
 
-    None of them if not every result is, or no operand, or if ``n`` elements of one are too many.
+    None of them if not every result is, or no operand, unless a row is one vector and some operand
+    runs along it; or if ``n`` elements of one are too many.
     """
     wide = {x for x, found in firsts.items() if all(lanes.part(p, n) is not None for p in found)}
     read = {e.buffer for e in facts.inside if isinstance(e, Load)}
-    some = not (firsts.keys() - wide) & {*facts.func.outputs} and wide & read
+    near = firsts.keys() if facts.nest.extents[-1] == ix.index(n) else wide
+    some = not (firsts.keys() - wide) & {*facts.func.outputs} and near & read
     return frozenset(wide) if some and lanes.suit(facts, wide, n) else frozenset()
 
 

@@ -427,3 +427,14 @@ def test_other_block_sizes(block: int) -> None:
             threads(k) <= 1024
             for k in schedule(lower(m.entry, m), Options(kernels=KernelOptions(block=block)))
         )
+
+
+@pytest.mark.parametrize(("channels", "want"), [(3, [8]), (8, [8]), (9, [])])
+def test_rows_that_are_padded_to_one_vector_are_stored_wide(channels: int, want: list[int]) -> None:
+    g = Graph()
+    x, zero = g.param("x", 2, 5, channels, dtype=DType.BF16), g.constant(0.0, dtype=DType.BF16)
+    few = g("slice", x, starts=(0, 0, 0), stops=(2, 5, min(channels, 7)), steps=(1, 1, 1))
+    edges = (0, 2, (8 if want else 16) - min(channels, 7))
+    m = primitive(g.module(g("pad", few, zero, low=(0, 2, 0), high=edges, mode="constant")))
+    assert chosen(m) == ["pointwise_wide" if want else "pointwise"]
+    assert lanes(m) == want
