@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 
 from didyma.fuzz import watchdog
 
@@ -33,7 +35,7 @@ def python(
         err.touch()
         watchdog.get_ready()
         process = mp.get_context("forkserver").Process(
-            target=_be_python, args=(words, cwd, {**PYTEST, **env}, (out, err))
+            target=_be_python, args=(words, cwd, {**PYTEST, **env}, (out, err), _server(forkserver))
         )
         process.start()
         process.join(seconds)
@@ -47,10 +49,23 @@ def python(
         return subprocess.CompletedProcess(words, code, out.read_text(encoding="utf-8"), said)
 
 
+def _server(module: Any) -> str:
+    """Return the address of the process from which children of this one are forked."""
+    return str(module._forkserver._forkserver_address)
+
+
+def _share(module: Any, address: str) -> None:
+    """Fork children of this process, too, from one that has imported Didyma already."""
+    server = module._forkserver
+    server._forkserver_address = address
+    server.ensure_running = module.ensure_running = lambda: None
+
+
 def _be_python(
-    words: tuple[str, ...], cwd: Path, env: dict[str, str], said: tuple[Path, Path]
+    words: tuple[str, ...], cwd: Path, env: dict[str, str], said: tuple[Path, Path], address: str
 ) -> None:
     """Take the place of an interpreter that was started with these words."""
+    _share(forkserver, address)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     signal.signal(signal.SIGINT, signal.default_int_handler)
