@@ -124,13 +124,15 @@ def tile_shape(facts: NestFacts, turned: Turned) -> tuple[int, int, int]:
     if _is_narrow(facts, turned) and max(sizes) >= LONG_TILE:
         return LONG_TILE, max(1, facts.block // LONG_TILE), 1
     width, _ = width_of(facts, turned)
-    side = TILE if width == 1 else WIDE_TILE
+    small = turned.load.dtype.nbytes < BANK and min(sizes) >= WIDE_TILE
+    side = WIDE_TILE if width > 1 or small else TILE
     if width > 1 and side > min(sizes):
         side = TILE
         width = width if min(sizes) >= TILE else 1
     while side > LEAST and side >= 2 * max(sizes):
         side //= 2
-    return side, min(side, ROWS if width == 1 else facts.block * width // side), width
+    rows = facts.block // side if width == 1 and side > TILE else ROWS
+    return side, min(side, rows if width == 1 else facts.block * width // side), width
 
 
 def _is_narrow(facts: NestFacts, turned: Turned) -> bool:
@@ -255,7 +257,7 @@ def tiled(facts: NestFacts, turned: Turned, side: int, rows: int, width: int) ->
         return Store(tile.name, (down_in, at), staged)
 
     def final(at: Expr) -> Stmt:
-        return _instead(nest.body, load, Load(tile.name, (at, down_out), load.dtype))
+        return instead(nest.body, load, Load(tile.name, (at, down_out), load.dtype))
 
     body: Stmt = Block(
         (
@@ -302,7 +304,9 @@ def _to(
     return to
 
 
-def _instead(s: Stmt, old: Expr, new: Expr) -> Stmt:
+def instead(s: Stmt, old: Expr, new: Expr) -> Stmt:
+    """Return a statement with one expression in place of another."""
+
     def on_expr(e: Expr) -> Expr:
         return new if e == old else map_expr(on_expr, e)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from didyma.codegen.schedule import transpose
+from didyma.codegen.schedule import skewed, transpose
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.ir.loop import PrimFunc
+
+WORTH = 4  # bytes of an element: of smaller ones a sector has so many that tiles are much larger
 
 
 def _fit(work: Work) -> Fit | None:
@@ -15,13 +17,24 @@ def _fit(work: Work) -> Fit | None:
 def _default(work: Work) -> Values:
     assert work.turned is not None
     side, rows, width = transpose.tile_shape(work.facts, work.turned)
-    return {"side": side, "rows": rows, "width": width}
+    skew = int(work.turned.load.dtype.nbytes >= WORTH and side >= transpose.TILE)
+    found = {"side": side, "rows": rows, "width": width}
+    return found | ({"skew": skew} if _skews(work) else {})
+
+
+def _skews(work: Work) -> bool:
+    """Return whether tiles may be slanted: rows of the result begin between sectors of memory."""
+    assert work.turned is not None
+    side, _, width = transpose.tile_shape(work.facts, work.turned)
+    square = transpose.sides(work.facts, work.turned, side) == (side, side)
+    return width == 1 and square and skewed.before(work.facts, work.turned) is not None
 
 
 def _space(work: Work) -> Space:
     assert work.turned is not None
     width, _ = transpose.width_of(work.facts, work.turned)
-    return {"side": (4, 8, 16, 32, 64), "rows": powers(1, 32), "width": (1, width)}
+    found = {"side": (4, 8, 16, 32, 64), "rows": powers(1, 32), "width": (1, width)}
+    return found | ({"skew": (0, 1)} if _skews(work) else {})
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
@@ -29,6 +42,10 @@ def _block(work: Work, values: Values) -> tuple[int, int]:
     assert work.turned is not None
     side, load = values["side"], work.turned.load
     narrow = values["width"] == 1
+    if values.get("skew"):
+        columns = transpose.columns_of(side, load)
+        nbytes = side * load.dtype.nbytes + skewed.SECTOR - load.dtype.nbytes
+        return side * values["rows"], nbytes * columns
     along, across = transpose.sides(work.facts, work.turned, side) if narrow else (side, side)
     nbytes = across * transpose.columns_of(along, load) * load.dtype.nbytes
     return side * values["rows"] // values["width"], nbytes
@@ -42,6 +59,8 @@ def _legal(work: Work, values: Values) -> bool:
 def _build(work: Work, values: Values) -> PrimFunc:
     assert work.turned is not None
     side, rows, width = values["side"], values["rows"], values["width"]
+    if values.get("skew"):
+        return skewed.tiled(work.facts, work.turned, side, rows)
     return transpose.tiled(work.facts, work.turned, side, rows, width)
 
 
