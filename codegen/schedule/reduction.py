@@ -36,6 +36,7 @@ At: TypeAlias = Callable[[Expr], tuple[Expr, Expr]]
 
 COLUMNS = 32  # results of a block side by side when columns are folded
 LAYERS = 8  # threads for each of them
+FULL = 16  # times the results that fill a device: threads that fill it where each reads its own
 
 
 def column_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
@@ -43,7 +44,10 @@ def column_shape(facts: NestFacts, fold: FoldNest) -> tuple[int, int]:
     results = facts.largest(fold.nest.numel)
     side = min(COLUMNS, 1 << max(0, results - 1).bit_length())
     layers = LAYERS
-    while layers < facts.block // side and layers * 32 < facts.largest(fold.length):
+    length, full = facts.largest(fold.length), FULL * facts.options.kernels.full
+    while layers < facts.block // side and layers * 32 < length:
+        layers *= 2
+    while layers < facts.target.threads // side and layers * 4 < length and results * layers < full:
         layers *= 2
     return side, layers
 

@@ -77,9 +77,14 @@ def parts(facts: NestFacts, fold: FoldNest, shape: Shape) -> tuple[PrimFunc, Pri
     return kernel, rest
 
 
-def may_part(facts: NestFacts, fold: FoldNest) -> bool:
+def may_part(facts: NestFacts, extents: Sequence[Expr]) -> bool:
     """Return whether there is room for parts of every result: their numbers are sizes."""
-    return all(_size(facts, e) is not None for e in fold.nest.extents)
+    return len(sizes(facts, extents)) == len(extents)
+
+
+def sizes(facts: NestFacts, extents: Sequence[Expr]) -> list[dims.Dim]:
+    """Return those extents that are sizes."""
+    return [d for e in extents if (d := _size(facts, e)) is not None]
 
 
 def _size(facts: NestFacts, e: Expr) -> dims.Dim | None:
@@ -89,10 +94,10 @@ def _size(facts: NestFacts, e: Expr) -> dims.Dim | None:
 def _places(facts: NestFacts, fold: FoldNest, count: int) -> tuple[Buffer, ...]:
     """Return a buffer for the parts of each accumulator, which no other nest has."""
     to = next(s.buffer for s in facts.statements if isinstance(s, Store))
-    sizes = [d for e in fold.nest.extents if (d := _size(facts, e)) is not None]
+    shape = sizes(facts, fold.nest.extents)
     names = [facts.names.fresh(f"{to}_{b.name}_parts") for b in fold.scalars]
     return tuple(
-        Buffer(n, b.dtype, (count, *sizes)) for n, b in zip(names, fold.scalars, strict=True)
+        Buffer(n, b.dtype, (count, *shape)) for n, b in zip(names, fold.scalars, strict=True)
     )
 
 
@@ -258,28 +263,27 @@ class _Parts:
         turns = ix.ceildiv(count, ix.index(shape.parts * step))
         if self.edges is not None:
             count = self.edges.whole
-        start, turn = Var(fresh("start")), Var(fresh("turn"))
-        each = ix.mul(turns, ix.index(step))
-        apart = [ix.index(u * shape.lanes) for u in range(shape.loads)]
-        k = ix.add(start, ix.mul(turn, ix.index(step)), self.lane)
-        body: Stmt = Block(
-            (
-                *(self._term(ix.add(k, x), u, sizes, load=True) for u, x in enumerate(apart)),
-                *(self._term(ix.add(k, x), u, sizes, load=False) for u, x in enumerate(apart)),
-            )
-        )
-        loop: Stmt = For(turn, turns, body)
+        start, each = Var(fresh("start")), ix.mul(turns, ix.index(step))
+        loop = self._loop(start, turns, sizes, None)
         if not isinstance(count, Const) or int(count.value) % (shape.parts * step):
-            last, at = Var(fresh("turn")), Var(fresh("k"))
-            one = Block((self._term(at, 0, sizes, load=True), self._term(at, 0, sizes, load=False)))
-            some = Let(
-                at,
-                ix.add(start, ix.mul(last, ix.index(shape.lanes)), self.lane),
-                If(ix.compare("lt", at, count), one),
-            )
-            rest = For(last, ix.mul(turns, ix.index(shape.loads)), some)
+            rest = self._loop(start, turns, sizes, count)
             loop = If(ix.compare("le", ix.add(start, each), count), loop, rest)
         return let_all({start: ix.mul(self.part, each)}, loop)
+
+    def _loop(self, start: Var, turns: Expr, sizes: Sequence[Expr], count: Expr | None) -> Stmt:
+        """Return the loop over a thread's terms from ``start`` on, of those before a ``count``."""
+        shape, turn = self.shape, Var(self.facts.names.fresh("turn"))
+        at = ix.add(start, ix.mul(turn, ix.index(shape.lanes * shape.loads)), self.lane)
+        ks = [ix.add(at, ix.index(u * shape.lanes)) for u in range(shape.loads)]
+        body = [
+            guarded(
+                [] if count is None else [ix.compare("lt", k, count)],
+                self._term(k, u, sizes, load=load),
+            )
+            for load in (True, False)
+            for u, k in enumerate(ks)
+        ]
+        return For(turn, turns, Block(tuple(body)))
 
     def _term(self, k: Expr, u: int, sizes: Sequence[Expr], *, load: bool) -> Stmt:
         """Load the terms at ``k`` as those of number ``u``, or fold them."""

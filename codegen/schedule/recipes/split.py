@@ -20,11 +20,14 @@ from didyma.refimpl.ir.walk import exprs
 
 WORTH = 8  # least parts of a result that pay for a second kernel
 SIDE = 32  # threads side by side, each with the results of one load
-BROAD = 128  # likewise, at most, where a load has one result
+BROAD = 256  # likewise, at most, where a load has one result
 BYTES = 64  # of a thread on their way
 LOADS = 16  # likewise, at most
+NARROW = 4  # loads of single elements for each byte of one, at most
 PARTS = 4096  # blocks that share a result, at most
 BLOCKS = 16  # to a multiprocessor: short ones, so that none is without work for long
+WAVE = 4  # likewise, of those that share many results, whose parts a second kernel reads
+TALL = 4  # threads for each result where more than SIDE stand side by side
 PROCESSORS = 128  # of a device of which nothing is known
 SECOND = (column.RECIPE, row.RECIPE, full.RECIPE)  # may fold the parts, if they are many
 
@@ -40,6 +43,11 @@ def _fit(work: Work) -> Fit | None:
         return None
     better = values["parts"] > 1 or (work.reads_along and _width(work) > 1)
     return Fit.SPLIT if better else None
+
+
+def _may_part(work: Work) -> bool:
+    assert work.fold is not None
+    return split.may_part(work.facts, work.fold.nest.extents)
 
 
 def _held(work: Work, side: int) -> int:
@@ -64,15 +72,17 @@ def _default(work: Work) -> Values:
     width, options = _width(work), work.facts.options.kernels
     threads = work.facts.block
     side = 1 if work.reads_along else _side(-(-work.results // width), width, threads)
-    held = _held(work, side)
+    held, tall = _held(work, side), side > SIDE
     blocks = max(1, -(-work.results // held))
-    wanted = BLOCKS * (work.facts.target.processors or PROCESSORS)
+    wanted = BLOCKS if work.reads_along else max(1, WAVE // _nbytes(work)) if tall else WAVE
+    wanted *= work.facts.target.processors or PROCESSORS
     most = min(PARTS, work.length * held // options.split)
-    parts = max(1, min(wanted // blocks, most)) if split.may_part(work.facts, work.fold) else 1
+    parts = max(1, min(wanted // blocks, most)) if _may_part(work) else 1
     terms = work.length // width if work.reads_along else work.length  # or groups of them
     each = max(1, terms // parts)
-    loads = at_most(min(LOADS, max(1, BYTES // (width * _nbytes(work))), each))
-    lanes = at_most(min(max(1, threads // side), each // loads))
+    most = min(LOADS, NARROW * _nbytes(work)) if tall else LOADS
+    loads = at_most(min(most, max(1, BYTES // (width * _nbytes(work))), each))
+    lanes = at_most(min(TALL if tall else max(1, threads // side), each // loads))
     step = lanes * loads
     turns = -(-terms // (parts * step)) or 1
     parts = max(1, -(-terms // (turns * step)))  # none of which is without terms
@@ -109,7 +119,7 @@ def _nbytes(work: Work) -> int:
 def _space(work: Work) -> Space:
     assert work.fold is not None
     threads = work.facts.target.threads
-    most = at_least(work.length) if split.may_part(work.facts, work.fold) else 1
+    most = at_least(work.length) if _may_part(work) else 1
     return {
         "lanes": powers(1, threads),
         "side": (1,) if work.reads_along else powers(1, min(threads, at_least(work.results))),
