@@ -19,6 +19,7 @@ from didyma.codegen.schedule.recipes import (
     looped,
     marks,
     matmul,
+    parted,
     pointwise,
     row,
     rows,
@@ -44,14 +45,14 @@ from didyma.refimpl.ir.workspace import opened
 CLASSES = (
     "pointwise", "pointwise_wide", "gather", "gather_wide", "scatter", "seek", "seek_wide", "fold",
     "reduce_row", "reduce_all", "reduce_column", "reduce_split", "reduce_champion", "matmul",
-    "transpose", "rows", "rows_cluster", "rows_once", "rows_streamed", "rows_sweep", "scan",
-    "scan_chain", "segments", "segments_wide",
+    "transpose", "rows", "rows_cluster", "rows_once", "rows_parted", "rows_streamed", "rows_sweep",
+    "scan", "scan_chain", "segments", "segments_wide",
 )  # fmt: skip
 NESTS: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE, seek.RECIPE,
     marks.RECIPE, segments.RECIPE, champion.RECIPE, split.RECIPE, column.RECIPE, row.RECIPE,
-    full.RECIPE, cluster.RECIPE, streamed.RECIPE, rows.RECIPE, chain.RECIPE, scan.RECIPE,
-    looped.RECIPE, serial.RECIPE,
+    full.RECIPE, parted.RECIPE, cluster.RECIPE, streamed.RECIPE, rows.RECIPE, chain.RECIPE,
+    scan.RECIPE, looped.RECIPE, serial.RECIPE,
 )  # fmt: skip
 RECIPES: tuple[Recipe, ...] = (*NESTS, sweep.RECIPE, apart.of(NESTS))
 

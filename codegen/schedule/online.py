@@ -14,13 +14,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 from didyma.codegen.schedule.nest import NestFacts
 from didyma.codegen.schedule.row_values import Numbers, lets_of
-from didyma.codegen.schedule.rows import RowNest, parts_of
+from didyma.codegen.schedule.row_wide import Wide
+from didyma.codegen.schedule.rows import RowNest, parts_of, renamed, sure_loads
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Binary,
+    Block,
     Cast,
     Compare,
     Const,
@@ -28,13 +31,14 @@ from didyma.refimpl.ir.loop import (
     Fold,
     Intrinsic,
     Let,
+    Load,
     Select,
     Stmt,
     Var,
     Yield,
 )
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts
+from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts, substitute
 
 COUNTED = {DType.F32: 1 << 24, DType.F64: 1 << 53}  # whole numbers that a float tells apart
 _LARGEST = ("exp", "exp2")
@@ -166,6 +170,21 @@ class _Pair:
             return map_stmt(b, on_expr, on_stmt)
 
         return on_stmt(s)
+
+
+def loads(facts: NestFacts, rows: RowNest, online: Online) -> list[Load]:
+    """Return what both folds of one pass surely load of an element of a row."""
+    first = rows.stages[online.first]
+    assert isinstance(first, Fold)
+    steps = Block((substitute(first.step, renamed(first, rows)), online.step))
+    return sorted({*sure_loads(facts, rows, steps)}, key=attrgetter("buffer"))
+
+
+def shelvable(facts: NestFacts, rows: RowNest, wide: Wide, online: Online) -> list[Load]:
+    """Return what one pass and the results load of a row, all neighbours by one access."""
+    again = set(sure_loads(facts, rows, rows.each)) if rows.each is not None else set[Load]()
+    found = (x for x in loads(facts, rows, online) if x in again)
+    return [x for x in found if wide.width == 1 or wide.has(x)]
 
 
 def taken(units: Expr, place: Expr, threads: int, turns: Expr | None) -> Expr:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from didyma.codegen.schedule import prefetch, row_wide
 from didyma.codegen.schedule.nest import NestFacts, bound, let_all, tail
-from didyma.codegen.schedule.row_stages import OnePass, Stages, filled, shelvable
+from didyma.codegen.schedule.online import shelvable
+from didyma.codegen.schedule.row_stages import OnePass, Stages, filled
 from didyma.codegen.schedule.rows import (
     RowNest,
     kept_loads,

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import attrgetter
 
 from didyma.codegen.schedule.folds import allocated, copied, loaded, started, with_loads
 from didyma.codegen.schedule.nest import NestFacts, guarded, let_all, same, tail
-from didyma.codegen.schedule.online import Online, taken
+from didyma.codegen.schedule.online import Online, loads, taken
 from didyma.codegen.schedule.row_wide import Wide
 from didyma.codegen.schedule.rows import (
     Pick,
@@ -46,7 +45,6 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
-from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.unfold import folded_into
 from didyma.refimpl.ir.walk import map_stmt, substitute
 
@@ -108,19 +106,19 @@ class Stages:
             case Fold() as fold:
                 at = len(self.rows.stages) - len(stages)
                 if self.once is not None and at == self.once.online.first:
-                    return self._both(self.once, fold, stages[1:], exists)
+                    return self.both(self.once, fold, stages[1:], exists)
                 return self._fold(fold, stages[1:], exists)
 
     def _fold(self, s: Fold, later: Sequence[Let | Fold], exists: list[Expr]) -> Stmt:
-        mine = self._mine(s)
+        mine = self.mine(s)
         step = self._leaving(self._step(s, mine), len(later))
         back = self._is_back(len(self.rows.stages) - len(later) - 1)
         back = back and s.op is not None  # of equal elements, a place is that of the first
         part = partial(self._over, step, exists, back=back)
         rest = partial(self.write, later, exists)
-        return allocated(mine, self._met(s, mine, part, rest, started(s, mine)))
+        return allocated(mine, self.met(s, mine, part, rest, started(s, mine)))
 
-    def _mine(self, s: Fold) -> list[Buffer]:
+    def mine(self, s: Fold) -> list[Buffer]:
         """Return a local buffer for each accumulator of a fold: a thread's part."""
         fresh = self.facts.names.fresh
         return [Buffer(fresh(f"{a.var.name}_part"), a.var.dtype, (), Scope.LOCAL) for a in s.accs]
@@ -129,7 +127,7 @@ class Stages:
         """Return what a fold does with an element."""
         return substitute(folded_into(s, loaded(mine), self.facts.names), renamed(s, self.rows))
 
-    def _met(
+    def met(
         self,
         s: Fold,
         mine: Sequence[Buffer],
@@ -146,24 +144,23 @@ class Stages:
             body = Let(a.var, x, body)
         return Block((*starts, part(), *met.statements, body))
 
-    def _both(
-        self, once: OnePass, a: Fold, later: Sequence[Let | Fold], exists: list[Expr]
-    ) -> Stmt:
+    def both(self, once: OnePass, a: Fold, later: Sequence[Let | Fold], exists: list[Expr]) -> Stmt:
         """Return the statements of two folds in one pass, of lets between, and of the rest."""
         o = once.online
         *lets, b = later[: o.second - o.first]
         assert isinstance(b, Fold)
-        first, second = self._mine(a), self._mine(b)
+        first, second = self.mine(a), self.mine(b)
         (x,), (y,) = loaded(first), loaded(second)
         shift = Buffer(self.facts.names.fresh("shift_part"), x.dtype, (), Scope.LOCAL)
         (now,) = loaded([shift])
-        correct = Store(y.buffer, (), o.corrected(y, self._taken(None, x.dtype), now, o.asked))
+        count, centre = Cast(self._count(), x.dtype), self.centre(o, a)
+        correct = Store(y.buffer, (), o.corrected(y, count, now, centre))
 
         def rest() -> Stmt:
             return self.write(later[o.second - o.first :], exists)
 
         def joined() -> Stmt:
-            body = self._met(b, second, lambda: correct, rest, ())
+            body = self.met(b, second, lambda: correct, rest, ())
             for s in reversed(lets):
                 assert isinstance(s, Let)
                 body = Let(s.var, self.wide.flat_expr(s.value), body)
@@ -175,8 +172,13 @@ class Stages:
             return Block((*started(b, second), start, loop))
 
         return allocated(
-            (*first, *second, shift), self._met(a, first, parts, joined, started(a, first))
+            (*first, *second, shift), self.met(a, first, parts, joined, started(a, first))
         )
+
+    def centre(self, o: Online, first: Fold) -> Expr:
+        """Return what the threads that meet correct the second of two folds to."""
+        del first
+        return o.asked
 
     def _parts(
         self, once: OnePass, folds: tuple[Fold, Fold], mine: Sequence[Load], exists: list[Expr]
@@ -186,18 +188,39 @@ class Stages:
         ``mine`` is where it has its part of each, and the shift of the second.
         """
         if self.turns is not None:
-            return self._part(once.online, folds, mine, exists)
-        first, every = self.shelved // once.turns if self.shelf else 0, self._rounds(once)
+            over = partial(self._over, exists=exists)
+            return self._part(once.online, folds, mine, over, None, self._count())
+        every = ix.ceildiv(self.wide.most, ix.index(self.team.threads * once.turns))
+        first = self.shelved // once.turns if self.shelf else 0
         rest = self._some(once, folds, mine, exists, (ix.index(first), every))
-        if not first:
-            return rest
-        put = self._some(once, folds, mine, exists, (ix.ZERO, ix.index(first)), put=True)
-        return Block((copied(put, self.facts.names), rest))
+        if first:
+            put = self._some(once, folds, mine, exists, (ix.ZERO, ix.index(first)), put=True)
+            rest = Block((copied(put, self.facts.names), rest))
+        return self._then_edges(once.online, folds, mine, exists, rest) if self.edges else rest
 
-    def _rounds(self, once: OnePass) -> Expr:
-        """Return how often a thread takes elements of so many turns."""
-        units = ix.mul(*self.wide.units)
-        return ix.ceildiv(units, ix.index(self.team.threads * once.turns))
+    def _then_edges(
+        self,
+        o: Online,
+        folds: tuple[Fold, Fold],
+        mine: Sequence[Load],
+        exists: list[Expr],
+        body: Stmt,
+    ) -> Stmt:
+        """Return a loop over whole accesses with what a thread does at the edges, loaded before."""
+        fresh = self.facts.names.fresh
+        some = {
+            e: Buffer(fresh(f"{e.buffer}_edges"), e.dtype, (self.edges,), Scope.LOCAL)
+            for e in loads(self.facts, self.rows, o)
+        }
+
+        def over(s: Stmt) -> Stmt:
+            return self._at_edges(partial(self._held, some, s), exists)
+
+        inner = self._taken(None)
+        last = self._part(o, folds, mine, over, inner, ix.add(inner, self._own_edges()))
+        fill = [self._at_edges(partial(filled, some), exists)] if some else []
+        last = copied(last, self.facts.names)
+        return allocated([*some.values()], Block((*fill, body, last)))
 
     def _some(
         self,
@@ -211,46 +234,64 @@ class Stages:
     ) -> Stmt:
         """Return a loop over some turns at a time; with ``put`` what they load is shelved."""
         fresh, turn = self.facts.names.fresh, Var(self.facts.names.fresh("turn"))
-        steps = substitute(folds[0].step, renamed(folds[0], self.rows)), once.online.step
         size, (start, stop) = once.turns * self.wide.width, span
         some = {
             e: Buffer(fresh(f"{e.buffer}_some"), e.dtype, (size,), Scope.LOCAL)
-            for e in sorted(
-                {*sure_loads(self.facts, self.rows, Block(steps))}, key=attrgetter("buffer")
-            )
+            for e in loads(self.facts, self.rows, once.online)
         }
         before = ix.mul(ix.add(start, turn), ix.index(once.turns))
-        these = replace(self, turns=once.turns, kept=some, before=before)
+        these = replace(self, turns=once.turns, kept=some, before=before, edges=0)
         fill = [these.over(partial(filled, some), exists, at_once=True)] if some else []
         if put:
             fill = [*map(self._passed, fill)]
             fill.append(these.over(partial(these._put, some), exists, at_once=True))
-        body = Block((*fill, these._part(once.online, folds, mine, exists)))
+        over, end = partial(these._over, exists=exists), ix.add(before, ix.index(once.turns))
+        old, new = self._taken(before), self._taken(end)
+        body = Block((*fill, these._part(once.online, folds, mine, over, old, new)))
         return For(turn, ix.sub(stop, start), allocated([*some.values()], body))
 
     def _part(
-        self, o: Online, folds: tuple[Fold, Fold], mine: Sequence[Load], exists: list[Expr]
+        self,
+        o: Online,
+        folds: tuple[Fold, Fold],
+        mine: Sequence[Load],
+        over: Callable[[Stmt], Stmt],
+        old: Expr | None,
+        new: Expr,
     ) -> Stmt:
-        """Return the statements for the elements of a thread's turns."""
+        """Return the statements for some of a thread's elements, ``over`` which a fold goes.
+
+        The thread has taken ``old`` elements before, None if it has no sum yet, and then ``new``.
+        """
         names, (x, y, now), (a, b) = self.facts.names, mine, folds
         step = substitute(a.step, renamed(a, self.rows))
-        first = self._over(folded_into(replace(a, step=step), [x], names), exists)
-        second = self._over(folded_into(replace(b, step=o.step), [y], names), exists)
+        first = over(folded_into(replace(a, step=step), [x], names))
+        second = over(folded_into(replace(b, step=o.step), [y], names))
         if o.scale:  # the largest element met so far adds 1
             second = AttrStmt("flush", o.scale, second)
-        late, end = list[Stmt](), None
-        if self.before is not None:
-            end = ix.add(self.before, ix.index(self.turns or 0))
-            old = self._taken(self.before, x.dtype)
-            late = [Store(y.buffer, (), o.corrected(y, old, now, o.shift))]
-        new = Block((*late, Store(now.buffer, (), o.shift), second))
-        return Block((first, Let(o.shift, o.shifted(x, self._taken(end, x.dtype)), new)))
+        late = list[Stmt]()
+        if old is not None:
+            late = [Store(y.buffer, (), o.corrected(y, Cast(old, x.dtype), now, o.shift))]
+        end = Block((*late, Store(now.buffer, (), o.shift), second))
+        return Block((first, Let(o.shift, o.shifted(x, Cast(new, x.dtype)), end)))
 
-    def _taken(self, turns: Expr | None, dtype: DType) -> Expr:
+    def _taken(self, turns: Expr | None) -> Expr:
         """Return how many elements a thread has taken after some turns; after all with None."""
         units = ix.mul(*self.wide.units)
         found = taken(units, self.team.place, self.team.threads, turns)
-        return Cast(ix.mul(found, ix.index(self.wide.width)), dtype)
+        return ix.mul(found, ix.index(self.wide.width))
+
+    def _own_edges(self) -> Expr:
+        """Return how many elements at the edges of a row a thread takes."""
+        edges = self.wide.edges
+        if edges is None:
+            return ix.ZERO
+        count = edges.count(self.rows.length, self.wide.width)
+        return taken(count, self.team.place, self.team.threads, None)
+
+    def _count(self) -> Expr:
+        """Return how many elements of a row a thread takes."""
+        return ix.add(self._taken(None), self._own_edges())
 
     def _put(self, some: Mapping[Load, Buffer], position: Expr) -> Stmt:
         """Return the statement that puts on the shelf what local buffers hold of an element."""
@@ -302,7 +343,7 @@ class Stages:
     def _end(self, exists: list[Expr]) -> Stmt:
         each, once, group = self.rows.each, self.rows.once, self.team.group
         exists = [*exists, *self.ends]
-        last = [] if each is None else self._results(each, exists)
+        last = [] if each is None else self.results(each, exists)
         if once:
             table = dict[Load, Load]()
             scope = Scope.SHARED if self.team.rank is None else Scope.CLUSTER
@@ -320,7 +361,7 @@ class Stages:
             last.append(guarded(first, self.wide.flat(with_loads(body, table.get))))
         return last[0] if len(last) == 1 else Block(tuple(last))
 
-    def _results(self, each: Stmt, exists: list[Expr]) -> list[Stmt]:
+    def results(self, each: Stmt, exists: list[Expr]) -> list[Stmt]:
         """Return the loops over a thread's elements for the results, those on the shelf apart."""
         back = self._is_back(len(self.rows.stages))
         loops = partial(self.over, at_once=True, back=back)
@@ -357,7 +398,8 @@ class Stages:
         """Return the loop over a thread's elements; ``inside`` gets the place of one among them.
 
         With ``at_once`` neighbours may be done at once: each stores elements of its own.  ``back``
-        is from the end of the row.  A ``span`` is of turns, where their number is not fixed.
+        is from the end of the row.  A ``span`` is of turns, where their number is not fixed; with
+        an end it leaves the edges out.
         """
         fresh, wide, team = self.facts.names.fresh, self.wide, self.team
         turn, unit = Var(fresh("turn")), Var(fresh("k"))
@@ -381,7 +423,9 @@ class Stages:
         else:
             loop = For(turn, ix.sub(stop, start), body)
             loop = loop if wide.width == 1 else AttrStmt("unroll", UNROLLED, loop)
-        return Block((self._at_edges(inside, conds), loop)) if self.edges else loop
+        if not self.edges or span[1] is not None:
+            return loop
+        return Block((self._at_edges(inside, conds), loop))
 
     def _at_edges(self, inside: Callable[[Expr], Stmt], conds: list[Expr]) -> Stmt:
         """Return the loop over a thread's elements at the edges of a row, which it takes last."""
@@ -445,16 +489,6 @@ class Stages:
             return map_stmt(b, same, left)
 
         return left(with_loads(s, held))
-
-
-def shelvable(facts: NestFacts, rows: RowNest, wide: Wide, online: Online) -> list[Load]:
-    """Return what both passes load of a row that is folded in one, all neighbours by one access."""
-    first = rows.stages[online.first]
-    assert isinstance(first, Fold)
-    steps = Block((substitute(first.step, renamed(first, rows)), online.step))
-    again = set(sure_loads(facts, rows, rows.each)) if rows.each is not None else set[Load]()
-    found = again.intersection(sure_loads(facts, rows, steps))
-    return sorted((x for x in found if wide.width == 1 or wide.has(x)), key=attrgetter("buffer"))
 
 
 def filled(some: Mapping[Load, Buffer], place: Expr) -> Stmt:

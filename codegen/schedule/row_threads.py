@@ -19,7 +19,7 @@ MODERATE = 1 << 12  # elements to expect of rows whose open length may be greate
 FOLD_TURNS = ((32, 1), (64, 2), (256, 4), (512, 16))  # turns of folds that hold nothing
 GOOD = 8  # bytes of an access that leave little to gain
 FEW_BLOCK = 128  # threads of a block where rows keep few threads busy, or need no barrier
-FULL_BLOCK = 256  # likewise where rows are many: some go on while others wait
+FULL_BLOCK = 256  # likewise where rows are many: some go on while others wait, if that is not long
 
 
 def shape(
@@ -50,7 +50,8 @@ def shape(
     units = length // width
     least = LANES if width == 1 else min(SECTOR // WIDE, max(1, units))
     lanes = _along(units, count, target.threads, table, least)
-    block = FEW_BLOCK if lanes * count <= BUSY or lanes <= target.warp else FULL_BLOCK
+    few = lanes * count <= BUSY or lanes <= target.warp
+    block = FEW_BLOCK if few or (much and lanes >= FEW_BLOCK) else FULL_BLOCK
     return max(1, min(min(options.block, block) // lanes, side)), lanes
 
 

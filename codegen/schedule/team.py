@@ -99,7 +99,7 @@ class Team:
 
     def meet(self, fold: Fold, mine: Sequence[Buffer]) -> Met:
         """Make one result of each thread's part of a fold, which it has in ``mine``."""
-        met = self._in_block(fold, mine)
+        met = self.in_block(fold, mine)
         return met if self.rank is None else self._in_cluster(fold, mine, met, self.rank)
 
     def _in_cluster(self, fold: Fold, mine: Sequence[Buffer], met: Met, rank: Var) -> Met:
@@ -129,7 +129,8 @@ class Team:
         )
         return Met((*met.tiles, *tiles), statements, parts)
 
-    def _in_block(self, fold: Fold, mine: Sequence[Buffer]) -> Met:
+    def in_block(self, fold: Fold, mine: Sequence[Buffer]) -> Met:
+        """Make one result of what the threads of a block have of a fold."""
         if _in_tree(self.facts.target, [b.dtype for b in mine], self.across):
             return self._meet_in_tree(fold, mine)
         warp, parts = self.facts.target.warp, loaded(mine)

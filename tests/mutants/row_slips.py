@@ -115,19 +115,58 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "squares of distances moved as if of elements to come, too", "schedule/row_stages.py",
-        "o.corrected(y, old, now, o.shift)",
-        "o.corrected(y, self._taken(end, x.dtype), now, o.shift)",
-        "kernel",
+        "o.corrected(y, Cast(old, x.dtype), now, o.shift)",
+        "o.corrected(y, Cast(new, x.dtype), now, o.shift)", "kernel",
     ),
     _slip(
         "a thread's part of a row that keeps its own centre", "schedule/row_stages.py",
-        "o.corrected(y, self._taken(None, x.dtype), now, o.asked)",
-        "o.corrected(y, self._taken(None, x.dtype), now, now)", "kernel",
+        "o.corrected(y, count, now, centre)", "o.corrected(y, count, now, now)", "kernel",
     ),
     _slip(
         "a mean of a part of a row that counts all turns", "schedule/row_stages.py",
-        "o.shifted(x, self._taken(end, x.dtype))", "o.shifted(x, self._taken(None, x.dtype))",
+        "old, new = self._taken(before), self._taken(end)",
+        "old, new = self._taken(before), self._taken(None)", "kernel",
+    ),
+    _slip(
+        "the edges of a row that are no part of one pass", "schedule/row_stages.py",
+        "return self._then_edges(once.online, folds, mine, exists, rest) if self.edges else rest",
+        "return rest", "kernel",
+    ),
+    _slip(
+        "the edges of a row that count for nothing in a mean", "schedule/row_stages.py",
+        "return taken(count, self.team.place, self.team.threads, None)", "return ix.ZERO", "kernel",
+    ),
+    _slip(
+        "the edges of a row that are stored with what is on the shelf alone",
+        "schedule/row_stages.py",
+        "if not self.edges or span[1] is not None:", "if not self.edges or span[1] is None:",
         "kernel",
+    ),
+    _slip(
+        "columns of a slanted tile that begin where the row does", "schedule/skewed.py",
+        "at = ix.sub(ix.add(x, ix.index(more)), shift)", "at = ix.add(x, ix.index(more))", "kernel",
+    ),
+    _slip(
+        "a slanted tile without the columns before it", "schedule/skewed.py",
+        "stage = turns(shape[0], down, stage)", "stage = turns(side, down, stage)", "kernel",
+    ),
+    _slip(
+        "a part of a row of which the edges count for nothing", "schedule/parted.py",
+        'ix.select(ix.compare("eq", part, ix.ZERO), edges, ix.ZERO)', "ix.ZERO", "kernel",
+    ),
+    _slip(
+        "a part of a row that is corrected from the whole row's centre", "schedule/parted.py",
+        "return o.shifted(acc.var, Cast(_count(self, self.team.rank), acc.var.dtype))",
+        "return o.asked", "kernel",
+    ),
+    _slip(
+        "a row without its last part", "schedule/parted.py",
+        'some = ix.compare("lt", lane, ix.index(self.team.blocks))',
+        'some = ix.compare("lt", lane, ix.index(self.team.blocks - 1))', "kernel",
+    ),
+    _slip(
+        "terms of a shared fold beyond its last", "schedule/split.py",
+        '[] if count is None else [ix.compare("lt", k, count)],', "[],", "kernel",
     ),
     _slip(
         "elements of a joined row beyond its end", "schedule/row_stages.py",

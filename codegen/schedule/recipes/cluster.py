@@ -25,13 +25,14 @@ SHORT = 8 << 10  # bytes of a row that are worth a block, where rows are few
 HELD = 128  # bytes of a row that a thread holds, of at least LEAST threads
 LEAST = 128
 LANES = 512  # threads of a block, at most, whose cluster does not hold a row
+LARGE = 4  # bytes of an element; of smaller ones fewer blocks run at once with products
 SLOW = 8  # blocks that wait for each other longer than reading a row a second time takes
 
 
 def _fit(work: Work) -> Fit | None:
     if work.rows is None or work.row_across or work.facts.target.cluster < 2:
         return None
-    if not isinstance(work.rows.length, Const):
+    if not isinstance(work.rows.length, Const) or work.row_halves:
         return Fit.POOR
     if (values := _shelved(work)) is not None:
         return Fit.ALONG if values["blocks"] > 1 else Fit.POOR
@@ -82,6 +83,11 @@ def _reads(work: Work) -> int:
     folds = sum(isinstance(s, Fold) for s in work.rows.stages)
     both = looped.usual_turns(work, held.default(work)) > 0
     return folds - both + (work.rows.each is not None)
+
+
+def _is_large(work: Work) -> bool:
+    """Return whether elements are too large for a thread to have room for quotients beside them."""
+    return max((x.dtype.nbytes for x in work.row_loads), default=0) >= LARGE
 
 
 def _are_few(blocks: int, processors: int) -> bool:
@@ -152,8 +158,7 @@ def space(work: Work) -> Space:
 
 def _legal(work: Work, values: Values) -> bool:
     again = any(values.get(k) for k in ("online", "back", "shelf"))
-    suits = held.suits(work, values) and looped.is_whole(work, values)
-    return suits and not (again and _holds(work, values))
+    return looped.is_whole(work, values) and not (again and _holds(work, values))
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
@@ -178,7 +183,7 @@ def _build(work: Work, values: Values) -> PrimFunc:
     assert work.rows is not None
     threads = Threads(1, values["lanes"], values["wide"], blocks=values["blocks"])
     loads = work.row_loads if _holds(work, values) else None
-    nest = by_inverse(work.facts, work.rows) if loads is None else work.rows
+    nest = by_inverse(work.facts, work.rows) if loads is None or _is_large(work) else work.rows
     once = looped.one_pass(work, values)
     back, shelved = bool(values.get("back")), values.get("shelf", 0)
     return row_kernel.scheduled(

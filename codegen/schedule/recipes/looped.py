@@ -26,11 +26,15 @@ NEAR = 128 << 10  # bytes of a row that the cache of a multiprocessor may keep
 # Bytes of a row that a thread best takes at once where it corrects exponentials, or has few
 # registers, as the threads of a block with a multiprocessor to itself have.
 LITTLE = 64
+RESERVED = 1 << 10  # bytes of shared memory that a block takes beside its own
+HALF = (16, 32)  # elements of exponentials, and of others, where two blocks have one
 CACHE = 48 << 20  # bytes that the cache of a device keeps until blocks read them again
 
 
 def _fit(work: Work) -> Fit | None:
-    return None if work.rows is None else Fit.ALONG
+    if work.rows is None:
+        return None
+    return Fit.TILED if work.row_halves else Fit.ALONG
 
 
 def _build(work: Work, values: Values) -> PrimFunc:
@@ -56,8 +60,8 @@ def one_pass(work: Work, values: Values) -> OnePass | None:
 def usual_turns(work: Work, values: Values) -> int:
     """Return how many turns a thread best takes at once in one pass for two folds.
 
-    0, so no such pass, where the target prefers other work to reading each element once, where rows
-    have edges, and where exponentials of a row are computed again for its results and caches hold
+    0, so no such pass, where the target prefers other work to reading each element once, and where
+    exponentials of a row are computed again for its results and caches hold
     what is read again.
     """
     some, order, online = (
@@ -67,8 +71,6 @@ def usual_turns(work: Work, values: Values) -> int:
     )
     assert work.rows is not None
     if online is None or not some or order[0] != Fit.TILED:
-        return 0
-    if work.row_edges(values["wide"]):
         return 0
     again = work.rows.each is not None and online.scale and rows.holds(work, rows.default(work))
     if online.scale or is_alone(work, values):
@@ -91,16 +93,16 @@ def back(work: Work) -> Values:
 def shelf(work: Work, values: Values, shared: int) -> dict[str, int]:
     """Return in how many turns a thread best puts what it loads in shared memory.
 
-    As many as there is room for beside ``shared`` bytes, where a block has a multiprocessor to
-    itself and reads rows again.
+    As many as there is room for beside ``shared`` bytes, where one block or two have a
+    multiprocessor and read rows again.
     """
     assert work.rows is not None
-    online, length = values.get("online", 0), work.rows.length
-    fits = is_alone(work, values) and isinstance(length, Const)
-    if not (values.get("back") and online and fits):
+    online, length, target = values.get("online", 0), work.rows.length, work.facts.target
+    together = target.threads // _threads(values)
+    if not (values.get("back") and online and 1 <= together <= 2 and isinstance(length, Const)):
         return {}
     one = turn(work, values)
-    room = work.facts.target.room - shared
+    room = (target.room + RESERVED) // together - RESERVED - shared
     turns = min(room // one, work.facts.largest(length) // _elements(values)) if one else 0
     return {"shelf": turns - turns % online} if turns >= online else {}
 
@@ -108,7 +110,7 @@ def shelf(work: Work, values: Values, shared: int) -> dict[str, int]:
 def turn(work: Work, values: Values) -> int:
     """Return the bytes that the threads of a block may put in shared memory in a turn."""
     assert work.rows is not None
-    if work.row_online is None or work.row_edges(values["wide"]):
+    if work.row_online is None:
         return 0
     loads = work.row_shelvable(values["wide"])
     return _threads(values) * values["wide"] * sum(x.dtype.nbytes for x in loads)
@@ -157,23 +159,44 @@ def _default(work: Work) -> Values:
     found |= back(work)
     if work.row_online is None:
         return found
+    if work.row_halves:
+        most = HALF[0] if work.row_online.scale else HALF[1]
+        found |= {"groups": 1, "lanes": work.facts.target.threads // 2, "back": 1}
+        found |= {"online": max(1, most // found["wide"])}
+        return found | {"shelf": _own_shelf(work, found)}
     turns, count = usual_turns(work, found), work.facts.largest(work.rows.nest.numel)
     lanes = found["lanes"]
     while turns and work.rows.each is None and lanes > ONCE and lanes // 2 * count >= MANY:
         lanes //= 2
     found = {**found, "lanes": lanes, "online": turns}
-    return found | shelf(work, found, rows.block(work, found)[1])
+    own = _own_shelf(work, found) if is_alone(work, found) else 0
+    return found | ({"shelf": own} if _shelves(work, found) else {})
+
+
+def _own_shelf(work: Work, values: Values) -> int:
+    return shelf(work, values, rows.block(work, values)[1]).get("shelf", 0)
+
+
+def _shelves(work: Work, values: Values) -> set[int]:
+    """Return the numbers of turns with which shared memory is full, of one block or two."""
+    most = work.facts.target.threads
+    shapes = ({**values, "groups": 1, "lanes": n} for n in (most // 2, most))
+    some = ({**shape, "back": 1, "online": n} for shape in shapes for n in TURNS)
+    return {n for x in some if (n := _own_shelf(work, x))}
 
 
 def _space(work: Work) -> Space:
     found = {k: v for k, v in rows.space(work).items() if k in _SHAPE}
     found |= dict.fromkeys(back(work), (0, 1))
-    found |= {k: (0, v) for k, v in _default(work).items() if k == "shelf"}
-    return found | {"online": TURNS} if work.row_online else found
+    if work.row_online is None:
+        return found
+    default = _default(work)
+    found |= {"shelf": (0, *_shelves(work, default))} if "shelf" in default else {}
+    return found | {"online": TURNS}
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return rows.is_warp(work, values) and rows.suits(work, values) and is_whole(work, values)
+    return rows.is_warp(work, values) and is_whole(work, values)
 
 
 RECIPE = Recipe("looped", _fit, _default, _space, _block, _build, _legal)

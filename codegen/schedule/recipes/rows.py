@@ -27,6 +27,8 @@ KEPT_AHEAD = 9 << 20  # bytes that a cache keeps until they are used, beside wha
 def _fit(work: Work) -> Fit | None:
     if work.rows is None or not holds(work, values := default(work)):
         return None
+    if work.row_halves:
+        return Fit.POOR
     passes = sum(isinstance(s, Fold) for s in work.rows.stages) - values.get("online", 0)
     covered = passes == 1 or values.get("ahead", 0) > 0
     return Fit.TILED if are_held(work, values, covered=covered) else Fit.POOR
@@ -103,7 +105,7 @@ def _at_once(work: Work, values: Values) -> bool:
         return False
     alone = 2 * values["groups"] * values["lanes"] > target.threads
     usual = target.order[0] == Fit.TILED and not values.get("keep")
-    return alone and usual and suits(work, {**values, "online": 1})
+    return alone and usual
 
 
 def space(work: Work) -> Space:
@@ -143,14 +145,7 @@ def block(work: Work, values: Values) -> tuple[int, int]:
 def is_legal(work: Work, values: Values) -> bool:
     """Return whether values go together, for threads that hold a row."""
     one = not (values.get("keep") and values.get("online"))
-    return one and holds(work, values) and is_warp(work, values) and suits(work, values)
-
-
-def suits(work: Work, values: Values) -> bool:
-    """Return whether one pass for two folds is not asked of rows with edges."""
-    assert work.rows is not None
-    edges = work.row_edges(values["wide"])
-    return not (edges and values.get("online"))
+    return one and holds(work, values) and is_warp(work, values)
 
 
 def is_warp(work: Work, values: Values) -> bool:

@@ -28,8 +28,7 @@ from didyma.codegen.schedule.groups import Groups
 from didyma.codegen.schedule.matmul import Product
 from didyma.codegen.schedule.meeting import Meeting
 from didyma.codegen.schedule.nest import Nest, NestFacts, nests
-from didyma.codegen.schedule.online import Online
-from didyma.codegen.schedule.row_stages import shelvable
+from didyma.codegen.schedule.online import Online, shelvable
 from didyma.codegen.schedule.row_values import Values
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.running import Running
@@ -40,6 +39,7 @@ from didyma.refimpl.ir.dims.polynomial import coefficient, is_constant
 from didyma.refimpl.ir.loop import Atomic, Const, Expr, Fold, For, Load, PrimFunc, Store, Var
 from didyma.refimpl.ir.walk import expr_children, exprs
 
+HEAD = 1 << 10  # bytes of shared memory that a block takes beside rows
 NEAR = 4  # distance in elements between the reads of neighbouring threads
 
 
@@ -182,6 +182,27 @@ class Work:
         nest, loads = self.row_kept(elements)
         kept = rows.kept_loads(self.facts, nest, lanes, wide, loads)
         return streamed.copied(self.facts, nest, kept, wide)
+
+    @cached_property
+    def row_halves(self) -> bool:
+        """Whether two blocks best have a multiprocessor, with a row each in shared memory.
+
+        That is so for rows that take a block all its threads to hold, if they do at all, or whose
+        exponentials are computed again.
+        """
+        assert self.rows is not None
+        target, online, options = self.facts.target, self.row_online, self.facts.options
+        count, length = (self.facts.largest(e) for e in (self.rows.nest.numel, self.rows.length))
+        if online is None or self.rows.each is None or not isinstance(self.rows.length, Const):
+            return False
+        several = [x.dtype.nbytes for x, stages in self.row_loads.items() if len(stages) > 1]
+        fits = sum(several) > 0 and length * sum(several) <= target.room // 2 - HEAD
+        many = 8 * count >= 7 * target.processors > 0 < options.kernels.online
+        if not fits or not many or 2 * self.row_shape[1] <= target.threads:
+            return False
+        alone, wide = row_threads.held_alone(self.row_sizes), self.row_widths[0]
+        held = row_threads.suits(length, *self.row_shape, wide, options, alone)
+        return bool(online.scale) or not held
 
     @cached_property
     def running(self) -> Running | None:

@@ -157,28 +157,31 @@ SMALL = replace(SM_90A, threads=128, shared=32 << 10, dynamic=32 << 10)
 
 
 @pytest.mark.parametrize(
-    ("name", "recipe", "blocks", "online", "shelf"),
+    ("name", "recipe", "blocks", "online", "shelf", "length"),
     [
-        ("softmax", "looped(back=1, groups", 1, 4, 12),
-        ("normalised", "looped(back=1, groups", 1, 2, 12),
-        ("softmax", "cluster(back=1, blocks", 2, 4, 12),
-        ("normalised", "cluster(back=1, blocks", 8, 4, 12),
+        ("softmax", "looped(back=1, groups", 1, 4, 12, 66_000),
+        ("normalised", "looped(back=1, groups", 1, 2, 12, 66_000),
+        ("softmax", "cluster(back=1, blocks", 2, 4, 12, 66_000),
+        ("normalised", "cluster(back=1, blocks", 8, 4, 12, 66_000),
+        ("softmax", "looped(back=1, groups", 1, 4, 12, 66_001),
+        ("normalised", "looped(back=1, groups", 1, 4, 12, 66_003),
+        ("normalised", "cluster(back=1, blocks", 8, 4, 12, 66_001),
     ],
 )
 def test_what_one_pass_reads_first_stays_in_shared_memory(
-    name: str, recipe: str, blocks: int, online: int, shelf: int
+    name: str, recipe: str, blocks: int, online: int, shelf: int, length: int
 ) -> None:
     """A thread reads again what is not on the shelf of its block."""
-    p, x = dd.trace(dd.f32[8, 66_000])(FOUND[name][0]), np.random.default_rng(3)
+    p, x = dd.trace(dd.f32[8, length])(FOUND[name][0]), np.random.default_rng(3)
     point = f"{recipe}={blocks}, lanes=128, online={online}, shelf={{}}, wide=4)"
-    rows, again = x.standard_normal((8, 66_000), np.float32), list[int]()
+    rows, again = x.standard_normal((8, length), np.float32), list[int]()
     for held in (shelf, 0):
         traffic, options = Traffic(), chosen(p, point.format(held), SMALL)
         exe = dd.compile(p, engine=Simt(traffic=traffic), options=options)
         assert dd.interpret(p, rows).contains(exe(rows))
         again.append(sum(traffic.read.values()) - rows.nbytes)
         assert ("load4_pass_f32(&x" in exe.text) == (held > 0)
-    assert again == [8 * 4 * (66_000 - shelf * blocks * 512), rows.nbytes]
+    assert again == [8 * 4 * (length - shelf * blocks * 512), rows.nbytes]
 
 
 @pytest.mark.parametrize(("blocks", "passes"), [(4, []), (8, [False, True, True])])
@@ -205,10 +208,7 @@ def test_a_shelf_that_one_pass_does_not_fill_is_refused() -> None:
         compile(p.module, options)
 
 
-def test_one_pass_over_rows_with_edges_or_kept_values_is_refused() -> None:
-    odd = dd.trace(dd.f32[4, 97])(variance)
-    with pytest.raises(dd.DidymaError, match="values that go together"):
-        compile(odd.module, held(odd, 1))
+def test_one_pass_over_kept_values_is_refused() -> None:
     p = program(softmax)
     kept = chosen(p, "rows(groups=1, keep=1, lanes=32, online=1, wide=4)")
     with pytest.raises(dd.DidymaError, match="values that go together"):
@@ -241,6 +241,27 @@ def test_special_values_are_those_of_folding_twice(
     for seed in range(4):
         x = rows_of(seed).astype(dtype.dtype.numpy)
         assert dd.interpret(p, x).contains(exe(x))
+
+
+@pytest.mark.parametrize("pin", [pinned, held])
+@pytest.mark.parametrize("dtype", [dd.f32, dd.bf16])
+@pytest.mark.parametrize("length", [93, 34, 17])
+@pytest.mark.parametrize("name", FOUND)
+def test_special_values_of_rows_that_begin_between_accesses(
+    name: str, length: int, dtype: Any, pin: Callable[..., Options]
+) -> None:
+    p = dd.trace(dtype[16, length])(FOUND[name][0])
+    exe = dd.compile(p, engine="host", options=pin(p, 1, wide=4))
+    for seed in range(4):
+        x = np.ascontiguousarray(rows_of(seed)[:, -length:]).astype(dtype.dtype.numpy)
+        assert dd.interpret(p, x).contains(exe(x))
+
+
+@pytest.mark.parametrize("pin", [pinned, held])
+def test_one_pass_over_rows_with_edges_agrees_at_every_level(pin: Callable[..., Options]) -> None:
+    p = dd.trace(dd.f32[4, 93])(normalised)
+    report = dd.check(p, engines=["host", "simt"], options=pin(p, 1), tries=2)
+    assert report.agree, [str(f) for f in report.findings]
 
 
 class Whole(Simt):

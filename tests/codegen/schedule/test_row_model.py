@@ -100,6 +100,7 @@ def log_sum(x: dd.Tensor) -> dd.Tensor:
 
 SHELVED = "lanes=1024, online=4, shelf=12, wide=4)"
 AGAIN = "looped(back=1, groups=1, lanes=1024"
+HALF = "looped(back=1, groups=1, lanes=512"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,6 @@ AGAIN = "looped(back=1, groups=1, lanes=1024"
         # the next row is copied while one is computed, if that is much, and blocks have many rows
         (softmax, BF16, (8192, 32_768), HELD_ALONE),
         # or announced
-        (softmax, BF16, (3000, 32_000), HELD_ALONE.replace("streamed(blocks=128", "rows(ahead=1")),
         (centred, BF16, (8192, 32_768), "rows(ahead=1, groups=1, lanes=1024, online=1, wide=4)"),
         (row_norm, BF16, (32_768, 4096), "rows(ahead=4, groups=2, lanes=128, wide=4)"),
         (softmax, BF16, (MANY, 256), "rows(ahead=8, groups=16, keep=1, lanes=8, online=0, wide=8)"),
@@ -123,8 +123,15 @@ AGAIN = "looped(back=1, groups=1, lanes=1024"
         (row_norm, F32, (MANY, 2048), "rows(ahead=0, groups=4, lanes=64, wide=4)"),
         # several blocks hold what one would read three times
         (softmax, F32, (4096, 50_000), "cluster(back=0, blocks=4, lanes=256, online=0, wide=4)"),
-        (softmax, BF16, (4096, 50_257), "cluster(back=0, blocks=4, lanes=256, online=0, wide=8)"),
-        (softmax, BF16, (64, 1 << 18), "cluster(back=0, blocks=8, lanes=512, online=0, wide=8)"),
+        # or two blocks of a multiprocessor keep in shared memory
+        (softmax, BF16, (3000, 32_000), f"{HALF}, online=2, shelf=6, wide=8)"),
+        (softmax, BF16, (4096, 50_257), f"{HALF}, online=2, shelf=12, wide=8)"),
+        (softmax, F32, (4096, 25_001), f"{HALF}, online=4, shelf=12, wide=4)"),
+        (centred, BF16, (8192, 50_257), f"{HALF}, online=8, shelf=24, wide=4)"),
+        # few rows are folded by one kernel, and used by another
+        (softmax, BF16, (64, 1 << 18), "parted(lanes=256, online=4, parts=32, wide=8)"),
+        (centred, F32, (16, 1_000_003), "parted(lanes=256, online=4, parts=128, wide=4)"),
+        (softmax, F32, (32, 1 << 17), "cluster(back=0, blocks=8, lanes=512, online=0, wide=4)"),
         # rows that nobody holds are read again from the end, but for a part in shared memory
         (centred, F32, (4096, 50_000), f"{AGAIN}, online=4, shelf=12, wide=4)"),
         (softmax, BF16, (512, 1 << 18), f"{AGAIN}, online=4, shelf=12, wide=8)"),

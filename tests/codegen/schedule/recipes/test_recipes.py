@@ -131,6 +131,7 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "long softmax": (softmax(symbol("long")), {"long": 33}, "looped"),
     "long variance": (centred(symbol("long")), {"long": 45}, "looped"),
     "few rows": (softmax(4096), {}, "cluster"),
+    "long rows": (softmax(131_104, 2), {}, "parted"),
     "rows of whole blocks": (softmax(640, 32), {}, "streamed"),
     "gradients": (gradients(70, 40), {}, "sweep"),
     "gradients of odd rows": (gradients(33, 9), {}, "sweep"),
@@ -142,6 +143,8 @@ def wanted(name: str) -> Options:
     """Return options for a module: of a target with clusters, or a core, where they are wanted."""
     targets = {"few rows": "sm_90a", "chain": "sm_90a", "gradients on a core": "cpu"}
     long = {"graph.long_run": 1024, "kernels.waits": True} if name == "chain" else {}
+    if name == "long rows":
+        return Options(target=replace(SM_90A, name="few", processors=4))
     if name == "rows of whole blocks":
         return Options(target=replace(SM_90A, name="small", threads=32, processors=1))
     return Options().changed({"target": targets.get(name, "portable"), **long})
@@ -222,7 +225,7 @@ def test_text_round_trips() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("strip(lanes=8, groups=4)", "matmul, pointwise, row"),
+        ("strip(lanes=8, groups=4)", "matmul, parted, pointwise, row"),
         ("row(lanes=8)", "row with groups, lanes, wide"),
         ("row(lanes=9, groups=8, wide=1)", "lanes of 1, 2, 4"),
         ("row(lanes=128, groups=8); row(lanes=128, groups=8)", "1 point"),

@@ -1,0 +1,81 @@
+"""Few long rows that are folded in one pass: blocks share a row, and read it twice."""
+
+from __future__ import annotations
+
+from didyma.codegen.schedule import parted, split
+from didyma.codegen.schedule.inverse import by_inverse
+from didyma.codegen.schedule.parted import Shape
+from didyma.codegen.schedule.recipes import looped, rows
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.codegen.schedule.row_stages import OnePass
+from didyma.refimpl.ir.loop import Const, PrimFunc
+
+PART = 16 << 10  # bytes of a row that a block takes
+LANES = (128, 256, 512)
+MOST = 128  # parts of a row
+LONG = 1 << 17  # elements of a row that blocks of a cluster hold as fast
+FEW, SIMPLE = 2, 3  # multiprocessors to a row, at least, else one block for each is as fast
+CACHES = 2  # times what the cache of a device keeps: bytes of all rows that are worth reading twice
+
+
+def _fit(work: Work) -> Fit | None:
+    if work.rows is None or work.row_across or work.row_online is None or work.rows.sums:
+        return None
+    if work.rows.each is None or not work.facts.target.processors:
+        return None
+    if not split.may_part(work.facts, work.rows.nest.extents):
+        return None
+    count, length = (work.facts.largest(e) for e in (work.rows.nest.numel, work.rows.length))
+    nbytes, processors = length * _nbytes(work), work.facts.target.processors
+    known = isinstance(work.rows.length, Const) and length > LONG
+    each = FEW if work.row_online.scale else SIMPLE
+    few = each * count <= processors <= default(work)["parts"] * count
+    return Fit.TILED if known and few and count * nbytes <= CACHES * looped.CACHE else Fit.POOR
+
+
+def _nbytes(work: Work) -> int:
+    """Return the bytes of an element that both passes load."""
+    return sum(x.dtype.nbytes for x, stages in work.row_loads.items() if len(stages) > 1)
+
+
+def default(work: Work) -> Values:
+    """Return as many parts of a row as give each block enough to read."""
+    assert work.rows is not None
+    nbytes = work.facts.largest(work.rows.length) * max(1, _nbytes(work))
+    parts = 2
+    while parts < MOST and parts * PART < nbytes:
+        parts *= 2
+    found = {"lanes": LANES[1], "wide": work.row_widths[0], "parts": parts}
+    turns = looped.LITTLE // (max(1, _nbytes(work)) * found["wide"])
+    return found | {"online": max(1, turns)}
+
+
+def space(work: Work) -> Space:
+    """Return the numbers of threads, of elements at once, of turns, and of parts of a row."""
+    return {
+        "lanes": LANES, "wide": work.row_widths, "online": looped.TURNS[1:],
+        "parts": powers(2, MOST),
+    }  # fmt: skip
+
+
+def _legal(work: Work, values: Values) -> bool:
+    assert work.rows is not None
+    taken = values["parts"] * values["lanes"] * values["wide"]
+    return values["parts"] <= values["lanes"] and taken <= work.facts.largest(work.rows.length)
+
+
+def _block(work: Work, values: Values) -> tuple[int, int]:
+    return rows.block(work, {"groups": 1, "lanes": values["lanes"], "wide": values["wide"]})
+
+
+def _build(work: Work, values: Values) -> tuple[PrimFunc, ...]:
+    """Schedule ``parts`` blocks for each row, of ``lanes`` threads each, in two kernels."""
+    assert work.rows is not None
+    assert work.row_online is not None
+    shape = Shape(values["lanes"], values["wide"], values["online"], values["parts"])
+    once, nest = OnePass(work.row_online, values["online"]), by_inverse(work.facts, work.rows)
+    return parted.scheduled(work.facts, nest, once, shape)
+
+
+RECIPE = Recipe("parted", _fit, default, space, _block, _build, _legal)
