@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
@@ -28,7 +29,7 @@ from didyma.judging.making import (
 from didyma.judging.request import Request, absolute, described, relative
 from didyma.judging.specs import load_spec
 from didyma.judging.task import Draw, Task
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir.graph import Module
 from didyma.show import judge_kernel as show
 
@@ -70,19 +71,22 @@ def check(path: Path, json: bool) -> int:
         "spec": {"sha256": certificate.of_spec(task.spec)},
     }
     certificate.require_same(path, old, now)
-    found = _watched(task, quiet=json)
+    found = _watched(task, quiet=json, only=old["rounds"])
     new = certificate.certificate(found, old["asked"])
     differ = certificate.changed(old, new)
     record = {
         "certificate": str(path), "verdict": new["verdict"], "holds": not differ,
-        "changed": differ, "versions": {"then": old["versions"], "now": new["versions"]},
+        "changed": differ, "untried": new["untried"],
+        "versions": {"then": old["versions"], "now": new["versions"]},
     }  # fmt: skip
     if json:
         common.print_json(record)
     elif differ:
         print(f"{path}: does not hold: {', '.join(differ)} came out differently")
     else:
-        print(f"{path}: holds: {new['verdict']}")
+        late = new["untried"]
+        without = f", but for {counted(len(late), 'round')} without time" if late else ""
+        print(f"{path}: holds: {new['verdict']}{without}")
     return _EXITS[found.outcome] if not differ else common.DISAGREE
 
 
@@ -123,9 +127,9 @@ def judged(asked: Request, *, quiet: bool = False) -> Judgement:
     return _watched(task_of(asked), quiet=quiet)
 
 
-def _watched(task: Task, *, quiet: bool) -> Judgement:
+def _watched(task: Task, *, quiet: bool, only: Collection[str] | None = None) -> Judgement:
     with Console(stderr=True, quiet=quiet).status("compiling") as status:
-        found = judge(task, lambda words: status.update(f"judging: {words}"))
+        found = judge(task, lambda words: status.update(f"judging: {words}"), only=only)
         status.update("looking for the line at fault")
         return located(found)
 

@@ -20,22 +20,26 @@ from didyma.rounds import EVERY, PAIRS, Round, Source
 RARE = "a special value in a row"
 # The greatest or least of a row stands anywhere, far from all others.
 PEAK = "a peak in a row"
+BELOW = "far below zero"
+_NEGATED = 0.5  # of the rows of numbers between zero and one
+_ROW = 2  # elements of the shortest rows of which a maximum is told from its elements
 # Sums of products of such numbers are small, where those of larger ones leave a range or saturate.
 # What is added so that nothing is divided by zero shows in rows that are smaller still, or zero.
 NEAR = "near zero"
 NEARER = (2.0**-4, 2.0**-14, 0.0)
 SPECIAL = {RARE: (np.nan, np.inf, np.nan, -np.inf), PEAK: (200.0, 150.0, 120.0, -200.0)}
+_AT_ENDS = 1 / 8  # of the elements of a range
 _SPREADS = (0.0, 2.0**-6, 1.0)  # of a range that was given, from an end of it
 # Ordinary numbers, and whole ones whose sums are exact, stand beside each special kind.
 _KINDS: tuple[Distribution | str, ...] = (
-    Distribution.NORMAL, Distribution.SMALL, RARE, "far below zero", Distribution.SPARSE,
+    Distribution.NORMAL, Distribution.SMALL, RARE, BELOW, Distribution.SPARSE,
     Distribution.UNIT, Distribution.NEUTRAL, PEAK, Distribution.SMALL, Distribution.SCALES,
     "far from zero", EVERY, RARE, PAIRS, NEAR, Distribution.MIXED,
     Distribution.BITS,
 )  # fmt: skip
 # Maxima that start from 0 and sums of squares that cancel show only far from zero; products of
 # inputs are far below it only where the inputs are on both sides.
-_SHIFTS = {"far below zero": (-200.0, -200.0), "far from zero": (200.0, -200.0)}
+_SHIFTS = {BELOW: (-200.0, -200.0), "far from zero": (200.0, -200.0)}
 ORDINARY = frozenset((Distribution.NORMAL, Distribution.SMALL, Distribution.UNIT, NEAR))
 
 
@@ -63,20 +67,28 @@ class Case:
 
 
 def cases(envs: list[Mapping[str, int]]) -> list[Case]:
-    """Return a round for each binding of sizes; the first peaks and ties are at the largest sizes.
+    """Return a round for each binding of sizes, of which some kinds need large or small ones.
 
-    A part of a row that a kernel leaves out shows by a peak there, if rows have so many parts, and
-    the choice among equal elements by whole numbers, if one thread has several.
+    A part of a row that a kernel leaves out shows by a peak, if rows have so many parts, and
+    the choice among equal elements by whole numbers, if one thread has several.  What a thread
+    without an element brings to a maximum shows where all are negative, if rows are short.
     """
     kinds = [kind for _, kind in zip(envs, cycle(_KINDS), strict=False)]
+    extents = [tuple(env.values()) for env in envs]
     rest = set(range(len(envs)))
-    for kind in (PEAK, Distribution.SMALL):
+    for kind in (PEAK, Distribution.SMALL, BELOW):
         if kind in kinds:
             at = kinds.index(kind)
-            _, _, largest = max((prod(envs[k].values()), k == at, -k) for k in rest)
-            kinds[at], kinds[-largest] = kinds[-largest], kind
-            rest -= {-largest}
+            best = max(rest, key=lambda k: (*_suits(kind, extents[k]), k == at, -k))
+            kinds[at], kinds[best] = kinds[best], kind
+            rest -= {best}
     return [Case(k, env, kind) for k, (env, kind) in enumerate(zip(envs, kinds, strict=True))]
+
+
+def _suits(kind: Distribution | str, extents: Sequence[int]) -> tuple[int, int]:
+    """Return how well some extents suit a kind of values: whether none is too small, then more."""
+    least, product = min(extents, default=0), prod(extents)
+    return (least >= _ROW, -product) if kind == BELOW else (least, product)
 
 
 def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
@@ -88,6 +100,9 @@ def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
     drawn = source.values(Round(case.number, str(kind), known))
     if shift:
         drawn = tuple(_shifted(x, shift[i % 2]) for i, x in enumerate(drawn))
+    if case.kind is Distribution.UNIT and drawn:
+        of = (task.draw.seed, case.number)
+        drawn = (_with_negative_rows(drawn[0], of), *drawn[1:])
     if case.kind == NEAR:
         drawn = tuple(_near_zero(x, (task.draw.seed, case.number, i)) for i, x in enumerate(drawn))
     if case.kind in SPECIAL:
@@ -143,6 +158,15 @@ def _shifted(x: Array, by: float) -> Array:
     return np.asarray(x.astype(np.float64) + by).astype(x.dtype) if DType.of(x).is_float else x
 
 
+def _with_negative_rows(x: Array, of: tuple[int, ...]) -> Array:
+    """Return an array of which about half of the rows are negated, if they are of floats."""
+    if not DType.of(x).is_float or not x.size:
+        return x
+    rows = x.reshape(-1, x.shape[-1] if x.ndim else 1)
+    chosen = np.random.default_rng(of).random((len(rows), 1)) < _NEGATED
+    return np.asarray(np.where(chosen & (len(rows) > 1), -rows, rows)).reshape(x.shape)
+
+
 def _near_zero(x: Array, of: tuple[int, ...]) -> Array:
     """Return an array of floats whose rows are scaled; one row alone is not made zero."""
     if not DType.of(x).is_float or not x.size:
@@ -169,7 +193,8 @@ def _with_special(x: Array, kind: str, of: tuple[int, ...]) -> Array:
 def _ranged(task: Task, name: str, x: Array, case: Case, of: tuple[int, ...]) -> Array:
     """Return values in the range that the user gave an input.
 
-    In rounds that are not ordinary, rows of them lie at an end of the range, or near one.
+    In rounds that are not ordinary, rows of them lie at an end of the range, or near one, and
+    some elements of the others do.
     """
     if name not in task.draw.ranges:
         return x
@@ -179,7 +204,8 @@ def _ranged(task: Task, name: str, x: Array, case: Case, of: tuple[int, ...]) ->
     if not case.ordinary:
         rows = (*x.shape[:-1], 1)[: x.ndim]
         end, spread = rng.integers(0, 2, rows), rng.choice(_SPREADS, rows)
-        share = end + spread * (share - end)
+        ends, some = rng.integers(0, 2, x.shape), rng.random(x.shape) < _AT_ENDS
+        share = end + spread * (np.where(some, ends, share) - end)
     if DType.of(x).is_float:
         return np.asarray(low + (high - low) * share).astype(x.dtype)
     count = int(high) - int(low) + 1

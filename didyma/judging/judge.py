@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import process_time
 
@@ -17,7 +17,7 @@ from didyma.judging.inputs import Case
 from didyma.judging.lines import Suspect, suspect
 from didyma.judging.outcome import Outcome as Outcome
 from didyma.judging.rounds import Round, truth
-from didyma.judging.sizes import bindings, tiles
+from didyma.judging.sizes import bindings, cost, tiles
 from didyma.judging.task import Step, Task
 from didyma.judging.terms import Terms
 from didyma.oracle.compare import bitwise, compare
@@ -30,6 +30,7 @@ from didyma.refimpl.ops.bars import Bar
 SEARCH = 8.0  # seconds of processor time for the line of what is wrong
 LEAST_SEARCH = 2.0  # however long the rounds took
 WHOLE = 9.0  # seconds of both, where the rounds leave as many for the line
+ROUNDS = 8.0  # seconds of rounds; what would likely take longer is not tried
 ENOUGH = 2.0  # seconds of rounds, after which a kernel that is known to be wrong has no more
 ORDERS = (0, 1, 2)  # of warps; the first rounds run in all of them, and in a random one
 THOROUGH = 3  # rounds that run in all of them
@@ -60,6 +61,7 @@ class Judgement:
 
     task: Task
     cases: list[Case] = field(default_factory=list[Case])
+    untried: list[Case] = field(default_factory=list[Case])  # for which there was no time
     wrong: list[Wrong] = field(default_factory=list[Wrong])
     faults: list[tuple[Finding, Case]] = field(default_factory=list[tuple[Finding, Case]])
     faulty: set[int] = field(default_factory=set[int])  # the rounds with faults
@@ -98,8 +100,16 @@ class Judgement:
         return bool(self.wrong) and not any(w.case.ordinary for w in self.wrong)
 
 
-def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judgement:
-    """Judge a task.
+def judge(
+    task: Task,
+    progress: Callable[[str], None] = lambda _: None,
+    seconds: float = ROUNDS,
+    only: Collection[str] | None = None,
+) -> Judgement:
+    """Judge a task, in rounds for some seconds of processor time.
+
+    The first round is always run, whatever it takes; others only if they likely end in time.  With
+    ``only``, the rounds of these names are run, whatever they take.
 
     Errors: those of a launch and of the sizes, as ``didyma.judging.launching`` and ``sizes`` say.
     """
@@ -109,7 +119,15 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
     begun = process_time()
     found = Judgement(task)
     decoys = Decoys(task.spec, task.contract)
+    rate = 0.0  # the least seconds of a run, for each element of a round
     for case in planned:
+        known = found.faults or any(w.case.ordinary for w in found.wrong)
+        runs, started = len(_orders(task, case, len(found.cases))), process_time()
+        ends = started - begun + rate * runs * cost(task.spec, case.env)
+        late = bool(found.cases) and ends > (ENOUGH if known else seconds)
+        if late if only is None else str(case) not in only:
+            found.untried.append(case)
+            continue
         progress(f"round {case.number + 1} of {len(planned)}: {case}")
         arrays = inputs.values(task, case)
         try:
@@ -118,14 +136,12 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
             if e.code == "dim-out-of-range":  # a size that depends on these values
                 continue
             raise
-        known = found.faults or any(w.case.ordinary for w in found.wrong)
-        if known and process_time() - begun > ENOUGH:
-            break
         found.cases.append(case)
         sound = not (found.wrong or found.faults)
         outputs = _round(found, case, arrays, right)
-        if outputs is None:
-            break  # what hangs once would hang in every round
+        if outputs is None:  # what hangs once would hang in every round
+            found.untried += planned[planned.index(case) + 1 :]
+            break
         if sound and case.number not in found.faulty:  # else the verdict is known
             agreed = not any(w.case == case for w in found.wrong)
             twins = any(f.kind == "same-value" for f in found.notes)
@@ -139,6 +155,9 @@ def judge(task: Task, progress: Callable[[str], None] = lambda _: None) -> Judge
             other = inputs.values(task, case, again=1)
             stale = interpreter.run(task.spec, other)
             decoys.meet(arrays, right, stale)
+        took = process_time() - started
+        least = took / max(1, runs * cost(task.spec, case.env))
+        rate = min(rate or least, least)
     found.accepted = decoys.accepted
     if found.outcome is Outcome.CORRECT:
         found.batch_invariant = batch_invariance(task, found.cases)
@@ -193,15 +212,21 @@ def _first(task: Task) -> tuple[Mapping[str, int], tuple[Array, ...]]:
     return env, tuple(np.zeros(dims.values(p.type.shape, env), p.type.dtype.numpy) for p in params)
 
 
+def _orders(task: Task, case: Case, done: int) -> tuple[int, ...]:
+    """Return the orders of warps in which a round runs, after so many others."""
+    thorough = done < THOROUGH
+    orders = ORDERS if thorough else (ORDERS[case.number % len(ORDERS)],)
+    if thorough or any(s.kernel.synchronises for s in task.steps):
+        orders = (*orders, RANDOM + case.number)
+    return orders
+
+
 def _round(
     found: Judgement, case: Case, arrays: Sequence[Array], right: Sequence[Bar]
 ) -> Sequence[Array] | None:
     """Run a round; return the outputs, or None if the kernel hangs."""
     task = found.task
-    thorough = len(found.cases) <= THOROUGH
-    orders = ORDERS if thorough else (ORDERS[case.number % len(ORDERS)],)
-    if thorough or any(s.kernel.synchronises for s in task.steps):
-        orders = (*orders, RANDOM + case.number)
+    orders = _orders(task, case, len(found.cases) - 1)
     before: Sequence[Array] = ()
     for schedule in orders:
         ran = launching.run(task, case.env, arrays, schedule)

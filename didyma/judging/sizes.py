@@ -80,7 +80,7 @@ def _drawn(
 ) -> Iterator[Mapping[str, int]]:
     rng = np.random.default_rng(draw.seed)
     rows = {v.name: _allowed(v, candidates(v, near, draw), draw) for v in free}
-    seen: set[tuple[int, ...]] = set()
+    seen, fitted = set[tuple[int, ...]](), set[tuple[int, ...]]()
     for k in range(draw.rounds * (_TRIES if free else 1)):
         env = {
             name: row[(k + i * 3) % len(row) if k < len(row) else int(rng.integers(len(row)))]
@@ -90,7 +90,10 @@ def _drawn(
         if (key := tuple(env.values())) in seen or len(env) < len(free):
             continue
         seen.add(key)
-        if (smaller := _fitted(m, env, rows, draw)) is not None:
+        kept = free[k % len(free)].name if free else ""
+        smaller = _fitted(m, env, rows, draw, kept)
+        if smaller is not None and (key := tuple(smaller.values())) not in fitted:
+            fitted.add(key)
             yield smaller
         if len(seen) >= 4 * draw.rounds:
             return
@@ -127,22 +130,26 @@ def _holds(env: Mapping[str, int], draw: Draw) -> bool:
 
 
 def _fitted(
-    m: Module, env: Mapping[str, int], rows: Mapping[str, Sequence[int]], draw: Draw
+    m: Module, env: Mapping[str, int], rows: Mapping[str, Sequence[int]], draw: Draw, kept: str
 ) -> Mapping[str, int] | None:
-    """Return sizes at which a round is small enough: the largest give way; None where none is."""
+    """Return sizes at which a round is small enough; None where none is.
+
+    The largest give way, and the one that is ``kept`` after all others: else no round would have
+    more than a tile of a size of which the cost is a power.
+    """
     env = dict(env)
     for _ in range(_TRIES):
-        if not env or _cost(m, env) <= draw.most:
+        if not env or cost(m, env) <= draw.most:
             return env if _holds(env, draw) else None
-        name = max(env, key=lambda n: env[n], default="")
-        below = [n for n in rows.get(name, ()) if 0 < n < env[name]]
-        if not below:
+        less = {n: max((v for v in rows[n] if 0 < v < env[n]), default=0) for n in env}
+        name = max((n for n in env if less[n]), key=lambda n: (n != kept, env[n]), default="")
+        if not name:
             return None
-        env[name] = max(below)
+        env[name] = less[name]
     return None
 
 
-def _cost(m: Module, env: Mapping[str, int]) -> int:
+def cost(m: Module, env: Mapping[str, int]) -> int:
     """Return the elements of a round, and the terms of products as far as sizes tell."""
     inputs = sum(dims.evaluate(p.type.numel, env) for p in m.entry.params)
     terms = 1

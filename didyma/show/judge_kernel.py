@@ -11,6 +11,8 @@ from didyma.judging.judge import Judgement
 from didyma.refimpl.errors import counted
 from didyma.show.console import console, line
 
+_SHOWN = 3  # rounds for which there was no time
+
 
 def record(found: Judgement, file: str) -> dict[str, Any]:
     """Return the verdict, with what speaks against the kernel or the task."""
@@ -28,6 +30,7 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
         "contract": asdict(task.contract),
         "seed": task.draw.seed,
         "rounds": [str(c) for c in found.cases],
+        "untried": [str(c) for c in found.untried],
         "launches": found.launches,
         "instructions": sum(found.instructions.values()),
         "checked": found.checked,
@@ -142,6 +145,9 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     share = f"{found['checked']} of {counted(found['total'], 'element')}"
     ran = f"{counted(len(found['rounds']), 'round')}, {counted(found['launches'], 'run')}"
     yield f"  {ran}, {share} decided, seed {found['seed']}"
+    if found["untried"] and found["verdict"] != "wrong":
+        rounds = counted(len(found["untried"]), "round")
+        yield f"  no time for {rounds}: {'; '.join(found['untried'][:_SHOWN])}"
     if found["verdict"] == "correct":
         yield f"  {_traits(found)}"
     yield from _beside(found["engines"])

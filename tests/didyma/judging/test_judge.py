@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +205,7 @@ def test_a_contract_says_how_sums_are_kept_and_ordered() -> None:
     assert verdict(BF16_SUMS, sums.module, launch).outcome is Outcome.WRONG
     # Cutting off errs by twice as much as rounding does; only 64th parts are kept in bf16.
     half = BF16_SUMS.replace("& 0xffff0000u", "+ 0x8000u & 0xffff0000u")
+    half = half.replace("sum = __uint", "if (sum == sum) sum = __uint")  # no NaN is cut to infinity
     assert verdict(half, sums.module, launch, Declared("bf16")).outcome is Outcome.CORRECT
     one = SUMS.replace("k = threadIdx.x", "k = threadIdx.x ? n : 0").replace("k += 64", "k += 1")
     assert verdict(one, sums.module, launch).outcome is Outcome.CORRECT
@@ -339,6 +341,27 @@ n = dd.dim("n", 1, 4096)
 def add(a: dd.f32[n], b: dd.f32[n]) -> dd.f32[n]:
     return a + b
 """
+
+
+def test_rounds_for_which_there_is_no_time_are_named_and_not_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "add.cu").write_text(ADD)
+    (tmp_path / "spec.py").write_text(SPEC)
+    asked = Request(
+        str(tmp_path / "add.cu"), f"{tmp_path / 'spec.py'}::add", grid="cdiv(n, 64)", block="64"
+    )
+    monkeypatch.setattr(judge_kernel, "judge", partial(judge, seconds=0.0))
+    kept = tmp_path / "add.json"
+    assert judge_kernel.command(asked, kept, json=True) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (len(record["rounds"]), len(record["untried"])) == (1, 15)
+    assert judge_kernel.command(asked, None, json=False) == 0
+    shown = capsys.readouterr().out
+    assert f"no time for 15 rounds: {'; '.join(record['untried'][:3])}" in shown
+    monkeypatch.undo()
+    assert judge_kernel.check(kept, json=False) == 0
+    assert "holds: correct, but for 15 rounds without time" in capsys.readouterr().out
 
 
 def test_the_command_keeps_a_certificate_that_is_checked(
