@@ -109,6 +109,8 @@ class Bars(Machine[Estimate]):
             bar, reach = multiplied(self.contract, n.op, [t.reach for t in args], bars, bar)
         if n.types[0].dtype is DType.F32:
             bar, terms = added(self.contract, n.op, [t.terms for t in args], bars, bar)
+            if op.kind in MOVEMENT and len(args) == 1 and args[0].terms:
+                terms = args[0].terms.moved(rule)
         if n.results[0] in self.prepare(f).on_the_way:
             bar = perhaps_scaled(bar, n.types[0].dtype, cast=n.op == "cast")
         elif self.stored:

@@ -6,7 +6,7 @@ Functions here are to be called under ``np.errstate(all="ignore")``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,6 +98,19 @@ class Terms:
     def times(self, factor: Array, error: Array, reach: Reach | None) -> Terms:
         """Return the terms times a factor; ``error`` is then that of their sum."""
         return Terms(self.count, self.size * factor, self.carried * factor, error, reach)
+
+    def moved(self, move: Callable[[Sequence[Bar]], Bar]) -> Terms:
+        """Return the terms of elements that are moved as those of a bar are."""
+        shape = self.size.shape
+
+        def of(a: Array, b: Array) -> tuple[Array, Array]:
+            made = move([Bar(*(np.array(np.broadcast_to(x, shape)) for x in (a, b)))])
+            return made.c, made.e
+
+        size, carried = of(self.size, self.carried)
+        error, _ = of(self.error, self.error)
+        reach = self.reach and Reach(*of(self.reach.most, self.reach.least))
+        return Terms(self.count, size, carried, error, reach)
 
     @property
     def roundings(self) -> Array:

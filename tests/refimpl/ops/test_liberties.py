@@ -58,6 +58,30 @@ def test_a_scaled_product_may_begin_with_an_addend_and_be_scaled_by_terms(op: st
         assert np.mean(wrong.ok) < 0.05
 
 
+def test_a_sum_of_which_a_part_is_taken_may_begin_with_what_is_added_then() -> None:
+    graph = parse_module("""module {
+      func @main(%a: f32[1, 16, 32], %b: f32[1, 32, 16], %c: f32[16, 16]) -> (%y) {
+        %p = matmul(%a, %b) : f32[1, 16, 16]
+        %r = reshape(%p, shape=(16, 16)) : f32[16, 16]
+        %t = permute_dims(%r, axes=(1, 0)) : f32[16, 16]
+        %y = add(%t, %c) : f32[16, 16]
+      }
+    }""")
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((1, 16, 32), (1, 32, 16)))
+    c = (1e4 * rng.standard_normal((16, 16))).astype(np.float32)
+    exact = [bars.exact(x, DType.F32) for x in (a, b, c)]
+    (bar,) = bars_of(graph.entry, graph, exact, {}, ANY)
+    begun = c.T.copy()
+    for q in range(32):
+        begun += a[0][:, q, None] * b[0][q]
+    assert bars.judge(bar, begun.T, DType.F32).ok.all()
+    lost = begun - a[0][:, :1] * b[0][:1]
+    assert np.mean(bars.judge(bar, lost.T, DType.F32).ok) < 0.1
+    (strict,) = bars_of(graph.entry, graph, exact, {}, Contract())
+    assert not bars.judge(strict, begun.T, DType.F32).ok.all()
+
+
 def test_a_factor_of_each_term_may_overflow() -> None:
     a = np.array([[3e38, 1.0], [2e-38, 2.0]], np.float32)
     c = np.zeros((2, 2), np.float32)
