@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from operator import ne
 
-from didyma.judging import borrowed, exchanged, forgotten, usual
+from didyma.judging import borrowed, exchanged, forgotten, structure, usual
 from didyma.judging.borrowed import Rule
 from didyma.judging.natural import Naturalness
 
@@ -31,6 +31,7 @@ _DIFFERENCE = re.compile(rf"(?<![\w.])({_OPERAND})\s*-\s*({_OPERAND})")
 _COMPARED = re.compile(r"(?<=[\w\])])\s*(?<![<>])(<=|>=|<|>)(?![<>])\s*(?=[\w(])")
 _BOUND = re.compile(r"([<>=]=|[<>])(\s*)(\w+)(?=\s*[;)&|?])")
 _INDEX = re.compile(r"\b(\w+)\[(\w+) \* (\w+) \+ (\w+)\]")
+_PLACED = re.compile(r"\b(?:threadIdx|blockIdx)\.[xyz]")
 _INT = re.compile(r"\b(?:int|unsigned|size_t|long|uint32_t|int64_t)\s+(\w+)(?=\s*[=,;)>])")
 _CONSTANT = re.compile(r"^\s*#\s*define\s+(\w+)\s+\(?-?\d+\)?\s*$", re.M)
 _ARRAY = re.compile(r"(?:\*\s*(?:__restrict__\s+)?(\w+)\s*[,)]|\b(\w+)\[)")
@@ -67,6 +68,7 @@ _KEPT = re.compile(
     r"\b__(?:global|device)__\b.*[,{]\s*$|^\s*#\s*(?!define\b)|^\s*template\s*<[^{;]*$"
     r"|^\s*(?:const\s+)?[A-Za-z_]\w*[\s*&]+\w[^;()=]*(?:,|\)\s*\{)\s*$"
 )
+_COMMENT = re.compile(r"\s*//.*")
 _LOOP = re.compile(r"\s*for\s*\((?:[^()]|\([^()]*\))*\)")
 _NAMED = re.compile(r"(?<=[a-z_])(add|sub|mul|div|min|max|Add|Sub|Min|Max)(?=\d|_|\()")
 _INSTEAD = {"add": ("mul", "sub"), "sub": ("add",), "mul": ("add", "div"), "div": ("mul",),
@@ -116,9 +118,12 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
     how natural the edited line is there.
     """
     rows = text.split("\n")
+    bare = [_COMMENT.sub("", r) for r in rows]
+    text = "\n".join(bare)
     declared = _declared(text)
     further = (n for t in _INTEGERS for n in declared.get(t, ()))
     ints = sorted({*_INT.findall(text), *_CONSTANT.findall(text), *further})
+    places = sorted({*_PLACED.findall(text)})
     arrays = sorted({a or b for a, b in _ARRAY.findall(text)})
     kinds = {
         t: sorted(names) for t, names in declared.items()
@@ -130,11 +135,14 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
     extents = usual.extents(text)
     factors = [n for n in floats if re.search(rf"\* {n}\b", text)]
     unused = forgotten.names(text, kinds)
-    numbers, whole = ([n for n, _ in unused if n in row] for row in (floats, arrays))
+    numbers, whole, idle = ([n for n, _ in unused if n in row] for row in (floats, arrays, ints))
     joined = _joined(numbers, whole, ints)
+    kinds["int"] = [*ints, *places]
     named = (_NAMES.get(t, _NAMES[""]) for t in kinds)
     rules: tuple[tuple[float, Rule], ...] = (
         (1.1, forgotten.taken(unused)), (0.5, joined), (-0.3, _joined(floats, (), ())),
+        (1.0, structure.guarded(idle)), (1.2, structure.siblings(bare)),
+        (0.4, structure.layouts(ints)), (-0.6, _joined(ints, (), ())),
         *_RULES, *borrowed.rules(text), (-0.2, usual.members(text)), (-0.6, usual.limited(ints)),
         (0.8, usual.rescaled(text)), (0.0, usual.backwards(text)), (0.3, usual.chosen(text)),
         (2.0, usual.squares(text)), (1.0, usual.rooted(numbers)), (2.0, usual.ended(ints)),
@@ -155,14 +163,17 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
             for w, names in zip(named, kinds.values(), strict=True)
         ),
     )  # fmt: skip
-    known = Naturalness.of(rows)
+    known = Naturalness.of(bare)
     chosen = [n for n in lines if 0 < n <= len(rows) and not _KEPT.search(rows[n - 1])]
     found: dict[tuple[int, str], tuple[float, Edit]] = {}
     for weight, rule in rules:
-        of = [Edit(n, rows[n - 1], new) for n in chosen for new in rule(rows[n - 1])]
+        of = [
+            Edit(n, rows[n - 1], new + rows[n - 1][len(bare[n - 1]) :])
+            for n in chosen for new in rule(bare[n - 1])
+        ]  # fmt: skip
         share = weight - _SHARED * math.log(len(of) + 1)
         for e in of:
-            score = share + known.likely(e.line, e.new)
+            score = share + known.likely(e.line, _COMMENT.sub("", e.new))
             best = found.get((e.line, e.new))
             if e.new != e.old and not _void(e) and (best is None or best[0] < score):
                 found[e.line, e.new] = score, e
@@ -428,6 +439,12 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (0.5, usual.reciprocals),
     (-0.3, _each(_INNER_TERM, lambda m: [f"2 * {m[0]}"])),
     (0.0, usual.epsilons),
+    (0.6, structure.brackets),
+    (0.3, structure.conjuncts),
+    (2.0, structure.constants),
+    (0.2, structure.counts),
+    (0.5, structure.roundings),
+    (-0.3, structure.dropped),
     (1.5, usual.started),
     (1.3, usual.instead),
 )  # fmt: skip

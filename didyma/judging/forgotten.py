@@ -11,7 +11,7 @@ from didyma.judging.borrowed import Rule
 
 _MOST = 4  # terms beside a name: those that a text has most often
 _BESIDE = re.compile(
-    r"(?<![\w.\])])([A-Za-z_][\w.]*)\s*([*/%+-])\s*([A-Za-z_][\w.]*|\d+)\b(?![\w.(\[])"
+    r"(?<![\w.\])])([A-Za-z_][\w.]*)\s*([*/%+^-]|<<|>>)\s*([A-Za-z_][\w.]*|\d+)\b(?![\w.(\[])"
 )
 _STATEMENT = re.compile(r"\s*(?!return\b|for\b|if\b|while\b|else\b|#)[\w*&].*;\s*(?://.*)?$")
 _DECLARES = re.compile(

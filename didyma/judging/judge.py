@@ -30,7 +30,7 @@ from didyma.refimpl.ops.bars import Bar
 SEARCH = 8.0  # seconds of processor time for the line of what is wrong
 LEAST_SEARCH = 2.0  # however long the rounds took
 WHOLE = 9.0  # seconds of both, where the rounds leave as many for the line
-ROUNDS = 8.0  # seconds of rounds; what would likely take longer is not tried
+ROUNDS = 7.0  # seconds of rounds; what would likely take longer is not tried
 ENOUGH = 2.0  # seconds of rounds, after which a kernel that is known to be wrong has no more
 ORDERS = (0, 1, 2)  # of warps; the first rounds run in all of them, and in a random one
 THOROUGH = 3  # rounds that run in all of them

@@ -19,6 +19,7 @@ from didyma.judging.inputs import Case
 from didyma.judging.mending import mended
 from didyma.judging.rounds import Round, later
 from didyma.judging.task import Task
+from didyma.refimpl.errors import counted
 from didyma.refimpl.ops import bars as bars_
 
 _STORES = frozenset(("st", "red", "atom"))
@@ -26,20 +27,25 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _NAME = re.compile(r"\bstruct (\w+)|(\w+)\s*\(")  # of a definition: the first
 _AROUND = 2  # lines
 _MOST = 3  # edits that are told
+_LAST_STORE = "it is the last store to global memory; the cause may be before it"
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
     """A line that is likely wrong, and the edit that makes the kernel right, if one does.
 
-    ``others`` are edits of other lines that do so as well.  ``file`` is another file than the
-    kernel's, of which PTX says that it was compiled from it.
+    ``others`` are edits of other lines that do so as well, of so ``many`` edits of so many
+    ``lines``.  Without an edit, ``why`` says what speaks for the line.  ``file`` is another file
+    than the kernel's, of which PTX says that it was compiled from it.
     """
 
     line: int
     edit: Edit | None = None
     others: tuple[Edit, ...] = ()
     file: str = ""
+    why: str = ""
+    many: int = 0
+    lines: int = 0
 
 
 def suspect(
@@ -74,14 +80,22 @@ def suspect(
         if found.edits:
             best = found.edits[0]
             others = tuple(e for e in found.edits[1:_MOST] if e.line != best.line)
-            return Suspect(best.line, best, others)
+            places = {e.line for e in found.edits}
+            return Suspect(best.line, best, others, many=len(found.edits), lines=len(places))
         if found.likely:
-            return Suspect(found.likely[0].line)
+            e, places = found.likely[0], {e.line for e in found.likely}
+            also = f", and so with edits of {counted(len(places) - 1, 'other line')}"
+            why = f"all rounds for which there was time are right with: {e.shown}"
+            return Suspect(e.line, why=why + also * (len(places) > 1))
         if found.line:
-            return Suspect(found.line)
+            why = "no edit of one line mends it, and edits here most likely change what is wrong"
+            also = f"; {counted(found.rivals, 'other line')} at least half as likely"
+            return Suspect(found.line, why=why + also * bool(found.rivals))
     line = _writer(task, wrong[0]()) if wrong else 0
     last = stores(kernels[-1], task.source)[-1:]
-    return next((Suspect(n) for n in (line, *last) if n), _elsewhere(kernels[-1]))
+    if line:
+        return Suspect(line, why="it wrote the first wrong element; the cause may be before it")
+    return Suspect(last[0], why=_LAST_STORE) if last else _elsewhere(kernels[-1])
 
 
 @contextmanager
@@ -123,7 +137,7 @@ def _elsewhere(kernel: Kernel) -> Suspect | None:
     """Return the last store in a file that the PTX names, such as that of a Triton kernel."""
     at = [i.loc for i in _writing(kernel) if i.loc]
     last = max(at, key=lambda loc: loc.line, default=None)
-    return Suspect(last.line, file=last.file) if last else None
+    return Suspect(last.line, file=last.file, why=_LAST_STORE) if last else None
 
 
 def executed(kernel: Kernel, source: Source) -> list[int]:

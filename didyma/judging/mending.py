@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ _SURE = 8  # edits that are tried before any has shown what it changes
 _TOGETHER = 256  # edits that are compiled into one text
 _FEWEST = 64  # edits of one text, however long the first ones took
 _FIRST = 16  # edits that are about as likely as the first
+_AGAIN_MOST = 4  # times that an edit is compiled together with others
 _AGAIN = 0.25  # how likely another edit is where one was tried in vain
 _NEAR = 3  # lines
 
@@ -34,12 +36,14 @@ class Mended:
     """What a search has found, the best first.
 
     ``edits`` make all rounds right, ``likely`` ones all those for which there was time.  ``line``
-    is the one near which other edits are the most likely; 0 where none is known.
+    is the one near which other edits are the most likely, and ``rivals`` are lines further off
+    near which they are at least half as likely; 0 where none is known.
     """
 
     edits: list[Edit] = field(default_factory=list[Edit])
     likely: list[Edit] = field(default_factory=list[Edit])
     line: int = 0
+    rivals: int = 0
 
 
 def mended(
@@ -62,7 +66,7 @@ def mended(
     rest = (*failed, *passed)
     way = fastest(task, first.run)
     limit = max(0.05, _SLOWER * way.seconds)
-    found, search = Mended(), Search(tried, evidence)
+    found, search, refuted = Mended(), Search(tried, evidence), set[Edit]()
     for some in _promising(way, search, first, rest, evidence, deadline):
         for e, edited in _compiled(way, some, deadline):
             now = processor_time()
@@ -75,12 +79,15 @@ def mended(
                 found.edits.append(e)
             elif right is None:
                 found.likely.append(e)
+            else:
+                refuted.add(e)
         if processor_time() > stop:
             break
+    found.likely += {*search.passed} - {*found.edits, *found.likely} - refuted
     rank = {(e.line, e.new): k for k, e in enumerate(tried)}
     for row in (found.edits, found.likely):
         row.sort(key=lambda e: rank[e.line, e.new])
-    found.line = search.place()
+    found.line, found.rivals = search.place()
     return found
 
 
@@ -88,11 +95,13 @@ def mended(
 class Search:
     """Edits, the most likely first; those that are ``left`` have not been tried.
 
-    ``first`` are, of those, the first of each line, and the first of all.
+    ``first`` are, of those, the first of each line, and the first of all.  With those that have
+    ``passed`` all rounds are right, as far as copies tell, of which nothing is checked.
     """
 
     tried: Sequence[Edit]
     evidence: Evidence
+    passed: list[Edit] = field(default_factory=list[Edit])
     left: set[int] = field(init=False)
     first: list[int] = field(init=False)
 
@@ -119,8 +128,11 @@ class Search:
         weights = {n: self.evidence.weight(n) for n in {e.line for e in self.tried}}
         return [weights[e.line] / (k + _FIRST) for k, e in enumerate(self.tried)]
 
-    def place(self) -> int:
-        """Return the line near which most is likely that has not been tried; 0 if there is none."""
+    def place(self) -> tuple[int, int]:
+        """Return the line near which most is likely that has not been tried; 0 if there is none.
+
+        Beside it stands how many lines further off have at least half as much.
+        """
         mass: dict[int, float] = {}
         odds = self.odds()
         for k, e in enumerate(self.tried):
@@ -128,7 +140,9 @@ class Search:
             for n in range(e.line - _NEAR, e.line + _NEAR + 1):
                 mass[n] = mass.get(n, 0.0) + share / (1 + abs(n - e.line))
         lines = {self.tried[k].line for k in self.left}
-        return max(lines, key=lambda n: (mass[n], n), default=0)
+        best = max(lines, key=lambda n: (mass[n], n), default=0)
+        far = [n for n in lines if abs(n - best) > _NEAR and mass[n] >= mass[best] / 2]
+        return best, len(far)
 
 
 def telling(task: Task, failed: Sequence[Later]) -> tuple[Round, Evidence]:
@@ -189,18 +203,23 @@ def _promising(
     then those of which that is not known.
     """
     alone: list[Edit] = []
+    again = Counter[Edit]()
     limit, many = (deadline - processor_time()) / 2, _TOGETHER
     while evidence.wrong.any() and way.needed <= 1 and (some := search.next(many)):
-        c = copies(way, some)
-        begun = processor_time()
+        made = copies(way, some)
+        begun, c = processor_time(), made.copies
         left = min(limit, deadline - begun)
         right, known = restoring(c, first, evidence, left) if c else ([], set[Edit]())
+        slow = [e for e in c.edits if e not in known] if c else []
+        again.update(made.beside)
+        search.back([e for e in made.beside if again[e] <= _AGAIN_MOST])
         if known:  # so many that all of them likely run in a part of the time
             each = max(1e-3, (processor_time() - begun) / len(known))
             many = max(_FEWEST, min(_TOGETHER, int(limit / 2 / each)))
-        alone += [e for e in some if e not in known]
+        alone += (*made.alone, *slow)
         left = min(limit, deadline - processor_time())
         right = passing(way, right, rest, left) if right else right
+        search.passed += right
         yield iter((right,) if right else ())
         if processor_time() > deadline - limit / 2:
             break

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from operator import ne
 from typing import Literal, TypeAlias
@@ -65,12 +65,15 @@ class Choice:
 class Switched:
     """A text with edits, by the numbers from 1 on of the copies that have them.
 
-    ``lines`` has, by the line of the unedited text, the edits that stand there.
+    ``lines`` has, by the line of the unedited text, the edits that stand there.  Those ``beside``
+    lie across others, and may be choices of another text; those ``alone`` can be none.
     """
 
     text: str
     edits: tuple[Edit, ...]
     lines: Mapping[int, tuple[Edit, ...]]
+    beside: tuple[Edit, ...] = ()
+    alone: tuple[Edit, ...] = ()
 
 
 def switched(text: str, edits: Sequence[Edit]) -> Switched:
@@ -82,12 +85,16 @@ def switched(text: str, edits: Sequence[Edit]) -> Switched:
     for row in text.split("\n"):
         begins.append(begins[-1] + len(row) + 1)
     found: dict[tuple[int, int, Kind], list[tuple[Choice, Edit]]] = {}
+    alone: list[Edit] = []
     for e in edits:
         c = choice(parts, begins[e.line - 1], e)
         more = {*_NAME.findall(e.new)} - {*_NAME.findall(e.old)}
-        if c is not None and all(parts.visible(n, c.start) for n in more):
+        if c is None:
+            alone.append(e)
+        elif all(parts.visible(n, c.start) for n in more):
             found.setdefault((c.start, -c.end, c.kind), []).append((c, e))
-    return _Writer(text, parts, sorted(found.items(), key=lambda p: p[0])).switched()
+    made = _Writer(text, parts, sorted(found.items(), key=lambda p: p[0])).switched()
+    return replace(made, alone=tuple(alone))
 
 
 def choice(parts: Parts, begin: int, e: Edit) -> Choice | None:
@@ -109,6 +116,7 @@ def choice(parts: Parts, begin: int, e: Edit) -> Choice | None:
         between = parts.plain[:a].rstrip()[-1:] in (*";{}",)
         declares = _DECLARES.match(new)
         return Choice(a, a, new.strip(), "statement before") if between and not declares else None
+    a, b, new = _closed(parts, a, b, new)
     found = _value(parts, a, b, new)
     while isinstance(found, tuple):  # of a type, which is part of a value
         outer, end = found
@@ -116,6 +124,18 @@ def choice(parts: Parts, begin: int, e: Edit) -> Choice | None:
         a, b = outer, end
         found = _value(parts, a, b, new)
     return found or _statement(parts, a, b, new)
+
+
+def _closed(parts: Parts, a: int, b: int, new: str) -> tuple[int, int, str]:
+    """Return the place of an edit and its text, with what the brackets around it enclose.
+
+    >>> text = "void f() { v = g(a + b) * c; }"
+    >>> _closed(Parts(text), 18, 27, ") + b * c")
+    (16, 27, '(a) + b * c')
+    """
+    mates = [parts.mate[k] for k in range(a, b) if k in parts.mate]
+    first, last = min((a, *mates)), max((b, *(m + 1 for m in mates)))
+    return first, last, parts.plain[first:a] + new + parts.plain[b:last]
 
 
 def _alike(a: str, b: str) -> int:
@@ -184,13 +204,16 @@ class _Writer:
         self.text, self.parts, self.groups = text, parts, groups
         self.order: list[Edit] = []
         self.lines: dict[int, list[Edit]] = {}
+        self.beside: list[Edit] = []
         self.at = 0
 
     def switched(self) -> Switched:
         """Write the whole text, in which no loop is unrolled: each copy of its body costs time."""
         out = _UNROLLED.sub("", "".join(self._part(0, len(self.text))))
         lines = {n: tuple(row) for n, row in self.lines.items()}
-        return Switched(f'{_HEAD}#line 1 "text"\n{out}', tuple(self.order), lines)
+        return Switched(
+            f'{_HEAD}#line 1 "text"\n{out}', tuple(self.order), lines, tuple(self.beside)
+        )
 
     def _line(self, at: int) -> int:
         return self.text.count("\n", 0, at) + 1
@@ -204,10 +227,12 @@ class _Writer:
             if a >= end and not a == b == end:
                 break
             self.at += 1
-            if k <= a and b <= end:  # else it overlaps another
+            if k <= a and b <= end:
                 yield self._plain(k, a)
                 yield from self._group(a, b, kind, rows)
                 k = b
+            else:
+                self.beside += [e for _, e in rows]
         yield self._plain(k, end)
 
     def _plain(self, start: int, end: int) -> str:

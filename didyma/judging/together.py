@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.judging import launching
@@ -35,32 +35,54 @@ class Copies:
     edits: tuple[Edit, ...]
 
 
-def copies(way: Way, edits: Sequence[Edit]) -> Copies | None:
-    """Compile as many of some edits together as can be; None where none can."""
-    text, some = way.task.source.text, edits
+@dataclass(slots=True)
+class Made:
+    """What became of some edits: those of ``copies``, and others.
+
+    Those ``beside`` may be choices of another text, those ``alone`` of none.  What is in neither
+    is no C++.
+    """
+
+    copies: Copies | None = None
+    beside: list[Edit] = field(default_factory=list[Edit])
+    alone: list[Edit] = field(default_factory=list[Edit])
+
+
+def copies(way: Way, edits: Sequence[Edit]) -> Made:
+    """Compile as many of some edits together as can be."""
+    text, some, found = way.task.source.text, edits, Made()
     for _ in range(_REFUSED):
         made = switched(text, some)
-        if not made.edits:
-            return None
-        with suppress(DidymaError):  # PTX that cannot be read
+        found.beside += made.beside
+        found.alone += made.alone
+        some = made.edits
+        if not some:
+            break
+        try:
             compiled = way.switched(made.text)
-            if not isinstance(compiled, str):
-                return Copies(compiled, made.edits)
-            some = _without(made, compiled)
-            continue
-        return None
-    return None
+        except DidymaError:  # PTX that cannot be read
+            compiled = ""
+        if not isinstance(compiled, str):
+            found.copies = Copies(compiled, some)
+            break
+        refused, constant = _refused(made, compiled)
+        found.alone += constant
+        left = [e for e in some if e not in refused and e not in constant]
+        if len(left) == len(some):  # and NVRTC does not say why
+            left, later = left[: len(left) // 2], left[len(left) // 2 :]
+            found.beside += later if left else ()
+        some = left
+    return found
 
 
-def _without(made: Switched, log: str) -> list[Edit]:
-    """Return edits but for those that NVRTC refuses, and all of the lines that it refuses.
+def _refused(made: Switched, log: str) -> tuple[set[Edit], set[Edit]]:
+    """Return the edits that NVRTC refuses, and those of the lines that it refuses.
 
     Those are the first one, which may be why it refuses others, and all that must be constant.
     """
     gone = {made.edits[int(n) - 1] for n in _OF_EDIT.findall(log)}
     lines = {*_OF_LINE.findall(log)[:1], *_CONSTANT.findall(log)}
-    gone |= {e for n in lines for e in made.lines.get(int(n), ())}
-    return [e for e in made.edits if e not in gone] if gone else []
+    return gone, {e for n in lines for e in made.lines.get(int(n), ())} - gone
 
 
 def outcomes(
@@ -108,7 +130,7 @@ def restoring(
 def passing(way: Way, some: Sequence[Edit], rest: Sequence[Later], seconds: float) -> list[Edit]:
     """Return those of some edits with which all rounds are right, as far as there is time."""
     left, deadline = [*some], processor_time() + seconds
-    c = copies(way, left)
+    c = copies(way, left).copies
     for made in rest if c else ():
         seconds = deadline - processor_time()
         if c is None or not left or seconds < 0:

@@ -61,15 +61,20 @@ def _place(found: Judgement, f: Finding) -> Mapping[str, Any]:
     return {"file": f.file, "line": line, "source": found.task.source.line(f.file, line)}
 
 
-_UNKNOWN: Mapping[str, Any] = {"mended": "", "mended_line": 0, "mended_too": []}
+_UNKNOWN: Mapping[str, Any] = {
+    "mended": "", "mended_line": 0, "mended_too": [], "mended_by": 0, "mended_lines": 0,
+    "likely": "",
+}  # fmt: skip
 
 
 def _mended(found: Judgement) -> Mapping[str, Any]:
     """Return the line of a text with which the kernel is right, and its number."""
-    if found.suspect is None or found.suspect.edit is None:
-        return _UNKNOWN
-    e, others = found.suspect.edit, found.suspect.others
+    traced = found.suspect
+    if traced is None or traced.edit is None:
+        return {**_UNKNOWN, "likely": traced.why if traced else ""}
+    e, others = traced.edit, traced.others
     return {
+        **_UNKNOWN, "mended_by": traced.many, "mended_lines": traced.lines,
         "mended": e.shown, "mended_line": e.line,
         "mended_too": [{"line": o.line, "text": o.shown} for o in others],
     }  # fmt: skip
@@ -137,6 +142,11 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"    it is right with{where}: {row['mended']}"
             for too in row["mended_too"]:
                 yield f"    or with line {too['line']} as: {too['text']}"
+            if row["mended_lines"] > 1 + len(row["mended_too"]):
+                by, lines = row["mended_by"], row["mended_lines"]
+                yield f"    of {by} edits of {lines} lines with which it is right, the likeliest"
+        elif row["likely"] and row["kind"] == "wrong-value":
+            yield f"    a likely line: {row['likely']}"
         if row["inlined"]:
             yield f"    inlined at {', '.join(row['inlined'])}"
     for what in found["cannot_tell"]:

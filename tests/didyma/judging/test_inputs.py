@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import didyma as dd
 from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
+from didyma.fuzz.values import Distribution
 from didyma.judging import inputs
 from didyma.judging.judge import Outcome, judge
 from didyma.judging.making import Launch, make_task
+from didyma.judging.sizes import bindings
 from didyma.judging.task import Draw
-from tests.didyma.judging.kernels import ADD, added
+from tests.didyma.judging.kernels import ADD, SOFTMAX, added, softmax
 
 pytestmark = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
 WITHIN = Draw(ranges={"a": (0.0, 1.0), "b": (-1.0, 2.0)}, rounds=12, most=512)
@@ -25,3 +28,33 @@ def test_what_is_wrong_at_the_ends_of_a_range_alone_is_wrong_for_ordinary_number
     assert not found.only_special
     drawn = np.concatenate([inputs.values(found.task, c)[1] for c in found.cases])
     assert (drawn.min(), drawn.max()) == (-1, 2)
+
+
+def test_short_rows_are_far_below_zero_and_peaks_stand_where_no_size_is_small() -> None:
+    sizes = ((9, 9), (1, 2), (40, 3), (70, 70), (2, 5), (300, 2), (1, 900), (20, 20))
+    envs = [dict(zip("rn", s, strict=True)) for s in (*sizes, (33, 3))]
+    at = {c.kind: tuple(c.env.values()) for c in inputs.cases([*envs])}
+    assert at[inputs.BELOW] == (2, 5)
+    assert at[inputs.PEAK] == (70, 70)
+
+
+def test_about_half_of_the_rows_between_zero_and_one_are_negated() -> None:
+    task = make_task(Source(SOFTMAX, "k.cu"), softmax.module, Launch("softmax<32>", "r"))
+    case = inputs.Case(3, {"r": 40, "n": 5}, Distribution.UNIT)
+    (x,) = inputs.values(task, case)
+    assert ((x >= 0).all(axis=1) | (x <= 0).all(axis=1)).all()
+    assert 10 <= np.count_nonzero((x < 0).all(axis=1)) <= 30
+
+
+def test_a_size_of_which_the_cost_is_a_power_is_large_in_some_rounds() -> None:
+    rows, n = dd.dim("rows", 1, 4096), dd.dim("n", 1, 4096)
+
+    @dd.trace(dd.f32[rows, n])
+    def sums(x: dd.Tensor) -> dd.Tensor:
+        k = dd.arange(n)
+        return dd.sum(dd.where(k[:, None] >= k, x[:, None, :], 0.0), axis=2)
+
+    drawn = bindings(sums.module, (64,), Draw(rounds=16, most=1 << 16))
+    assert sum(env["n"] > 64 for env in drawn) >= 3
+    assert sum(env["rows"] > 64 for env in drawn) >= 3
+    assert len({tuple(env.values()) for env in drawn}) == len(drawn)

@@ -154,7 +154,7 @@ def test_a_line_of_which_edits_change_what_is_wrong_is_tried_next_and_named() ->
     found.evidence.meet(10, [np.array([0, 1, 1])], np.array([False, False, False]))
     found.evidence.meet(20, [np.array([5, 0, 0])], np.array([False, True, True]))
     assert {e.line for e in found.next(8)} == {20}
-    assert found.place() == 20
+    assert found.place()[0] == 20
 
 
 def test_edits_that_mend_a_part_tell_more_than_those_that_change_all() -> None:

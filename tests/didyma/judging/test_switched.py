@@ -102,7 +102,7 @@ def test_edits_do_together_what_each_does_alone() -> None:
     r = Round.of(task, Case(0, env, Distribution.NORMAL))
     way, lines = way_of(task, r), range(1, task.source.text.count("\n") + 2)
     tried = edits(task.source.text, lines)[:400:20]
-    together = copies(way, tried)
+    together = copies(way, tried).copies
     assert together is not None
     assert len(together.edits) > len(tried) / 3
     none = np.zeros(r.right(task, r.run(task).outputs).size, np.bool_)
@@ -129,10 +129,22 @@ def test_what_the_compiler_refuses_and_what_other_rounds_refute_is_left_out() ->
     ]
     way = way_of(task, rounds[0]())
     tried = [Edit(line, row, n) for n in news]
-    made = copies(way, tried)
+    made = copies(way, tried).copies
     assert made is not None
     assert {e.new for e in made.edits} == {news[0], news[3]}
     assert [e.new for e in passing(way, made.edits, rounds, 10.0)] == [news[0]]
+
+
+def test_edits_that_lie_across_others_are_kept_for_another_text() -> None:
+    row = "  float v = f(a + b) * c;"
+    text = f"__device__ float g(float a, float b, float c) {{\n{row}\n  return v;\n}}"
+    news = ("f(a - b) * c", "f((a + b) * c)", "f(a + c) * c")
+    tried = [Edit(2, row, row.replace("f(a + b) * c", n)) for n in news]
+    made = switched(text, tried)
+    assert not made.alone
+    assert {*made.edits, *made.beside} == {*tried}
+    comment = Edit(3, "  return v;", "  return v; // sum")
+    assert switched(text, [comment]).edits == ()
 
 
 @needs_ptx
@@ -149,7 +161,7 @@ def test_hundreds_of_edits_take_a_few_compilations(monkeypatch: pytest.MonkeyPat
     env = {"r": 1, "n": 3}
     way = way_of(task, Round.of(task, Case(0, env, Distribution.NORMAL)))
     tried = edits(task.source.text, range(1, task.source.text.count("\n") + 2))[:300]
-    made = copies(way, tried)
+    made = copies(way, tried).copies
     assert made is not None
     assert len(made.edits) >= 100
     assert len(calls) <= 8
