@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from didyma.judging.borrowed import Rule, closing
 
@@ -128,6 +128,29 @@ def dropped(row: str) -> Iterator[str]:
     """Yield an empty statement for one that sets something."""
     if m := _STATEMENT.match(row):
         yield f"{m[1]};"
+
+
+def conditions(rows: Sequence[str], ints: Sequence[str]) -> Rule:
+    """Return the rule that sets something only if one number nearby is below another, or not.
+
+    >>> rows = ["for (int d = 1; d < 32; d *= 2) {", "  if (lane) v += up;", "  v += up;"]
+    >>> [*conditions(rows, ["d", "lane"])(rows[2])][:2]
+    ['  if (d < lane) v += up;', '  if (d >= lane) v += up;']
+    """
+    places: dict[str, list[int]] = {}
+    for k, r in enumerate(rows):
+        places.setdefault(r, []).append(k)
+
+    def rule(row: str) -> Iterator[str]:
+        m = _STATEMENT.match(row)
+        for k in places.get(row, ()) if m else ():
+            near = {w for r in rows[max(0, k - _BESIDE) : k + 2] for w in _PLAIN.findall(r)}
+            for a, b in permutations([n for n in ints if n in near], 2):
+                for compared in "<", ">=":
+                    indent = m[1] if m else ""
+                    yield f"{indent}if ({a} {compared} {b}) {row.lstrip()}"
+
+    return rule
 
 
 def guarded(unused: Sequence[str]) -> Rule:

@@ -293,14 +293,16 @@ def squared(names: Sequence[str]) -> Rule:
 
 
 def weighed(text: str) -> Rule:
-    """Return the rule that multiplies a term by a function of a difference, as in a softmax.
+    """Return the rule that multiplies a term, or a sum before it grows, as a softmax does.
 
-    The difference is one of the text, or that turned round, or of the names with the number
-    that the term's name has.
+    The factor is a function of a difference, which is one of the text, or that turned round, or
+    that of the names with the number that the term's name has.
 
     >>> rule = weighed("s = s * expf(m - top) + s2; m2 = m;")
     >>> "s = s * expf(m - top) + s2 * expf(m2 - top);" in rule("s = s * expf(m - top) + s2;")
     True
+    >>> [*rule("s += 1.0f;")]
+    ['s = s * expf(m - top) + 1.0f;', 's = s * expf(top - m) + 1.0f;']
     """
     known = dict.fromkeys(m.groups() for m in _CHANGE.finditer(text))
     words = {*re.findall(r"\w+", text)}
@@ -312,6 +314,10 @@ def weighed(text: str) -> Rule:
                 pairs = ((a, b), (b, a), (a + end, b), (a, b + end))
                 for x, y in dict.fromkeys(p for p in pairs if words.issuperset(p)):
                     yield f"{row[: m.end()]} * {f}({x} - {y}){row[m.end() :]}"
+        for m in _SUMMED.finditer(row):
+            for (f, a, b), turned in product(known, (False, True)):
+                x, y = (b, a) if turned else (a, b)
+                yield f"{row[: m.start()]}{m[1]} = {m[1]} * {f}({x} - {y}) + {row[m.end() :]}"
 
     return rule
 
