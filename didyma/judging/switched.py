@@ -43,6 +43,7 @@ _CONSTANT = re.compile(
     r"\s*(?:(?:extern\s+)?__shared__\b|(?:static\s+|__device__\s+)*constexpr\b|template\b|using\b"
     r"|typedef\b|(?!(?:return|else|case|goto|delete)\b)[A-Za-z_][\w:]*[\s*&]+\w+\s*\[[^=;()]*$)"
 )
+_CALLED = re.compile(r"(?:[A-Za-z_]\w*(?:\.|->|::))*[A-Za-z_]\w*(?:<[^<>;(){}]*>)?$")
 _VALUE = re.compile(r"\s*[\w(]")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _LOOP = re.compile(r"\bfor(?=\s*\()")
@@ -171,6 +172,9 @@ def _value(parts: Parts, a: int, b: int, new: str) -> Choice | tuple[int, int] |
         return Choice(start, end, body, "step of a loop") if step else None
     if assigns:
         return None
+    if any(parts.opener(k) == o for k in range(start, end) if text[k] == ","):
+        called = _CALLED.search(text, 0, o)  # with what it is given, of which this is several
+        return (called.start(), parts.mate[o] + 1) if called and text[o] == "(" else None
     is_type = text[o] == "(" and not parts.head(o) and _TYPE.fullmatch(inner.strip())
     if is_type and _VALUE.match(text, parts.mate[o] + 1):
         return o, parts.mate[o] + 1

@@ -40,7 +40,7 @@ class Made:
     """What became of some edits: those of ``copies``, and others.
 
     Those ``beside`` may be choices of another text, those ``alone`` of none.  What is in neither
-    is no C++.
+    names what is unknown where it stands.
     """
 
     copies: Copies | None = None
@@ -65,9 +65,9 @@ def copies(way: Way, edits: Sequence[Edit]) -> Made:
         if not isinstance(compiled, str):
             found.copies = Copies(compiled, some)
             break
-        refused, constant = _refused(made, compiled)
-        found.alone += constant
-        left = [e for e in some if e not in refused and e not in constant]
+        refused = _refused(made, compiled)
+        found.alone += refused
+        left = [e for e in some if e not in refused]
         if len(left) == len(some):  # and NVRTC does not say why
             left, later = left[: len(left) // 2], left[len(left) // 2 :]
             found.beside += later if left else ()
@@ -75,14 +75,14 @@ def copies(way: Way, edits: Sequence[Edit]) -> Made:
     return found
 
 
-def _refused(made: Switched, log: str) -> tuple[set[Edit], set[Edit]]:
+def _refused(made: Switched, log: str) -> set[Edit]:
     """Return the edits that NVRTC refuses, and those of the lines that it refuses.
 
     Those are the first one, which may be why it refuses others, and all that must be constant.
     """
     gone = {made.edits[int(n) - 1] for n in _OF_EDIT.findall(log)}
     lines = {*_OF_LINE.findall(log)[:1], *_CONSTANT.findall(log)}
-    return gone, {e for n in lines for e in made.lines.get(int(n), ())} - gone
+    return gone.union(*(made.lines.get(int(n), ()) for n in lines))
 
 
 def outcomes(

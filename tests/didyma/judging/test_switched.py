@@ -135,6 +135,14 @@ def test_what_the_compiler_refuses_and_what_other_rounds_refute_is_left_out() ->
     assert [e.new for e in passing(way, made.edits, rounds, 10.0)] == [news[0]]
 
 
+def test_what_a_call_is_given_in_another_order_is_a_choice_of_the_call() -> None:
+    row = "  int v = 2 * fetch<4>(a, k0, d, n);"
+    text = f"__device__ void g(float* a, int k0, int d, int n) {{\n{row}\n}}"
+    made = switched(text, [Edit(2, row, row.replace("d, n", "n, d"))])
+    assert len(made.edits) == 1
+    assert "2 * fetch<4>(a, k0, n, d)" in made.text
+
+
 def test_edits_that_lie_across_others_are_kept_for_another_text() -> None:
     row = "  float v = f(a + b) * c;"
     text = f"__device__ float g(float a, float b, float c) {{\n{row}\n  return v;\n}}"
