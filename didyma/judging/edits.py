@@ -142,7 +142,7 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
     rules: tuple[tuple[float, Rule], ...] = (
         (1.1, forgotten.taken(unused)), (0.5, joined), (-0.3, _joined(floats, (), ())),
         (1.0, structure.guarded(idle)), (1.2, structure.siblings(bare)),
-        (0.0, structure.conditions(bare, [*ints, *places])),
+        (1.2, structure.conditions(bare, [*ints, *places])),
         (0.4, structure.layouts(ints)), (-0.6, _joined(ints, (), ())),
         *_RULES, *borrowed.rules(text), (-0.2, usual.members(text)), (-0.6, usual.limited(ints)),
         (0.8, usual.rescaled(text)), (0.0, usual.backwards(text)), (0.3, usual.chosen(text)),

@@ -25,6 +25,7 @@ _NUMBER = re.compile(r"(?<![\w.])(\d{1,4})(?![\w.])")
 _FEW = (2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025)
 _EARLY = 3  # so that each of a few symbols has the value in one of the first rounds
 _TRIES = 64
+_ALONE = 4  # times as much as others may a round cost in which one size alone is large
 _FAR = 4096  # how far beyond the least size values that fulfil conditions are sought
 
 
@@ -90,7 +91,7 @@ def _drawn(
         if (key := tuple(env.values())) in seen or len(env) < len(free):
             continue
         seen.add(key)
-        kept = free[k % len(free)].name if free else ""
+        kept = free[k // len(free) % len(free)].name if free else ""
         smaller = _fitted(m, env, rows, draw, kept)
         if smaller is not None and (key := tuple(smaller.values())) not in fitted:
             fitted.add(key)
@@ -135,13 +136,14 @@ def _fitted(
     """Return sizes at which a round is small enough; None where none is.
 
     The largest give way, and the one that is ``kept`` after all others: else no round would have
-    more than a tile of a size of which the cost is a power.
+    more than a tile of a size of which the cost is a power.  Alone, it may cost more.
     """
     env = dict(env)
     for _ in range(_TRIES):
-        if not env or cost(m, env) <= draw.most:
-            return env if _holds(env, draw) else None
         less = {n: max((v for v in rows[n] if 0 < v < env[n]), default=0) for n in env}
+        alone = len(env) > 1 and not any(v for n, v in less.items() if n != kept)
+        if not env or cost(m, env) <= draw.most * (_ALONE if alone else 1):
+            return env if _holds(env, draw) else None
         name = max((n for n in env if less[n]), key=lambda n: (n != kept, env[n]), default="")
         if not name:
             return None
