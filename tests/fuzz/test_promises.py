@@ -15,7 +15,7 @@ from didyma.fuzz.schedules.promises import broken
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.text import parse_loop
 
-CASES = 150
+CASES = 80
 # What may leave a function as it was: what it asks for is there already.
 IDLE = {"reorder", "unroll", "vectorize", "parallel", "blockize", "swizzle", "inline"}
 
