@@ -20,19 +20,16 @@ def raised(root: Path, packages: tuple[str, ...]) -> frozenset[str]:
     A function that makes an error of a code it is given (its parameter is called ``code``) counts
     as one itself, wherever it is called by that name.
     """
-    found = [
-        node
-        for package in packages
-        for path in sorted((root / package).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.Call)
-    ]
     makers: dict[str, int] = dict.fromkeys(ERRORS, 0)
-    for f in found:
-        if isinstance(f, ast.FunctionDef):
-            makers.update(_makers(f))
-    calls = (c for c in found if isinstance(c, ast.Call))
-    return frozenset(code for c in calls for code in _codes(c, makers))
+    given: list[tuple[str, int, str]] = []
+    for package in packages:
+        for path in sorted((root / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef):
+                    makers.update(_makers(node))
+                elif isinstance(node, ast.Call):
+                    given += _texts(node)
+    return frozenset(text for name, at, text in given if makers.get(name) == at)
 
 
 def _makers(f: ast.FunctionDef) -> Iterator[tuple[str, int]]:
@@ -42,15 +39,14 @@ def _makers(f: ast.FunctionDef) -> Iterator[tuple[str, int]]:
         yield f.name, names.index("code")
 
 
-def _codes(call: ast.Call, makers: dict[str, int]) -> Iterator[str]:
-    """Yield the codes that a call gives to a maker of errors."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else None
-    if isinstance(call.func, ast.Name):
-        name = call.func.id
-    at = makers.get(name or "")
-    if at is not None and len(call.args) > at:
-        choice = call.args[at]
-        both = (choice.body, choice.orelse) if isinstance(choice, ast.IfExp) else (choice,)
-        for code in both:
-            if isinstance(code, ast.Constant) and isinstance(code.value, str):
-                yield code.value
+def _texts(call: ast.Call) -> Iterator[tuple[str, int, str]]:
+    """Yield the name of what is called, and the position and text of each argument that is text."""
+    match call.func:
+        case ast.Name(name) | ast.Attribute(attr=name):
+            for at, choice in enumerate(call.args):
+                both = (choice.body, choice.orelse) if isinstance(choice, ast.IfExp) else (choice,)
+                for text in both:
+                    if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                        yield name, at, text.value
+        case _:
+            pass
