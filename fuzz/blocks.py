@@ -41,14 +41,14 @@ def wrong(
 ) -> Iterator[str]:
     """Yield what a recipe says too little of, of each function that is one kernel of one point.
 
-    ``choices`` are the points of functions by name.
+    ``choices`` are the points of functions by name, of which fusion may make others now.
     """
     recipes = {r.name: r for r in dispatch.recipes(options)}
     for name, points in choices.items():
-        kernels, loop = made.kernels.get(name, ()), made.loops[name]
+        kernels = made.kernels.get(name, ())
         if len(points) != 1 or len(kernels) != 1 or (got := block_of(kernels[0])) is None:
             continue
-        (work,), (point,) = dispatch.works(loop, options), points
+        (work,), (point,) = dispatch.works(made.loops[name], options), points
         said = recipes[point.recipe].block(work, point.table)
         if any(n > most for n, most in zip(got, said, strict=True)):
             yield f"{name} has {got} threads and shared bytes, and {point.recipe} says {said}"

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from didyma.codegen.schedule import dispatch
+from didyma.codegen.schedule.recipes.point import Point
 from didyma.codegen.schedule.recipes.recipe import Values
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.fuzz.blocks import block_of
+from didyma.fuzz.blocks import block_of, wrong
 from didyma.fuzz.domains.lowering import Lowering
-from didyma.fuzz.domains.ways import CHOICES
+from didyma.fuzz.domains.ways import CHOICES, compiled, plain
 from didyma.refimpl.ir.text import parse_loop
 
 TEXT = """
@@ -33,6 +34,14 @@ kernel @f(x: f32[64], y: f32[64]) writes (y) {
 def test_a_block_has_its_threads_and_what_they_share() -> None:
     (k,) = parse_loop(TEXT.replace("{}", "40", 1))
     assert block_of(k) == (32, 160)
+
+
+def test_points_of_functions_that_are_no_more_are_passed_over() -> None:
+    d = Lowering()
+    case = next(c for c in map(d.draw, [5] * 60, range(60)) if CHOICES in dict(c.changes))
+    made, _ = compiled(case, d.options)
+    choices = {"gone": (Point.of("pointwise", block=32, each=1, wide=0),)}
+    assert not [*wrong(made, plain(case, d.options), choices)]
 
 
 def threads(said: tuple[int, int]) -> tuple[int, int]:
