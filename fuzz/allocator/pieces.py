@@ -124,8 +124,8 @@ def _packed(r: Random) -> Iterator[str]:
         yield from _differ((a.dtype, a.shape), (np.dtype(kind), shape), f"what {name} {shape} is")
         yield from _differ(a.tobytes(), array.tobytes(), f"what {name} {shape} stands for")
     digest = sha256(memory).hexdigest()
-    yield from _differ(dtypes.checked(memory, digest, "w"), memory, "checked bytes")
-    yield from _differ(_code(dtypes.checked, beside, digest, "w"), "hash-mismatch", "others")
+    yield from _differ(dtypes.checked(memory, digest, name), memory, "checked bytes")
+    yield from _differ(_code(dtypes.checked, beside, digest, name), "hash-mismatch", "others")
 
 
 def _strided(r: Random) -> Iterator[str]:
