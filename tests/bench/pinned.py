@@ -77,6 +77,7 @@ ALL: tuple[Pinned, ...] = (
     Pinned("rows", _W["softmax_bf16"], f"rows(ahead=0, groups=1, keep=1, {_LANES})"),
     Pinned("streamed", _W["softmax_bf16"], f"streamed(blocks=2, groups=1, keep=1, {_LANES})"),
     Pinned("looped", _W["softmax_bf16"], f"looped(back=0, groups=1, {_LANES})"),
+    Pinned("parted", _W["softmax_bf16"], "parted(lanes=128, online=1, parts=2, wide=4)"),
     Pinned("chain", _W["cumulative_sum_f32"], "chain(lanes=64, turns=1)"),
     Pinned("scan", _W["cumulative_sum_f32"], "scan(groups=4, lanes=64, turns=4)"),
     Pinned("serial", _W["row_sum_f32"], f"serial({_SERIAL}, wide=1)"),
