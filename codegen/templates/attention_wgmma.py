@@ -136,6 +136,7 @@ TEXT = Text("wgmma_attention", WEIGHING + """\
   }
   __syncthreads();
 {{ start_weighing() }}
+{{ find_limits() }}
   u32 found = 0;
   i32 turn = 0;
 {{ advance("turn") }}
@@ -204,7 +205,7 @@ TEXT = Text("wgmma_attention", WEIGHING + """\
     {{ store_output(("batch", "row", "feature"), "spoiled[feature] != 0 ? nan_f32() : mean",
                     mask=below("row", rows, height)) }}
   }
-{{ store_log() }}
+{{ store_log(below("row", rows, height)) }}
 }
 """)  # fmt: skip
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({

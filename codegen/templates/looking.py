@@ -8,7 +8,10 @@ already; where all are known to be finite, it reads one count.  Only where some 
 each block finds out which features are spoiled for its own rows: ``search`` finds the features of
 an operand that are ``odd``, a bit for each of eight, and ``tell`` marks them.  ``look`` does so for
 tile after tile: for each operand it is given the name, its counts in ``known``, and the words for
-what is found.
+what is found.  It tells at once of a tile whose rows see a key of each tile of keys.  Where there
+are only a ``few`` tiles of keys, of which the last rows see all, nobody searches: the block that
+has those rows finds whether their sums are finite, and tells the others.  So that it runs before
+others wait for it, blocks claim all tiles.
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ LOOKING = """\
         }
         named_barrier(15, {{ checkers }});
 {% endmacro %}
-{% macro search(name, at, odd) %}
+{% macro search(name, at, odd, few) %}
 {% set lines, pieces = checkers // (own_features // 8), own_features // 8 %}
         i32 finite_{{ name }} = 0;
         if (checker == 0) {
           finite_{{ name }} = atomic_fetch_add_i32(&known[1 + {{ at }} + batch * 3], 0);
-          told[0] = finite_{{ name }} == turns ? turns
+          told[0] = {{ "published || " if few }}finite_{{ name }} == turns ? turns
                     : atomic_fetch_add_i32(&known[{{ at }} + batch * 3], 1);
         }
         named_barrier(15, {{ checkers }});
@@ -45,6 +48,7 @@ LOOKING = """\
          ("(i64)claimed_%s * %d + %d" % (name, width, chunk * 64), chunk * 64 * features),
          "&others[4]") }}
 {% endfor %}
+            told[2 + came] = atomic_fetch_add_i32(&known[{{ at }} + batch * 3], 1);
           }
           mbarrier_wait(&others[4], came);
           came = came ^ 1;
@@ -66,8 +70,7 @@ LOOKING = """\
           if (checker == 0) {
             atomic_add_i32(&known[(told[1] != 0 ? 2 : 1) + {{ at }} + batch * 3], 1);
           }
-{{ share("atomic_fetch_add_i32(&known[%s + batch * 3], 1)" % at) }}
-          claimed_{{ name }} = told[0];
+          claimed_{{ name }} = told[3 - came];
         }
         i32 unusual_{{ name }} = 0;
         if (checker == 0) {
@@ -78,7 +81,6 @@ LOOKING = """\
         }
         named_barrier(15, {{ checkers }});
 {{ share("unusual_%s" % name) }}
-        u32 {{ odd }} = 0;
         if (told[0] != 0) {
           f32 some[8];
           #pragma unroll
@@ -126,26 +128,55 @@ LOOKING = """\
         }
         mbarrier_arrive(&others[2]);
 {% endmacro %}
-{% macro look(at_values) %}
+{% macro look(at_values, few=0, above="") %}
       u32 taken = 0;
       i64 batch = 0;
       u32 came = 0;
       const u32 checker = threadIdx.x - 64;
       const u32 piece = checker % {{ own_features // 8 }};
+{% if few %}
+      const i64 top = (i64)(down - 1) * {{ height }}{{ above }};
+{{ ask("seen", "sees_first", "0") }}
+{{ ask("seen", "sees_last", "(turns - 1)") }}
+      const b8 published = turns <= {{ few }} && sees_first && sees_last;
+      if (checker == 0) {
+        told[4] = 0;
+      }
+{% endif %}
 {{ take_tile() }}
       #pragma unroll 1
       while (batch >= 0) {
         const i32 begin = next_tile[2];
         const i32 end = next_tile[3];
         mbarrier_arrive(&others[1]);
+        const b8 sees_all = begin == 0 && end == turns;
+{% for name, at, odd, spoiled in at_values %}
+        u32 {{ odd }} = 0;
+{% endfor %}
+        if (sees_all) {
+{{ tell(at_values) }}
+        }
+{% if few %}
+        if (sees_all && published) {
+          mbarrier_wait(&others[3], taken ^ 1);
+          if (checker == 0) {
+            atomic_max_i32(&known[(told[4] != 0 ? 2 : 1) + {{ at_values[0][1] }} + batch * 3],
+                           turns);
+            told[4] = 0;
+          }
+        } else {
+{% endif %}
 {% for name, at, odd, spoiled in at_values %}
 {{ find_batch(name) }}
-{% if not loop.first %}
         named_barrier(15, {{ checkers }});
-{% endif %}
-{{ search(name, at, odd) }}
+{{ search(name, at, odd, few) }}
 {% endfor %}
+{% if few %}
+        }
+{% endif %}
+        if (!sees_all) {
 {{ tell(at_values) }}
+        }
 {{ take_tile() }}
       }
 {% endmacro %}

@@ -49,12 +49,13 @@ TAKING = """\
       const i32 fit = {{ near }} / (((i64){{ columns }} + 1) * {{ length }}) + 1;
       const i32 section = fit < {{ batches }} ? fit : {{ batches }};
 {% endmacro %}
-{% macro find_place(falling) %}
+{% macro find_place(falling, above="") %}
         const i32 begun = number / (section * down) * section;
         const i32 together = section < {{ batches }} - begun ? section : {{ batches }} - begun;
         const i32 within = number - begun * down;
         const i64 batch = begun + within % together;
-        const i64 top = (i64)({{ "down - 1 - " if falling }}within / together) * {{ height }};
+        const i64 place = {{ "down - 1 - " if falling }}within / together;
+        const i64 top = place * {{ height }}{{ above }};
 {% endmacro %}
 """
 PROCESSORS = 132  # of an H200

@@ -95,14 +95,6 @@ WEIGHING = (
 {% if ranged and limits %}
     i32 row_first[2];
     i32 row_last[2];
-    #pragma unroll
-    for (u32 r = 0; r < 2; ++r) {
-      const i64 row = top + upper + lane / 4 + r * 8;
-      {{ modification("last_seen", "ends", the_batch="batch", the_row="row") }}
-      row_last[r] = (i32)max_i64(ends, -1);
-      {{ modification("first_seen", "begins", the_batch="batch", the_row="row") }}
-      row_first[r] = (i32)min_i64(begins, {{ columns }});
-    }
 {% endif %}
     #pragma unroll
     for (u32 i = 0; i < {{ (summed + 31) // 32 * 16 }}; ++i) {
@@ -113,6 +105,18 @@ WEIGHING = (
       top_score[r] = -inf_f32();
       total[r] = 0.0f;
     }
+{% endmacro %}
+{% macro find_limits() %}
+{% if ranged and limits %}
+    #pragma unroll
+    for (u32 r = 0; r < 2; ++r) {
+      const i64 row = top + upper + lane / 4 + r * 8;
+      {{ modification("last_seen", "ends", the_batch="batch", the_row="row") }}
+      row_last[r] = (i32)max_i64(ends, -1);
+      {{ modification("first_seen", "begins", the_batch="batch", the_row="row") }}
+      row_first[r] = (i32)min_i64(begins, {{ columns }});
+    }
+{% endif %}
 {% endmacro %}
 {% macro score_of(stage) %}
     #pragma unroll
@@ -288,7 +292,7 @@ WEIGHING = (
 {% endif %}
       }
 {% endmacro %}
-{% macro store_log() %}
+{% macro store_log(inside) %}
 {% if lse %}
       #pragma unroll
       for (u32 r = 0; r < 2; ++r) {
@@ -296,7 +300,7 @@ WEIGHING = (
         const f32 log_sum =
             total[r] == 0.0f ? nan_f32() : log_f32(total[r]) + top_score[r] * {{ unit }};
         {{ store_line(("batch", "row"), "log_sum",
-                      mask=["lane % 4 == 0", below("row", rows, height)] | select | join(" && ")) }}
+                      mask=["lane % 4 == 0", inside] | select | join(" && ")) }}
       }
 {% endif %}
 {% endmacro %}

@@ -34,7 +34,7 @@ TEXT = Text("tma_weighted", _MACROS + """\
   __shared__ i32 {{ spoils }}[{{ features + 1 }}];
 {% endfor %}
   __shared__ __align__(1024) {{ T }} looked_at[{{ width * features }}];
-  __shared__ i32 told[2];
+  __shared__ i32 told[4];
 {% endif %}
   const i32 down = ({{ rows }} + {{ height - 1 }}) / {{ height }};
   const i32 tiles = {{ batches }} * down;

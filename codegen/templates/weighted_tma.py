@@ -127,7 +127,7 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     height, width, every = values["height"], values["width"], sum(terms)
     streamed = values["stages"] * width * _fetched(p, values)
     tiles = 2 * (height * every + streamed)
-    looked = 2 * width * features + 4 * (_count(p) * (features + 1) + 2) if _checkers(p) else 0
+    looked = 2 * width * features + 4 * (_count(p) * (features + 1) + 4) if _checkers(p) else 0
     columns = 4 * values["stages"] * width * of_columns
     fits = _room(p, values) >= 0
     return threads(values) if fits else 0, tiles + persistent.BARRIERS + looked + columns

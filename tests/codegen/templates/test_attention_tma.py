@@ -16,6 +16,7 @@ from didyma.codegen.runtime.registry import probe
 from didyma.codegen.templates import attention_tma
 from didyma.codegen.templates.language import Text
 from didyma.refimpl.ir.target import TARGETS
+from didyma.tracer.tracing import Program
 from tests.codegen.templates.draw_attention import drawn
 from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged, points, request
@@ -79,6 +80,12 @@ def logged(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, dd.Tens
     return dd.scaled_dot_product_attention(q, k, v, return_lse=True)
 
 
+@dd.trace(dd.f16[1, 140, 64], dd.f16[1, 150, 64], dd.f16[1, 150, 64])
+def causal(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    """Have a first tile that is not whole, and logarithms of its rows."""
+    return dd.scaled_dot_product_attention(q, k, v, is_causal=True, return_lse=True)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn_attentions_are_right(seed: int) -> None:
     d = drawn(seed, (dd.f16, dd.bf16)[seed % 2], (80, 128), LENGTHS)
@@ -88,12 +95,12 @@ def test_drawn_attentions_are_right(seed: int) -> None:
 
 
 def test_what_the_faults_are_planted_in_is_right() -> None:
-    for program, height in zip((plain, small, windowed, near, logged), HEIGHTS, strict=True):
+    for program, height in zip(PROGRAMS, HEIGHTS, strict=True):
         point = POINT.format(height, 64)
         assert judged(program, point, options=FEW, suits=SUITS) == {""}
 
 
-HEIGHTS = (128, 192, 128, 128, 192)
+PROGRAMS, HEIGHTS = (plain, small, windowed, near, logged, causal), (128, 192, 128, 128, 192, 128)
 RELEASED, WAITED = '{{ arrive("&empty[stage]") }}\n', "          wgmma_wait(1);\n"
 READ = "      mbarrier_arrive(&others[1]);\n"
 FAULTS = {
@@ -149,11 +156,20 @@ FAULTS = {
     "swizzle of results": ("(j / 2 ^ lane / 4) * 8", "j / 2 * 8"),
     "place of results": ("top + mine * 64, result_at", "top, result_at"),
     "row of a result": ("warp * 16 + j % 2 * 8 + lane / 4", "warp * 16 + lane / 4"),
-    "rows": ('below("row", rows, height), own', '"", own'),
+    "rows": ('else below("row", rows, height) %}', 'else "" %}'),
+    "rows before the first": ('all("row >= 0", below("row", rows, 64))', 'below("row", rows, 64)'),
     "unseen values": ("if (told[0] != 0) {", "if (told[0] > turns) {"),
     "values before those seen": ("turn < begin || turn >= end", "turn >= end"),
     "values after those seen": ("turn < begin || turn >= end", "turn < begin"),
     "tiles that are claimed": ("claimed_{{ name }} < turns", "claimed_{{ name }} + 1 < turns"),
+    "who is told at once": ("sees_all = begin == 0 && end == turns", "sees_all = begin == 0"),
+    "told twice": ("        if (!sees_all) {\n", "        {\n"),
+    "what one block tells others": ("told[4] != 0 ? 2 : 1", "told[4] == 0 ? 2 : 1"),
+    "sums that tell": ("odd_sum != 0.0f", "odd_sum > 0.0f"),
+    "wait for sums that tell": ("          mbarrier_wait(&others[3], taken ^ 1);\n", ""),
+    "what is claimed next": ("told[3 - came]", "told[2 + came]"),
+    "barrier before a search": (
+        "        named_barrier(15, {{ checkers }});\n{{ search", "{{ search"),
     "wait for what is looked at": ("          mbarrier_wait(&others[4], came);\n", ""),
     "lines that are looked at": ("line % 64 * 64 +", "0 +"),
     "what is counted": ("told[1] != 0 ? 2 : 1", "told[1] == 0 ? 2 : 1"),
@@ -166,7 +182,9 @@ FAULTS = {
 WIDE = ("chunk of the values",)
 UNSEEN = (
     "wait for checkers", "unseen values", "values before those seen", "values after those seen",
-    "tiles that are claimed", "wait for what is looked at", "lines that are looked at",
+    "tiles that are claimed", "who is told at once", "told twice", "what is claimed next",
+    "what one block tells others", "sums that tell", "wait for sums that tell",
+    "barrier before a search", "wait for what is looked at", "lines that are looked at",
     "what is counted", "what spoils", "spoiled are read", "spoiled stay",
 )  # fmt: skip
 
@@ -175,6 +193,7 @@ SHOWN = {  # which program shows a fault, where it is not the smallest
     windowed: ("mask of a score that reads", "batch", "order of tiles", "first tile of keys",
                "last tile of keys"),
     logged: ("exchange", "exchange of rows", "epilogue", "rows"),
+    causal: ("rows before the first",),
     plain: ("no rescaling", "total", "panel of a box", "panel of the terms", "panel of the query"),
     near: ("first key", "row of a limit", "wait for room", "wait for room of values",
            "wait for room of the query", "phase that stays", "stage of a tile",
@@ -183,26 +202,45 @@ SHOWN = {  # which program shows a fault, where it is not the smallest
 }  # fmt: skip
 
 
+@dd.trace(dd.f16[2, 270, 64], dd.f16[2, 330, 64], dd.f16[2, 330, 64])
+def unseen(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return dd.scaled_dot_product_attention(q, k, v, is_causal=True, score_mod=recent)
+
+
+@dd.trace(*[dd.f16[2, 330, 64]] * 3)
+def seen(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    """Have tiles whose rows see all keys, and then others."""
+    return dd.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+@dd.trace(*[dd.f16[2, 330, 64]] * 2, dd.f16[2, 330, 128])
+def seen_long(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    """Have values of which one block tells others whether they are finite."""
+    return dd.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
 def spoiling(options: dd.Options = FEW) -> bool:
     """Return whether values that are not finite spoil their features and no others, on simt.
 
     They lie in some tiles of one batch, and in every tile of another.
     """
+    choice = {"kernels.choices": f"fused_attention_0: {POINT.format(128, 64)}"}
+    options = options.changed(choice)
+    cases = ((unseen, 270, 64), (seen, 330, 64), (seen_long, 330, 128))
+    return all(_spoils(p, rows, features, options) for p, rows, features in cases)
 
-    @dd.trace(dd.f16[2, 140, 64], dd.f16[2, 330, 64], dd.f16[2, 330, 64])
-    def causal(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
-        return dd.scaled_dot_product_attention(q, k, v, is_causal=True, score_mod=recent)
 
+def _spoils(program: Program, rows: int, features: int, options: dd.Options) -> bool:
     r = np.random.default_rng(0)
-    q, k, v = (r.normal(size=(2, n, 64)).astype(np.float16) for n in (140, 330, 330))
+    sizes = (rows, 64), (330, 64), (330, features)
+    q, k, v = (r.normal(size=(2, *n)).astype(np.float16) for n in sizes)
     v[0, 329, 3], v[0, 170, 9], v[0, 130, 60] = np.inf, np.nan, -np.inf
     v[1, 5::63, 12], v[1, 5, 20] = np.inf, np.nan
-    options = options.changed({"kernels.choices": f"fused_attention_0: {POINT.format(128, 64)}"})
     try:
-        got = np.asarray(dd.compile(causal, options=options, engine="simt")(q, k, v))
+        got = np.asarray(dd.compile(program, options=options, engine="simt")(q, k, v))
     except KernelFault:
         return False
-    spoiled = np.zeros((2, 1, 64), np.bool_)
+    spoiled = np.zeros((2, 1, features), np.bool_)
     spoiled[0, 0, [3, 9, 60]] = spoiled[1, 0, [12, 20]] = True
     return bool((np.isfinite(got) != spoiled).all())
 

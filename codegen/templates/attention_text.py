@@ -1,0 +1,368 @@
+"""The text of ``tma_attention``: two threads fetch, others look, groups of warps multiply."""
+
+from __future__ import annotations
+
+from didyma.codegen.templates.boxes import BOXES
+from didyma.codegen.templates.language import Text
+from didyma.codegen.templates.looking import LOOKING
+from didyma.codegen.templates.persistent import TAKING
+from didyma.codegen.templates.tiles import TRADE
+from didyma.codegen.templates.weighing import WEIGHING
+
+TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
+{% set tickets = checkers and few %}
+{% set batches, uneven = size("query", 0), own_features % 64 %}
+{% set inside = all("row >= 0", below("row", rows, 64)) if last_whole
+    else below("row", rows, height) %}
+{% set above = " - (down * %d - %s) / 64 * 64" % (height, rows) if last_whole %}
+{% macro next_stage() %}
+        stage = stage ^ 1;
+        if (stage == 0) {
+          phase = phase ^ 1;
+        }
+{% endmacro %}
+{{ def_kernel("query", "key", "value") }} {
+  __shared__ __align__(1024) {{ T }} query_tile[{{ height * terms }}];
+  __shared__ __align__(1024) {{ T }} key_tile[{{ 2 * width * terms }}];
+  __shared__ __align__(1024) {{ T }} value_tile[{{ 2 * width * features }}];
+{% if boxed %}
+  __shared__ __align__(1024) {{ R }} stored[{{ height * features }}];
+{% endif %}
+  __shared__ __align__(8) u64 full[4];
+  __shared__ __align__(8) u64 empty[4];
+  __shared__ __align__(8) u64 others[5];
+  __shared__ i64 next_tile[{{ 6 if ranged else 4 }}];
+{% if order %}
+  __shared__ __align__(8) u64 turn_of[{{ groups }}];
+{% endif %}
+{% if checkers %}
+  __shared__ i32 spoiled[{{ features + 1 }}];
+  __shared__ __align__(1024) {{ T }} looked_at[{{ width * features }}];
+  __shared__ i32 told[5];
+{% endif %}
+  const i32 down = ({{ rows }} + {{ height - 1 }}) / {{ height }};
+  const i32 tiles = {{ batches }} * down;
+  const i32 turns = ({{ columns }} + {{ width - 1 }}) / {{ width }};
+  const u32 lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    for (u32 i = 0; i < 4; ++i) {
+      mbarrier_init(&full[i], 1);
+      mbarrier_init(&empty[i], {{ height // 16 }});
+    }
+{% for i in range(groups if order else 0) %}
+    mbarrier_init(&turn_of[{{ i }}], 1);
+{% endfor %}
+    mbarrier_init(&others[0], 1);
+    mbarrier_init(&others[1], {{ height * 2 + 1 + checkers }});
+    mbarrier_init(&others[2], {{ [1, checkers] | max }});
+    mbarrier_init(&others[3], {{ height * 2 }});
+    mbarrier_init(&others[4], 1);
+  }
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    setmaxnreg_dec({{ fewer }});
+    if ({{ "threadIdx.x < 32" if ranged else "threadIdx.x == 0" }}) {
+      u32 stage = 0;
+      u32 phase = 1;
+      u32 room = 1;
+      i32 number = {{ "atomic_fetch_add_i32(&known[0], 1)" if tickets else "blockIdx.x" }};
+{% if checkers %}
+{{ find_section(terms + features) }}
+{% endif %}
+      #pragma unroll 1
+      while (number < tiles) {
+{% if checkers %}
+{% if ranged %}
+        i32 claimed = 0;
+        if (lane == 0) {
+          claimed = gridDim.x + atomic_fetch_add_i32(&known[0], 1);
+        }
+{% else %}
+        const i32 after = {{ "gridDim.x + " if not tickets }}atomic_fetch_add_i32(&known[0], 1);
+{% endif %}
+{{ find_place(1, above) }}
+{% if ranged %}
+{{ find_range() }}
+{% endif %}
+{{ find_turns() -}}
+{% else %}
+        const i32 after = number + gridDim.x;
+        const i64 batch = number / down;
+        const i64 top = (i64)(down - 1 - number % down) * {{ height }};
+        i32 turn = 0;
+        i32 last = turns;
+{% endif %}
+{% if ranged %}
+        if (lane == 0) {
+{% endif %}
+        mbarrier_wait(&others[1], room);
+        room = room ^ 1;
+        next_tile[0] = batch;
+        next_tile[1] = top;
+        next_tile[2] = turn;
+        next_tile[3] = last;
+{% if ranged %}
+        next_tile[4] = all_first;
+        next_tile[5] = all_last;
+{% endif %}
+{{ find_batch("query") }}
+{{ find_batch("key") }}
+        mbarrier_expect(&others[0], {{ height * terms * 2 }});
+{% if last_whole %}
+        #pragma unroll 1
+        for (u32 i = 0; i < {{ groups }}; ++i) {
+          const i64 first = max_i64(top + i * 64, 0);
+{{ fetch("query", "query_tile", height, terms, ("first", "i * 4096"), "&others[0]") }}
+        }
+{% else %}
+{{ fetch("query", "query_tile", height, terms, ("top", "0"), "&others[0]") }}
+{% endif %}
+        #pragma unroll 1
+        while (last > turn) {
+          last = last - 1;
+          mbarrier_wait(&empty[stage], phase);
+          mbarrier_expect(&full[stage], {{ width * terms * 2 }});
+{{ fetch("key", "key_tile", width, terms,
+         ("(i64)last * %d" % width, "stage * %d" % (width * terms)), "&full[stage]") }}
+{{ next_stage() }}
+        }
+{% if ranged %}
+        }
+{% endif %}
+        number = after;
+      }
+{% if ranged %}
+      if (lane == 0) {
+{% endif %}
+      mbarrier_wait(&others[1], room);
+      next_tile[0] = -1;
+      mbarrier_arrive(&others[0]);
+{% if ranged %}
+      }
+{% endif %}
+    } else if (threadIdx.x == 32) {
+      u32 stage = 0;
+      u32 phase = 1;
+      u32 taken = 0;
+      i64 batch = 0;
+{{ take_tile() }}
+      #pragma unroll 1
+      while (batch >= 0) {
+        const i32 turn = next_tile[2];
+        i32 last = next_tile[3];
+        mbarrier_arrive(&others[1]);
+{{ find_batch("value") }}
+        #pragma unroll 1
+        while (last > turn) {
+          last = last - 1;
+          mbarrier_wait(&empty[2 + stage], phase);
+          mbarrier_expect(&full[2 + stage], {{ width * features * 2 }});
+{% for chunk in range(width // 64) %}
+{{ fetch("value", "value_tile", 64, features,
+         ("(i64)last * %d + %d" % (width, chunk * 64),
+          "stage * %d + %d" % (width * features, chunk * 64 * features)), "&full[2 + stage]") }}
+{% endfor %}
+{{ next_stage() }}
+        }
+{{ take_tile() }}
+      }
+{% if checkers %}
+    } else if (threadIdx.x >= 64) {
+{{ look([("value", "1", "odd", "spoiled")], few, above) }}
+{% endif %}
+    }
+  } else {
+    setmaxnreg_inc({{ more }});
+    const u32 mine = threadIdx.x / 128 - 1;
+    const u32 warp = threadIdx.x / 32 % 4;
+    const u32 upper = mine * 64 + warp * 16;
+    u32 stage = 0;
+    u32 phase = 0;
+    u32 taken = 0;
+    i64 batch = 0;
+{% if order %}
+    u32 waits = mine == 0 ? 1 : 0;
+{% endif %}
+{{ take_tile() }}
+    #pragma unroll 1
+    while (batch >= 0) {
+      const i64 top = next_tile[1];
+      const i32 until = next_tile[2];
+      i32 turn = next_tile[3];
+{% if tickets %}
+      const b8 sees_all = until == 0 && turn == turns;
+{% endif %}
+{% if ranged %}
+      const i32 all_first = next_tile[4];
+      const i32 all_last = next_tile[5];
+{% endif %}
+{{ start_weighing() }}
+{% if held %}
+      #pragma unroll
+      for (u32 i = 0; i < {{ (own_terms + 15) // 16 }}; ++i) {
+        const u32 line = upper + lane % 16;
+        const u32 piece = i % 4 * 2 + lane / 16;
+        store8_{{ T }}(&query_held[i * 8], ldmatrix4_{{ T }}(
+            &query_tile[i / 4 * {{ height * 64 }} + line * 64 + (piece ^ line % 8) * 8]));
+      }
+      mbarrier_arrive(&others[1]);
+{% endif %}
+      if (turn > until) {
+        turn = turn - 1;
+        mbarrier_wait(&full[stage], phase);
+{{ score_of("stage") }}
+{{ find_limits() }}
+        wgmma_wait(0);
+{{ arrive("&empty[stage]") }}
+{{ weigh("turn") }}
+{{ round() }}
+        #pragma unroll 1
+        while (turn > until) {
+          turn = turn - 1;
+          const u32 before = stage;
+          const u32 parity = phase;
+{{ next_stage() }}
+          mbarrier_wait(&full[stage], phase);
+{% if order %}
+          mbarrier_wait(&turn_of[mine], waits);
+          waits = waits ^ 1;
+{% endif %}
+{{ score_of("stage") }}
+          mbarrier_wait(&full[2 + before], parity);
+          wgmma_fence();
+{{ sum_of("before") }}
+{% if order %}
+          if (threadIdx.x % 128 == 0) {
+            mbarrier_arrive(&turn_of[mine == {{ groups - 1 }} ? 0 : mine + 1]);
+          }
+{% endif %}
+          wgmma_wait(1);
+{{ arrive("&empty[stage]") }}
+{{ weigh("turn") }}
+          wgmma_wait(0);
+{{ arrive("&empty[2 + before]") }}
+{{ round() }}
+{{ rescale() }}
+        }
+{% if not held %}
+        mbarrier_arrive(&others[1]);
+{% endif %}
+        mbarrier_wait(&full[2 + stage], phase);
+        wgmma_fence();
+{{ sum_of("stage") }}
+        #pragma unroll
+        for (u32 r = 0; r < 2; ++r) {
+          total[r] = total[r] + shuffle_xor_f32(total[r], 1);
+          total[r] = total[r] + shuffle_xor_f32(total[r], 2);
+        }
+{{ invert_totals() }}
+        wgmma_wait(0);
+{{ arrive("&empty[2 + stage]") }}
+{{ next_stage() }}
+      } else {
+{% if not held %}
+        mbarrier_arrive(&others[1]);
+{% endif %}
+{{ invert_totals() }}
+      }
+{{ store_log(inside) }}
+{% if checkers %}
+      mbarrier_wait(&others[2], taken ^ 1);
+      const u32 spoils = spoiled[{{ features }}] != 0;
+{% if tickets %}
+      if (sees_all) {
+        f32 odd_sum = 0.0f;
+        #pragma unroll
+        for (u32 i = 0; i < {{ summed // 2 }}; ++i) {
+          odd_sum = odd_sum + sums[i] * 0.0f;
+        }
+        if (odd_sum != 0.0f) {
+          atomic_max_i32(&told[4], 1);
+        }
+      }
+{% endif %}
+{% endif %}
+{% if boxed %}
+{{ find_batch("result") }}
+      if (threadIdx.x % 128 == 0) {
+        tma_wait(0);
+      }
+      named_barrier(mine + 1, 128);
+      #pragma unroll
+      for (u32 i = 0; i < {{ features // 64 }}; ++i) {
+        #pragma unroll
+        for (u32 j = 0; j < 16{{ " && i * 16 + j < %d" % (own_features // 4) if uneven }}; ++j) {
+          const u32 line = warp * 16 + j % 2 * 8 + lane / 4;
+          const i64 row = top + mine * 64 + line;
+          const i64 feature = i * 64 + j / 2 * 8 + lane % 4 * 2;
+{% for part in "xy" %}
+          f32 mean_{{ part }} = sums[i * 32 + j * 2 + {{ loop.index0 }}] * scale[j % 2];
+{% if checkers %}
+          if (spoils) {
+            mean_{{ part }} =
+                spoiled[feature + {{ loop.index0 }}] != 0 ? nan_f32() : mean_{{ part }};
+          }
+{% endif %}
+          {{ result("of_" + part, ("batch", "row", "feature + %d" % loop.index0), "mean_" + part,
+                    mask=inside) }}
+{% endfor %}
+          {{ R }}x2 pair;
+          pair.x = of_x;
+          pair.y = of_y;
+          store2_{{ R }}(&stored[(mine * {{ features // 64 }} + i) * 4096 + line * 64 +
+                                 (j / 2 ^ lane / 4) * 8 + lane % 4 * 2], pair);
+        }
+      }
+      proxy_fence();
+      named_barrier(mine + 1, 128);
+      if (threadIdx.x % 128 == 0{{ " && top + mine * 64 >= 0" if last_whole }}) {
+{% for i in range(features // 64) %}
+        tma_store3_{{ R }}({{ described("result") }}, {{ i * 64 }}, top + mine * 64, result_at,
+                           &stored[(mine * {{ features // 64 }} + {{ i }}) * 4096]);
+{% endfor %}
+        tma_commit();
+      }
+{% elif wide %}
+      #pragma unroll
+      for (u32 i = 0; i < {{ (summed + 31) // 32 }}; ++i) {
+        #pragma unroll
+        for (u32 n = 0; n < 2; ++n) {
+          const i64 row = top + upper + n * 8 + lane / 4;
+          const i64 feature = i * 32 + lane % 4 * 8;
+{{ trade("sums[i * 16 + k / 2 * 4 + n * 2 + k % 2] * scale[n]", "mean") }}
+{% if checkers %}
+          if (spoils) {
+            #pragma unroll
+            for (u32 k = 0; k < 8; ++k) {
+              mean[k] = spoiled[feature + k] != 0 ? nan_f32() : mean[k];
+            }
+          }
+{% endif %}
+          {{ store_outputs(("batch", "row", "feature"), "mean",
+                           mask=all(inside, below("feature", own_features, 32))) }}
+        }
+      }
+{% else %}
+      #pragma unroll
+      for (u32 n = 0; n < {{ summed // 2 }}; ++n) {
+        const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
+        const i64 feature = n / 4 * 8 + lane % 4 * 2 + n % 2;
+{% set nan = "spoils && spoiled[feature] != 0 ? nan_f32() : " if checkers else "" %}
+        const f32 mean = {{ nan }}sums[n] * scale[n / 2 % 2];
+        {{ store_output(("batch", "row", "feature"), "mean",
+                        mask=all(inside, below("feature", own_features, 16))) }}
+      }
+{% endif %}
+{% if checkers %}
+      mbarrier_arrive(&others[3]);
+{% endif %}
+{{ take_tile() }}
+    }
+{% if boxed %}
+    if (threadIdx.x % 128 == 0) {
+      tma_wait(0);
+    }
+{% endif %}
+  }
+}
+""")  # fmt: skip
