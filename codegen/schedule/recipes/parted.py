@@ -9,12 +9,13 @@ from didyma.codegen.schedule.recipes import looped, rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_stages import OnePass
-from didyma.refimpl.ir.loop import Const, PrimFunc
+from didyma.refimpl.ir.loop import Const, Fold, PrimFunc
 
 PART = 16 << 10  # bytes of a row that a block takes
 LANES = (128, 256, 512)
 MOST = 128  # parts of a row
 LONG = 1 << 17  # elements of a row that blocks of a cluster hold as fast
+FOLDS = 2  # that blocks share: of any other they would know their own part
 FEW, SIMPLE = 2, 3  # multiprocessors to a row, at least, else one block for each is as fast
 CACHES = 2  # times what the cache of a device keeps: bytes of all rows that are worth reading twice
 
@@ -23,6 +24,8 @@ def _fit(work: Work) -> Fit | None:
     if work.rows is None or work.row_across or work.row_online is None or work.rows.sums:
         return None
     if work.rows.each is None or not work.facts.target.processors:
+        return None
+    if sum(isinstance(s, Fold) for s in work.rows.stages) > FOLDS:
         return None
     if not split.may_part(work.facts, work.rows.nest.extents):
         return None

@@ -12,6 +12,7 @@ import didyma as dd
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.schedule import dispatch
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
 from tests.codegen.schedule.test_online import FOUND
 
@@ -106,3 +107,27 @@ def test_the_model_parts_few_long_rows_that_caches_hold(
     (loops,) = compile(p.module, SM_90A, until="lower").loops.values()
     (first,) = dispatch.first(loops, SM_90A)
     assert (first.recipe == "parted") is is_parted
+
+
+def used_again(x: dd.Tensor) -> dd.Tensor:
+    y = dd.softmax(x, axis=-1)
+    return y / dd.sum(y * y, axis=-1, keepdims=True)
+
+
+def scaled(x: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(x / dd.sum(dd.abs(x), axis=-1, keepdims=True), axis=-1)
+
+
+def with_place(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    return dd.softmax(x, axis=-1), dd.argmax(x, axis=-1)
+
+
+@pytest.mark.parametrize("f", [used_again, scaled, with_place])
+def test_rows_of_three_folds_are_not_parted(f: Callable[..., Any]) -> None:
+    p = dd.trace(dd.f32[8, 1 << 18])(f)
+    (loops,) = compile(p.module, SM_90A, until="lower").loops.values()
+    assert all(s.recipe != "parted" for s in dispatch.first(loops, SM_90A))
+    small = dd.trace(dd.f32[8, 4100])(f)
+    options = chosen(small, "lanes=128, online=1, parts=4, wide=4")
+    with pytest.raises(DidymaError, match="parted"):
+        compile(small.module, options)
