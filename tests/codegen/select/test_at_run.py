@@ -5,10 +5,10 @@ import io
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array
 from didyma.running import Executable
+from tests.warm import python
 
 OPTIONS = Options(kernels=KernelOptions(variants=3))
 ROW = "fused_multiply_sum_0"
@@ -238,15 +239,17 @@ def test_no_random_state_is_touched(made: Compiled) -> None:
 def test_another_process_reads_what_the_first_picked(made: Compiled, tmp_path: Path) -> None:
     cache, engine = Cache(tmp_path / "c.sqlite"), Clocked(by_shape)
     call(made, engine, chooser(made, engine, cache=cache), WIDE, TALL)
-    assert answer(process(tmp_path, "by_shape", "refuses")) == ([ROW, SERIAL], 0)
+    assert process(tmp_path, "by_shape", "refuses") == ([ROW, SERIAL], 0)
     buckets = [json.loads(p.conditions)["bucket"] for p in cache.picks()]
     assert sorted(buckets, key=str) == [{"m": 4, "n": 512}, {"m": 512, "n": 4}]
 
 
 def test_two_processes_at_once_take_one_pick(tmp_path: Path) -> None:
     """Each times the variants before the other keeps its pick, and finds another one faster."""
-    both = [process(tmp_path, cost, "meets") for cost in ("serial_first", "column_first")]
-    (kernels, timed), (others, timed_too) = map(answer, both)
+    costs = ("serial_first", "column_first")
+    with ThreadPoolExecutor(2) as pool:
+        both = pool.map(process, [tmp_path] * 2, costs, ["meets"] * 2)
+        (kernels, timed), (others, timed_too) = both
     assert kernels == others
     assert min(timed, timed_too) >= 3
     assert {*kernels} <= {SERIAL, COLUMN}
@@ -265,17 +268,12 @@ def column_first(kernel: str, sizes: Mapping[str, int]) -> float:
     return 1.0 if kernel == COLUMN else 50.0
 
 
-def process(folder: Path, cost: str, clock: str) -> subprocess.Popen[str]:
-    """Start a process that calls the program at both shapes, with its cache in a folder."""
-    words = (sys.executable, "-c", f"from {__name__} import main; main()", str(folder), cost, clock)
-    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-
-
-def answer(p: subprocess.Popen[str]) -> tuple[list[str], int]:
-    """The kernels that a process ran, and how many it timed."""
-    out, _ = p.communicate(timeout=60)
-    assert p.returncode == 0
-    kernels, timed = json.loads(out)
+def process(folder: Path, cost: str, clock: str) -> tuple[list[str], int]:
+    """Call the program in a process, its cache in a folder: kernels it ran, and how many timed."""
+    words = ("-c", f"from {__name__} import main; main()", str(folder), cost, clock)
+    done = python(*words, cwd=ROOT, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    kernels, timed = json.loads(done.stdout)
     return kernels, timed
 
 
@@ -387,9 +385,10 @@ def test_a_record_needs_no_timing_in_another_process(made: Compiled, tmp_path: P
 
 def recorded(folder: Path, record: Path) -> Any:
     """What a process runs that compiles with a record: kernels, timings, and if it chooses."""
-    words = (sys.executable, "-c", f"from {__name__} import later; later()", str(record))
+    words = ("-c", f"from {__name__} import later; later()", str(record))
     env = {**os.environ, "XDG_CACHE_HOME": str(folder / "empty")}
-    done = subprocess.run(words, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, check=True)
+    done = python(*words, cwd=ROOT, env=env)
+    done.check_returncode()
     return json.loads(done.stdout)
 
 
