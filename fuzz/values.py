@@ -24,6 +24,8 @@ _FLOAT_CORNERS = (
 )  # fmt: skip
 _INT_CORNERS = (0, 1, -1, 2, -2, 3, 5, 7, 8, 16, 31, 32, 63, 64, 100, 127, 128, 255, 2**15, 2**31)
 _POWERS = (7, 8, 15, 16, 24, 31, 32, 53, 63, 64)  # of two: integers and exact floats end there
+# Of ten, from 1e-40: NumPy's own powers differ in the last bit from one processor to another.
+_TENS = np.array([float(f"1e{k}") for k in range(-40, 40)], np.float64)
 _DIGITS = (1, 2, 3, 7, 10, 23)  # of the mantissas that a float may be rounded to
 # Half a unit above the largest number of a narrower float: what lies there rounds to infinity.
 _OVERFLOWS = (
@@ -170,7 +172,7 @@ def _normal(rng: np.random.Generator, n: int, dtype: DType) -> Array:
 def _scales(rng: np.random.Generator, n: int, dtype: DType) -> Array:
     if dtype.is_float:
         reach = 40 if dtype is DType.F64 else 4 if dtype is DType.F16 or dtype.bits < 16 else 12
-        return rng.standard_normal(n) * 10.0 ** rng.integers(-reach, reach, n)
+        return rng.standard_normal(n) * _TENS[rng.integers(-reach, reach, n) + 40]
     return _bits(rng, n, dtype)
 
 
