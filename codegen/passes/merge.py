@@ -51,6 +51,20 @@ class GroupGraph:
     # An order in which each group stands behind those that it needs.
     place: dict[int, int] = field(default_factory=dict[int, int])
 
+    def copy(self) -> GroupGraph:
+        """Return the same groups, of which joins leave this one as it is."""
+        return GroupGraph(
+            self.types,
+            self.options,
+            dict(self.groups),
+            dict(self.writer),
+            {a: list(r) for a, r in self.readers.items()},
+            {i: set(n) for i, n in self.needs.items()},
+            {i: set(n) for i, n in self.users.items()},
+            dict(self.binder),
+            dict(self.place),
+        )
+
     def add(self, g: FusionGroup) -> None:
         """Add the next group, in order."""
         i = len(self.groups)

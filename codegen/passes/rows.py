@@ -15,11 +15,12 @@ from operator import itemgetter
 from didyma.codegen.decisions import Heard
 from didyma.codegen.lower.rows import Rows, more_rows, picks_one, rows_of
 from didyma.codegen.options import Options
-from didyma.codegen.passes import cost
+from didyma.codegen.passes import cost, shared
 from didyma.codegen.passes.groups import FusionGroup, in_order
 from didyma.codegen.passes.merge import GroupGraph
 from didyma.codegen.passes.row_traffic import RowTraffic
 from didyma.codegen.passes.values import kind
+from didyma.codegen.schedule.recipes.parted import MANY, are_few
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Function, Node
 from didyma.refimpl.ir.types import TensorType
@@ -27,7 +28,6 @@ from didyma.refimpl.ops.spec import Kind
 
 JOINED = "join folds of the same rows"
 LONG = 1 << 12  # terms from which on a row wants many blocks at work
-MANY = 64
 
 
 def join(
@@ -45,8 +45,8 @@ def join(
     That must save traffic: fewer bits if each array is moved once, and no more where registers do
     not hold what several stages of the kernel load; fewer, too, where neighbouring rows lie
     together and the join ``waits`` for others that may read what one of these folds read.  No third
-    group may lie on a path between two that are joined.  ``results`` are values that are stored
-    anyhow.
+    group may lie on a path between two that are joined.  Few long rows are joined where blocks can
+    share them in one pass.  ``results`` are values that are stored anyhow.
     """
     nodes = (n for g in groups for n in g.nodes if kind(n) is Kind.REDUCTION)
     folded = frozenset(r for n in nodes for r in n.results)
@@ -55,15 +55,37 @@ def join(
         todo.add(g)
     for i in range(len(groups)):
         kernel = _foldings(todo, i, traffic)
-        while kernel is not None and (found := _partner(todo, i, kernel, results, traffic)):
-            j, kernel = found
-            heard(JOINED, todo.groups[j].writes[0])
-            for k in (*_views(todo, i, j), j):
-                todo.join(i, k)
-            g = todo.groups[i]
-            writes = tuple(w for w in g.writes if is_wanted(todo, (i,), w, results))
-            todo.groups[i] = replace(g, writes=writes, pointwise=False)
+        if kernel is None:
+            continue
+        is_long = _is_long(kernel.rows, traffic)
+        grown = todo.copy() if is_long else todo
+        joined = _grow(grown, i, kernel, results, traffic)
+        if is_long and not (joined and shared.suits(grown.groups[i], kernel.rows, types, options)):
+            continue
+        todo = grown
+        for value in joined:
+            heard(JOINED, value)
     return list(todo.groups.values())
+
+
+def _grow(
+    todo: GroupGraph,
+    i: int,
+    kernel: _RowKernel,
+    results: frozenset[str],
+    traffic: RowTraffic,
+) -> list[str]:
+    """Join others to a group as long as there are any; return the first result of each."""
+    joined = list[str]()
+    while (found := _partner(todo, i, kernel, results, traffic)) is not None:
+        j, kernel = found
+        joined.append(todo.groups[j].writes[0])
+        for k in (*_views(todo, i, j), j):
+            todo.join(i, k)
+        g = todo.groups[i]
+        writes = tuple(w for w in g.writes if is_wanted(todo, (i,), w, results))
+        todo.groups[i] = replace(g, writes=writes, pointwise=False)
+    return joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +119,7 @@ def _foldings(todo: GroupGraph, i: int, traffic: RowTraffic) -> _RowKernel | Non
     if g is None or g.pointwise or g.call or g.view:
         return None
     rows = rows_of(g.nodes, todo.types)
-    if rows is None or _is_long(rows, traffic):
+    if rows is None:
         return None
     weight = sum(map(cost.weight, g.nodes))
     return _RowKernel(frozenset(g.at), rows, weight, traffic.moved(g.nodes, g.writes, rows))
@@ -211,4 +233,4 @@ def _is_long(rows: Rows, traffic: RowTraffic) -> bool:
     if rows.is_across:
         return traffic.most(rows.length) >= LONG and -(-count // target.warp) < MANY
     length = math.prod(d for a in rows.axes if isinstance(d := rows.shape[a], int))
-    return length >= LONG and count * target.cluster < MANY
+    return length >= LONG and are_few(target, count)

@@ -14,6 +14,7 @@ from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.schedule import dispatch
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
+from didyma.tracer.types import Spec
 from tests.codegen.schedule.test_online import FOUND
 
 SM_90A = dd.Options(target="sm_90a")
@@ -131,3 +132,111 @@ def test_rows_of_three_folds_are_not_parted(f: Callable[..., Any]) -> None:
     options = chosen(small, "lanes=128, online=1, parts=4, wide=4")
     with pytest.raises(DidymaError, match="parted"):
         compile(small.module, options)
+
+
+def fraction(x: dd.Tensor) -> dd.Tensor:
+    return x / dd.sum(x, axis=-1, keepdims=True)
+
+
+def logs(x: dd.Tensor) -> dd.Tensor:
+    top = dd.max(x, axis=-1, keepdims=True)
+    return dd.log(dd.sum(dd.exp(x - top), axis=-1, keepdims=True)) + top
+
+
+def spread(x: dd.Tensor) -> dd.Tensor:
+    far = x - dd.mean(x, axis=-1, keepdims=True)
+    return far / dd.sqrt(dd.mean(dd.abs(far), axis=-1, keepdims=True))
+
+
+SHARED = {"softmax": FOUND["softmax"][0], "logarithms": over_last, "norm": with_mean}
+APART = {
+    "fraction": fraction, "logs": logs, "spread": spread, "again": used_again, "place": with_place,
+}  # fmt: skip
+
+
+def kernels(f: Callable[..., Any], shape: tuple[int, ...]) -> list[str]:
+    loops = compile(dd.trace(dd.f32[shape])(f).module, SM_90A, until="lower").loops
+    return [s.recipe for x in loops.values() for s in dispatch.first(x, SM_90A)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "recipe"),
+    [
+        ((3, 1 << 18), "parted"), ((4, 1000003), "parted"), ((2, 50257), "cluster"),
+        ((7, 1 << 15), "cluster"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("f", SHARED.values(), ids=SHARED)
+def test_very_few_long_rows_are_joined(
+    f: Callable[..., Any], shape: tuple[int, ...], recipe: str
+) -> None:
+    assert kernels(f, shape) == [recipe]
+
+
+@pytest.mark.parametrize(
+    ("of", "point"),
+    [
+        (dd.f32[1, 1 << 18], "lanes=256, online=2, parts=128, wide=4"),
+        (dd.f32[4, 1000003], "lanes=256, online=4, parts=128, wide=4"),
+        (dd.bf16[4, 1000003], "lanes=256, online=4, parts=128, wide=8"),
+        (dd.f32[1, 1 << 23], "lanes=512, online=4, parts=128, wide=4"),
+        (dd.bf16[1, 200000], "lanes=256, online=2, parts=64, wide=8"),
+    ],
+)
+def test_parts_of_very_few_rows_have_work_for_all_multiprocessors(of: Spec, point: str) -> None:
+    p = dd.trace(of)(FOUND["softmax"][0])
+    (loops,) = compile(p.module, SM_90A, until="lower").loops.values()
+    (first,) = dispatch.first(loops, SM_90A)
+    assert str(first) == f"parted({point})"
+
+
+@pytest.mark.parametrize("shape", [(1 << 18,), (1, 1 << 18)])
+def test_one_row_alone_is_parted(shape: tuple[int, ...]) -> None:
+    assert kernels(over_last, shape) == ["parted"]
+
+
+def test_one_row_whose_own_results_are_stored_has_a_kernel_for_each_fold() -> None:
+    assert "parted" not in kernels(with_mean, (1, 1 << 18))
+    assert len(kernels(with_mean, (1, 1 << 18))) > 1
+
+
+@pytest.mark.parametrize("f", APART.values(), ids=APART)
+def test_folds_that_blocks_do_not_share_stay_apart(f: Callable[..., Any]) -> None:
+    found = kernels(f, (2, 1 << 18))
+    assert len(found) > 1
+    assert "parted" not in found
+
+
+def test_rows_that_caches_do_not_hold_stay_apart() -> None:
+    assert len(kernels(FOUND["softmax"][0], (1, 1 << 26))) > 1
+
+
+def test_means_of_more_elements_than_are_counted_stay_apart() -> None:
+    assert len(kernels(with_mean, (2, (1 << 24) + 1))) > 1
+    assert kernels(over_last, (1, 1 << 24)) == ["parted"]
+
+
+def over_two(x: dd.Tensor) -> dd.Tensor:
+    e = dd.exp(x - dd.max(x, axis=(1, 2), keepdims=True))
+    return e / dd.sum(e, axis=(1, 2), keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("f", "shape"),
+    [
+        (FOUND["softmax"][0], (3, 4096)), (FOUND["masked"][0], (2, 9001)), (with_mean, (3, 5003)),
+        (with_mean, (1, 4100)), (over_last, (4099,)), (over_two, (2, 63, 70)), (logs, (2, 4100)),
+    ],
+)  # fmt: skip
+def test_very_few_long_rows_agree(f: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    p = dd.trace(dd.f32[shape])(f)
+    report = dd.check(p, engines=["simt", "host"], options=SM_90A, tries=2)
+    assert report.agree, [str(x) for x in report.findings]
+
+
+@pytest.mark.parametrize("f", [over_two, over_last])
+def test_parts_of_very_few_rows_agree(f: Callable[..., Any]) -> None:
+    p = dd.trace(dd.f32[2, 63, 70] if f is over_two else dd.f32[1, 4100])(f)
+    options = chosen(p, "lanes=128, online=2, parts=4, wide=2")
+    report = dd.check(p, engines=["simt"], options=options, tries=2)
+    assert report.agree, [str(x) for x in report.findings]
