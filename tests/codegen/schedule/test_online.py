@@ -103,8 +103,10 @@ def chosen(p: Program, point: str, target: str | Target = "portable") -> Options
     return options.changed({"kernels.choices": f"{name}: {point}"})
 
 
-def program(f: Callable[..., Any], dtype: Any = dd.f32, rows: int = 4) -> Program:
-    types: tuple[Any, ...] = (dtype[rows, LENGTH],)
+def program(
+    f: Callable[..., Any], dtype: Any = dd.f32, rows: int = 4, length: int = LENGTH
+) -> Program:
+    types: tuple[Any, ...] = (dtype[rows, length],)
     found: Program = dd.trace(*types)(f)
     return found
 
@@ -250,7 +252,7 @@ def test_special_values_are_those_of_folding_twice(
 def test_special_values_of_rows_that_begin_between_accesses(
     name: str, length: int, dtype: Any, pin: Callable[..., Options]
 ) -> None:
-    p = dd.trace(dtype[16, length])(FOUND[name][0])
+    p = program(FOUND[name][0], dtype, 16, length)
     exe = dd.compile(p, engine="host", options=pin(p, 1, wide=4))
     for seed in range(4):
         x = np.ascontiguousarray(rows_of(seed)[:, -length:]).astype(dtype.dtype.numpy)
