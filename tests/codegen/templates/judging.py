@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from didyma.candidates import Bars
-from didyma.codegen.codegens import Asked, Template
+from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.engine import Engine, KernelFault
@@ -14,6 +15,7 @@ from didyma.codegen.runtime.registry import engine
 from didyma.codegen.select.choice import Choice, build
 from didyma.codegen.select.choosers import Request
 from didyma.codegen.templates.products import product
+from didyma.refimpl.ir.kernel import TensorMap, TextKernel
 from didyma.tracer.tracing import Program
 from didyma.tuning import target
 
@@ -62,3 +64,14 @@ def judged(
         return {judge.compared(candidate, e) for e in found}
     except KernelFault as e:
         return {str(e)}
+
+
+def with_map(template: Template, name: str, change: Callable[[TensorMap], TensorMap]) -> Template:
+    """Return a template whose kernels are launched with another tensor map of a name."""
+
+    def render(asked: Asked, values: Values) -> TextKernel:
+        kernel = template.render(asked, values)
+        assert name in [m.name for m in kernel.maps]
+        return replace(kernel, maps=tuple(change(m) if m.name == name else m for m in kernel.maps))
+
+    return replace(template, render=render)

@@ -9,18 +9,18 @@ from functools import partial
 import pytest
 
 import didyma as dd
-from didyma.codegen.codegens import Asked, Values, own
+from didyma.codegen.codegens import Asked, own
 from didyma.codegen.options import Options
 from didyma.codegen.runtime.registry import probe
 from didyma.codegen.schedule.dispatch import names
 from didyma.codegen.select.choice import AHEAD, Choice, first, ranked
 from didyma.codegen.templates import tma
 from didyma.codegen.templates.language import Text
-from didyma.refimpl.ir.kernel import TensorMap, TextKernel
+from didyma.refimpl.ir.kernel import TensorMap
 from didyma.refimpl.ir.target import SM_90A
 from tests.codegen.templates.draw import FAMILIES, drawn
 from tests.codegen.templates.faults import one_of_each
-from tests.codegen.templates.judging import judged, points, request
+from tests.codegen.templates.judging import judged, points, request, with_map
 
 GPU = Options(target="sm_90a")
 _, DTYPES, SIZES = FAMILIES["tma_gemm"]
@@ -234,14 +234,7 @@ def test_a_planted_fault_in_stores_of_boxes_is_found(fault: str) -> None:
 @pytest.mark.parametrize("fault", FAULTS_OF_MAPS)
 @pytest.mark.parametrize("engine", ["simt", "host"])
 def test_a_planted_fault_in_a_map_is_found(fault: str, engine: str) -> None:
-    name, change = FAULTS_OF_MAPS[fault]
-
-    def render(asked: Asked, values: Values) -> TextKernel:
-        kernel = tma.render(asked, values)
-        assert name in [m.name for m in kernel.maps]
-        return replace(kernel, maps=tuple(change(m) if m.name == name else m for m in kernel.maps))
-
-    wrong = replace(tma.TEMPLATE, render=render)
+    wrong = with_map(tma.TEMPLATE, *FAULTS_OF_MAPS[fault])
     assert judged(residual, BOXES_IN_TURN, wrong, ONE, engines=(engine,)) != {""}
 
 

@@ -10,18 +10,18 @@ from random import Random
 import pytest
 
 import didyma as dd
-from didyma.codegen.codegens import Asked, Values
+from didyma.codegen.codegens import Asked
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.registry import probe
 from didyma.codegen.select.choice import Choice, build
 from didyma.codegen.templates import tma
 from didyma.codegen.templates.language import Text
-from didyma.refimpl.ir.kernel import Images, TensorMap, TextKernel
+from didyma.refimpl.ir.kernel import Images, TensorMap
 from didyma.refimpl.ir.target import SM_90A
 from didyma.tracer.tracing import Program
 from tests.codegen.templates.faults import one_of_each
-from tests.codegen.templates.judging import judged, points, request
+from tests.codegen.templates.judging import judged, points, request, with_map
 
 GPU, SUITS = Options(target="sm_90a"), tma.space
 # A device with so few multiprocessors that blocks have several tiles, and so little shared memory
@@ -146,14 +146,7 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
 @pytest.mark.parametrize("fault", FAULTS_OF_MAPS)
 @pytest.mark.parametrize("engine", ["simt", "host"])
 def test_a_planted_fault_in_a_map_is_found(fault: str, engine: str) -> None:
-    name, change = FAULTS_OF_MAPS[fault]
-
-    def render(asked: Asked, values: Values) -> TextKernel:
-        kernel = tma.render(asked, values)
-        assert name in [m.name for m in kernel.maps]
-        return replace(kernel, maps=tuple(change(m) if m.name == name else m for m in kernel.maps))
-
-    wrong = replace(tma.TEMPLATE, render=render)
+    wrong = with_map(tma.TEMPLATE, *FAULTS_OF_MAPS[fault])
     assert judged(layer, POINT, wrong, FEW, tma.space, engines=(engine,)) != {""}
 
 
