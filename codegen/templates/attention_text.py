@@ -172,14 +172,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {% endif %}
     }
   } else {
-    setmaxnreg_inc({{ more }});
-    const u32 mine = threadIdx.x / 128 - 1;
-    const u32 warp = threadIdx.x / 32 % 4;
-    const u32 upper = mine * 64 + warp * 16;
-    u32 stage = 0;
-    u32 phase = 0;
-    u32 taken = 0;
-    i64 batch = 0;
+{{ begin_group() }}
 {% if order %}
     u32 waits = mine == 0 ? 1 : 0;
 {% endif %}

@@ -45,6 +45,16 @@ TAKING = """\
       taken = taken ^ 1;
       batch = next_tile[0];
 {% endmacro %}
+{% macro begin_group() %}
+    setmaxnreg_inc({{ more }});
+    const u32 mine = threadIdx.x / 128 - 1;
+    const u32 warp = threadIdx.x / 32 % 4;
+    const u32 upper = mine * 64 + warp * 16;
+    u32 stage = 0;
+    u32 phase = 0;
+    u32 taken = 0;
+    i64 batch = 0;
+{%- endmacro %}
 {% macro find_section(length) %}
       const i32 fit = {{ near }} / (((i64){{ columns }} + 1) * {{ length }}) + 1;
       const i32 section = fit < {{ batches }} ? fit : {{ batches }};

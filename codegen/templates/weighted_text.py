@@ -126,14 +126,7 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% endif %}
     }
   } else {
-    setmaxnreg_inc({{ more }});
-    const u32 mine = threadIdx.x / 128 - 1;
-    const u32 warp = threadIdx.x / 32 % 4;
-    const u32 upper = mine * 64 + warp * 16;
-    u32 stage = 0;
-    u32 phase = 0;
-    u32 taken = 0;
-    i64 batch = 0;
+{{ begin_group() }}
 {{ take_tile() }}
     #pragma unroll 1
     while (batch >= 0) {
