@@ -1,7 +1,8 @@
-"""Which kernels of few long rows blocks share: folds in one pass, and results from a second one.
+"""Whether few long rows are best computed by one kernel, in which several blocks share each row.
 
 A softmax folds a maximum and a sum of exponentials of distances from it, a norm a mean and squares
-of distances from it.  Kernels that fold such rows otherwise have more blocks at work apart.
+of distances from it: one pass folds both, and another computes the results.  Other folds of such
+rows are faster as kernels of their own, each of which has more blocks at work.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SHOWN = ("reshape", "broadcast_to")
 
 
 def suits(g: FusionGroup, rows: Rows, types: Mapping[str, TensorType], options: Options) -> bool:
-    """Return whether blocks best share the rows of a group: two folds in one pass, and results.
+    """Return whether a group folds few long rows twice in one pass, and stores whole rows.
 
     A single row's own results are folded once more, by indices of their own.
     """

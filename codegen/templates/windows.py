@@ -87,7 +87,7 @@ class Walk:
         return near and max(self.strides) <= MOST_STRIDE
 
     def by_lines(self, places: Dim) -> Walk:
-        """Return the walk in which a window has one tap of each line; so many are beside."""
+        """Return the walk in which a window has one tap of each line, for so many side by side."""
         channels, _, *rest = self.extents
         (_, *more), (y, across) = self.steps, self.strides
         return Walk(
