@@ -62,46 +62,60 @@ def attention(defs: Defs, types: Types, output: Node) -> Attention | None:
     elementwise ops make of the elements of one other product of this shape.  ``defs`` are the nodes
     by their results.
     """
+    found = examined(defs, types, output)
+    return None if isinstance(found, str) else found
+
+
+def examined(defs: Defs, types: Types, output: Node) -> Attention | str:
+    """Return the attention whose weighted mean a node is, or why it is of none.
+
+    The reason is "" for a node that is not even a product with weights that are computed of
+    exponentials of another product.
+    """
     if output.op == "matmul":
         return _attention(defs, types, output, output, "")
     numerator, divisor = _quotient(defs, output.results[0])
     product = defs.get(_uncast(defs, numerator))
     if product is None or product.op != "matmul" or product.types[0].shape != output.types[0].shape:
-        return None
+        return ""
     return _attention(defs, types, output, product, _uncast(defs, divisor))
 
 
 def _attention(
     defs: Defs, types: Types, output: Node, product: Node, divisor: str
-) -> Attention | None:
+) -> Attention | str:
     """Return the attention of a second product, which is divided by sums if there is a divisor."""
     weight, value = product.args
     found = next(_softmaxes(defs, types, weight, divisor), None)
     if found is None:
-        return None
+        return _no_softmax(defs, types, weight)
     share, softmax = found
     score = softmax.score
     each = {n.results: n for n in products(defs, types, score)}
-    if len(each) != 1 or types[output.results[0]].shape[:-1] != types[score].shape[:-1]:
-        return None
+    if not each:
+        return ""
+    if len(each) > 1:
+        return f"scores are computed of {len(each)} products"
+    if types[output.results[0]].shape[:-1] != types[score].shape[:-1]:
+        return "the batches of values are not those of scores"
     (scores,) = each.values()
     if not _is_elementwise(defs, types, score, scores.results[0]):
-        return None
+        return "a score depends on others than its own element of the first product"
     if value in dependent(defs, value, scores.results[0]):
-        return None
+        return "values depend on scores"
     on_scores = dependent(defs, weight, scores.results[0])
     steps = _steps(defs, types, weight, share, on_scores)
-    if steps is None:
-        return None
+    if isinstance(steps, str):
+        return steps
     guards = [n for n in steps if n.op == "where"]
     guard = guards[0] if len(guards) == 1 else None
     if guard is not None and guard.args[0] in on_scores:
         before = steps[: steps.index(guard)]
         if divisor or any(n.op != "cast" for n in before):
-            return None
+            return "weights that are no numbers are replaced by zeros after they are scaled"
         (share,), steps = guard.results, steps[len(before) + 1 :]
     if len(guards) > 1:
-        return None
+        return "weights are replaced by zeros more than once"
     factors = [a for n in steps if n.op != "where" for a in n.args if a not in on_scores]
     bound = math.prod(_most(defs, types, a) for a in factors)
     if any(n.op == "divide" for n in steps):
@@ -110,6 +124,36 @@ def _attention(
         scores, score, output, value, softmax.top, softmax.total, share, weight, guard,
         bound if factors else None,
     )  # fmt: skip
+
+
+def _no_softmax(defs: Defs, types: Types, weight: str) -> str:
+    """Return why weights are no softmax; "" if no exponential of a product is among them."""
+    powers = [
+        n
+        for n in _above(defs, types, weight)
+        if n.op == "exp" and any(products(defs, types, n.args[0]))
+    ]
+    if not powers:
+        return ""
+    for n in powers:
+        less = _source(defs, n.args[0], "subtract")
+        top = None if less is None else row_fold(defs, types, less.args[1], "max")
+        if less is not None and top is not None and top.args == less.args[:1]:
+            return "exponentials are not divided by their own sum along the last axis"
+    return "exponentials are not of what scores lack to the largest of their row"
+
+
+def _above(defs: Defs, types: Types, value: str) -> Iterator[Node]:
+    """Yield the nodes that a value is computed of by elementwise ops of its shape."""
+    todo, seen = [value], set[str]()
+    while todo:
+        n = defs.get(name := todo.pop())
+        if n is None or name in seen or types[name].shape != types[value].shape:
+            continue
+        seen.add(name)
+        yield n
+        if kind(n) is Kind.ELEMENTWISE:
+            todo += n.args
 
 
 def _softmaxes(
@@ -198,8 +242,8 @@ def _uncast(defs: Defs, name: str) -> str:
 
 def _steps(
     defs: Defs, types: Types, weight: str, share: str, on_scores: Collection[str]
-) -> list[Node] | None:
-    """Return the nodes, first to last, that make weights of shares; None if there are others.
+) -> list[Node] | str:
+    """Return the nodes, first to last, that make weights of shares, or why there are others.
 
     They are casts, products with and quotients by what does not depend on scores, and guards.
     """
@@ -210,12 +254,19 @@ def _steps(
         if _is_guard(defs, types, n, on_scores):
             read = read[-1:]
         elif n.op not in ("cast", "multiply") and (n.op != "divide" or n.args[0] not in read):
-            return None
+            return _between(types, n)
         if len(read) != 1:
-            return None
+            return f"{n.op} takes weights more than once"
         steps.append(n)
         (name,) = read
     return steps[::-1]
+
+
+def _between(types: Types, n: Node) -> str:
+    """Return what stands between weights and the second product."""
+    pairs = n.op == "where" and types[n.args[0]].shape[-1:] != (1,)
+    where = ", of each pair of a query and a key," if pairs else ""
+    return f"{n.op}{where} stands between the softmax and the second product"
 
 
 def _is_guard(defs: Defs, types: Types, n: Node, on_scores: Collection[str]) -> bool:
@@ -284,16 +335,7 @@ def _is_elementwise(defs: Defs, types: Types, score: str, on: str) -> bool:
 
 def products(defs: Defs, types: Types, value: str) -> Iterator[Node]:
     """Yield the products that a value is computed of, by elementwise ops of one shape alone."""
-    todo, seen = [value], set[str]()
-    while todo:
-        n = defs.get(name := todo.pop())
-        if n is None or name in seen or types[name].shape != types[value].shape:
-            continue
-        seen.add(name)
-        if n.op == "matmul":
-            yield n
-        elif kind(n) is Kind.ELEMENTWISE:
-            todo += n.args
+    return (n for n in _above(defs, types, value) if n.op == "matmul")
 
 
 def dependent(defs: Defs, value: str, on: str) -> set[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from didyma.codegen.decisions import Heard
-from didyma.codegen.passes.attended import Attention, attention, dependent, is_logsumexp
+from didyma.codegen.decisions import Heard, unheard
+from didyma.codegen.passes.attended import Attention, dependent, examined, is_logsumexp
 from didyma.codegen.passes.cost import weight
 from didyma.codegen.passes.groups import FusionGroup
 from didyma.codegen.passes.values import kind
@@ -33,6 +33,14 @@ def suits_tensor_cores(
     """Return whether a template of tensor cores takes a sum of rows of a value, with their weights.
 
     Weights are computed of the products.
+    """
+    return not _unsuited(defs, types, products, value)
+
+
+def _unsuited(
+    defs: Mapping[str, Node], types: Mapping[str, TensorType], products: Sequence[Node], value: str
+) -> str:
+    """Return why no template of tensor cores takes a sum of rows of a value; "" if one does.
 
     Joined, others would only lose the templates that each product has: those of f32, or of heads
     of 81 features.  Products of at most ``FEW`` terms and features have none to lose.
@@ -40,8 +48,12 @@ def suits_tensor_cores(
     ends = [types[a].shape[-1] for a in (*(n.args[0] for n in products), value)]
     read = [*(a for n in products for a in n.args), value]
     if all(isinstance(d, int) and d <= FEW for d in ends):
-        return True
-    return all(map(is_side, ends)) and None not in [_narrow(defs, types, a) for a in read]
+        return ""
+    wide = [types[a].dtype for a in read if _narrow(defs, types, a) is None]
+    if wide:
+        return f"operands are {wide[0]}, and templates of tensor cores take f16 and bf16"
+    odd = [d for d in ends if not is_side(d)]
+    return f"heads have {odd[0]} features, no multiple of {PIECE} up to {LONGEST}" if odd else ""
 
 
 def is_side(d: Dim) -> bool:
@@ -68,11 +80,14 @@ def join(
     results: frozenset[str],
     types: Mapping[str, TensorType],
     heard: Heard,
+    apart: Heard = unheard,
     *,
     logs: bool = False,
     tensor_cores: bool = False,
 ) -> list[FusionGroup]:
     """Join the groups that compute an attention; ``results`` are values that are stored anyhow.
+
+    ``apart`` is called with why a value that looks like an attention is none, or is not joined.
 
     What they store on the way must be read by them alone.  Kernels that only move elements of an
     operand, such as copies of heads, join them, and cheap ones of indices alone, such as how far a
@@ -87,10 +102,13 @@ def join(
     made = [*groups]
     for i, g in enumerate(groups):
         for n in g.nodes:
-            found = None if g.call or g.view else attention(defs, types, n)
-            if found is None:
+            found = "" if g.call or g.view else examined(defs, types, n)
+            if isinstance(found, str):
+                if found:
+                    apart(found, n.results[0])
                 continue
-            if tensor_cores and not _suits(defs, types, found):
+            if tensor_cores and (why := _unfit(defs, types, found)):
+                apart(why, n.results[0])
                 continue
             (scores,) = found.scores.results
             between = dependent(defs, found.output.results[0], scores) - {*found.output.results}
@@ -102,7 +120,10 @@ def join(
             lines |= {found.top, found.total}
             one_each = all(len({*groups[j].writes} - {*log, *lines}) <= 1 for j in inner)
             back = any(_leads_back(groups, lse, every, readers) for lse in log)
-            if one_each and not back and _closed(groups, every, inner, readers, results, log):
+            why = _open(groups, every, inner, readers, results, log)
+            if why or back or not one_each:
+                apart(why or "a kernel on the way stores other results, too", n.results[0])
+            else:
                 heard(ATTENTION, g.writes[0])
                 turned = _turned(groups, i, readers, results)
                 if turned is not None:
@@ -120,16 +141,16 @@ def join(
     return list({g.at: g for g in made}.values())
 
 
-def _suits(defs: Mapping[str, Node], types: Mapping[str, TensorType], a: Attention) -> bool:
-    """Return whether a template of tensor cores takes an attention.
+def _unfit(defs: Mapping[str, Node], types: Mapping[str, TensorType], a: Attention) -> str:
+    """Return why no template of tensor cores takes an attention; "" if one does.
 
     It rounds weights before they are divided by their sum: times their factors they must be in
     range.
     """
     narrow = _narrow(defs, types, a.value)
     if narrow is not None and (a.factor or 0) > largest(narrow):
-        return False
-    return suits_tensor_cores(defs, types, [a.scores], a.value)
+        return f"weights times their factors may exceed what {narrow} holds"
+    return _unsuited(defs, types, [a.scores], a.value)
 
 
 def _shapes(types: Mapping[str, TensorType], a: Attention) -> tuple[Shape, ...]:
@@ -137,23 +158,25 @@ def _shapes(types: Mapping[str, TensorType], a: Attention) -> tuple[Shape, ...]:
     return types[a.score].shape, a.output.types[0].shape
 
 
-def _closed(
+def _open(
     groups: Sequence[FusionGroup],
     every: set[int],
     inner: set[int],
     readers: Mapping[str, set[int]],
     results: frozenset[str],
     logs: Collection[str],
-) -> bool:
-    """Return whether each inner group is a kernel that stores for these alone, but for ``logs``."""
+) -> str:
+    """Return why an inner group is no kernel that stores for these alone, but for ``logs``."""
     for j in inner:
         g = groups[j]
         if g.call or g.view or g.binds or g.stages:
-            return False
-        inside = {*g.writes} - {*logs}
-        if any(w in results or not readers.get(w, set()) <= every for w in inside):
-            return False
-    return True
+            return f"%{g.writes[0]}, on the way, is made by no kernel of its own"
+        for w in g.writes:
+            if w not in logs and w in results:
+                return f"%{w}, on the way, is a result"
+            if w not in logs and not readers.get(w, set()) <= every:
+                return f"%{w}, on the way, is read by others, too"
+    return ""
 
 
 def _logarithm(

@@ -38,7 +38,9 @@ DECISIONS = COSTLY, FOLD, AGAIN, IN_PLACE, PRODUCT, VIEW, UNMOVED = (
 )
 
 
-def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> Module:
+def fuse(
+    m: Module, options: Options | None = None, heard: Heard = unheard, apart: Heard = unheard
+) -> Module:
     """Partition the entry, and the functions that control nodes run, into Primitive functions.
 
     * A kernel has at most one reduction or opaque op; kernels that reduce the same rows are then
@@ -49,6 +51,8 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
     * A reduction is never computed twice; a pointwise value is where that costs less than
       ``again_cost``, and where its reader repeats it, less than ``spread_cost``.
     * A reshape of a stored value is a view.
+
+    ``apart`` is called with why a value stays apart that looks like an attention.
     """
     chosen = options or Options()
     m = channels.channels_last(m, chosen.device, heard) if chosen.graph.channels else m
@@ -58,17 +62,26 @@ def fuse(m: Module, options: Options | None = None, heard: Heard = unheard) -> M
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:
         picked = frozenset(rows.picks(f)) if chosen.graph.rows else frozenset[str]()
         notes = list[tuple[str, str]]()
+        reasons = dict[str, str]()
 
         def note(decision: str, value: str) -> None:
             notes.append((decision, value))
 
-        found = _fused(f, mentioned, ranges, chosen, picked, note)
+        def left(reason: str, value: str) -> None:
+            reasons[value] = reason
+
+        found = _fused(f, mentioned, ranges, chosen, picked, note, left)
         while alone := picked - rows.joined(found):
             picked -= alone
             notes.clear()
-            found = _fused(f, mentioned, ranges, chosen, picked, note)
+            reasons.clear()
+            found = _fused(f, mentioned, ranges, chosen, picked, note, left)
         for decision, value in notes:
             heard(decision, value)
+        joined = {r for g in found if g.stages for n in g.nodes for r in n.results}
+        for value, reason in reasons.items():
+            if value not in joined:
+                apart(reason, value)
         return found
 
     return emit(m, groups, heard)
@@ -81,6 +94,7 @@ def _fused(
     options: Options,
     picked: frozenset[str],
     heard: Heard,
+    apart: Heard,
 ) -> list[FusionGroup]:
     """Return the groups of a function, where values ``picked`` from rows are stored."""
     partition = _Partition.of(f, mentioned, options, heard, picked)
@@ -98,7 +112,7 @@ def _fused(
     families = {*options.device.families}
     products = "mma" in families  # else sums would compute weights, or logarithms, in vain
     taken = products and not options.kernels.codegens  # which may take what ours do not
-    attended = attention.join(swept, wanted, types, heard, logs=products, tensor_cores=taken)
+    attended = attention.join(swept, wanted, types, heard, apart, logs=products, tensor_cores=taken)
     if not products:
         return attended
     return weighted.join(attended, wanted, types, heard, pairs=families >= {"tma", "wgmma"})

@@ -8,7 +8,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from didyma import codes, moves, on_gpu, splits, strided, tuning
+from didyma import apart, codes, moves, on_gpu, splits, strided, tuning
 from didyma.codegen.emit import wrapper
 from didyma.codegen.options import EMBEDDED, Options
 from didyma.codegen.pipeline import Compiled, compile
@@ -59,11 +59,11 @@ def explain(
     disk.write_files(out, files)
     shared = [f"result {a}" for a in aliases(compiled.program)]
     calls = (*strided.on_host(compiled), *on_gpu.means(compiled, options))
-    moved = moves.told(compiled)
+    moved, parts = moves.told(compiled), apart.told(compiled, options)
     if json:
         times = {name: round(seconds, 6) for name, seconds in compiled.times}
         found = {"folder": os.fspath(out), "files": sorted(files), "seconds": times}
-        more = {"choices": rows, "calls": calls, "aliases": shared, "moves": moved}
+        more = {"choices": rows, "calls": calls, "aliases": shared, "moves": moved, "apart": parts}
         common.print_json({**found, **more})
         return common.AGREE
     width = max(len(name) for name in files)
@@ -71,7 +71,7 @@ def explain(
         unit = "bytes" if isinstance(text, bytes) else "characters"
         print(f"{name:{width}}  {len(text):>12,} {unit}")
     print(f"written to {out}")
-    for row in (*choices.lines(rows), *calls, *shared, *moved):
+    for row in (*choices.lines(rows), *calls, *shared, *moved, *parts):
         print(row)
     took = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in compiled.times)
     print(f"milliseconds: {took}", file=sys.stderr)

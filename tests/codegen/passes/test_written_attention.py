@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 import pytest
 
 import didyma as dd
+from didyma.apart import told
 from didyma.codegen.pipeline import compile
 from didyma.refimpl.ir.graph import RESHAPE_ONLY, STAGES
 from didyma.tracer.types import Element
 from tests.codegen.templates.written import forms, powers, scores, softmax
+from tests.gpu import backward
 from tests.gpu.whole_models import block, encoder, program, whole
 
 OPTIONS = dd.Options(target="sm_90a")
@@ -131,17 +133,77 @@ def of_another(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
     return (powers(s) / dd.sum(powers(s * 2.0), axis=-1, keepdims=True)) @ v
 
 
+def along_queries(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(scores(q, k), -2) @ v
+
+
+def of_two(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return softmax(scores(q, k) + scores(k, q)) @ v
+
+
+def of_neighbours(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return softmax(scores(q, k) + dd.flip(scores(q, k), axis=-1)) @ v
+
+
+def of_scores(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    s = scores(q, k)
+    return softmax(s) @ (v + dd.sum(s, axis=-1, keepdims=True))
+
+
+def twice(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    weights = softmax(scores(q, k))
+    return (weights * weights) @ v
+
+
+def with_weights(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    weights = softmax(scores(q, k))
+    return weights @ v, weights
+
+
+def with_sums(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    weights = softmax(scores(q, k))
+    return weights @ v, dd.sum(weights, axis=-2)
+
+
+ODD, WIDE = dd.f16[2, 4, LENGTH, 81], dd.f32[2, 4, LENGTH, 64]
+
+
 @pytest.mark.parametrize(
-    ("f", "more"),
+    ("f", "types", "why"),
     [
-        (without_largest, []), (chosen, [dd.bool_[2, 4, LENGTH, LENGTH]]),
-        (far, [dd.f32[2, 4, LENGTH, LENGTH]]), (of_another, []),
+        (without_largest, [HEADS] * 3, "exponentials are not of what scores lack to the largest"),
+        (chosen, [*[HEADS] * 3, dd.bool_[2, 4, LENGTH, LENGTH]], "where, of each pair of a query"),
+        (far, [*[HEADS] * 3, dd.f32[2, 4, LENGTH, LENGTH]], "may exceed what f16 holds"),
+        (of_another, [HEADS] * 3, "exponentials are not divided by their own sum"),
+        (along_queries, [HEADS] * 3, "exponentials are not of what scores lack to the largest"),
+        (of_two, [HEADS] * 3, "scores are computed of 2 products"),
+        (of_neighbours, [HEADS] * 3, "a score depends on others than its own element"),
+        (of_scores, [HEADS] * 3, "values depend on scores"),
+        (twice, [HEADS] * 3, "multiply takes weights more than once"),
+        (with_weights, [HEADS] * 3, "is a result"),
+        (with_sums, [HEADS] * 3, "is read by others, too"),
+        (by_op, [ODD] * 3, "heads have 81 features, no multiple of 8 up to 256"),
+        (by_op, [WIDE] * 3, "operands are f32, and templates of tensor cores take f16 and bf16"),
     ],
 )  # fmt: skip
-def test_what_means_something_else_is_not_joined(
-    f: Callable[..., dd.Tensor], more: Sequence[Element]
+def test_what_is_not_joined_is_told_with_the_reason(
+    f: Callable[..., dd.Tensor], types: Sequence[Element], why: str
 ) -> None:
-    assert kernels(dd.trace(*[HEADS] * 3, *more)(f))[1] == 0
+    p = dd.trace(*types)(f)
+    assert kernels(p)[1] == 0
+    (said,) = told(compile(p.module, OPTIONS, until="fuse"), OPTIONS)
+    assert why in said
+
+
+def test_nothing_is_told_of_what_is_joined_or_no_attention() -> None:
+    def product(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+        return dd.exp(q) @ dd.matrix_transpose(k) @ v
+
+    joined = [dd.trace(*[HEADS] * 3)(f) for f in (by_op, by_hand, causal, product)]
+    for p in (*joined, backward.program(128, 64, causal=True)):
+        assert told(compile(p.module, OPTIONS, until="fuse"), OPTIONS) == ()
+    apart = OPTIONS.changed({"graph.fuse": False})
+    assert told(compile(dd.trace(*[HEADS] * 3)(by_op).module, apart, until="separate"), apart) == ()
 
 
 @pytest.mark.parametrize(
