@@ -48,8 +48,9 @@ def sanitize(
     ] = None,
     schedules: Annotated[int, typer.Option(min=0, help="Orders of warps to run.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the values that are drawn.")] = 1,
-    seconds: Annotated[
-        float, typer.Option(min=0.1, help="Processor time after which a launch counts as hung.")
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds on the processor until a launch counts as hung."),
     ] = 60.0,
     json: Json = False,
 ) -> None:
@@ -62,7 +63,7 @@ def sanitize(
 
     asked = command.Request(
         file, kernel, grid, block, tuple(arg or ()), shared, tuple(define or ()),
-        tuple(include or ()), schedules, seed, seconds,
+        tuple(include or ()), schedules, seed, timeout,
     )  # fmt: skip
     raise typer.Exit(command.sanitize(asked, json))
 
@@ -153,7 +154,16 @@ def judge(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of sizes and values.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Seed of sizes and values.")] = 1,
     seconds: Annotated[
-        float, typer.Option(min=0.1, help="Processor time after which a launch counts as hung.")
+        float,
+        typer.Option(
+            min=0.1,
+            help="Seconds of processor time for the rounds. Those that would "
+            "likely end later have smaller sizes, or are named as not tried.",
+        ),
+    ] = 7.0,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds on the processor until a launch counts as hung."),
     ] = 10.0,
     certificate: Annotated[
         Path | None, typer.Option(help="Write a certificate to a file, in .json.")
@@ -188,6 +198,7 @@ def judge(
         str(file or ""), spec, kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()),
         tuple(map(str, include or ())), accumulate, order, fast_math, finite, structure,
         multiply, tuple(size or ()), tuple(where or ()), tuple(values or ()), rounds, seed, seconds,
+        timeout,
     )  # fmt: skip
     if write is not None:
         raise typer.Exit(command.write(asked, write))

@@ -26,8 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options of the plugin."""
     group = parser.getgroup("didyma", "kernels judged by didyma")
     group.addoption(
-        "--didyma-seconds", type=float, default=0.0, metavar="S",
-        help="Draw new sizes and values in each test of a kernel until S seconds have passed.",
+        "--didyma-seconds", type=float, default=None, metavar="S",
+        help="Judge each kernel for S seconds: rounds end then, and until then new sizes and "
+        "values are drawn (default: one seed, at most 7 seconds of processor time).",
     )  # fmt: skip
     group.addoption(
         "--didyma-seed", type=int, default=None, metavar="N",
@@ -57,7 +58,7 @@ class Kernels:
 
     node: pytest.Item
     seed: int
-    seconds: float
+    seconds: float | None
     folder: Path
     arguments: Mapping[str, Any]
     judged: int = field(default=0)
@@ -112,8 +113,7 @@ def didyma(request: pytest.FixtureRequest) -> Kernels:
     for mark in reversed([*node.iter_markers("didyma")]):  # the nearest comes last
         arguments |= mark.kwargs
     folder = config.getoption("didyma_certificates") or _cache_folder(config)
-    seconds = float(config.getoption("didyma_seconds") or 0.0)
-    return Kernels(node, seed, seconds, folder, arguments)
+    return Kernels(node, seed, config.getoption("didyma_seconds"), folder, arguments)
 
 
 @pytest.hookimpl(wrapper=True)

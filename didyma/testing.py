@@ -117,7 +117,8 @@ def assert_kernel_correct(
     values: Mapping[str, tuple[float, float]] | None = None,
     rounds: int = 16,
     seed: int = 1,
-    seconds: float = 0.0,
+    seconds: float | None = None,
+    timeout: float = 10.0,
     launches: Sequence[Mapping[str, Any]] = (),
     memory: Mapping[str, str] | None = None,
 ) -> Judgement:
@@ -130,9 +131,11 @@ def assert_kernel_correct(
     ``fast_math``, ``finite``, ``structure`` and ``multiply`` are the contract.  ``sizes`` are the
     values that a size is drawn from, ``where`` conditions on sizes, ``values`` the range of an
     input's values.
-    New seeds are tried until ``seconds`` have passed.  ``launches`` are several launches of one
-    text, in order, each a mapping with ``kernel``, ``grid``, ``block``, ``shared`` and ``arg``, and
-    ``memory`` what they share, such as ``{"part": "f32[rows, 4]"}``.
+    Rounds end after 7 seconds of processor time, or after ``seconds``; if those are given, new
+    seeds are tried until they have passed.  A launch counts as hung after ``timeout`` seconds.
+    ``launches`` are several launches of one text, in order, each a mapping with ``kernel``,
+    ``grid``, ``block``, ``shared`` and ``arg``, and ``memory`` what they share, such as
+    ``{"part": "f32[rows, 4]"}``.
 
     AssertionError names what is wrong with the lines of the kernel, or what the task cannot tell
     from the right answer.  Errors: ``spec-mismatch``, ``bad-spec``, ``bad-option``,
@@ -142,9 +145,9 @@ def assert_kernel_correct(
     one = Launch(kernel, extent(grid), extent(block), str(shared), tuple(args), tuple(flags))
     several = [launch_of(t, tuple(flags), "launches") for t in launches] or [one]
     contract = Declared(accumulate, order, fast_math, finite, structure, multiply)
-    draw = draw_of(sizes, where, values, rounds, seed)
-    task = task_of(source, spec, several, contract, draw, 10.0, memory or {})
-    return require_correct(task, seconds)
+    draw = draw_of(sizes, where, values, rounds, seed, seconds)
+    task = task_of(source, spec, several, contract, draw, timeout, memory or {})
+    return require_correct(task, seconds or 0.0)
 
 
 def assert_intrinsic(

@@ -163,10 +163,11 @@ def task_of(asked: Request) -> Task:
         asked.multiply,
     )
     draw = Draw(
-        sizes_of(asked.size), asked.where, ranges_of(asked.values, spec), asked.rounds, asked.seed
-    )
+        sizes_of(asked.size), asked.where, ranges_of(asked.values, spec), asked.rounds, asked.seed,
+        seconds=asked.seconds,
+    )  # fmt: skip
     several = launches or [launch]
-    return make_task(source, spec, several, contract, draw, asked.seconds, memory)
+    return make_task(source, spec, several, contract, draw, asked.timeout, memory)
 
 
 def _spec(asked: Request) -> Module:

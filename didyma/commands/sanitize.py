@@ -66,7 +66,7 @@ class Request:
     includes: tuple[Path, ...]
     schedules: int
     seed: int
-    seconds: float
+    timeout: float
 
     @property
     def flags(self) -> list[str]:
@@ -153,7 +153,7 @@ def _record(
     def run(begun: _Launch, *, brief: bool) -> engine.Sanitized:
         if not runs:
             return engine.Sanitized((), 0, 0, ())
-        how = (1, _BRIEF) if brief else (asked.schedules, asked.seconds)
+        how = (1, _BRIEF) if brief else (asked.schedules, asked.timeout)
         more = () if brief else also
         return engine.sanitize(source, kernel, begun.shape, begun.args, shared, *how, also=more)
 
@@ -169,7 +169,7 @@ def _record(
         other = second(source, name, begun.shape, begun.args, shared, done)
     if runs and begun.first:
         launches = ((o, arguments(guess.zeroed(o.items, begun.zeros), asked.seed)) for o in others)
-        done, varied = vary.more(source, kernel, begun.shape, launches, shared, asked.seconds, done)
+        done, varied = vary.more(source, kernel, begun.shape, launches, shared, asked.timeout, done)
     called = name or source_name(source.text, kernel)
     record = show.record(done, str(asked.file), called, begun.shape, shared, begun.items, varied)
     disputed = {"verdict": "disputed"} if other.differs and not done.faults else {}

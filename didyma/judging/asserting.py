@@ -31,7 +31,7 @@ def task_of(
     launches: Sequence[Launch],
     contract: Declared,
     draw: Draw,
-    seconds: float,
+    timeout: float,
     memory: Mapping[str, str],
 ) -> Task:
     """Return the task of a kernel as a test gives it: its text, or a file of it.
@@ -46,7 +46,7 @@ def task_of(
         read = Source(source, f"{_FILE}.ptx" if _PTX.search(source) else f"{_FILE}.cu")
     given = load_spec(spec) if isinstance(spec, str | Path) else as_program(spec, "the spec")
     kept = [f"{k}={v}" for k, v in memory.items()]
-    return make_task(read, given.module, launches, contract, draw, seconds, kept)
+    return make_task(read, given.module, launches, contract, draw, timeout, kept)
 
 
 def extent(given: Extent) -> str:
@@ -65,11 +65,13 @@ def draw_of(
     values: Mapping[str, tuple[float, float]] | None,
     rounds: int,
     seed: int,
+    seconds: float | None,
 ) -> Draw:
     """Return what the judge may draw."""
     rows = (sizes or {}).items()
     chosen = {k: (v,) if isinstance(v, int) else tuple(v) for k, v in rows}
-    return Draw(chosen, tuple(where), values or {}, rounds, seed)
+    usual = Draw(chosen, tuple(where), values or {}, rounds, seed)
+    return usual if seconds is None else replace(usual, seconds=seconds)
 
 
 class NotCorrectError(AssertionError):

@@ -49,6 +49,7 @@ def certificate(found: Judgement, asked: Mapping[str, Any]) -> dict[str, Any]:
         "spec": {"name": task.spec.entry.name, "sha256": of_spec(task.spec)},
         "contract": asdict(task.contract),
         "seed": task.draw.seed,
+        "seconds": task.draw.seconds,
         "sizes": {s: sorted({c.env[s] for c in found.cases}) for s in symbols},
         "rounds": [str(c) for c in found.cases],
         "untried": [str(c) for c in found.untried],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from math import prod
 
@@ -45,11 +45,15 @@ ORDINARY = frozenset((Distribution.NORMAL, Distribution.SMALL, Distribution.UNIT
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A round: its number, the sizes, and the kind of the values."""
+    """A round: its number, the sizes, and the kind of the values.
+
+    It may be ``smaller`` than it was drawn, for want of time.
+    """
 
     number: int
     env: Mapping[str, int]
     kind: Distribution | str
+    smaller: bool = False
 
     @property
     def ordinary(self) -> bool:
@@ -63,7 +67,8 @@ class Case:
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{k}={n}" for k, n in self.env.items())
-        return f"{sizes or 'fixed sizes'}, values: {self.kind!s}"
+        drawn = f" (smaller, for round {self.number + 1})" if self.smaller else ""
+        return f"{sizes or 'fixed sizes'}, values: {self.kind!s}{drawn}"
 
 
 def cases(envs: list[Mapping[str, int]]) -> list[Case]:
@@ -83,6 +88,12 @@ def cases(envs: list[Mapping[str, int]]) -> list[Case]:
             kinds[at], kinds[best] = kinds[best], kind
             rest -= {best}
     return [Case(k, env, kind) for k, (env, kind) in enumerate(zip(envs, kinds, strict=True))]
+
+
+def cheaper(case: Case, planned: Sequence[Case]) -> list[Case]:
+    """Return a round, and others with its values at sizes of planned rounds, none zero or one."""
+    large = [c.env for c in planned if min(c.env.values(), default=0) >= _ROW]
+    return [case, *(replace(case, env=env, smaller=True) for env in large if env != case.env)]
 
 
 def _suits(kind: Distribution | str, extents: Sequence[int]) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import process_time
@@ -13,7 +14,7 @@ from didyma.codegen.runtime.ptx.shape import RANDOM
 from didyma.judging import inputs, launching
 from didyma.judging.beside import ENGINES, Beside
 from didyma.judging.decoys import Decoys
-from didyma.judging.inputs import Case
+from didyma.judging.inputs import Case, cheaper
 from didyma.judging.lines import Suspect, suspect
 from didyma.judging.outcome import Outcome as Outcome
 from didyma.judging.rounds import Round, truth
@@ -29,8 +30,7 @@ from didyma.refimpl.ops.bars import Bar
 
 SEARCH = 8.0  # seconds of processor time for the line of what is wrong
 LEAST_SEARCH = 2.0  # however long the rounds took
-WHOLE = 9.0  # seconds of both, where the rounds leave as many for the line
-ROUNDS = 7.0  # seconds of rounds; what would likely take longer is not tried
+FAIR = 2  # times its share of the time that is left may a round take as it was drawn
 ENOUGH = 2.0  # seconds of rounds, after which a kernel that is known to be wrong has no more
 ORDERS = (0, 1, 2)  # of warps; the first rounds run in all of them, and in a random one
 THOROUGH = 3  # rounds that run in all of them
@@ -103,13 +103,13 @@ class Judgement:
 def judge(
     task: Task,
     progress: Callable[[str], None] = lambda _: None,
-    seconds: float = ROUNDS,
     only: Collection[str] | None = None,
 ) -> Judgement:
-    """Judge a task, in rounds for some seconds of processor time.
+    """Judge a task, in rounds for as many seconds of processor time as it has.
 
-    The first round is always run, whatever it takes; others only if they likely end in time.  With
-    ``only``, the rounds of these names are run, whatever they take.
+    The first round is always run, whatever it takes.  Another that would likely take far more than
+    its share of the time that is left has the sizes of a cheaper one, and is not run if none would
+    end in time.  With ``only``, the rounds of these names are run, whatever they take.
 
     Errors: those of a launch and of the sizes, as ``didyma.judging.launching`` and ``sizes`` say.
     """
@@ -119,14 +119,21 @@ def judge(
     begun = process_time()
     found = Judgement(task)
     decoys = Decoys(task.spec, task.contract)
-    rate = 0.0  # the least seconds of a run, for each element of a round
-    for case in planned:
-        known = found.faults or any(w.case.ordinary for w in found.wrong)
-        runs, started = len(_orders(task, case, len(found.cases))), process_time()
-        ends = started - begun + rate * runs * cost(task.spec, case.env)
-        late = bool(found.cases) and ends > (ENOUGH if known else seconds)
-        if late if only is None else str(case) not in only:
-            found.untried.append(case)
+    pace = _Pace(task)
+    for drawn in planned:
+        runs, started = len(_orders(task, drawn, len(found.cases))), process_time()
+        if only is not None:
+            case = next((c for c in cheaper(drawn, planned) if str(c) in only), None)
+        elif found.cases:
+            known = found.faults or any(w.case.ordinary for w in found.wrong)
+            left = (ENOUGH if known else task.draw.seconds) - (started - begun)
+            rounds = 1 if known else len(planned) - drawn.number
+            case = pace.fitted(cheaper(drawn, planned), runs, left, rounds)
+        else:
+            case = drawn
+        if case != drawn:
+            found.untried.append(drawn)
+        if case is None:
             continue
         progress(f"round {case.number + 1} of {len(planned)}: {case}")
         arrays = inputs.values(task, case)
@@ -140,7 +147,7 @@ def judge(
         sound = not (found.wrong or found.faults)
         outputs = _round(found, case, arrays, right)
         if outputs is None:  # what hangs once would hang in every round
-            found.untried += planned[planned.index(case) + 1 :]
+            found.untried += planned[drawn.number + 1 :]
             break
         if sound and case.number not in found.faulty:  # else the verdict is known
             agreed = not any(w.case == case for w in found.wrong)
@@ -155,14 +162,37 @@ def judge(
             other = inputs.values(task, case, again=1)
             stale = interpreter.run(task.spec, other)
             decoys.meet(arrays, right, stale)
-        took = process_time() - started
-        least = took / max(1, runs * cost(task.spec, case.env))
-        rate = min(rate or least, least)
+        pace.meet(case, runs, process_time() - started)
     found.accepted = decoys.accepted
     if found.outcome is Outcome.CORRECT:
         found.batch_invariant = batch_invariance(task, found.cases)
     found.seconds = process_time() - begun
     return found
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How long rounds likely take: ``rate`` is the least seconds of a run for each element."""
+
+    task: Task
+    rate: float = math.inf
+
+    def meet(self, case: Case, runs: int, seconds: float) -> None:
+        """Learn from a round."""
+        self.rate = min(self.rate, seconds / max(1, runs * cost(self.task.spec, case.env)))
+
+    def fitted(self, choices: Sequence[Case], runs: int, left: float, rounds: int) -> Case | None:
+        """Return the first of some rounds, or a cheaper one if it would take too long; or None.
+
+        As many seconds are ``left`` for as many ``rounds``.  Of those cheaper ones that take no
+        more than their share, it is the costliest, and the cheapest if all take more.
+        """
+        likely = {k: self.rate * runs * cost(self.task.spec, c.env) for k, c in enumerate(choices)}
+        if likely[0] <= min(left, FAIR * left / rounds):
+            return choices[0]
+        fair = [k for k in likely if likely[k] <= left / rounds]
+        best = max(fair, key=likely.__getitem__) if fair else min(likely, key=likely.__getitem__)
+        return choices[best] if likely[best] <= left else None
 
 
 def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
@@ -174,7 +204,8 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
     if keeps_tf32(found):
         found.right_with = "--multiply tf32"
         return found
-    seconds = min(seconds, max(LEAST_SEARCH, WHOLE - found.seconds - found.task.compiling))
+    left = found.task.draw.seconds - found.seconds - found.task.compiling
+    seconds = min(seconds, LEAST_SEARCH + max(0.0, left))
     wrong = {w.case.number: w.schedule for w in reversed(found.wrong) if not w.faulty}
     faulty = {c.number: f.schedule for f, c in reversed(found.faults) if f.kind != "hang"}
     failing = wrong or faulty

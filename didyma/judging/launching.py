@@ -106,7 +106,7 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
         pointers = [(r, x) for r, a in zip(step.roles, made, strict=True) for x in a.arrays()]
         if shape.blocks and shape.threads:
             done = sanitize(
-                task.source, step.kernel, shape, made, shared, 1, task.seconds, first=schedule
+                task.source, step.kernel, shape, made, shared, 1, task.timeout, first=schedule
             )
             steps += done.instructions
             left = [replace(a, value=v, written=w) for (_, a), v, w

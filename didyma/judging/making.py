@@ -82,7 +82,7 @@ def make_task(
     launch: Launch | Sequence[Launch],
     contract: Declared | None = None,
     draw: Draw | None = None,
-    seconds: float = 10.0,
+    timeout: float = 10.0,
     memory: Sequence[str] = (),
 ) -> Task:
     """Compile kernels and find the meaning of their parameters.
@@ -119,7 +119,7 @@ def make_task(
         for x, k, p, r, (_, boxes) in zip(launches, kernels, params, roles, read, strict=True)
     )  # fmt: skip
     return Task(
-        source, spec, steps, contract or Declared(), draw or Draw(), seconds, tuple(flags), kept,
+        source, spec, steps, contract or Declared(), draw or Draw(), timeout, tuple(flags), kept,
         compiling,
     )  # fmt: skip
 

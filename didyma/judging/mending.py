@@ -174,7 +174,7 @@ def smaller(task: Task, r: Round, evidence: Evidence) -> tuple[Round, Evidence]:
     and it has enough of them to tell lines apart, or as many.
     """
     near = tiles(task.source.text, ())
-    quick, enough = replace(task, seconds=_LONGER), min(_ENOUGH, evidence.wrong.size)
+    quick, enough = replace(task, timeout=_LONGER), min(_ENOUGH, evidence.wrong.size)
     for name in sorted(r.case.env, key=lambda n: r.case.env[n], reverse=True):
         for n in below(task.spec, r.case.env, name, near, task.draw):
             with suppress(DidymaError):  # a launch that cannot be
@@ -258,7 +258,7 @@ def _mends(
     It hangs if the first round takes more than so many ``seconds``.
     """
     with suppress(DidymaError):  # a launch that cannot be
-        ran = first.run(replace(edited, seconds=seconds))
+        ran = first.run(replace(edited, timeout=seconds))
         right = first.right(edited, ran.outputs)
         if not any(f.kind == "hang" for f in ran.faults):
             evidence.meet(e.line, ran.outputs, right)
@@ -267,7 +267,7 @@ def _mends(
         left = _LONGER
         for r in (made() for made in rest):
             begun = processor_time()
-            ran = r.run(replace(edited, seconds=left))
+            ran = r.run(replace(edited, timeout=left))
             right = r.right(edited, ran.outputs)
             left -= processor_time() - begun
             if left <= 0:

@@ -39,7 +39,8 @@ class Request:
     values: tuple[str, ...] = ()
     rounds: int = 16
     seed: int = 1
-    seconds: float = 10.0
+    seconds: float = 7.0
+    timeout: float = 10.0
     memory: tuple[str, ...] = ()
     launch: tuple[Mapping[str, Any], ...] = ()
 

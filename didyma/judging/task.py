@@ -75,7 +75,10 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What the judge may draw: chosen sizes, conditions on sizes, and ranges of inputs' values."""
+    """What the judge may draw: chosen sizes, conditions on sizes, and ranges of inputs' values.
+
+    There are so many ``rounds``, as far as they end within ``seconds`` of processor time.
+    """
 
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     where: tuple[str, ...] = ()
@@ -85,6 +88,7 @@ class Draw:
     rounds: int = 16
     seed: int = 1
     most: int = 1 << 16  # elements of a round
+    seconds: float = 7.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ class Task:
     steps: tuple[Step, ...]
     contract: Declared
     draw: Draw
-    seconds: float = 10.0  # of one launch, after which it counts as hung
+    timeout: float = 10.0  # seconds of one launch, after which it counts as hung
     flags: tuple[str, ...] = ()
     memory: Mapping[str, Scratch] = field(default_factory=dict[str, Scratch])
     compiling: float = 0.0

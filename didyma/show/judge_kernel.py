@@ -31,6 +31,8 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
         "seed": task.draw.seed,
         "rounds": [str(c) for c in found.cases],
         "untried": [str(c) for c in found.untried],
+        "smaller": [str(c) for c in found.cases if c.smaller],
+        "seconds": task.draw.seconds,
         "launches": found.launches,
         "instructions": sum(found.instructions.values()),
         "checked": found.checked,
@@ -156,8 +158,9 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     ran = f"{counted(len(found['rounds']), 'round')}, {counted(found['launches'], 'run')}"
     yield f"  {ran}, {share} decided, seed {found['seed']}"
     if found["untried"] and found["verdict"] != "wrong":
-        rounds = counted(len(found["untried"]), "round")
-        yield f"  no time for {rounds}: {'; '.join(found['untried'][:_SHOWN])}"
+        rounds, less = counted(len(found["untried"]), "round"), len(found["smaller"])
+        ran = f", of which {less} ran at smaller sizes" if less else ""
+        yield f"  no time for {rounds}{ran}: {'; '.join(found['untried'][:_SHOWN])}"
     if found["verdict"] == "correct":
         yield f"  {_traits(found)}"
     yield from _beside(found["engines"])

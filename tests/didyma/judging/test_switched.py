@@ -111,7 +111,7 @@ def test_edits_do_together_what_each_does_alone() -> None:
     texts = [e.of(task.source.text) for e, *_ in found]
     for alone, (e, _, outputs, right) in zip(way.compiled(texts), found, strict=True):
         assert alone is not None
-        ran = r.run(replace(alone, seconds=0.2))
+        ran = r.run(replace(alone, timeout=0.2))
         if not ran.faults:
             assert r.right(task, ran.outputs).tolist() == right.tolist(), e
             assert len(outputs) == len(ran.outputs)
