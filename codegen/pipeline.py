@@ -297,12 +297,23 @@ def scheduled_again(
     options: Options,
 ) -> Compiled:
     """Take a fused module whose functions have loops and kernels through the stages that follow."""
-    context = Context(options)
     if options.verify:
         for k in (k for ks in kernels.values() for k in ks):
             kernel_laws.verify(k, options.device)
     found = Scheduled(**_fields(made), loops=loops, kernels=kernels, variants={})
-    return _wrap(_emit(_plan(_order(found, context), context), context), context)
+    return finished(found, options)
+
+
+def finished(made: Fused, options: Options) -> Compiled:
+    """Take what a compile has made so far through the stages that are left.
+
+    Errors: those of ``compile`` for these stages.
+    """
+    context = Context(options)
+    lowered = made if isinstance(made, Lowered) else _lower(made, context)
+    found = lowered if isinstance(lowered, Scheduled) else _schedule(lowered, context)
+    planned = found if isinstance(found, Planned) else _plan(_order(found, context), context)
+    return planned if isinstance(planned, Compiled) else _wrap(_emit(planned, context), context)
 
 
 def stages(options: Options) -> tuple[Stage, ...]:

@@ -28,7 +28,7 @@ from didyma.fuzz.worker import BATCH_CASES, Batch, Undrawn
 T = TypeVar("T")
 
 CHANGED = 3  # of so many cases, one is a kept one that was changed
-EARLY = 0.4  # of a campaign's time, in which kept cases come before those of all domains
+EARLY = 0.7  # of a campaign's time, in which kept cases come before those of all domains
 KEPT_CASES = 16  # of a domain that are judged before one of another domain may be
 
 Call: TypeAlias = Callable[[], Any]
@@ -47,7 +47,7 @@ class Plan:
     A domain that can be asked for particular pieces is asked for those that it covered least
     (``fuzz/steering/meter.py``); with several processes what these are depends on the order in
     which they report.  Unless it is ``metered``, each case is asked for ``wishes``, or for nothing.
-    With ``kept`` the distilled corpus is judged first (``fuzz/distilled.py``), at most for 40 % of
+    With ``kept`` the distilled corpus is judged first (``fuzz/distilled.py``), at most for 70 % of
     the time, and one in ``CHANGED`` of a domain's cases after it is a kept one that was changed.
 
     A case that takes ``hang_seconds`` is a finding; a finding is made smaller for

@@ -1,13 +1,16 @@
-"""Exact counters of compiled cases: what kept programs may not need more of than they did.
+"""Exact counters of compiled cases: what kept programs need, to the last access.
 
 They are counted from graphs, kernels and programs at the sizes of a case, so they are the same on
 every machine.  Results may be right although a promise is lost: one launch more, elements that are
-loaded twice, a larger peak.  ``fuzz/distilled.py`` holds members of the corpus to their counters.
+loaded twice, a larger peak; and where less is done than was, a guard may be gone that these values
+do not need.  So ``fuzz/distilled.py`` holds members of the corpus to their counters, and whoever
+changes them on purpose keeps them anew (``python -m tests.mutants.distil counters``).
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,30 +144,44 @@ def of_traffic(traffic: Traffic) -> Counters:
 def of_decisions(heard: Mapping[str, Sequence[str]]) -> Counters:
     """Count the decisions of a compile by name, given the values that each was about.
 
-    These may not become fewer: programs that are decided otherwise may be as right, and slower.
+    Programs that are decided otherwise may be as right, and slower.
     """
     return {f"{MADE}{name}": len(values) for name, values in sorted(heard.items())}
 
 
 def of_ways(ways: int) -> Counters:
-    """Return the number of ways to schedule the functions of a case, which may not be fewer."""
+    """Return the number of ways to schedule the functions of a case."""
     return {f"{MADE}ways to schedule": ways}
 
 
-def more(now: Counters, kept: Counters) -> str:
-    """Return a sentence about counters that are worse than those kept, empty if none is.
+def words(text: str) -> int:
+    """Return how many names and numbers a text has.
 
-    Those of decisions are worse if they are lower, all others if they are higher.
+    >>> words("x[i] += 2.0f;")
+    4
+    """
+    return len(re.findall(r"\w+", text))
 
-    >>> more({"launches": 2, "peak": 0}, {"launches": 1, "peak": 512, "made: cast once": 1})
+
+def unlike(now: Counters, kept: Counters) -> str:
+    """Return a sentence about counters that are not those kept, empty if all are.
+
+    >>> unlike({"launches": 2, "peak": 0}, {"launches": 1, "made: cast once": 1})
     'launches 2, kept 1; made: cast once 0, kept 1'
     """
-    worse = (
-        k
-        for k, n in kept.items()
-        if (now.get(k, 0) < n if k.startswith(MADE) else now.get(k, 0) > n)
+    names = dict.fromkeys((*kept, *now))
+    return "; ".join(
+        f"{k} {now.get(k, 0)}, kept {kept.get(k, 0)}"
+        for k in names
+        if now.get(k, 0) != kept.get(k, 0)
     )
-    return "; ".join(f"{k} {now.get(k, 0)}, kept {kept[k]}" for k in worse)
+
+
+def needs_more(now: Counters, kept: Counters) -> bool:
+    """Return whether some counter is worse: lower if it is one of decisions, else higher."""
+    return any(
+        (now.get(k, 0) < n if k.startswith(MADE) else now.get(k, 0) > n) for k, n in kept.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)

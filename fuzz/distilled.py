@@ -28,7 +28,7 @@ from didyma.fuzz.allocator import written
 from didyma.fuzz.allocator.written import Written
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.corpus_files import FOLDER
-from didyma.fuzz.counters import Counters, more
+from didyma.fuzz.counters import Counters, unlike
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.ways import CHOICES, pointed
 from didyma.fuzz.emission.kernels import Case as Kernel
@@ -57,7 +57,7 @@ class Member:
 
     It shows so ``many`` things that members before it do not, such as ``shows``; ``ms`` are the
     milliseconds of processor time that judging it took.  Its ``counters`` (``fuzz/counters.py``)
-    may not become worse.
+    may not change.
     """
 
     facts: Mapping[str, Any]
@@ -98,7 +98,9 @@ class Member:
         seeds = tuple(facts["seeds"])
         usual = ((k, v, USUAL[k]) for k, v in facts["options"].items())
         options = tuple((k, tuple(v) if isinstance(u, tuple) else v) for k, v, u in usual)
-        return Case(parse_module(self.body), env, seeds, options, tuple(values), **flags)
+        return Case(
+            parse_module(self.body), env, seeds, options, tuple(values), counted=True, **flags
+        )
 
     def text(self) -> str:
         """Return the member as ``parse`` reads it."""
@@ -172,15 +174,15 @@ def drawn(domain: Domain[Any], seed: int, index: int, wish: Wish) -> Any:
 
 
 def held(domain: Domain[Any], o: Outcome, wishes: Sequence[Wish]) -> Outcome:
-    """Return the outcome of a case, with a finding if it is a member whose counters have risen.
+    """Return the outcome of a case, with a finding if it is a member whose counters have changed.
 
     They were kept without options of a user, so with these they are not compared.
     """
     if o.findings or not wishes or wishes[0][0] != KEPT or not domain.usual:
         return o
     key = wishes[0][1]
-    risen = more(o.counters, members(domain.name)[key].counters)
-    return replace(o, findings=(Finding("counters", key, "counter", risen),)) if risen else o
+    why = unlike(o.counters, members(domain.name)[key].counters)
+    return replace(o, findings=(Finding("counters", key, "counter", why),)) if why else o
 
 
 def changed(case: Any, domain: Domain[Any], c: Chooser, anew: tuple[int, int]) -> Any:
@@ -191,7 +193,7 @@ def changed(case: Any, domain: Domain[Any], c: Chooser, anew: tuple[int, int]) -
     match case:
         case Case():
             with np.errstate(all="ignore"):
-                return _near(case, c)
+                return _near(replace(case, counted=False), c)
         case Kernel() | Foreign():
             return replace(case, seed=case.seed + 1 + c.below(SEEDS))
         case Scheduled():

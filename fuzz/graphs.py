@@ -8,7 +8,7 @@ is a single draw, built once; so generation is fast and shrinking is deletion.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -46,7 +46,7 @@ class Case:
     case is judged in the ring as well, ``again`` whether what is compiled is called with other
     sizes, too, and ``laid`` whether with inputs that lie in other layouts.  Where ``quick``, slow
     engines do not judge it if there are others.  Where ``alone``, it is also judged as a module
-    that stands alone.
+    that stands alone, and where ``counted`` all that a compile makes of it is counted.
     """
 
     module: Module
@@ -59,6 +59,7 @@ class Case:
     laid: bool = False
     quick: bool = False
     alone: bool = False
+    counted: bool = field(default=False, compare=False, repr=False)
 
     def options(self, base: Options) -> Options:
         """Return the options of the compile: those of ``base`` that are not the usual ones stay."""

@@ -13,15 +13,16 @@ from itertools import islice
 from random import Random
 from typing import Any
 
+from didyma.codegen.emit import wrapper
 from didyma.codegen.memory import peak, planner, trace
 from didyma.codegen.memory.arena import Problem, solve
 from didyma.codegen.memory.plan import plan
-from didyma.fuzz.allocator import definitions, domains, judge, replays, tapes
+from didyma.fuzz.allocator import definitions, domains, judge, replays, tapes, wrappers
 from didyma.fuzz.allocator.domains import JudgedCase
 from didyma.fuzz.allocator.judge import Verdict
 from didyma.fuzz.allocator.kernels import movers
 from didyma.fuzz.chooser import Chooser
-from didyma.fuzz.counters import Counters
+from didyma.fuzz.counters import Counters, of_lines, words
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Allocate, Copy, Launch, Program, Wait
@@ -126,7 +127,7 @@ def _program(bare: Program, planned: Program, w: Written) -> Iterator[Verdict]:
 
 
 def _counters(planned: Program) -> Counters:
-    """Count the lines of a plan that cost something, and its peak at the ends of all ranges."""
+    """Count the lines of a plan, its peak at the ends of all ranges, and what its wrapper says."""
     kinds = Counter(type(x).__name__ for p in (planned, *planned.functions) for x in walk(p.lines))
     lines = {"launches": Launch, "copies": Copy, "allocations": Allocate, "waits": Wait}
     ends = {"least": [v.lo for v in planned.dims], "most": [v.hi for v in planned.dims]}
@@ -134,7 +135,9 @@ def _counters(planned: Program) -> Counters:
     peaks = {
         f"{k} peak": peak(planned, dict(zip(names, at, strict=True))) for k, at in ends.items()
     }
-    return {name: kinds[kind.__name__] for name, kind in lines.items()} | peaks
+    said = {"words": words(wrapper.emit(planned, wrappers.text_of(planned)))}
+    every = {**of_lines(planned), **said}
+    return {name: kinds[kind.__name__] for name, kind in lines.items()} | peaks | every
 
 
 def _repeated(bare: Program, planned: Program, seed: int) -> Iterator[str]:

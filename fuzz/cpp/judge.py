@@ -54,6 +54,15 @@ def has_loader(p: Program, text: KernelText) -> bool:
     )
 
 
+def written(
+    p: Program, text: KernelText, architecture: str = "sm_90a", buckets: Buckets | None = None
+) -> Cpp:
+    """Return what writes the header and the loader of a program."""
+    name, digest, offsets = wrapper.weights_table(p)
+    code = hashlib.sha256(CODE).hexdigest()
+    return Cpp(p, text, architecture, code, name, digest, offsets, buckets)
+
+
 Sizes: TypeAlias = Mapping[str, int]
 
 
@@ -101,11 +110,7 @@ class Loader:
     units: tuple[syntax.Unit, syntax.Unit] = field(init=False)
 
     def __post_init__(self) -> None:
-        name, digest, offsets = wrapper.weights_table(self.program)
-        code = hashlib.sha256(CODE).hexdigest()
-        cpp = Cpp(
-            self.program, self.text, self.architecture, code, name, digest, offsets, self.buckets
-        )  # fmt: skip
+        cpp = written(self.program, self.text, self.architecture, self.buckets)
         units = syntax.parse(cpp.header()), syntax.parse(cpp.loader())
         object.__setattr__(self, "units", units)
 

@@ -61,7 +61,8 @@ class Emission(Kernels):
             often = self.every or not quick or case.seed % SELDOM == 0
             before = Counter(counters.of_traffic(traffic))
             found = judged_on(case, every if often or reads_behind_guards(case) else quick)
-            return replace(found, counters=Counter(counters.of_traffic(traffic)) - before)
+            did = Counter(counters.of_traffic(traffic)) - before
+            return replace(found, counters={**found.counters, **did})
 
         return judged
 
@@ -94,7 +95,8 @@ def _exact(e: Engine, traffic: Traffic) -> Engine:
 def judged_on(case: Case, engines: Sequence[Engine]) -> Outcome:
     """Judge a kernel on engines."""
     found = judge(case, engines)
-    return outcome(case, found.findings, found.total, keys(case))
+    o = outcome(case, found.findings, found.total, keys(case))
+    return replace(o, counters={"words": found.words})
 
 
 def reads_behind_guards(case: Case) -> bool:

@@ -19,6 +19,7 @@ from didyma.codegen.emit.plain_expressions import Outside
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.registry import engine
 from didyma.codegen.runtime.tinycc import TinyCC
+from didyma.fuzz import counters
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.fuzz.domains.graphs import EngineChoice
 from didyma.fuzz.emission.judge import differing
@@ -117,8 +118,9 @@ def outcome(case: Case, engines: list[Engine], compiler: TinyCC) -> Outcome:
         found += compared(case, runs, text, before, want)
     total = sum(a.size for a in want)
     covered = tuple(("engine", e.name) for e in engines)
+    counted = {"words": counters.words(made.source)}
     return Outcome(tuple(found), size=case.text.count("\n"), checked=total, total=total,
-                   covered=covered)  # fmt: skip
+                   covered=covered, counters=counted)  # fmt: skip
 
 
 def accepted(case: Case) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from didyma.fuzz import (
     alone,
     at_run,
     calls_again,
+    census,
     counters,
     coverage,
     layouts,
@@ -246,6 +247,7 @@ class GraphJudge:
             counted |= counters.of_kernels(made.program.kernels, dict(case.env))
             counted |= counters.of_decisions(places)
             if not report.findings:
+                counted |= census.counted(case, made, self.options)
                 covered += self._examiner.keys(case, inputs, made, places)
         findings = tuple(report.findings)
         return Outcome(

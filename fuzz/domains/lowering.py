@@ -19,7 +19,7 @@ from didyma.codegen.pipeline import Scheduled, compile
 from didyma.codegen.rules import schedules
 from didyma.codegen.schedule.dispatch import points
 from didyma.codegen.schedule.recipes.point import parse_all
-from didyma.fuzz import blocks, counters, traits
+from didyma.fuzz import blocks, census, counters, traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
@@ -188,6 +188,8 @@ class Lowering(Domain[Case]):
             hear(name, value)
         covered = [*_keys(made), *((DECISION, name) for name in heard)]
         counted = dict(counters.of_kernels(every, env))
+        if not findings:
+            counted |= census.counted(case, made, self.options)
         if not findings and not is_pointed:
             covered += memory.examiner.keys(case, case.inputs(), made, heard)
             options = case.options(self.options)

@@ -16,7 +16,7 @@ from didyma.codegen.passes.fuse import fuse
 from didyma.codegen.passes.running import block_runs
 from didyma.codegen.passes.simplify import simplify
 from didyma.codegen.pipeline import Fused, compile
-from didyma.fuzz import counters, padding, replay
+from didyma.fuzz import census, counters, padding, replay
 from didyma.fuzz.chooser import Dice
 from didyma.fuzz.domains.domain import Domain, Key, Outcome, Shrinker
 from didyma.fuzz.graphs import Case
@@ -166,6 +166,7 @@ class PassJudge:
         if not findings and (behind := padding.judged(case, inputs)) is not None:
             many, findings = (*many, *behind.comparisons), behind.findings
             decided[PADDED] = [padding.NAME]
+        rest: Mapping[str, int] = {} if findings else census.counted(case, made, self.options)
         covered = [*of_graph(case.module), *((DECISION, name) for name in heard)]
         if not findings:
             covered += self.examiner.keys(case, inputs, made, heard)
@@ -179,6 +180,7 @@ class PassJudge:
             counters={
                 **counters.of_graph(made.fused, dict(case.env)),
                 **counters.of_decisions(decided),
+                **rest,
             },
         )
 

@@ -20,7 +20,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.passes.place import place
 from didyma.codegen.pipeline import Planned, compile
 from didyma.codegen.runtime.externs import bound, routines
-from didyma.fuzz import control, control_bytes, control_sizes, counters, traits
+from didyma.fuzz import census, control, control_bytes, control_sizes, counters, traits
 from didyma.fuzz.allocator import wrappers
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
@@ -127,6 +127,8 @@ class Programs(Domain[Case]):
             hear(decision, value)
         counted = {**counters.of_run(use), **counters.of_lines(made.program)}
         counted |= counters.of_decisions(heard)
+        if not findings:
+            counted |= census.counted(case, made, self.options, loaders=True)
         return Outcome(findings, frozenset(), size, covered=covered, counters=counted)
 
     @property

@@ -1,4 +1,4 @@
-"""Counters of cases: each by hand, and that a kept program whose counters rise is a finding."""
+"""Counters of cases: each by hand, and that a kept program whose counters change is a finding."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Fused, compile
-from didyma.fuzz import counters, distilled, worker
+from didyma.fuzz import census, counters, distilled, worker
+from didyma.fuzz.counters import Sizes
 from didyma.fuzz.distilled import KEPT, Member
 from didyma.fuzz.domains import registry
+from didyma.fuzz.graphs import Case
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir.program import Program, Repeat, Return, Wait
 from didyma.refimpl.ir.text import parse_loop, parse_module
@@ -135,7 +137,7 @@ def test_a_run_is_counted_by_its_steps() -> None:
 
 
 @pytest.mark.parametrize("domain", ["passes", "lowering", "programs"])
-def test_a_counter_of_a_member_that_rises_is_a_finding(
+def test_a_counter_of_a_member_that_changes_is_a_finding(
     domain: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (d,) = registry.make(registry.Setup(("host", "simt")), [domain])
@@ -168,7 +170,38 @@ def test_lines_of_all_blocks_and_functions_are_counted() -> None:
     assert counters.of_lines(p) == {"waits": 3, "lines": 4 + 2, "functions": 1}
 
 
-def test_decisions_may_not_become_fewer_and_may_become_more() -> None:
+def test_counters_that_are_unlike_those_kept_are_named() -> None:
     kept = counters.of_decisions({"cast once": ["x", "y"], "a long run in blocks": ["z"]})
-    assert counters.more({**kept, "made: cast once": 3}, kept) == ""
-    assert counters.more({"made: cast once": 2}, kept) == "made: a long run in blocks 0, kept 1"
+    assert counters.unlike(kept, kept) == ""
+    assert counters.unlike({**kept, "made: cast once": 3}, kept) == "made: cast once 3, kept 2"
+    now = {"made: cast once": 2, "tests": 1}
+    assert counters.unlike(now, kept) == "made: a long run in blocks 0, kept 1; tests 1, kept 0"
+
+
+@pytest.mark.parametrize(
+    ("now", "worse"),
+    [({"moved": 8, "made: a": 2}, False), ({"moved": 9, "made: a": 2}, True),
+     ({"moved": 7, "made: a": 3}, False), ({"moved": 8, "made: a": 1}, True)],
+)  # fmt: skip
+def test_fewer_decisions_and_more_of_all_else_are_worse(now: Sizes, worse: bool) -> None:
+    assert counters.needs_more(now, {"moved": 8, "made: a": 2}) is worse
+
+
+def test_all_stages_of_a_kept_program_are_counted() -> None:
+    case = Case(parse_module(GRAPH), (), (1,))
+    made = compile(case.module, until="fuse")
+    assert census.counted(case, made, Options()) == {}
+    got = census.counted(replace(case, counted=True), made, Options(), loaders=True)
+    assert got["graph: calls"] == got["kernels: launches"] == 1
+    assert got["graph: nodes"] == 3, "two of the function, and its call"
+    assert got["program: peak"] == 256, "the result alone, at its alignment"
+    assert all(got[f"words: {x}"] > 20 for x in ("kernels", "wrapper", "JSON", "C++ loader"))
+
+
+def test_a_program_that_needs_less_is_held_to_it() -> None:
+    (d,) = registry.make(registry.Setup(("host", "simt")), ["indices"])
+    opened = worker.Opened(d)
+    for key, m in [*distilled.members("indices").items()][:4]:
+        _, o = opened.drawn(0, 0, [(KEPT, key)])
+        assert not o.findings
+        assert dict(o.counters) == dict(m.counters)

@@ -13,9 +13,10 @@ found, so a run that is stopped keeps what it has, and goes on from there.
 
 ``keep`` writes the corpus anew, or with ``--add`` adds to it: of the programs of folders those that
 together show all that they show, the ones first that show most in the time that they take.
-``counters`` keeps the counters of members as they are now (``fuzz/counters.py``), and ``trim``
-drops those that show least in their time.  To
-reach more than the corpus does, let a run start from it: ``--start fuzz/corpus/distilled``.  A run
+``counters`` keeps the counters of members as they are now (``fuzz/counters.py``), ``rank`` orders
+them by the terms that decide alone in them, and ``trim`` drops those that show least in their
+time.  To reach more than the corpus does, let a run start from it: ``--start
+fuzz/corpus/distilled``.  A run
 ``--about`` some files asks for their terms alone, and so comes to more cases.  ``keep`` takes what
 ``tests/mutants/grow.py`` found of mutants, too.
 """
@@ -41,7 +42,7 @@ import typer
 
 from didyma.fuzz import distilled, worker
 from didyma.fuzz.chooser import Dice
-from didyma.fuzz.counters import Counters, more
+from didyma.fuzz.counters import Counters, needs_more, unlike
 from didyma.fuzz.distilled import Member
 from didyma.fuzz.domains import registry
 from didyma.fuzz.domains.domain import Domain
@@ -152,7 +153,7 @@ class Reach:
         seconds: float,
         counters: Counters,
     ) -> frozenset[int]:
-        """Return the terms without which a case has a finding, a crash, a hang or a risen counter.
+        """Return the terms without which a case has a finding, a crash, a hang or other counters.
 
         A hang takes more than so many seconds of processor time.
         """
@@ -166,7 +167,7 @@ class Reach:
                 limit_cpu(seconds)
                 again = worker.Opened(opened.domain) if remembers else opened
                 o = again.judged(case)
-                say((number, bool(o.findings or more(o.counters, counters))))
+                say((number, bool(o.findings or unlike(o.counters, counters))))
 
         while rest and time.monotonic() < self.end:
             (ended,) = forked([tuple(rest)], work, 1, patience=120.0)
@@ -299,13 +300,45 @@ def counters(
         found = [opened.judged(m.case(d)).counters for m in every]
         now = [replace(m, counters=x or m.counters) for m, x in zip(every, found, strict=True)]
         path.write_text("".join(m.text() for m in now), encoding="utf-8")
-        risen = sum(bool(more(b.counters, a.counters)) for a, b in zip(every, now, strict=True))
-        fallen = sum(bool(more(a.counters, b.counters)) for a, b in zip(every, now, strict=True))
+        risen = sum(needs_more(b.counters, a.counters) for a, b in zip(every, now, strict=True))
+        fallen = sum(needs_more(a.counters, b.counters) for a, b in zip(every, now, strict=True))
         print(f"{d.name}: of {len(now)} members {risen} need more and {fallen} less")
         for m in (m for m, x in zip(every, found, strict=True) if m.counters and not x):
             print(f"{d.name}: {m.key} has no counters any more: judge it with `didyma fuzz`")
             lost = True
     raise typer.Exit(int(lost))
+
+
+@app.command()
+def rank() -> None:
+    """Order members anew: those first that have most terms decide alone in their time.
+
+    The first of a term counts whole, the second a third.
+    """
+    sys.setrecursionlimit(20_000)
+    names = {d.name: d for d in registry.make(registry.Setup(("host", "simt")))}
+    every = {(n, m.key): m for n, d in names.items() for m in read(d, distilled.FILES)}
+    opened = {n: worker.Opened(d) for n, d in names.items()}
+    agree = {k: again for k, m in every.items() if (again := timed(opened[k[0]], m))}
+    import_all()
+    counts = Counts()
+    count(counts, Planter(), FOLDERS)
+    alone = dict[tuple[str, str], tuple[str, ...]]()
+    for k, m in agree.items():
+        counts.next_case()
+        opened[k[0]].judged(m.case(names[k[0]]))
+        alone[k] = tuple(map(str, counts.next_case()))
+    found = {k: replace(m, shows=alone[k]) for k, m in agree.items()}
+    chosen = cover(found, float("inf"), len(found))
+    for name in names:
+        path = distilled.FILES / f"{name}.txt"
+        some = [
+            replace(m, ms=agree.get(k, m).ms, many=len(chosen[k].shows) if k in chosen else 1)
+            for k, m in every.items()
+            if k[0] == name
+        ]
+        path.write_text("".join(m.text() for m in some), encoding="utf-8")
+        print(f"{name}: {len(some)} of {sum(m.ms for m in some) / 1000:.1f} s")
 
 
 @app.command()

@@ -1,0 +1,46 @@
+"""Count all that a compile makes of a kept program, beside what its domain judges.
+
+A domain judges one level; what its programs become at the others is counted alone, which takes
+a fiftieth of a second.  So a change of any stage shows in the kept programs of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from didyma.codegen.emit.program_json import program_json
+from didyma.codegen.memory.peak import peak
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled, Fused, finished
+from didyma.fuzz import counters
+from didyma.fuzz.counters import Counters
+from didyma.fuzz.cpp import judge
+from didyma.fuzz.graphs import Case
+
+
+def counted(case: Case, made: Fused, base: Options, *, loaders: bool = False) -> Counters:
+    """Count what all stages of a compile make of a case, of which ``made`` is there already.
+
+    With ``loaders`` what loads the program from JSON and in C++ is counted, too.  Nothing is
+    counted of a case that does not ask for it.  Errors: those of ``finished``.
+    """
+    if not case.counted:
+        return {}
+    c = finished(made, case.options(base))
+    sizes = {v.name: v.lo for v in c.source.dims} | dict(case.env)
+    nodes = sum(len(f.nodes) for f in c.fused.functions)
+    texts = {"kernels": c.text.source, "wrapper": c.wrapper, **dict(_loaders(c) if loaders else ())}
+    levels: dict[str, Counters] = {
+        "graph": {"nodes": nodes, **counters.of_graph(c.fused, sizes)},
+        "kernels": counters.of_kernels((k for ks in c.kernels.values() for k in ks), sizes),
+        "program": {"peak": peak(c.program, sizes), **counters.of_lines(c.program)},
+        "words": {name: counters.words(text) for name, text in texts.items()},
+    }
+    return {f"{level}: {name}": n for level, x in levels.items() for name, n in x.items() if n}
+
+
+def _loaders(c: Compiled) -> Iterator[tuple[str, str]]:
+    yield "JSON", program_json(c.program, c.text, {})
+    if judge.has_loader(c.program, c.text):
+        cpp = judge.written(c.program, c.text)
+        yield from (("C++ header", cpp.header()), ("C++ loader", cpp.loader()))
