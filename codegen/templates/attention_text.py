@@ -21,6 +21,24 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
           phase = phase ^ 1;
         }
 {% endmacro %}
+{% macro store_boxes() %}
+{{ find_batch("result") }}
+{% for group in range(groups) %}
+{% if last_whole %}
+          if (top + {{ group * 64 }} >= 0) {
+{% endif %}
+{% for i in range(features // 64) %}
+            tma_store3_{{ R }}({{ described("result") }}, {{ i * 64 }}, top + {{ group * 64 }},
+                               result_at, &stored[{{ (group * features // 64 + i) * 4096 }}]);
+{% endfor %}
+{% if last_whole %}
+          }
+{% endif %}
+{% endfor %}
+          tma_commit();
+          tma_wait(0);
+          mbarrier_arrive(&others[2]);
+{% endmacro %}
 {{ def_kernel("query", "key", "value") }} {
   __shared__ __align__(1024) {{ T }} query_tile[{{ height * terms }}];
   __shared__ __align__(1024) {{ T }} key_tile[{{ 2 * width * terms }}];
@@ -38,7 +56,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {% if checkers %}
   __shared__ i32 spoiled[{{ features + 1 }}];
   __shared__ __align__(1024) {{ T }} looked_at[{{ width * features }}];
-  __shared__ i32 told[5];
+  __shared__ i32 told[6];
 {% endif %}
   const i32 down = ({{ rows }} + {{ height - 1 }}) / {{ height }};
   const i32 tiles = {{ batches }} * down;
@@ -53,10 +71,13 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
     mbarrier_init(&turn_of[{{ i }}], 1);
 {% endfor %}
     mbarrier_init(&others[0], 1);
-    mbarrier_init(&others[1], {{ height * 2 + 1 + checkers }});
-    mbarrier_init(&others[2], {{ [1, checkers] | max }});
+    mbarrier_init(&others[1], {{ height * 2 + 1 + (checkers or boxed) }});
+    mbarrier_init(&others[2], {{ 1 if boxed else [1, checkers] | max }});
     mbarrier_init(&others[3], {{ height * 2 }});
     mbarrier_init(&others[4], 1);
+{% if tickets %}
+    told[4] = 0;
+{% endif %}
   }
   __syncthreads();
   if (threadIdx.x < 128) {
@@ -166,9 +187,51 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
         }
 {{ take_tile() }}
       }
-{% if checkers %}
+{% if checkers and boxed %}
+    } else if (threadIdx.x >= 64) {
+{% call look([("value", "1", "odd", "spoiled")], few, above) %}
+        mbarrier_wait(&others[3], taken ^ 1);
+        if (spoiled[{{ features }}] != 0) {
+          const i64 top = told[5];
+          #pragma unroll 1
+          for (u32 n = checker; n < {{ height * features }}; n = n + {{ checkers }}) {
+            const i64 line = n / {{ features }};
+            const i64 feature = n % {{ features }};
+            if (spoiled[feature] != 0) {
+              const i64 row = top + line;
+              {{ result("spoilt", ("batch", "row", "feature"), "nan_f32()", mask=inside) }}
+              stored[(line / 64 * {{ features // 64 }} + feature / 64) * 4096 + line % 64 * 64 +
+                     (feature / 8 ^ line) % 8 * 8 + feature % 8] = spoilt;
+            }
+          }
+          proxy_fence();
+          named_barrier(15, {{ checkers }});
+          #pragma unroll 1
+          for (u32 n = checker; n <= {{ features }}; n = n + {{ checkers }}) {
+            spoiled[n] = 0;
+          }
+        }
+        if (threadIdx.x == 64) {
+          const i64 top = told[5];
+{{ store_boxes() }}
+        }
+{% endcall %}
+{% elif checkers %}
     } else if (threadIdx.x >= 64) {
 {{ look([("value", "1", "odd", "spoiled")], few, above) }}
+{% elif boxed %}
+    } else if (threadIdx.x == 64) {
+      u32 taken = 0;
+      i64 batch = 0;
+{{ take_tile() }}
+      #pragma unroll 1
+      while (batch >= 0) {
+        const i64 top = next_tile[1];
+        mbarrier_arrive(&others[1]);
+        mbarrier_wait(&others[3], taken ^ 1);
+{{ store_boxes() }}
+{{ take_tile() }}
+      }
 {% endif %}
     }
   } else {
@@ -259,9 +322,12 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {{ invert_totals() }}
       }
 {{ store_log(inside) }}
-{% if checkers %}
+{% if boxed %}
+      mbarrier_wait(&others[2], taken);
+{% elif checkers %}
       mbarrier_wait(&others[2], taken ^ 1);
       const u32 spoils = spoiled[{{ features }}] != 0;
+{% endif %}
 {% if tickets %}
       if (sees_all) {
         f32 odd_sum = 0.0f;
@@ -274,13 +340,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
         }
       }
 {% endif %}
-{% endif %}
 {% if boxed %}
-{{ find_batch("result") }}
-      if (threadIdx.x % 128 == 0) {
-        tma_wait(0);
-      }
-      named_barrier(mine + 1, 128);
       #pragma unroll
       for (u32 i = 0; i < {{ features // 64 }}; ++i) {
         #pragma unroll
@@ -289,13 +349,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
           const i64 row = top + mine * 64 + line;
           const i64 feature = i * 64 + j / 2 * 8 + lane % 4 * 2;
 {% for part in "xy" %}
-          f32 mean_{{ part }} = sums[i * 32 + j * 2 + {{ loop.index0 }}] * scale[j % 2];
-{% if checkers %}
-          if (spoils) {
-            mean_{{ part }} =
-                spoiled[feature + {{ loop.index0 }}] != 0 ? nan_f32() : mean_{{ part }};
-          }
-{% endif %}
+          const f32 mean_{{ part }} = sums[i * 32 + j * 2 + {{ loop.index0 }}] * scale[j % 2];
           {{ result("of_" + part, ("batch", "row", "feature + %d" % loop.index0), "mean_" + part,
                     mask=inside) }}
 {% endfor %}
@@ -307,14 +361,7 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
         }
       }
       proxy_fence();
-      named_barrier(mine + 1, 128);
-      if (threadIdx.x % 128 == 0{{ " && top + mine * 64 >= 0" if last_whole }}) {
-{% for i in range(features // 64) %}
-        tma_store3_{{ R }}({{ described("result") }}, {{ i * 64 }}, top + mine * 64, result_at,
-                           &stored[(mine * {{ features // 64 }} + {{ i }}) * 4096]);
-{% endfor %}
-        tma_commit();
-      }
+      mbarrier_arrive(&others[3]);
 {% elif wide %}
       #pragma unroll
       for (u32 i = 0; i < {{ (summed + 31) // 32 }}; ++i) {
@@ -346,16 +393,11 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
                         mask=all(inside, below("feature", own_features, 16))) }}
       }
 {% endif %}
-{% if checkers %}
+{% if checkers and not boxed %}
       mbarrier_arrive(&others[3]);
 {% endif %}
 {{ take_tile() }}
     }
-{% if boxed %}
-    if (threadIdx.x % 128 == 0) {
-      tma_wait(0);
-    }
-{% endif %}
   }
 }
 """)  # fmt: skip

@@ -4,7 +4,8 @@ A block has ``height`` rows of one batch, of which each group has 64.  One threa
 ``width`` keys, by the copies of TMA, another their values, two tiles of each; groups multiply what
 has come and say when it may be replaced.  So one group takes exponentials while another multiplies,
 and in a group the weighted sum of one tile runs beside the exponentials of the next.  The last keys
-that rows see come first.  One result alone goes by TMA, too, where shared memory has room for it.
+that rows see come first.  One result alone goes by TMA, too, where shared memory has room for it: a
+thread stores it while groups are at the next tile, so that no group waits for what is looked for.
 After the producer and consumer warps of J. Shah et al., *FlashAttention-3*, 2024.  Values of a tile
 of which no row sees a key count all the same, since nothing times an infinity is no number: where
 there are such tiles, further warps look for what is not finite.

@@ -8,10 +8,11 @@ already; where all are known to be finite, it reads one count.  Only where some 
 each block finds out which features are spoiled for its own rows: ``search`` finds the features of
 an operand that are ``odd``, a bit for each of eight, and ``tell`` marks them.  ``look`` does so for
 tile after tile: for each operand it is given the name, its counts in ``known``, and the words for
-what is found.  It tells at once of a tile whose rows see a key of each tile of keys.  Where there
-are only a ``few`` tiles of keys, of which the last rows see all, nobody searches: the block that
-has those rows finds whether their sums are finite, and tells the others.  So that it runs before
-others wait for it, blocks claim all tiles.
+what is found.  Without a text of its caller, it tells at once of a tile whose rows see a key of
+each tile of keys, and of others once they are known; the text of a caller comes in place of both,
+behind the marks.  Where there are only a ``few`` tiles of keys, of which the last rows see all,
+nobody searches: the block that has those rows finds whether their sums are finite, and tells the
+others.  So that it runs before others wait for it, blocks claim all tiles.
 """
 
 from __future__ import annotations
@@ -82,11 +83,6 @@ LOOKING = """\
         named_barrier(15, {{ checkers }});
 {{ share("unusual_%s" % name) }}
         if (told[0] != 0) {
-          f32 some[8];
-          #pragma unroll
-          for (u32 n = 0; n < 8; ++n) {
-            some[n] = 0.0f;
-          }
           #pragma unroll 1
           for (i32 turn = 0; turn < turns; ++turn) {
             if (turn < begin || turn >= end) {
@@ -98,14 +94,13 @@ LOOKING = """\
                   const i64 term = piece * 8;
                   const {{ T }}x8 x = load8_{{ T }}(
                       {{ address(name, ("batch", "column", "term")) }});
-{{ add_odd("some[%d]", "x") | indent(18, first=True) }}
+{% for n in range(8) %}
+                  {{ odd }} = cast_{{ T }}_f32(x.s{{ n }}) * 0.0f != 0.0f ? {{ odd }} | {{ 2 ** n }}
+                            : {{ odd }};
+{% endfor %}
                 }
               }
             }
-          }
-          #pragma unroll
-          for (u32 n = 0; n < 8; ++n) {
-            {{ odd }} = some[n] != 0.0f ? {{ odd }} | 1 << n : {{ odd }};
           }
         }
 {% endmacro %}
@@ -135,17 +130,25 @@ LOOKING = """\
       const u32 checker = threadIdx.x - 64;
       const u32 piece = checker % {{ own_features // 8 }};
 {% if few %}
-      const i64 top = (i64)(down - 1) * {{ height }}{{ above }};
-{{ ask("seen", "sees_first", "0") }}
-{{ ask("seen", "sees_last", "(turns - 1)") }}
+      const i64 last_top = (i64)(down - 1) * {{ height }}{{ above }};
+{{ ask("seen", "sees_first", "0", "last_top") }}
+{{ ask("seen", "sees_last", "(turns - 1)", "last_top") }}
       const b8 published = turns <= {{ few }} && sees_first && sees_last;
-      if (checker == 0) {
-        told[4] = 0;
+{% endif %}
+{% if caller is defined %}
+      #pragma unroll 1
+      for (u32 n = checker; n <= {{ features }}; n = n + {{ checkers }}) {
+        spoiled[n] = 0;
       }
 {% endif %}
 {{ take_tile() }}
       #pragma unroll 1
       while (batch >= 0) {
+{% if caller is defined %}
+        if (checker == 0) {
+          told[5] = next_tile[1];
+        }
+{% endif %}
         const i32 begin = next_tile[2];
         const i32 end = next_tile[3];
         mbarrier_arrive(&others[1]);
@@ -153,9 +156,11 @@ LOOKING = """\
 {% for name, at, odd, spoiled in at_values %}
         u32 {{ odd }} = 0;
 {% endfor %}
+{% if caller is not defined %}
         if (sees_all) {
 {{ tell(at_values) }}
         }
+{% endif %}
 {% if few %}
         if (sees_all && published) {
           mbarrier_wait(&others[3], taken ^ 1);
@@ -174,9 +179,21 @@ LOOKING = """\
 {% if few %}
         }
 {% endif %}
+{% if caller is defined %}
+        #pragma unroll
+        for (u32 n = 0; n < 8; ++n) {
+          if ((odd >> n & 1) != 0) {
+            atomic_max_i32(&spoiled[piece * 8 + n], 1);
+            atomic_max_i32(&spoiled[{{ features }}], 1);
+          }
+        }
+        named_barrier(15, {{ checkers }});
+{{ caller() }}
+{% else %}
         if (!sees_all) {
 {{ tell(at_values) }}
         }
+{% endif %}
 {{ take_tile() }}
       }
 {% endmacro %}

@@ -246,9 +246,11 @@ class Problem:
         p = affine.offset(body.index, shapes[body.buffer])
         last = coefficient(p, axes[-1].name)
         rest = {m: c for m, c in p.items() if axes[-1].name not in m}
-        known = {v.name for v in axes} | {d.name for d in self.loop.dims}
+        known = {v.name for v in axes[:-1]} | {d.name for d in self.loop.dims}
         length = affine.poly(self.output.extents[-1])
-        if last != {(): 1} or not {n for m in rest for n in m} <= known:
+        begin = list(subexprs(affine.expr(rest)))
+        names = {e.name for e in begin if isinstance(e, Var)}
+        if last != {(): 1} or not names <= known or any(isinstance(e, Load) for e in begin):
             return None
         if any(c % lanes for q in (rest, length) for c in q.values()):
             return None

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 RANGES = """\
 {% set all_lanes = (16, 8, 4, 2, 1) %}
-{% macro ask(body, into, turn) %}
-    {{ modification(body, into ~ ("_here" if ranged else ""), first_row="top",
-                    last_row="top + %d" % (height - 1), first_column="(i64)%s * %d" % (turn, width),
+{% macro ask(body, into, turn, top="top") %}
+    {{ modification(body, into ~ ("_here" if ranged else ""), first_row=top,
+                    last_row="%s + %d" % (top, height - 1),
+                    first_column="(i64)%s * %d" % (turn, width),
                     last_column="(i64)%s * %d + %d" % (turn, width, width - 1)) }}
 {% if ranged %}
     const u32 {{ into }} = {{ into }}_here &&

@@ -21,10 +21,10 @@ class Result:
 def result(p: Problem, nbytes: int) -> Result | None:
     """Return the one result of a problem, if rows of it lie in runs of so many bytes.
 
-    None where there are several, or results of rows beside it, or it lies otherwise.
+    None where there are several, or it lies otherwise.
     """
     stores = p.stored(nbytes // 2)
-    if p.line is not None or stores is None or len(stores) != 1:
+    if stores is None or len(stores) != 1:
         return None
     ((out, store),) = stores
     value: Expr = store.value
