@@ -18,7 +18,7 @@ _SHARED = re.compile(r"\b__shared__\s[^;]*;")
 _TEST = r"[\w.+\-*/% \[\]]+?\s*(?:<=|>=|==|!=|<|>)\s*[\w.+\-*/% \[\]]+?"
 _ATOM = re.compile(rf"(?:(?<=[(&|] )|(?<=\())({_TEST})(?=\s*(?:\)|&&|\|\|))")
 _LOOPING = re.compile(rf"(?<=; )({_TEST})(?=;)")
-_LIMIT = re.compile(r"(?:<=|>=|(?<![<>])[<>](?![<>]))\s*([\w.+\-*/ ]+?)\s*(?=[;)]|&&|\|\||\?)")
+LIMIT = re.compile(r"(?:<=|>=|(?<![<>])[<>](?![<>]))\s*([\w.+\-*/ ]+?)\s*(?=[;)]|&&|\|\||\?)")
 _FIELD = re.compile(r"\b[A-Za-z_]\w*\.[A-Za-z_]\w*\b(?!\s*\()")
 _FACTOR = re.compile(r"(?<=[-+*/=(] )[A-Za-z_][\w.]*(?=\s*[-+*/;)])")
 _LOOP = re.compile(r"\bfor\s*\(")
@@ -36,12 +36,12 @@ def rules(text: str) -> tuple[tuple[float, Rule], ...]:
     """Return the rules that a text's own expressions make, each with its weight."""
     places = _often(m[1].strip() for m in _PLACE.finditer(text))
     extents = [x.strip() for m in _SHARED.finditer(text) for x in _PLACE.findall(m[0])]
-    limits = _often(m[1].strip() for m in _LIMIT.finditer(text))
+    limits = _often(m[1].strip() for m in LIMIT.finditer(text))
     tests = _often(m[1] for m in _ATOM.finditer(text))
     fields = _often(m[0] for m in _FIELD.finditer(text) if not m[0].endswith((".x", ".y", ".z")))
     return (
         (-1.2, _unwrapped), (-0.4, _wrapped(text)), (0.0, _swapped), (-0.3, _put(_PLACE, places)),
-        (-0.6, _put(_LIMIT, limits)), (0.2, _put(_LIMIT, _often(extents))), (0.3, _narrowed(tests)),
+        (-0.6, _put(LIMIT, limits)), (0.2, _put(LIMIT, _often(extents))), (0.3, _narrowed(tests)),
         (-0.4, _put(_ATOM, tests)), (-0.2, _scaled(fields)), (-1.0, _typed),
     )  # fmt: skip
 

@@ -34,7 +34,7 @@ _INDEX = re.compile(r"\b(\w+)\[(\w+) \* (\w+) \+ (\w+)\]")
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx)\.[xyz]")
 _INT = re.compile(r"\b(?:int|unsigned|size_t|long|uint32_t|int64_t)\s+(\w+)(?=\s*[=,;)>])")
 _CONSTANT = re.compile(r"^\s*#\s*define\s+(\w+)\s+\(?-?\d+\)?\s*$", re.M)
-_ARRAY = re.compile(r"(?:\*\s*(?:__restrict__\s+)?(\w+)\s*[,)]|\b(\w+)\[)")
+_ARRAY = re.compile(r"(?:\*\s*(?:__restrict__\s+)?(\w+)\s*(?:[,)]|=(?!=))|\b(\w+)\[)")
 _VALUE = r"(?:\s*=[^,;(){}]*(?:\([^()]*\)[^,;(){}]*)*)?"
 _DECLARED = re.compile(
     r"\b(?!return\b|else\b|case\b|struct\b|typename\b)([A-Za-z_]\w*)\s+(\w+)(?=\s*[;,)=])"
@@ -153,7 +153,8 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
         (-0.1, usual.remainders(ints)), (0.6, usual.begun(text)), (0.6, usual.kept(kinds)),
         (0.2, _multiplied(extents)), (0.6, _multiplied(factors)), (0.2, _alike(ints)),
         (-0.4, usual.values(floats)), (0.3, forgotten.given(unused)),
-        (-0.2, forgotten.extended(text)), (-0.6, forgotten.divided(ints)),
+        (0.2, usual.sized(text)), (-0.2, forgotten.extended(text)),
+        (0.6, forgotten.extended(text, forgotten.INDEX)), (-0.6, forgotten.divided(ints)),
         (-0.1, forgotten.repeated(kinds, text)), (-0.1, forgotten.updated(kinds, text)),
         (-0.3, _moved(ints)), (-0.3, _each(_NUMBER, lambda m: _nearest(m, ints))),
         (-0.3, _each(_NUMBER, lambda m: _near(m, literals))),
@@ -268,9 +269,10 @@ def _mask(m: re.Match[str]) -> list[str]:
 
 
 def _field(m: re.Match[str]) -> list[str]:
-    """Return other fields of a vector for one: those of its line, if it has others."""
-    here = {c for c in _FIELD.findall(m.string) if c != m[1]}
-    return [f".{c}" for c in "xyzw" if c != m[1] and (c in here or not here)]
+    """Return other fields of a vector for one: of its line, if that has others and this once."""
+    fields = _FIELD.findall(m.string)
+    few = len({*fields}) > 1 and fields.count(m[1]) < 2
+    return [f".{c}" for c in "xyzw" if c != m[1] and (c in fields or not few)]
 
 
 def _named(m: re.Match[str]) -> list[str]:
@@ -436,6 +438,7 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (0.5, usual.ceiling),
     (0.5, usual.atomic),
     (0.5, usual.wide),
+    (0.5, structure.signs),
     (0.5, usual.halves),
     (0.5, usual.reciprocals),
     (-0.3, _each(_INNER_TERM, lambda m: [f"2 * {m[0]}"])),

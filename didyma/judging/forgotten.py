@@ -13,6 +13,9 @@ _MOST = 4  # terms beside a name: those that a text has most often
 _BESIDE = re.compile(
     r"(?<![\w.\])])([A-Za-z_][\w.]*)\s*([*/%+^-]|<<|>>)\s*([A-Za-z_][\w.]*|\d+)\b(?![\w.(\[])"
 )
+_POINTER = re.compile(r"\w+(?:\* | \*)\w")  # a declaration such as ``float* x``, no product
+_ANY_NAME = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*\b(?!\s*\()")
+INDEX = re.compile(r"(?<=\[)[A-Za-z_]\w*(?=\])")  # of one name
 _STATEMENT = re.compile(r"\s*(?!return\b|for\b|if\b|while\b|else\b|#)[\w*&].*;\s*(?://.*)?$")
 _DECLARES = re.compile(
     r"\s*(?:const\s+|__shared__\s+|extern\s+)*[A-Za-z_]\w*[\s*&]+\w+\s*(?:[=;,\[])"
@@ -71,22 +74,24 @@ def given(unused: Sequence[tuple[str, Sequence[str]]]) -> Rule:
     return rule
 
 
-def extended(text: str) -> Rule:
+def extended(text: str, names: re.Pattern[str] = _ANY_NAME) -> Rule:
     """Return the rule that extends a name by what a text has beside it elsewhere.
 
     >>> [*extended("y[ty * TM + i] = x[k0 + r];")("z[ty][r]")]
     ['z[ty * TM][r]', 'z[ty][k0 + r]']
+    >>> [*extended("float* x;")("y = x[i];")]
+    []
     """
     after: dict[str, Counter[str]] = {}
     before: dict[str, Counter[str]] = {}
     for at in range(len(text)):
-        if m := _BESIDE.match(text, at):
+        if (m := _BESIDE.match(text, at)) and not _POINTER.match(text, at):
             after.setdefault(m[1], Counter())[f" {m[2]} {m[3]}"] += 1
             if m[2] in "+*":
                 before.setdefault(m[3], Counter())[f"{m[1]} {m[2]} "] += 1
 
     def rule(row: str) -> Iterator[str]:
-        for m in re.finditer(r"(?<![\w.])[A-Za-z_][\w.]*\b(?!\s*\()", row):
+        for m in names.finditer(row):
             name = m[0]
             added = [f"{name}{t}" for t, _ in after.get(name, Counter()).most_common(_MOST)]
             added += [f"{t}{name}" for t, _ in before.get(name, Counter()).most_common(_MOST)]

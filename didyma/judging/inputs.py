@@ -71,7 +71,7 @@ class Case:
         return f"{sizes or 'fixed sizes'}, values: {self.kind!s}{drawn}"
 
 
-def cases(envs: list[Mapping[str, int]]) -> list[Case]:
+def cases(m: Module, envs: Sequence[Mapping[str, int]]) -> list[Case]:
     """Return a round for each binding of sizes, of which some kinds need large or small ones.
 
     A part of a row that a kernel leaves out shows by a peak, if rows have so many parts, and
@@ -79,12 +79,11 @@ def cases(envs: list[Mapping[str, int]]) -> list[Case]:
     without an element brings to a maximum shows where all are negative, if rows are short.
     """
     kinds = [kind for _, kind in zip(envs, cycle(_KINDS), strict=False)]
-    extents = [tuple(env.values()) for env in envs]
     rest = set(range(len(envs)))
     for kind in (PEAK, Distribution.SMALL, BELOW):
         if kind in kinds:
             at = kinds.index(kind)
-            best = max(rest, key=lambda k: (*_suits(kind, extents[k]), k == at, -k))
+            best = max(rest, key=lambda k: (*_suits(kind, m, envs[k]), k == at, -k))
             kinds[at], kinds[best] = kinds[best], kind
             rest -= {best}
     return [Case(k, env, kind) for k, (env, kind) in enumerate(zip(envs, kinds, strict=True))]
@@ -96,10 +95,16 @@ def cheaper(case: Case, planned: Sequence[Case]) -> list[Case]:
     return [case, *(replace(case, env=env, smaller=True) for env in large if env != case.env)]
 
 
-def _suits(kind: Distribution | str, extents: Sequence[int]) -> tuple[int, int]:
-    """Return how well some extents suit a kind of values: whether none is too small, then more."""
-    least, product = min(extents, default=0), prod(extents)
-    return (least >= _ROW, -product) if kind == BELOW else (least, product)
+def _suits(kind: Distribution | str, m: Module, env: Mapping[str, int]) -> tuple[int, ...]:
+    """Return how well some sizes suit a kind of values: whether none is too small, then more.
+
+    Where short rows tell most, the more of them the better: of some, nothing may be computed.
+    """
+    least, product = min(env.values(), default=0), prod(env.values())
+    if kind != BELOW:
+        return least, product
+    rows = [dims.evaluate(p.type.shape[-1], env) for p in m.entry.params if p.type.shape]
+    return least >= _ROW, -max(rows, default=0), product
 
 
 def values(task: Task, case: Case, again: int = 0) -> tuple[Array, ...]:
@@ -205,7 +210,7 @@ def _ranged(task: Task, name: str, x: Array, case: Case, of: tuple[int, ...]) ->
     """Return values in the range that the user gave an input.
 
     In rounds that are not ordinary, rows of them lie at an end of the range, or near one, and
-    some elements of the others do.
+    some elements of the others do.  Of what has one axis, each element is a row in half of these.
     """
     if name not in task.draw.ranges:
         return x
@@ -213,7 +218,8 @@ def _ranged(task: Task, name: str, x: Array, case: Case, of: tuple[int, ...]) ->
     rng = np.random.default_rng((task.draw.seed, case.number, *of))
     share = rng.random(x.shape)
     if not case.ordinary:
-        rows = (*x.shape[:-1], 1)[: x.ndim]
+        each = x.ndim == 1 and case.number % 2 == 1
+        rows = x.shape if each else (*x.shape[:-1], 1)[: x.ndim]
         end, spread = rng.integers(0, 2, rows), rng.choice(_SPREADS, rows)
         ends, some = rng.integers(0, 2, x.shape), rng.random(x.shape) < _AT_ENDS
         share = end + spread * (np.where(some, ends, share) - end)

@@ -115,7 +115,7 @@ def judge(
     """
     shapes = [launching.geometry(task, s, *_first(task))[0] for s in task.steps]
     near = tiles(task.source.text, [n for s in shapes for n in s.block])
-    planned = inputs.cases(bindings(task.spec, near, task.draw))
+    planned = inputs.cases(task.spec, bindings(task.spec, near, task.draw))
     begun = process_time()
     found = Judgement(task)
     decoys = Decoys(task.spec, task.contract)

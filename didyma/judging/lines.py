@@ -35,8 +35,9 @@ class Suspect:
     """A line that is likely wrong, and the edit that makes the kernel right, if one does.
 
     ``others`` are edits of other lines that do so as well, of so ``many`` edits of so many
-    ``lines``.  Without an edit, ``why`` says what speaks for the line.  ``file`` is another file
-    than the kernel's, of which PTX says that it was compiled from it.
+    ``lines``.  Without an edit, ``why`` says what speaks for the line, and ``also`` are a few that
+    are about as likely; they are ``searched`` if that is what edits of them change.  ``file`` is
+    another file than the kernel's, of which PTX says that it was compiled from it.
     """
 
     line: int
@@ -46,6 +47,8 @@ class Suspect:
     why: str = ""
     many: int = 0
     lines: int = 0
+    also: tuple[int, ...] = ()
+    searched: bool = False
 
 
 def suspect(
@@ -83,19 +86,34 @@ def suspect(
             places = {e.line for e in found.edits}
             return Suspect(best.line, best, others, many=len(found.edits), lines=len(places))
         if found.likely:
-            e, places = found.likely[0], {e.line for e in found.likely}
-            also = f", and so with edits of {counted(len(places) - 1, 'other line')}"
-            why = f"all rounds for which there was time are right with: {e.shown}"
-            return Suspect(e.line, why=why + also * (len(places) > 1))
-        if found.line:
+            line, *rest = dict.fromkeys(e.line for e in found.likely)
+            also = f", and so with edits of {counted(len(rest), 'other line')}{_first(rest)}"
+            why = f"all rounds for which there was time are right with: {found.likely[0].shown}"
+            return _likely(line, rest, why + also * bool(rest))
+        if found.lines:
+            line, *rest = found.lines
             why = "no edit of one line mends it, and edits here most likely change what is wrong"
-            also = f"; {counted(found.rivals, 'other line')} at least half as likely"
-            return Suspect(found.line, why=why + also * bool(found.rivals))
+            also = f"; {counted(len(rest), 'other line')} at least half as likely{_first(rest)}"
+            return _likely(line, rest, why + also * bool(rest))
     line = _writer(task, wrong[0]()) if wrong else 0
     last = stores(kernels[-1], task.source)[-1:]
     if line:
         return Suspect(line, why="it wrote the first wrong element; the cause may be before it")
     return Suspect(last[0], why=_LAST_STORE) if last else _elsewhere(kernels[-1])
+
+
+def _likely(line: int, rest: Sequence[int], why: str) -> Suspect:
+    return Suspect(line, why=why, also=tuple(rest[: _MOST - 1]), searched=True)
+
+
+def _first(lines: Sequence[int]) -> str:
+    """Return the first of some lines in words.
+
+    >>> _first([24]), _first([24, 9, 31])
+    (': 24', ', first 24, 9')
+    """
+    shown = ", ".join(map(str, lines[: _MOST - 1]))
+    return f", first {shown}" if len(lines) > _MOST - 1 else f": {shown}"
 
 
 @contextmanager

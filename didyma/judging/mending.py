@@ -22,9 +22,11 @@ _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 _LOOKED = 8  # failed rounds of which one is chosen in which some elements are right
 _LONG = 0.002  # seconds of a failed round, for which a smaller one is sought
 _ENOUGH = 8  # elements in it
+_AS_ONE = 12  # further edits that take as long to compile together as the first
 _SURE = 8  # edits that are tried before any has shown what it changes
 _TOGETHER = 256  # edits that are compiled into one text
 _FEWEST = 64  # edits of one text, however long the first ones took
+_PATIENT = 512  # edits of which those that take long beside others run beside few
 _FIRST = 16  # edits that are about as likely as the first
 _AGAIN_MOST = 4  # times that an edit is compiled together with others
 _AGAIN = 0.25  # how likely another edit is where one was tried in vain
@@ -35,15 +37,14 @@ _NEAR = 3  # lines
 class Mended:
     """What a search has found, the best first.
 
-    ``edits`` make all rounds right, ``likely`` ones all those for which there was time.  ``line``
-    is the one near which other edits are the most likely, and ``rivals`` are lines further off
-    near which they are at least half as likely; 0 where none is known.
+    ``edits`` make all rounds right, ``likely`` ones all those for which there was time.  Near the
+    first of ``lines`` other edits are the most likely; the rest lie further off, and other edits
+    are at least half as likely near them.
     """
 
     edits: list[Edit] = field(default_factory=list[Edit])
     likely: list[Edit] = field(default_factory=list[Edit])
-    line: int = 0
-    rivals: int = 0
+    lines: list[int] = field(default_factory=list[int])
 
 
 def mended(
@@ -87,7 +88,7 @@ def mended(
     rank = {(e.line, e.new): k for k, e in enumerate(tried)}
     for row in (found.edits, found.likely):
         row.sort(key=lambda e: rank[e.line, e.new])
-    found.line, found.rivals = search.place()
+    found.lines = search.places()
     return found
 
 
@@ -128,11 +129,14 @@ class Search:
         weights = {n: self.evidence.weight(n) for n in {e.line for e in self.tried}}
         return [weights[e.line] / (k + _FIRST) for k, e in enumerate(self.tried)]
 
-    def place(self) -> tuple[int, int]:
-        """Return the line near which most is likely that has not been tried; 0 if there is none.
+    def places(self) -> list[int]:
+        """Return lines near which most is likely that has not been tried, the likeliest first.
 
-        Beside it stands how many lines further off have at least half as much.
+        Each is further from the others than what is near, and at least half as likely as the first.
+        There is none where no element is wrong, since nothing then tells lines apart.
         """
+        if not self.evidence.wrong.any():
+            return []
         mass: dict[int, float] = {}
         odds = self.odds()
         for k, e in enumerate(self.tried):
@@ -140,9 +144,12 @@ class Search:
             for n in range(e.line - _NEAR, e.line + _NEAR + 1):
                 mass[n] = mass.get(n, 0.0) + share / (1 + abs(n - e.line))
         lines = {self.tried[k].line for k in self.left}
-        best = max(lines, key=lambda n: (mass[n], n), default=0)
-        far = [n for n in lines if abs(n - best) > _NEAR and mass[n] >= mass[best] / 2]
-        return best, len(far)
+        found: list[int] = []
+        for n in sorted(lines, key=lambda n: (mass[n], n), reverse=True):
+            far = all(abs(n - m) > _NEAR for m in found)
+            if far and mass[n] >= mass[found[0] if found else n] / 2:
+                found.append(n)
+        return found
 
 
 def telling(task: Task, failed: Sequence[Later]) -> tuple[Round, Evidence]:
@@ -211,6 +218,10 @@ def _promising(
         left = min(limit, deadline - begun)
         right, known = restoring(c, first, evidence, left) if c else ([], set[Edit]())
         slow = [e for e in c.edits if e not in known] if c else []
+        if len(slow) > 1 and len(search.tried) - len(search.left) <= _PATIENT:
+            c = copies(way, slow).copies
+            more, known_too = restoring(c, first, evidence, left, 0) if c else ([], set[Edit]())
+            right, slow = [*right, *more], [e for e in slow if e not in known_too]
         again.update(made.beside)
         search.back([e for e in made.beside if again[e] <= _AGAIN_MOST])
         if known:  # so many that all of them likely run in a part of the time
@@ -235,10 +246,10 @@ def _compiled(
 
     It ends before what would likely not be compiled by the ``deadline``.
     """
-    text, longest = way.task.source.text, way.compiling
+    text, longest = way.task.source.text, 0.0
     for some in rows:
         begun = processor_time()
-        if begun + longest > deadline:
+        if begun + max(longest, way.compiling * (1 + len(some) / _AS_ONE)) > deadline:
             return
         made = way.compiled([e.of(text) for e in some])
         longest = max(longest, processor_time() - begun)

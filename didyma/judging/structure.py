@@ -28,6 +28,7 @@ _LAYOUT = re.compile(
 _PLAIN = re.compile(r"\w+")
 _CONJUNCT = re.compile(r"(?<=[(=] )[^()&|;=]+ (?:&&|\|\|) |(?<=\()[^()&|;]+ (?:&&|\|\|) ")
 _NEXT = re.compile(r" (?:&&|\|\|) [^()&|;?]+(?=[);?])")
+_SIGN = re.compile(r"(?<=[\w\])] )[-+](?= [\w(])")
 _REAL = re.compile(r"(?<![\w.])(\d+\.\d+)(?=f?\b)")
 _SMALL = re.compile(r"(?<![\w.])\d(?![\w.])")
 _WHOLE = re.compile(r"\(int\)\s?\(?|__float2int_r[nzud]\(|\b(?:floor|ceil|rint|round|trunc)f\(")
@@ -72,6 +73,18 @@ def layouts(extents: Sequence[str]) -> Rule:
                 yield f"{row[: m.start()]}{inner} * {n} + {m[1]}{row[m.end() :]}"
 
     return rule
+
+
+def signs(row: str) -> Iterator[str]:
+    """Yield a line of which two signs beside each other are turned round.
+
+    >>> [*signs("y = oy - P + ky;")]
+    ['y = oy + P - ky;']
+    """
+    for a, b in pairwise(_SIGN.finditer(row)):
+        between, turned = row[a.end() : b.start()], {"+": "-", "-": "+"}
+        if a[0] != b[0] and not re.search("[,;=?:<>]", between):
+            yield f"{row[: a.start()]}{turned[a[0]]}{between}{turned[b[0]]}{row[b.end() :]}"
 
 
 def conjuncts(row: str) -> Iterator[str]:

@@ -78,24 +78,25 @@ def copies(way: Way, edits: Sequence[Edit]) -> Made:
 def _refused(made: Switched, log: str) -> set[Edit]:
     """Return the edits that NVRTC refuses, and those of the lines that it refuses.
 
-    Those are the first one, which may be why it refuses others, and all that must be constant.
+    Those are the first one, which may be why it refuses others, and all that must be constant, but
+    for lines of which it refuses some edits: these may be why it refuses the line.
     """
     gone = {made.edits[int(n) - 1] for n in _OF_EDIT.findall(log)}
-    lines = {*_OF_LINE.findall(log)[:1], *_CONSTANT.findall(log)}
-    return gone.union(*(made.lines.get(int(n), ()) for n in lines))
+    lines = {int(n) for n in (*_OF_LINE.findall(log)[:1], *_CONSTANT.findall(log))}
+    return gone.union(*(made.lines.get(n, ()) for n in lines - {e.line for e in gone}))
 
 
 def outcomes(
-    c: Copies, r: Round, wrong: Array | None, seconds: float
+    c: Copies, r: Round, wrong: Array | None, seconds: float, lanes: int = _LANES
 ) -> Iterator[tuple[Edit, tuple[Array, ...], tuple[Array, ...], Array]]:
     """Run a round with each edit; yield the outputs without it and with it, and what is right.
 
-    What takes much longer than the kernel without any edit is left out.
+    Copies of so many ``lanes`` run at a time.  What takes much longer than the kernel without any
+    edit is left out.
     Nothing where the text with all edits has other ``wrong`` elements than the kernel, without any.
     """
     steps = [launching.geometry(c.task, s, r.case.env, r.arrays)[0] for s in c.task.steps]
-    lanes = max(s.blocks * s.padded for s in steps)
-    most = max(_LEAST, _LANES // max(1, lanes))
+    most = max(_LEAST, lanes // max(1, *(s.blocks * s.padded for s in steps)))
     deadline, k, step = processor_time() + seconds, 1, min(_FIRST, most)
     while k <= len(c.edits) and (left := deadline - processor_time()) > 0:
         numbers = range(k, min(k + step, len(c.edits) + 1))
@@ -111,15 +112,15 @@ def outcomes(
 
 
 def restoring(
-    c: Copies, r: Round, evidence: Evidence, seconds: float
+    c: Copies, r: Round, evidence: Evidence, seconds: float, lanes: int = _LANES
 ) -> tuple[list[Edit], set[Edit]]:
     """Return the edits with which a round is right, and those of which that is known.
 
-    Evidence takes note of what these change.
+    Evidence takes note of what these change.  Copies of so many ``lanes`` run at a time.
     """
     found, known = list[Edit](), set[Edit]()
     with suppress(DidymaError):
-        for e, before, outputs, right in outcomes(c, r, evidence.wrong, seconds):
+        for e, before, outputs, right in outcomes(c, r, evidence.wrong, seconds, lanes):
             replace(evidence, before=before).meet(e.line, outputs, right)
             known.add(e)
             if right.all():

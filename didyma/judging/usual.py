@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
 
-from didyma.judging.borrowed import Rule, closing
+from didyma.judging.borrowed import LIMIT, Rule, closing
 
 _MOST = 6  # members of an object, or names of a namespace: those that a text has first
 _ADDED = re.compile(r"([A-Za-z_]\w*\[[^;=]*\]|\*[A-Za-z_]\w*) \+= ([^;]+);")
@@ -27,6 +27,12 @@ _INSTEAD = {
     "InclusiveScan": ("ExclusiveScan",), "ExclusiveScan": ("InclusiveScan",),
 }  # fmt: skip
 _NAMED = re.compile(rf"(?<=[.:])(?:{'|'.join(_INSTEAD)})\b")
+_TEMPLATE = re.compile(r"\btemplate\s*<([^<>;{]*)>")
+_FIXED = re.compile(r"\b(?:int|unsigned|size_t)\s+(\w+)")
+_CONSTANT = re.compile(
+    r"^\s*#\s*define\s+(\w+)\s+\(?\d+\)?\s*$|\bconstexpr\s+int\s+(\w+)\s*="
+    r"|\bconst\s+int\s+(\w+)\s*=\s*\d+;", re.M
+)  # fmt: skip
 _VALUE = re.compile(r"(?<=[-+*]= )[^;]+(?=;)|(?<=[^=<>!] = )[^;]+(?=;)")
 _PLACE = r"[A-Za-z_]\w*(?:\[[^\[\]]*\]|\.\w+)?"
 _BEGUN = r"(?:^\s*|(?<=[;{)] )|(?<=\) ))"  # of a statement
@@ -215,6 +221,27 @@ def _at_most(pattern: re.Pattern[str], ints: Sequence[str]) -> Rule:
         for m in pattern.finditer(row):
             for n in ints:
                 yield f"{row[: m.start(1)]}min({m[1]}, {n}){row[m.end(1) :]}"
+
+    return rule
+
+
+def sized(text: str) -> Rule:
+    """Return the rule that multiplies a bound by one of a text's constants, or adds it.
+
+    >>> rule = sized("constexpr int W = 4;")
+    >>> [*rule("i < tile;")]
+    ['i < tile * W;', 'i < tile + W;', 'i < tile + W - 1;']
+    """
+    lists = ",".join(m[1] for m in _TEMPLATE.finditer(text))
+    constants = (m[m.lastindex or 0] for m in _CONSTANT.finditer(text))
+    names = [*dict.fromkeys((*_FIXED.findall(lists), *constants))]
+
+    def rule(row: str) -> Iterator[str]:
+        for m in LIMIT.finditer(row):
+            bound = m[1] if re.fullmatch(r"[\w.]+", m[1]) else f"({m[1]})"
+            for n in names if not m[1].isdigit() else ():
+                for new in f"{bound} * {n}", f"{m[1]} + {n}", f"{m[1]} + {n} - 1":
+                    yield row[: m.start(1)] + new + row[m.end(1) :]
 
     return rule
 

@@ -65,7 +65,7 @@ def _place(found: Judgement, f: Finding) -> Mapping[str, Any]:
 
 _UNKNOWN: Mapping[str, Any] = {
     "mended": "", "mended_line": 0, "mended_too": [], "mended_by": 0, "mended_lines": 0,
-    "likely": "",
+    "likely": "", "likely_lines": [],
 }  # fmt: skip
 
 
@@ -73,7 +73,8 @@ def _mended(found: Judgement) -> Mapping[str, Any]:
     """Return the line of a text with which the kernel is right, and its number."""
     traced = found.suspect
     if traced is None or traced.edit is None:
-        return {**_UNKNOWN, "likely": traced.why if traced else ""}
+        lines = [traced.line, *traced.also] if traced and traced.searched else []
+        return {**_UNKNOWN, "likely": traced.why if traced else "", "likely_lines": lines}
     e, others = traced.edit, traced.others
     return {
         **_UNKNOWN, "mended_by": traced.many, "mended_lines": traced.lines,
@@ -149,6 +150,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
                 yield f"    of {by} edits of {lines} lines with which it is right, the likeliest"
         elif row["likely"] and row["kind"] == "wrong-value":
             yield f"    a likely line: {row['likely']}"
+        elif row["likely_lines"]:
+            yield f"    it may come from line {row['likely_lines'][0]}: {row['likely']}"
         if row["inlined"]:
             yield f"    inlined at {', '.join(row['inlined'])}"
     for what in found["cannot_tell"]:

@@ -48,9 +48,10 @@ def lines_of(found: Judgement) -> list[int]:
     """Return the lines that a judgement names, as its report does."""
     faults = [n for f, _ in found.faults for n in f.lines]
     traced = found.suspect
-    if traced is None or (traced.edit is None and all(w.faulty for w in found.wrong)):
+    faulty = all(w.faulty for w in found.wrong)
+    if traced is None or (faulty and traced.edit is None and not traced.searched):
         return faults
-    return [*faults, traced.line, *(e.line for e in traced.others)]
+    return [*faults, traced.line, *traced.also, *(e.line for e in traced.others)]
 
 
 def known(jobs: int = 1) -> tuple[list[str], list[float]]:

@@ -31,11 +31,19 @@ def test_what_is_wrong_at_the_ends_of_a_range_alone_is_wrong_for_ordinary_number
 
 
 def test_short_rows_are_far_below_zero_and_peaks_stand_where_no_size_is_small() -> None:
-    sizes = ((9, 9), (1, 2), (40, 3), (70, 70), (2, 5), (300, 2), (1, 900), (20, 20))
-    envs = [dict(zip("rn", s, strict=True)) for s in (*sizes, (33, 3))]
-    at = {c.kind: tuple(c.env.values()) for c in inputs.cases([*envs])}
-    assert at[inputs.BELOW] == (2, 5)
+    sizes = ((9, 9), (1, 2), (40, 3), (70, 70), (2, 5), (30, 2), (1, 900), (20, 20))
+    envs = [dict(zip("rn", s, strict=True)) for s in (*sizes, (3, 2))]
+    at = {c.kind: tuple(c.env.values()) for c in inputs.cases(softmax.module, envs)}
+    assert at[inputs.BELOW] == (30, 2)
     assert at[inputs.PEAK] == (70, 70)
+
+
+def test_what_has_one_axis_has_both_ends_of_its_range_in_half_of_the_rounds() -> None:
+    launch = Launch(grid="cdiv(n, 64)", block="64")
+    task = make_task(Source(ADD, "k.cu"), added.module, launch, draw=WITHIN)
+    drawn = [inputs.values(task, inputs.Case(k, {"n": 64}, inputs.BELOW))[0] for k in range(16)]
+    assert all({0.0, 1.0} <= {*x} for x in drawn[1::2])
+    assert any(len({*x}) == 1 for x in drawn[::2])
 
 
 def test_about_half_of_the_rows_between_zero_and_one_are_negated() -> None:

@@ -24,8 +24,8 @@ from tests.didyma.judging.kernels import KERNELS, added, n, r
 
 needs_ptx = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
 HEAD = (
-    "struct M { float m; }; f(M a, M b, float* x, int i, float eps) "
-    "{ float p = 1, old = 2; int j = i; if (i < 16) x[i] = 0;"
+    "template <int T> struct M { float m; }; f(M a, M b, float* x, int i, float eps) "
+    "{ float p = 1, old = 2; int j = i; const float* ptr = x; if (i < 16) x[i] = 0;"
 )
 
 
@@ -92,6 +92,11 @@ HEAD = (
         ("  j = blockDim.y;", "  j = blockDim.x;"),
         ("  old = p; p = eps;", "  p = eps;"),
         ("  p += old * eps;", "  p += old * x[i];"),
+        ("  p = v.x + v.y + v.z + v.w;", "  p = v.x + v.y + v.z + v.z;"),
+        ("  int k = i + j - old;", "  int k = i - j + old;"),
+        ("  for (k = j; k < i * T; ++k)", "  for (k = j; k < i; ++k)"),
+        ("  for (k = j; k < i + T - 1; ++k)", "  for (k = j; k < i; ++k)"),
+        ("  y = ptr[i];", "  y = x[i];"),
     ],
 )
 def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:
@@ -154,7 +159,7 @@ def test_a_line_of_which_edits_change_what_is_wrong_is_tried_next_and_named() ->
     found.evidence.meet(10, [np.array([0, 1, 1])], np.array([False, False, False]))
     found.evidence.meet(20, [np.array([5, 0, 0])], np.array([False, True, True]))
     assert {e.line for e in found.next(8)} == {20}
-    assert found.place()[0] == 20
+    assert found.places()[0] == 20
 
 
 def test_edits_that_mend_a_part_tell_more_than_those_that_change_all() -> None:
