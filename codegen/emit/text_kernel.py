@@ -13,6 +13,7 @@ from typing import Any
 from pycparser import c_ast as c
 from pycparser.c_parser import CParser, ParseError
 
+from didyma.codegen.emit.grammar import faults
 from didyma.codegen.emit.intrinsics import LITERALS, MAP, NBYTES, SYNTAX, TABLE, family
 from didyma.codegen.emit.subset import HEAD, Function, functions, lines_above, place, strip, to_c99
 from didyma.refimpl.errors import DidymaError
@@ -112,32 +113,17 @@ class Reader:
     def _words(self, f: c.FuncDef, head: Head) -> None:
         """Refuse words that the text does not declare and the preludes do not implement."""
         every, body = _nodes(f), _nodes(f.body)
-        declared = {n.name for n in every if isinstance(n, c.Decl)}
-        for n in body:
-            if isinstance(n, c.ArrayDecl) and not isinstance(n.dim, c.Constant):
-                raise self.error(
-                    self._line(n), "an array of another size", "an array of a literal size"
-                )
-        fields = {id(n.field) for n in every if isinstance(n, c.StructRef)}
-        called = {id(n.name) for n in every if isinstance(n, c.FuncCall)}
         arrays = {*head.maps, *(n for n, _, _ in head.pointers)}
         arrays |= {n.name for n in every if _is_array(n)}
         for n in body:
             if isinstance(n, c.FuncCall):
+                name = n.name.name if isinstance(n.name, c.ID) else "of an expression"
+                if name not in TABLE and name not in (*SYNTAX, *self.more):
+                    raise self.error(self._line(n), f"the function {name}", _near(name))
                 self._has(n)
                 self._addresses(n, arrays)
-        for n in body:
-            if not isinstance(n, c.ID) or id(n) in fields:
-                continue
-            if id(n) in called:
-                if n.name not in TABLE and n.name not in (*SYNTAX, *self.more):
-                    raise self.error(self._line(n), f"the function {n.name}", _near(n.name))
-            elif n.name not in declared and n.name not in SYNTAX:
-                raise self.error(
-                    self._line(n),
-                    f"the name {n.name}",
-                    "names that are arguments or declared above",
-                )
+        for n, got, want in faults(f):
+            raise self.error(self._line(n), got, want)
 
     def _has(self, n: c.FuncCall) -> None:
         """Refuse intrinsics that the target lacks, and those that take a literal and get none."""
@@ -170,17 +156,13 @@ class Reader:
 
 
 def _stored(body: Any) -> Iterator[str]:
-    """Yield the arrays that statements store to, or hand on: to a call, or to another pointer."""
+    """Yield the arrays that statements store to, or hand on to a call."""
     for n in _nodes(body):
         match n:
             case c.Assignment(lvalue=to):
                 yield _root(to)
-            case c.UnaryOp(op="++" | "--" | "p++" | "p--", expr=to):
-                yield _root(to)
             case c.FuncCall(args=c.ExprList(exprs=args)):
                 yield from (found[0] for a in args if (found := place(a)) is not None)
-            case c.Decl(init=init) if init is not None and (found := place(init)) is not None:
-                yield found[0]
             case _:
                 pass
 

@@ -299,8 +299,8 @@ TEXT = Text("mma_attention", RANGES + FILLING + """\
     f32 mean = sums[n] / all;
 {% if guarded %}
     if (row < {{ rows }}) {
-      {{ modification("empty", "none", the_batch="batch", the_row="row", the_total="all") }}
-      mean = none ? sums[n] * 0.0f : mean;
+      {{ modification("empty", "sees_none", the_batch="batch", the_row="row", the_total="all") }}
+      mean = sees_none ? sums[n] * 0.0f : mean;
     }
 {% endif %}
     {{ store_output(("batch", "row", "feature"), "spoiled[feature] != 0 ? nan_f32() : mean",

@@ -147,6 +147,7 @@ WEIGHING = (
     wgmma_commit();
 {% endmacro %}
 {% macro weigh(turn) %}
+    {
 {{ ask("whole", "seen_by_all", turn) }}
 {% if limits %}
 {% if changes %}
@@ -244,7 +245,7 @@ WEIGHING = (
     for (u32 r = 0; r < 2; ++r) {
       const f32 base = top_score[r] == -inf_f32() ? 0.0f : top_score[r] * {{ power }};
       f32 powers = 0.0f;
-      f32 others = 0.0f;
+      f32 odd_powers = 0.0f;
       #pragma unroll
       for (u32 j = 0; j < {{ width // 8 }}; ++j) {
         const f32 one = exp2_flush_f32(score[j * 4 + r * 2] * {{ power }} - base);
@@ -252,9 +253,9 @@ WEIGHING = (
         score[j * 4 + r * 2] = one;
         score[j * 4 + r * 2 + 1] = two;
         powers = powers + one;
-        others = others + two;
+        odd_powers = odd_powers + two;
       }
-      total[r] = total[r] * scale[r] + (powers + others);
+      total[r] = total[r] * scale[r] + (powers + odd_powers);
     }
 {% if weighs %}
     u32 known[2];
@@ -277,6 +278,7 @@ WEIGHING = (
       score[n] = share;
     }
 {% endif %}
+    }
 {% endmacro %}
 {% macro invert_totals() %}
       #pragma unroll

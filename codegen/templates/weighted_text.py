@@ -181,10 +181,12 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% else %}
         mbarrier_wait(&full[stage], phase);
 {{ multiply(products) }}
+        {
 {{ see() }}
         wgmma_wait(0);
 {{ weigh("open_score", "score", "dot") }}
 {{ round(sums) }}
+        }
         turn = turn + 1;
         #pragma unroll 1
         while (turn < last) {

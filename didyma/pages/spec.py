@@ -335,8 +335,9 @@ def _kernel_text() -> Iterator[str]:
     yield from _paragraphs(
         """
         A kernel is printed as CUDA C, in a subset that is C99 except for CUDA's keywords: one
-        `extern "C" __global__ void` function of declarations, loops, conditionals and casts, with
-        neither headers nor helper functions. Arithmetic that C does not define completely is
+        `extern "C" __global__ void` function of declarations, `for`, `while`, `if` and casts, with
+        neither headers nor helper functions. No variable hides another, pointers are parameters
+        alone, and nothing returns early. Arithmetic that C does not define completely is
         written as a named intrinsic, such as `floordiv_i32` or `exp_f32`, which the prelude of each
         engine defines. f16 and bf16 are stored as 16-bit integers and converted by intrinsics. The
         same text runs on every engine. `__shared__ __align__(16)` aligns a shared array.

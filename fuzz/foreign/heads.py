@@ -21,12 +21,11 @@ READS = (
     "i64 r{k} = i; // {p}[i]++", "for (i64 r{k} = 0; r{k} < 2; ++r{k}) {{ i += {p}[r{k}] > 0; }}",
     "const {t} r{k} = ({t})({p}[i] + {p}[i + 1]);", "{t} r{k}[2]; r{k}[0] = {p}[1];",
     "__shared__ {t} r{k}[8]; r{k}[threadIdx.x] = {p}[i]; __syncthreads();",
-    "while ({p}[i] > {p}[i]) {{ i = i - 1; }}", "i64 r{k} = ({p}[i] ? 1 : 2);", "f32 r{k}[1][2];",
+    "while ({p}[i] > {p}[i]) {{ i = i - 1; }}", "i64 r{k} = ({p}[i] ? 1 : 2);",
 )  # fmt: skip
 STORES = (
-    "{p}[i] = {p}[0];", "{p}[i + 1] += 1;", "++{p}[i];", "{p}[i]--;", "{p}[i]++;", "--{p}[i];",
-    "if (i > 1) {{ {p}[0] = 1; }} else {{ i = 2; }}", "{t} *r{k} = {p};", "{t} *r{k} = {p} + i;",
-    "{t} *r{k} = &{p}[i];", "const {t} *r{k} = &{p}[1];", "{{ {{ {p}[i] <<= 1; }} }}",
+    "{p}[i] = {p}[0];", "{p}[i + 1] += 1;",
+    "if (i > 1) {{ {p}[0] = 1; }} else {{ i = 2; }}", "{{ {{ {p}[i] <<= 1; }} }}",
     "for (i64 r{k} = 0; r{k} < 2; {p}[i] = r{k}++) {{ }}",
 )  # fmt: skip
 HANDED = (
@@ -42,6 +41,10 @@ WRONG = (
     "f32 z[2]; atomic_add_f32(z[0], 1.0f);", "f32 z[2]; atomic_add_f32((f32 *)z, 1.0f);",
     "cp_async_wait(i);", "wgmma_wait(n);", "i = other.x;", "i = threadIdx.x + threadidx.x;",
     "if (other) {{ i = 1; }}", "for (z = 0; z < 2; ++z) {{ }}", "i = (i;", "goto;", "return other;",
+    "return;", "do {{ i = 1; }} while (i);", "for (;;) {{ }}", "i = +i;", "n = i = 1;", "float z;",
+    "f32 z[1][2];", "f32 z[2]; ++z[0];", "f32 z[2]; f32 *w = z;", "f32 z[2] = {{0, 1}};",
+    "i64 z; {{ i64 z = 1; }}", "{{ i64 z = 1; }} i = z;", "const i64 z = 1; z = 2;",
+    "gridDim.x = 1;",
 )  # fmt: skip
 ARGS = ("float *x", "f32 x", "i32 m", "f32 **x", "void *x", "tensor_map x", "f33 *x", "const i64 *")
 

@@ -145,7 +145,16 @@ def test_a_wrong_text_is_a_disagreement_that_names_it(
         (changed("f32 acc = 0.0f", "f32 acc = start"), ("line 4", "the name start")),
         (changed("k = k + 32", "k = k + "), ("line 5",)),
         (changed("const f32 *x", "const f64 *x"), ("line 1", "f64 *x", "f32 *x")),
-        (changed("f32 *y", "const f32 *y"), ("line 1", "const f32 *y", "which is written")),
+        (changed("f32 *y", "const f32 *y"), ("line 15", "an assignment to y, which is const")),
+        (
+            replace(
+                KERNEL,
+                source=ROWS.replace("f32 *y", "const f32 *y").replace(
+                    "y[row] = exp_f32(all)", "atomic_add_f32(&y[row], all)"
+                ),
+            ),
+            ("line 1", "const f32 *y", "which is written"),
+        ),
         (changed("i64 n)", "i64 m)"), ("line 1", "the symbol m", NAME)),
         (changed("i64 n)", "i32 n)"), ("line 1", "the argument n")),
         (

@@ -121,7 +121,7 @@ FAULTS = {  # of a module: its options, and changes of its text that some form m
     "mma": (attention_mma, NARROW, MMA, SM_80, {
         "factor of another key": ('"column", the_power', '"column ^ 1", the_power'),
         "guard of the scale": ("scale[r] == scale[r] ? scale[r] : 0.0f", "scale[r]"),
-        "empty rows": ("none ? sums[n] * 0.0f : mean", "mean"),
+        "empty rows": ("sees_none ? sums[n] * 0.0f : mean", "mean"),
         "values of empty rows": ("sums[n] * 0.0f :", "0.0f :"),
     }),
     "wgmma": (attention_wgmma, LONG, WGMMA, SM_90A, {
