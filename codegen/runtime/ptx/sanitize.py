@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import process_time
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array
 
 NOTES = frozenset(("same-value", "refused"))  # kinds that are worth a note, and no fault
+_PATIENT, _LONGER = 2.0, 10  # seconds, and times as long, that a launch may take after a fault
 _SHARED = 227 << 10  # bytes of shared memory that a block may have
 
 
@@ -141,7 +143,8 @@ def sanitize(
 
     ``first`` is the number of the first order.  ``also`` are other translations of the kernel, such
     as the unoptimised one, which run once each, or in as many random orders if threads wait for
-    what others write.
+    what others write.  Once a fault is known, a launch that takes far longer than those before is
+    stopped, and tells nothing.
     Errors: ``launch-failed`` for a launch that no device runs, ``input-count``, ``bad-option`` for
     an argument that does not fit the parameter.
     """
@@ -152,13 +155,19 @@ def sanitize(
     written, writers = list[Array](), list[Array]()
     arrays = [a for given in args for a in given.arrays()]
     runs = [(kernel, k) for k in range(first, first + schedules)]
-    hung = False
+    hung, longest = False, 0.0
     more = [(k, n) for k in also for n in _orders(k, first, schedules)]
     for translation, schedule in (*runs, *more):
         if hung and translation is not kernel:
             break  # as it would again, more slowly
         regions, given = passed(args)
-        done = launch(translation, shape, regions, given, shared, schedule, seconds)
+        known = any(not f.is_note for f in found.values())
+        limit = min(seconds, max(_PATIENT, _LONGER * longest)) if known else seconds
+        begun = process_time()
+        done = launch(translation, shape, regions, given, shared, schedule, limit)
+        longest = max(longest, process_time() - begun)
+        if done.late and limit < seconds:
+            break
         steps += done.lane_steps
         met |= {arrays[k].name for k in done.met}
         told = () if translation is kernel else {(k, file, str(n)) for k, file, n, _ in found}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from didyma.codegen.runtime.ptx import sanitize as judging
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.sanitize import Argument, sanitize
 from didyma.codegen.runtime.ptx.sources import Source, compiled
@@ -50,3 +51,24 @@ def test_a_block_may_wait_for_all_others_of_a_grid() -> None:
         )
         assert {f.kind for f in done.faults} == kinds
         assert done.outputs[0].tolist() == [20]
+
+
+def test_once_a_fault_is_known_a_launch_that_takes_far_longer_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last block comes first in the second order; then the kernel counts for ever."""
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    monkeypatch.setattr(judging, "_PATIENT", 0.1)
+    source = Source(
+        "__global__ void k(int* y, unsigned* first) {\n"
+        "  y[threadIdx.x] = blockIdx.x;\n"
+        "  if (atomicMax(first, blockIdx.x + 1) == 0 && blockIdx.x)\n"
+        "    while (true) atomicAdd(first, 1);\n"
+        "}\n",
+        "k.cu",
+    )
+    args = [Argument("y", np.zeros(32, np.int32)), Argument("first", np.zeros(1, np.uint32))]
+    done = sanitize(source, compiled(source, "k"), Shape((2, 1, 1), (32, 1, 1)), args, schedules=2)
+    assert {f.kind for f in done.faults} == {"race"}
