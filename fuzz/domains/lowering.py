@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from random import Random
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +20,7 @@ from didyma.codegen.pipeline import Scheduled, compile
 from didyma.codegen.rules import schedules
 from didyma.codegen.schedule.dispatch import points
 from didyma.codegen.schedule.recipes.point import parse_all
-from didyma.fuzz import blocks, census, counters, traits
+from didyma.fuzz import blocks, census, choices, counters, traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome, Shrinker
 from didyma.fuzz.domains.graphs import Graphs
@@ -48,6 +49,7 @@ from didyma.refimpl.ir.target import CPU, PORTABLE, SM_80, SM_90A
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops.bars import Contract
 
+CHOSEN = 2  # of one graph in so many, points near those of a recipe are tried
 IN_RING = 2  # one graph in so many is compared in the ring, too
 EACH = 8  # one case in so many is as a compile schedules it
 WAYS = 4  # cases in a row of one graph, scheduled in other ways
@@ -146,7 +148,7 @@ class Lowering(Domain[Case]):
     def outcome(self, case: Case, memory: Memory | None = None) -> Outcome:
         """Lower and schedule a graph, and judge the loops and kernels of each Primitive.
 
-        Of a graph that is scheduled in any way, loops are judged only where kernels are wrong.
+        Loops are judged only where kernels are wrong: right kernels come of right loops.
         """
         size, is_pointed = len(case.module.entry.nodes), CHOICES in dict(case.changes)
         heard = dict[str, list[str]]()
@@ -172,7 +174,7 @@ class Lowering(Domain[Case]):
             return Outcome(size=size)  # few schedules need so many, and others are judged meanwhile
         try:
             levels = [_judged(made, case, "kernel", memory).level()]
-            if not is_pointed or levels[0].findings:
+            if levels[0].findings:
                 levels.insert(0, _judged(made, case, "loop", memory).level())
         except DidymaError as e:
             if e.code != "dim-out-of-range":
@@ -180,9 +182,12 @@ class Lowering(Domain[Case]):
             return Outcome(size=size)  # the reference refuses these inputs
         findings = [f for level in levels for f in level.findings]
         if is_pointed and not findings:
-            choices = parse_all(str(dict(case.changes)[CHOICES]))
-            said = blocks.wrong(made, plain(case, self.options), choices)
+            taken = parse_all(str(dict(case.changes)[CHOICES]))
+            said = blocks.wrong(made, plain(case, self.options), taken)
             findings += (Finding("schedule", "block", "room", w) for w in islice(said, 1))
+        if not is_pointed and not findings and sum(case.seeds) % CHOSEN == 0:
+            chosen = choices.wrong(made.loops, case.options(self.options), Random(sum(case.seeds)))
+            findings += (Finding("schedule", "choices", "point", w) for w in islice(chosen, 1))
         blamed = made.kernels.get(findings[0].where, ()) if findings else ()
         for name, value in schedules(made):
             hear(name, value)

@@ -5,7 +5,7 @@ Functions like ``exp`` may differ by the ulps of their contract, on each side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -23,7 +23,7 @@ from didyma.refimpl.interp.faults import LoopFault
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.expand import expand
 from didyma.refimpl.ir.kernel import KernelText
-from didyma.refimpl.ir.loop import Binary, Cast, Expr, Load, PrimFunc, Store
+from didyma.refimpl.ir.loop import Barrier, Binary, Cast, Expr, Load, PrimFunc, Stmt, Store
 from didyma.refimpl.ir.lowered import written_out
 from didyma.refimpl.ir.target import SM_90A
 from didyma.refimpl.ir.types import Array, DType
@@ -71,10 +71,25 @@ def judge(case: Case, engines: Iterable[Engine]) -> Judged:
         found.findings.append(Finding("emit", "while compiling", "error", message))
         return found
     found.words = counters.words(text.source)
+    if misplaced := next(_misplaced(text), ""):
+        found.findings.append(Finding("emit", f.name, "lines", misplaced))
+        return found
     loose = tolerances(f)
     for engine in engines:
         _on_engine(found, f, text, engine, before, want, env, loose)
     return found
+
+
+def _misplaced(text: KernelText) -> Iterator[str]:
+    """Yield statements whose lines, as the text has them, do not show them: stores and barriers."""
+    lines, of = text.source.split("\n"), dict[int, tuple[Stmt, list[str]]]()
+    for number, s in text.origins:
+        of.setdefault(id(s), (s, []))[1].append(lines[number - 1])
+    for s, own in of.values():
+        shown = "__syncthreads()" if isinstance(s, Barrier) else getattr(s, "buffer", "")
+        told = isinstance(s, Barrier | Store) and shown in text.source
+        if told and not any(shown in line for line in own):
+            yield f"{own} do not show {shown}"
 
 
 def initial(case: Case) -> list[Array]:

@@ -23,10 +23,11 @@ _VALUES = 1 << 20  # seeds of values
 
 
 def brief(case: Case) -> Case:
-    """Return a case without what only drawing needs, and of like refusals with the first."""
-    first = dict[tuple[str, str], Refused]()
+    """Return a case without what only drawing needs, and of like refusals drawn with the first."""
+    first = dict[tuple[object, ...], Refused]()
     for r in case.refused:
-        first.setdefault((step_name(r.step), r.code), replace(r, func=None))
+        like = (r.after, r.step) if r.func is None else (step_name(r.step), r.code)
+        first.setdefault(like, replace(r, func=None))
     subject = replace(case.subject, topic=None)
     return Case(subject, case.schedule, tuple(first.values()))
 

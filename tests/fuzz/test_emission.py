@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from didyma.codegen.emit import cuda
 from didyma.codegen.emit.expressions import Expressions
 from didyma.codegen.emit.statements import Statements
 from didyma.codegen.emit.terms import Term
@@ -73,6 +74,22 @@ def test_every_operator_and_conversion_is_written() -> None:
     assert {"While", "If", "Let", "Atomic", "Call", "Barrier", "For vectorized"} <= written
     assert {"ramp", "broadcast"} <= by_op
     assert {"Evaluate", "Prefetch", "AttrStmt", "Assert"} <= written
+
+
+@pytest.mark.parametrize("off", [0, -1, 1])
+def test_lines_that_do_not_show_their_statement_are_found(
+    off: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = cuda.emit
+
+    def moved(*given: Any, **named: Any) -> KernelText:
+        made = written(*given, **named)
+        last = made.source.count("\n")
+        return replace(made, origins=tuple((min(n + off, last), s) for n, s in made.origins))
+
+    monkeypatch.setattr(cuda, "emit", moved)
+    found = [f for i in range(12) for f in judge(draw(Random(i)), []).findings]
+    assert {f.kind for f in found} == ({"lines"} if off else set())
 
 
 def test_reads_behind_guards_are_drawn_and_seen_by_simt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,9 @@ def test_a_kept_schedule_is_held_to_what_was_taken_and_refused() -> None:
         (f,) = judge(replace(again, refused=(wrong,)), []).findings
         assert f.kind == "accepted"
         assert f.message.endswith(f"kept {refused.code}")
+    (f,) = judge(replace(again, refused=(replace(refused, code="name-taken"),)), []).findings
+    assert f"is {refused.code} after" in f.message
+    assert f.message.endswith("kept name-taken")
     (f,) = judge(replace(again, schedule=(refused.step,), refused=()), []).findings
     assert f.kind == "error"
 

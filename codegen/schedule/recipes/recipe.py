@@ -20,6 +20,8 @@ from didyma.refimpl.verify import loop as laws
 Values: TypeAlias = Mapping[str, int]
 Space: TypeAlias = Mapping[str, tuple[int, ...]]
 
+THREADS = ("block", "groups", "lanes")  # parameters of which a target may have no room for many
+
 
 class Fit(StrEnum):
     """How a recipe shares the work of a nest among threads; the ``order`` of a target ranks them.
@@ -158,14 +160,15 @@ class Recipe:
         if values.keys() != default.keys():
             want = f"{self.name} with {', '.join(sorted(default)) or 'no parameter'}"
             raise DidymaError("bad-choice", where, got=str(point), want=want)
-        if not self.fits(work, values):
-            raise _too_large(work, *self.block(work, values), f"{where}: {point}")
         usual = self.usual(work) or default
-        for k, v in values.items():
-            known = sorted({*space.get(k, ()), usual[k]})
-            if v not in known:
-                want = f"{k} of {', '.join(map(str, known))}"
-                raise DidymaError("bad-choice", where, got=str(point), want=want)
+        known = {k: sorted({*space.get(k, ()), usual[k]}) for k in values}
+        others = [k for k, v in values.items() if v not in known[k]]
+        larger = all(k in THREADS and values[k] > known[k][-1] for k in others)
+        if larger and not self.fits(work, values):  # a block of any other values is not known
+            raise _too_large(work, *self.block(work, values), f"{where}: {point}")
+        for k in others:
+            want = f"{k} of {', '.join(map(str, known[k]))}"
+            raise DidymaError("bad-choice", where, got=str(point), want=want)
         if values != usual and not self.legal(work, values):
             want = "values that go together, for a block of a warp at least, with room for its work"
             raise DidymaError("bad-choice", where, got=str(point), want=want)
