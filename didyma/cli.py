@@ -133,7 +133,7 @@ def check(
     planner: Planner = "didyma",
     option: Option = None,
     timeout: Annotated[
-        float, typer.Option(help="Seconds without a launch until a level counts as hung.")
+        float, typer.Option(min=0.1, help="Seconds without a launch until a level counts as hung.")
     ] = 600.0,
     peer: Annotated[
         list[str] | None,
@@ -211,7 +211,7 @@ def replay(
     ],
     engine: Engine = None,
     timeout: Annotated[
-        float, typer.Option(help="Seconds without a launch until a level counts as hung.")
+        float, typer.Option(min=0.1, help="Seconds without a launch until a level counts as hung.")
     ] = 600.0,
     json: Json = False,
 ) -> None:
@@ -363,7 +363,7 @@ def _leave(number: int, frame: object) -> None:
 
 def main() -> None:
     """Run the command line; exit codes: 0 agree, 1 disagreement, 2 bad input, 3 internal,
-    4 engine missing, 5 nothing ran, 130 Ctrl-C, 143 SIGTERM.
+    4 engine missing, 5 nothing ran, 130 Ctrl-C, 141 the reader of stdout left, 143 SIGTERM.
     """
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell ignores SIGINT for background jobs
         signal.signal(number, _leave)
@@ -374,9 +374,19 @@ def main() -> None:
         sys.exit(e.exit_code)
     except _CLICK_ERROR as e:
         sys.exit(_usage(e))
-    except typer.Abort:
-        sys.exit(1)
-    except Exception:
+    except SystemExit as e:
+        if isinstance(e.__context__, BrokenPipeError):  # click and rich end with 1
+            sys.exit(141)  # as if by SIGPIPE
+        raise
+    except MemoryError as e:
+        help = "ask for smaller arrays, or bind smaller sizes"
+        found = DidymaError(
+            "too-large", "this command", got=str(e) or "no memory left",
+            want="arrays that fit in memory", help=help,
+        )  # fmt: skip
+        _print(found)
+        sys.exit(found.exit_code)
+    except Exception:  # an EOFError among them, of which click makes an Abort
         traceback.print_exc()
         print("didyma: this is a bug in didyma, not in your input", file=sys.stderr)
         sys.exit(3)

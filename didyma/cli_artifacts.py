@@ -41,7 +41,7 @@ def build(
         int | None, typer.Option(help="Rounds of inputs that it is judged on, 1 or more.")
     ] = None,
     timeout: Annotated[
-        float, typer.Option(help="Seconds without a launch until a level counts as hung.")
+        float, typer.Option(min=0.1, help="Seconds without a launch until a level counts as hung.")
     ] = 600.0,
     dump: Annotated[Path | None, typer.Option(help="Folder for the texts of all levels.")] = None,
     json: Json = False,

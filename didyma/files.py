@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from didyma import texts
@@ -30,6 +30,14 @@ def read_fixed(path: Path, sizes: Mapping[str, int]) -> tuple[Module, Mapping[st
         if path.suffix != ".onnx" or not sizes:
             raise
     return read_module(path, sizes), sizes
+
+
+def require_folders(paths: Iterable[Path], option: str) -> None:
+    """Raise ``unreadable-file`` unless each path is a folder."""
+    for path in paths:
+        if not path.is_dir():
+            got = "a file" if path.exists() else "no such folder"
+            raise DidymaError("unreadable-file", f"{option} {path}", got=got, want="a folder")
 
 
 def read_module(path: Path, sizes: Mapping[str, int] | None = None) -> Module:

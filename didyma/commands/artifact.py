@@ -138,17 +138,10 @@ def _items(m: Mapping[str, Any], values: Sequence[str]) -> list[tuple[str, Mappi
 
 def _array(v: Mapping[str, Any], item: str) -> Array:
     """Return the array of a file; NumPy's files hold dtypes that it does not know as bytes."""
-    import numpy as np
-
+    from didyma.commands.arrays import array_of
     from didyma.refimpl.ir.types import DType
 
-    try:
-        with Path(item.partition("=")[2]).open("rb") as f:
-            array: Array = np.lib.format.read_array(f, allow_pickle=False)
-    except (OSError, ValueError) as e:
-        got = e.strerror or str(e) if isinstance(e, OSError) else str(e)
-        want = "an array as numpy.save writes it"
-        raise DidymaError("unreadable-file", f"--input {item}", got=got, want=want) from None
+    array = array_of(Path(item.partition("=")[2]), f"--input {item}")
     kind = DType(v["dtype"]).numpy
     same = array.dtype.kind == "V" and array.dtype.itemsize == kind.itemsize
     return array.view(kind) if same else array

@@ -97,7 +97,11 @@ def bindings(
             raise DidymaError(
                 "bad-option", f"--dim {item}", got=item, want=f"NAME=N with NAME of: {known}"
             )
-        env[name] = int(value)
+        if env.setdefault(name, int(value)) != int(value):
+            want = f"one value for {name}"
+            raise DidymaError(
+                "bad-option", f"--dim {item}", got=f"{name}={env[name]}, too", want=want
+            )
     return fitting.default_sizes(m, env)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from didyma.commands.arrays import array_of
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.graph import Module, Param
@@ -94,14 +95,7 @@ def _converted(number: float, dtype: DType) -> Array | None:
 
 
 def _file(p: Param, value: str, item: str) -> Array:
-    try:
-        with Path(value).open("rb") as f:
-            array = np.lib.format.read_array(f, allow_pickle=False)
-    except (OSError, ValueError) as e:
-        got = e.strerror or str(e) if isinstance(e, OSError) else str(e)
-        want = "an array as numpy.save writes it"
-        raise DidymaError("unreadable-file", f"--input {item}", got=got, want=want) from None
-    array, wanted = as_pairs(p, array), p.type.dtype.numpy
+    array, wanted = as_pairs(p, array_of(Path(value), f"--input {item}")), p.type.dtype.numpy
     if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
         array = array.view(wanted)  # NumPy's files do not know the dtypes of ml_dtypes
     if array.dtype != wanted:

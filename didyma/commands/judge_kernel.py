@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from didyma.commands import common
-from didyma.files import must_have_folder
+from didyma.files import must_have_folder, require_folders
 from didyma.fuzz.disk import read_text, write_text
 from didyma.judging import certificate
 from didyma.judging.adapters import load_inline, solution, written
@@ -141,6 +141,7 @@ def task_of(asked: Request) -> Task:
     """
     path = Path(asked.file)
     spec = _spec(asked)
+    require_folders(map(Path, asked.include), "--include")
     folders = (path.resolve().parent, *asked.include)
     flags = (*(f"-D{d}" for d in asked.define), *(f"-I{f}" for f in folders))
     launch = Launch(asked.kernel, asked.grid, asked.block, asked.shared, asked.arg, flags)

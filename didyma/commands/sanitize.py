@@ -17,8 +17,10 @@ from didyma.codegen.runtime.ptx import sanitize as engine
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.text import split
 from didyma.commands import exits, guess, host_code, vary
+from didyma.commands.arrays import array_of
 from didyma.commands.hints import Extents
 from didyma.commands.second import Second, second
+from didyma.files import require_folders
 from didyma.judging import layouts
 from didyma.judging.heads import source_name
 from didyma.refimpl.errors import DidymaError
@@ -80,6 +82,7 @@ def sanitize(asked: Request, json: bool) -> int:
 
     Of a file of several kernels, each is run by itself; one that is refused is said to be.
     """
+    require_folders(asked.includes, "--include")
     given = (extents(asked.grid, "--grid") if asked.grid else None,
              extents(asked.block, "--block") if asked.block else None)  # fmt: skip
     args = arguments(vary.first(named(asked.args)), asked.seed)
@@ -247,8 +250,10 @@ def extents(text: str, option: str) -> tuple[int, int, int]:
     (4, 2, 1)
     """
     parts = text.split(",")
-    if not 1 <= len(parts) <= 3 or not all(p.isascii() and p.isdecimal() for p in parts):
-        raise DidymaError("bad-option", f"{option} {text}", got=text, want="X[,Y[,Z]]")
+    if not 1 <= len(parts) <= 3 or not all(p.isascii() and p.isdecimal() and int(p) for p in parts):
+        raise DidymaError(
+            "bad-option", f"{option} {text}", got=text, want="X[,Y[,Z]], each from 1 on"
+        )
     x, y, z = (*map(int, parts), 1, 1)[:3]
     return x, y, z
 
@@ -326,7 +331,7 @@ def _argument(
             made = engine.Argument(name, values, m[1] == "out")
             return made if m[6] is None else _strided(made, m[6], m[7], item)
         if m := _FILE.match(spec):
-            return engine.Argument(name, _loaded(Path(m[2])), m[1] == "out")
+            return engine.Argument(name, array_of(Path(m[2]), f"--arg {item}"), m[1] == "out")
         if spec == "null":
             return engine.Argument(name, np.zeros((), np.uint64))
         if m := _SCALAR.match(spec):
@@ -401,15 +406,3 @@ def _number(text: str, dtype: DType, item: str) -> Array:
     except (ValueError, OverflowError) as e:
         want = f"a number that {dtype.value} has"
         raise DidymaError("bad-option", f"--arg {item}", got=text, want=want) from e
-
-
-def _loaded(path: Path) -> Array:
-    try:
-        found: Array = np.load(path, allow_pickle=False)
-    except OSError as e:
-        raise DidymaError("unreadable-file", str(path), got=str(e), want="a .npy file") from e
-    except ValueError as e:
-        raise DidymaError(
-            "bad-option", str(path), got=str(e), want="an array in a .npy file"
-        ) from e
-    return found

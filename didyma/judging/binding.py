@@ -53,8 +53,8 @@ def bind(
     missing = [n for n in (*found[0].inputs, *found[0].outputs) if n not in used]
     if missing:
         raise found[-1].mismatch(
-            "parameters without a meaning: none",
-            f"a parameter for each; without one: {', '.join(missing)}",
+            f"no parameter for {', '.join(missing)}",
+            "a parameter for each input and output",
         )
     return roles
 

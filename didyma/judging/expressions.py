@@ -140,8 +140,15 @@ def _value(e: ast.expr, names: Mapping[str, Number], functions: Functions) -> An
             return of(yes) if of(test) else of(no)
         case ast.Call(ast.Name(id=name), args, []) if name in functions:
             # An array is an argument by its name.
-            given = [a.id if isinstance(a, ast.Name) and a.id not in names else of(a) for a in args]
-            return functions[name](*given)
+            arrays = functions.keys() - USUAL.keys()
+            of_array = [name in arrays and k == 0 for k in range(len(args))]
+            given = [a.id if first and isinstance(a, ast.Name) else of(a)
+                     for a, first in zip(args, of_array, strict=True)]  # fmt: skip
+            try:
+                return functions[name](*given)
+            except LookupError as lost:
+                what = f"array {lost.args[0]}" if isinstance(lost, KeyError) else "such axis"
+                raise _Strange(f"no {what}, {ast.unparse(e)}") from None
         case _:
             raise _Strange(ast.unparse(e))
 

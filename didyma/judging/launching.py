@@ -13,7 +13,7 @@ from didyma.codegen.runtime.ptx.maps import tensor_map
 from didyma.codegen.runtime.ptx.sanitize import Argument, Finding, bytes_of, sanitize
 from didyma.codegen.runtime.ptx.side_by_side import side_by_side as copied
 from didyma.judging import layouts
-from didyma.judging.expressions import USUAL, Functions, evaluate
+from didyma.judging.expressions import USUAL, Functions, evaluate, names
 from didyma.judging.task import Kept, Operand, Result, Role, Scalar, Scratch, Step, Task
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
@@ -46,8 +46,15 @@ def geometry(
     """Return the blocks and threads of a launch, and its bytes of dynamic shared memory."""
     known = functions(task, env, arrays)
 
+    def extent(text: str, option: str) -> int:
+        n = _whole(text, env, option, known)
+        if not n and not names(text):  # at any sizes
+            want = "a number from 1 on"
+            raise DidymaError("bad-option", f"{option} {text}", got="0", want=want)
+        return n
+
     def three(row: Sequence[str], option: str) -> tuple[int, int, int]:
-        x, y, z = (*(_whole(e, env, option, known) for e in row), 1, 1)[:3]
+        x, y, z = (*(extent(e, option) for e in row), 1, 1)[:3]
         return x, y, z
 
     g = step.geometry

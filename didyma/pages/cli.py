@@ -17,6 +17,7 @@ EXIT_CODES = (
     (4, "An engine, a planner or a peer needs something that is not installed."),
     (5, "Nothing ran or nothing could be decided, so there is no verdict."),
     (130, "Ctrl-C ended the command."),
+    (141, "Whatever read the output ended."),
     (143, "SIGTERM ended the command."),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,40 @@ def test_a_failure_of_ours_is_exit_3(exp: Path, monkeypatch: pytest.MonkeyPatch)
     assert said.code == 3
     assert "a bug in didyma" in said.err
     assert "ZeroDivisionError" in said.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(EOFError("lost"), 3), (MemoryError("9 TiB"), 2), (BrokenPipeError(32, ""), 141)],
+)
+def test_errors_of_the_machine_are_no_disagreement(
+    exp: Path, error: Exception, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Click ends with 1, which is a disagreement, where input ends or nobody reads the output."""
+
+    def broken(*args: object) -> int:
+        raise error
+
+    monkeypatch.setattr("didyma.commands.explain.explain", broken)
+    out, err = sys.stdout, sys.stderr
+    said = didyma("explain", exp, "--json")
+    sys.stdout, sys.stderr = out, err  # click replaces them where a pipe is broken
+    assert said.code == code
+    assert ("Traceback" in said.err) == (code == 3)
+    if code == 2:
+        assert said.json["error"]["code"] == "too-large"
+
+
+@pytest.mark.parametrize(
+    "words", [("check", "--timeout", "0"), ("check", "--dim", "n=2", "--dim", "n=3")]
+)
+def test_options_that_contradict_or_mean_nothing_are_refused(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "n.dym"
+    path.write_text(EXP.replace("module {", "module {\n  dims n in [1, 8]").replace("2, 3", "n, 3"))
+    command, *options = words
+    assert didyma(command, path, *options).code == 2
 
 
 def test_export_writes_a_model_that_check_takes(exp: Path, tmp_path: Path) -> None:

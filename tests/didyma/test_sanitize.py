@@ -15,9 +15,10 @@ from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
 from didyma.commands import hints
 from didyma.commands.host_code import Buffer
-from didyma.commands.sanitize import Request, arguments, sanitize
+from didyma.commands.sanitize import Request, arguments, extents, sanitize
 from didyma.commands.second import Second, second
 from didyma.refimpl.errors import DidymaError
+from tests.errors.test_codes import says
 
 COPY = """
 .visible .entry copy(.param .u64 x, .param .u64 y, .param .u32 n) {
@@ -152,6 +153,24 @@ def test_items_that_are_no_arguments_are_refused(item: str, code: str) -> None:
     with pytest.raises(DidymaError) as e:
         arguments([item], 0)
     assert e.value.code == code
+
+
+def test_a_file_without_an_array_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.npy").touch()
+    with says("unreadable-file", "--arg x=", "empty.npy", "numpy.save"):
+        arguments([f"x={tmp_path / 'empty.npy'}"], 0)
+
+
+@pytest.mark.parametrize("grid", ["0", "2,0", "1,1,1,1", "-1", "many"])
+def test_a_launch_has_blocks(grid: str) -> None:
+    with says("bad-option", f"--grid {grid}", "from 1 on"):
+        extents(grid, "--grid")
+
+
+def test_folders_of_headers_exist(tmp_path: Path) -> None:
+    asked = Request(tmp_path / "k.cu", "k", "1", "1", (), 0, (), (tmp_path / "absent",), 1, 1, 1.0)
+    with says("unreadable-file", "--include", "absent"):
+        sanitize(asked, json=False)
 
 
 def test_fields_of_structures_are_laid_out_as_in_c(

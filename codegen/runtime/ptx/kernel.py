@@ -257,7 +257,7 @@ class Kernel:
     def _label(self, ops: Operands, k: int) -> int:
         o = ops.at(k)
         if not isinstance(o, Symbol) or o.name not in self.program.labels:
-            raise unknown(ops.ins, "no such label")
+            raise unknown(ops.ins, f"no label {o.name}" if isinstance(o, Symbol) else "no label")
         return self.program.labels[o.name]
 
 

@@ -24,6 +24,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.show import judge_kernel as show
 from tests.didyma.judging.kernels import ADD, KERNELS, SUMS, added, n, r, sums
+from tests.errors.test_codes import says
 
 FAULTS = [(name, fault) for name, judged in KERNELS.items() for fault in judged.faults]
 
@@ -332,6 +333,16 @@ def test_a_kernel_of_other_parameters_is_refused_with_both() -> None:
     assert "a, b -> add" in str(caught.value)
 
 
+@dd.trace(dd.f32[n], dd.f32[n])
+def pair(a: dd.Tensor, b: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    return a + b, a - b
+
+
+def test_an_output_without_a_parameter_is_named() -> None:
+    with says("spec-mismatch", "no parameter for subtract"):
+        verdict(ADD, pair.module, Launch())
+
+
 SPEC = """
 import didyma as dd
 n = dd.dim("n", 1, 4096)
@@ -418,13 +429,18 @@ def test_bad_specifications_and_descriptions_are_refused(tmp_path: Path) -> None
         (Request(f"{tmp_path}/add.cu", spec=f"{tmp_path}/other.py", order="k"), "bad-option"),
         (Request(f"{tmp_path}/add.cu", spec=f"{tmp_path}/other.py", accumulate="f64"),
          "bad-option"),
+        *((Request(f"{tmp_path}/add.cu", spec=f"{tmp_path}/other.py", grid=grid), "bad-option")
+          for grid in ("cdiv(q, 128)", "size(q, 0)", "size(a, 7)", "min(n, q)", "0", "1,4-4")),
         (Request(f"{tmp_path}/add.cu", spec=f"{tmp_path}/other.py", block="4096"),
          "launch-failed"),
+        (Request(f"{tmp_path}/add.cu", spec=f"{tmp_path}/other.py", include=("absent",)),
+         "unreadable-file"),
     ]  # fmt: skip
     for asked, code in cases:
         with pytest.raises(DidymaError) as caught:
             judge_kernel.command(asked, None, json=True)
         assert caught.value.code == code, asked
+        assert "unary" not in str(caught.value), "a name that nobody knows is named"
 
 
 def test_bars_of_sums_that_are_kept_in_bf16_contain_them() -> None:
