@@ -2,21 +2,30 @@
 
 A thread compares the best of a group of neighbours with its best so far, and notes the group alone.
 That takes one comparison for a group where a place for each term takes one for each term.  In the
-end it looks for the place in the group that it noted.  A thread takes the same groups of several
-results, so that what these have in common is loaded once for all.
+end the threads find the best group of each result, and look for the place in there.  A thread takes
+the same groups of several results, so that what these have in common is loaded once for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from didyma.codegen.lower.combiners import wins
 from didyma.codegen.schedule import groups
-from didyma.codegen.schedule.folds import FoldNest, allocated, copied, loaded, with_lets, with_loads
+from didyma.codegen.schedule.folds import (
+    FoldNest,
+    allocated,
+    copied,
+    loaded,
+    started,
+    with_lets,
+    with_loads,
+)
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
-from didyma.codegen.schedule.team import Team
+from didyma.codegen.schedule.team import Met, Team
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Allocate,
@@ -128,13 +137,16 @@ class _Kernel:
             Buffer(fresh(f"{x.name}_best"), x.dtype, (shape.results,), Scope.LOCAL) for x in accs
         )
         team = Team(facts, Var(fresh("group")), self.lane, 1, shape.lanes)
-        ends, tiles = list[Stmt](), list[Buffer]()
-        for n in range(shape.results):
-            found, more = self._end(team, at, n)
-            ends.append(found)
+        mine = [self._mine() for _ in range(shape.results)]
+        found = [self._found(team, (best, at), m, n) for n, m in enumerate(mine)]
+        share, tiles = shape.lanes // shape.size, [t for met in found for t in met.tiles]
+        ends = [s for met in found for s in met.statements]
+        for n in range(0, shape.results, share):
+            end, more = self._end([met.results[1] for met in found[n : n + share]], n)
+            ends.append(end)
             tiles += more
         body: Stmt = Block((self._starts(best, at), self._turns(best, at), *ends))
-        body = allocated([best, at, *self.held.values()], body)
+        body = allocated([best, at, *self.held.values(), *chain(*mine)], body)
         body = bound(self.lane, ix.index(shape.lanes), "threadIdx.x", body)
         body = bound(team.group, ix.ONE, "threadIdx.y", body)
         for t in reversed(tiles):
@@ -224,25 +236,42 @@ class _Kernel:
         loop = For(v, ix.index(self.shape.size - 1), copied(later, names), LoopKind.UNROLLED)
         return Allocate(most, Block((first, loop, If(better, noted))))
 
-    def _end(self, team: Team, at: Buffer, n: int) -> tuple[Stmt, Sequence[Buffer]]:
-        """Return the statements that find and store one result, with the tiles they use."""
-        fold, names = self.fold.fold, self.facts.names
-        mine = [
-            Buffer(names.fresh(f"{a.var.name}_mine"), a.var.dtype, (), Scope.LOCAL)
-            for a in fold.accs
-        ]
-        starts = [Store(b.name, (), a.start) for a, b in zip(fold.accs, mine, strict=True)]
+    def _found(self, team: Team, noted: Sequence[Buffer], mine: Sequence[Buffer], n: int) -> Met:
+        """Return how the threads find the best of what they noted for a result, and its group."""
+        number, both = (ix.index(n),), zip(mine, noted, strict=True)
+        taken = (Store(m.name, (), Load(b.name, number, b.dtype)) for m, b in both)
+        met = team.meet(self.fold.fold, mine)
+        return replace(met, statements=(*taken, *met.statements))
+
+    def _end(self, found: Sequence[Expr], first: int) -> tuple[Stmt, Sequence[Buffer]]:
+        """Return the statements that store results from the ``first`` on, and the tiles they use.
+
+        Of each, whose best group is ``found``, neighbours have a term each, and meet over these.
+        """
+        fold, names, size = self.fold.fold, self.facts.names, ix.index(self.shape.size)
+        share, mine = self.shape.lanes // self.shape.size, self._mine()
+        part, v, r, group = (Var(names.fresh(n)) for n in ("part", "v", "r", "found"))
         step = folded_into(replace(fold, step=Yield(self.fold.terms)), loaded(mine), names)
         step = self._at_term(with_lets((*self.fold.lets, *self.fold.step), step))
-        group = Var(names.fresh(self.group.name))
-        step = self._lanes(substitute(step, {self.group.name: group}), LoopKind.UNROLLED)
-        exists = tail(self.lane, self.count, self.shape.lanes)
-        look = guarded(exists, Let(group, Load(at.name, (ix.index(n),), at.dtype), step))
-        met = team.meet(fold, mine)
+        step = substitute(step, {self.group.name: group, self.v.name: v})
+        met = Team(self.facts, part, v, share, self.shape.size).meet(fold, mine)
         after = with_lets(self.fold.lets, self.fold.after(met.results))
-        first = guarded([ix.compare("eq", self.lane, ix.ZERO)], after)
-        body = allocated(mine, Block((*starts, look, *met.statements, first)))
-        return self._of_result(ix.index(n), body), met.tiles
+        exists = [] if len(found) == share else [ix.compare("lt", part, ix.index(len(found)))]
+        after = guarded([ix.compare("eq", v, ix.ZERO), *exists], after)
+        body: Stmt = Block((*started(fold, mine), step, *met.statements, after))
+        at = found[-1]
+        for n, g in reversed([*enumerate(found[:-1])]):
+            at = ix.select(ix.compare("eq", part, ix.index(n)), g, at)
+        last = ix.index(len(found) - 1)
+        body = Let(group, at, self._of_result(ix.add(ix.index(first), r), body))
+        places = {part: ix.floordiv(self.lane, size), v: ix.mod(self.lane, size)}
+        body = let_all({**places, r: ix.minimum(part, last)}, body)
+        return allocated(mine, body), met.tiles
+
+    def _mine(self) -> list[Buffer]:
+        """Return a local buffer of a thread for each accumulator of the fold."""
+        fresh, accs = self.facts.names.fresh, self.fold.fold.accs
+        return [Buffer(fresh(f"{a.var.name}_mine"), a.var.dtype, (), Scope.LOCAL) for a in accs]
 
 
 def _one(stores: Sequence[Stmt]) -> Stmt:

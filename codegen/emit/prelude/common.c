@@ -143,7 +143,10 @@ FN T floordiv_T(T a, T b) {
 //: F in ints b8, T in ints
 #define cast_F_T(x) ((T)(x))
 
-//: T in floats, F in small b8
+//: T in f64, F in small b8
+#define cast_F_T(x) ((T)(x))
+
+//: T in f32, F in i32 u32 i64 b8
 #define cast_F_T(x) ((T)(x))
 
 //: T in floats, F in u64

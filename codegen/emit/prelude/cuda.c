@@ -116,6 +116,15 @@ FN T truncmod_T(T x, T y) { return fmod@(x, y); }
 
 FN T fma_T(T x, T y, T z) { return fma@(x, y, z); }
 
+/* A short integer is the last bits of a large float, which takes a sum; fewer units convert
+ * than add. */
+
+//: F in i8 i16
+FN f32 cast_F_f32(F x) { return float__f32(0x4b400000u + (u32)(i32)x) - 12582912.0f; }
+
+//: F in u8 u16
+FN f32 cast_F_f32(F x) { return float__f32(0x4b000000u + x) - 8388608.0f; }
+
 //:
 FN f32 cast_f16_f32(f16 x) {
   f32 y;

@@ -106,6 +106,9 @@ FN T truncmod_T(T x, T y) { return fmod@(x, y); }
 extern T fma@(T, T, T);
 FN T fma_T(T x, T y, T z) { return fma@(x, y, z); }
 
+//: F in i8 i16 u8 u16
+#define cast_F_f32(x) ((f32)(x))
+
 //:
 #define cast_f8e4m3_f32(x) wide_f8e4m3__(x)
 

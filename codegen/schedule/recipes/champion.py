@@ -56,7 +56,7 @@ def _default(work: Work) -> Values:
     """Return several results a thread, and groups of which each is one access, if no more."""
     results = max(n for n in _results(work) if n <= USUAL)
     size = next((n for n in _sizes(work) if n * _nbytes(work) <= work.facts.target.access), 2)
-    lanes = max(work.facts.target.warp, min(LANES, at_least(work.length // size)))
+    lanes = max(work.facts.target.warp, size, min(LANES, at_least(work.length // size)))
     return {"results": results, "lanes": lanes, "size": size}
 
 
@@ -68,12 +68,14 @@ def _space(work: Work) -> Space:
 def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: parts of each result."""
     assert work.fold is not None
-    dtypes, lanes = [b.dtype for b in work.fold.scalars], values["lanes"]
-    return lanes, values["results"] * shared(work.facts.target, dtypes, 1, lanes, across=False)
+    dtypes, lanes, size = [b.dtype for b in work.fold.scalars], values["lanes"], values["size"]
+    both = ((1, lanes), (lanes // size, size))
+    parts = (shared(work.facts.target, dtypes, g, n, across=False) for g, n in both)
+    return lanes, values["results"] * sum(parts)
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return values["lanes"] >= work.facts.target.warp
+    return values["lanes"] >= max(work.facts.target.warp, values["size"])
 
 
 def _build(work: Work, values: Values) -> PrimFunc:

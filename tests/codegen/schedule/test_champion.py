@@ -91,7 +91,7 @@ def test_narrow_terms_are_compared_in_f32(dtype: Any, kind: Any) -> None:
 
 @pytest.mark.parametrize("results", [1, 2, 4])
 def test_what_rows_have_in_common_is_loaded_once_for_the_results_of_a_thread(results: int) -> None:
-    """Beside that, each thread loads the group again in which it found its best term."""
+    """Beside that, each thread of a block loads a term of one of the best groups again."""
     traffic, rows, length, lanes, size = Traffic(), 4, 4096, 32, 8
     exe = built(
         products(dd.argmax, dd.f32, rows, length), Simt(traffic=traffic),
@@ -100,7 +100,7 @@ def test_what_rows_have_in_common_is_loaded_once_for_the_results_of_a_thread(res
     rng = np.random.default_rng(3)
     exe(rng.normal(size=(rows, length)).astype(np.float32), np.ones(length, np.float32))
     read = {name: n // 4 for (_, name), n in traffic.read.items()}
-    again = rows * lanes * size
+    again = rows // results * lanes
     assert read["w"] == length * rows // results + again
     assert read["x"] == length * rows + again
 
@@ -109,3 +109,11 @@ def test_results_that_are_no_multiple_of_a_block_are_refused() -> None:
     with pytest.raises(DidymaError) as caught:
         built(products(dd.argmax, dd.f32, 5), results=4, lanes=32, size=4)
     assert caught.value.code == "bad-choice"
+
+
+def test_a_block_may_have_fewer_threads_than_its_results_have_terms_of_best_groups() -> None:
+    """Eight groups of 16 terms, which 32 threads take in four turns."""
+    rng = np.random.default_rng(4)
+    x, w = rng.normal(size=(8, 512)).astype(np.float32), rng.normal(size=512).astype(np.float32)
+    exe = built(products(dd.argmin, dd.f32, 8, 512), results=8, lanes=32, size=16)
+    assert np.array_equal(exe(x, w), np.argmin(x * w, axis=-1))
