@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from didyma.codegen.schedule import prefetch, row_wide
 from didyma.codegen.schedule.nest import NestFacts, bound, let_all, tail
-from didyma.codegen.schedule.online import shelvable
+from didyma.codegen.schedule.online import Online, shelvable
 from didyma.codegen.schedule.row_stages import OnePass, Stages, filled
 from didyma.codegen.schedule.rows import (
     RowNest,
@@ -62,6 +62,7 @@ def scheduled(
     back: bool = False,
     shelved: int = 0,
     passing: bool = False,
+    again: Online | None = None,
 ) -> PrimFunc:
     """Schedule threads for rows.
 
@@ -93,7 +94,7 @@ def scheduled(
     }
     stages = Stages(
         team, rows, wide, turns, edges, kept, once,
-        back=back, shelf=shelf, shelved=shelved, passing=passing,
+        back=back, shelf=shelf, shelved=shelved, passing=passing, again=again,
     )  # fmt: skip
     stages.tiles += shelf.values()
     hint = (

@@ -69,10 +69,11 @@ class Stages:
     every second pass over a row that is loaded again goes from its end to its beginning, so that it
     begins with what caches still hold.
     ``filled`` counts how often the threads of a block wait in a row until all have left something.
-    Under the conditions ``ends`` a row is stored.
-    In one pass for two folds, threads put what loads give in the first ``shelved`` turns on the
-    ``shelf``, in shared memory, and take it from there for the results.  ``passing`` says that what
-    is not loaded again, and results, had better leave caches first.
+    Under the conditions ``ends`` a row is stored.  In one pass for two folds, threads put what
+    loads give in the first ``shelved`` turns on the ``shelf``, in shared memory, and take it from
+    there for the results.  ``passing`` says that what is not loaded again, and results, had better
+    leave caches first.  Results compute again the exponentials whose sum is the second fold of
+    ``again``: the least of its terms may be zero.
     """
 
     team: Team
@@ -90,6 +91,7 @@ class Stages:
     shelf: Mapping[Load, Buffer] = field(default_factory=dict[Load, Buffer])
     shelved: int = 0
     passing: bool = False
+    again: Online | None = None
 
     @property
     def facts(self) -> NestFacts:
@@ -112,8 +114,10 @@ class Stages:
     def _fold(self, s: Fold, later: Sequence[Let | Fold], exists: list[Expr]) -> Stmt:
         mine = self.mine(s)
         step = self._leaving(self._step(s, mine), len(later))
-        back = self._is_back(len(self.rows.stages) - len(later) - 1)
-        back = back and s.op is not None  # of equal elements, a place is that of the first
+        at = len(self.rows.stages) - len(later) - 1
+        back = self._is_back(at) and s.op is not None  # of equal elements, the first counts
+        if self.again is not None and at == self.again.second:
+            step = AttrStmt("flush", self.again.scale, step)
         part = partial(self._over, step, exists, back=back)
         rest = partial(self.write, later, exists)
         return allocated(mine, self.met(s, mine, part, rest, started(s, mine)))
@@ -296,9 +300,8 @@ class Stages:
     def _put(self, some: Mapping[Load, Buffer], position: Expr) -> Stmt:
         """Return the statement that puts on the shelf what local buffers hold of an element."""
         places = ((self._shelved(x, position), some[x]) for x in self.shelf)
-        stores = [
-            Store(to.buffer, to.index, Load(b.name, (position,), b.dtype)) for to, b in places
-        ]
+        held = ((to, Load(b.name, (position,), b.dtype)) for to, b in places)
+        stores = [Store(to.buffer, to.index, x) for to, x in held]
         return stores[0] if len(stores) == 1 else Block(tuple(stores))
 
     def _shelved(self, load: Load, position: Expr) -> Load:

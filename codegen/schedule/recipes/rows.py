@@ -3,6 +3,8 @@
 With ``online``, two folds of which one asks for the other are one stage: a thread takes the shift
 of what it holds, then the threads of a row meet for one and for the other, with no pass between.
 
+Without ``keep``, exponentials are computed for their sum, and again for what is divided by it.
+
 With ``ahead``, threads that have loaded their row announce one that a later block will load.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from didyma.codegen.schedule import prefetch, row_kernel, row_threads, rows
+from didyma.codegen.schedule.inverse import by_inverse
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import Threads
@@ -21,6 +24,7 @@ from didyma.refimpl.ir.loop import Const, Fold, Load, PrimFunc
 
 ROOM = 1024  # threads of a multiprocessor that hold rows, as registers allow
 ANNOUNCED = 512  # bytes of a row that are worth announcing
+NARROW = 2  # bytes of an element that takes less room than its exponential
 KEPT_AHEAD = 9 << 20  # bytes that a cache keeps until they are used, beside what is written
 
 
@@ -61,9 +65,21 @@ def default(work: Work) -> Values:
     assert work.rows is not None
     groups, lanes = work.row_shape
     found = {"groups": groups, "lanes": lanes, "wide": work.row_widths[0]}
-    found |= {"keep": 1} if work.row_values.shared else {}
+    found |= {"keep": int(not _is_narrow(work, found))} if work.row_values.shared else {}
     found |= {"ahead": ahead(work, groups, lanes)} if announces(work) else {}
     return found | {"online": int(_at_once(work, found))} if work.row_online else found
+
+
+def _is_narrow(work: Work, values: Values) -> bool:
+    """Return whether exponentials of narrow elements are all that stages have in common.
+
+    Then threads have room for twice as many elements if they compute exponentials again, unless
+    nobody computes while they load.
+    """
+    largest = max((x.dtype.nbytes for x in work.row_loads), default=NARROW + 1)
+    alone = 2 * values["groups"] * values["lanes"] > work.facts.target.threads
+    few = work.row_online is not None and bool(work.row_online.scale)
+    return few and not alone and largest <= NARROW and len(work.row_values.shared) == 1
 
 
 def announces(work: Work) -> bool:
@@ -157,7 +173,11 @@ def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each row, and ``groups`` rows in a block."""
     nest, loads = elements(work, values)
     once = OnePass(work.row_online, 1) if values.get("online") and work.row_online else None
-    return row_kernel.scheduled(work.facts, nest, threads(work, values), loads, once=once)
+    kept_ = values.get("keep") or values.get("online")
+    found = nest if kept_ else by_inverse(work.facts, nest)
+    again = work.row_online if found is not nest else None
+    own = threads(work, values)
+    return row_kernel.scheduled(work.facts, found, own, loads, once=once, again=again)
 
 
 def elements(work: Work, values: Values) -> tuple[RowNest, Mapping[Load, tuple[int, ...]]]:

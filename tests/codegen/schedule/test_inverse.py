@@ -51,6 +51,29 @@ def test_sums_that_are_no_less_than_one_are_inverted(
     assert dd.compile(p, engine="simt", options=options).text.count("= 1.0f / ") == found
 
 
+@pytest.mark.parametrize(("keep", "found"), [(0, 1), (1, 0)])
+def test_sums_of_exponentials_that_threads_keep_are_not_inverted(keep: int, found: int) -> None:
+    p = program(softmax)
+    options = chosen(p, f"rows(groups=1, keep={keep}, lanes=32, online=0, wide=4)")
+    text = dd.compile(p, engine="simt", options=options).text
+    assert (text.count("= 1.0f / "), text.count("exp_flush_f32(")) == (found, found)
+
+
+@pytest.mark.parametrize("dtype", [dd.f32, dd.f64, dd.bf16])
+@pytest.mark.parametrize("f", [softmax, masked, weighed])
+def test_special_values_are_those_of_quotients_where_threads_hold_rows(
+    f: Callable[..., Any], dtype: Any
+) -> None:
+    p = program(f, dtype, 16)
+    keep = "" if f is weighed else "keep=0, "
+    options = chosen(p, f"rows(groups=1, {keep}lanes=32, online=0, wide=2)")
+    for engine in ("host", "simt"):
+        exe = dd.compile(p, engine=engine, options=options)
+        for seed in range(2):
+            x = rows_of(seed).astype(dtype.dtype.numpy)
+            assert dd.interpret(p, x).contains(exe(x)), engine
+
+
 @pytest.mark.parametrize("dtype", [dd.f32, dd.f64, dd.bf16])
 @pytest.mark.parametrize("f", [softmax, masked, weighed])
 def test_special_values_are_those_of_quotients(f: Callable[..., Any], dtype: Any) -> None:

