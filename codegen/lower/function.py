@@ -201,11 +201,12 @@ class _Lowering:
         """Return the nest of rows: folds one after another, then stores all along the row."""
         b = self._builder()
         extents = [ix.of_dim(d) for d in rows.shape]
-        outer = [a for a in range(len(extents)) if a not in rows.axes]
+        outer = [a for a, d in enumerate(rows.shape) if a not in rows.axes and d != 1]
         at = {a: b.loop("i", extents[a]) for a in (*outer, *rows.axes)}
-        elements = tuple(at[a] for a in range(len(extents)))
+        elements = tuple(at.get(a, ix.ZERO) for a in range(len(extents)))
         zeros = tuple(ix.ZERO if a in rows.axes else v for a, v in enumerate(elements))
-        index = {rows.dropped: tuple(at[a] for a in outer), rows.kept: zeros, rows.shape: elements}
+        dropped = tuple(v for a, v in enumerate(elements) if a not in rows.axes)
+        index = {rows.dropped: dropped, rows.kept: zeros, rows.shape: elements}
         each, once = list[Root](), list[Root]()
         for name, out in outputs:
             inside = rows.at(name, out.shape) is Along.ELEMENT

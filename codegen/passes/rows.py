@@ -46,7 +46,8 @@ def join(
     not hold what several stages of the kernel load; fewer, too, where neighbouring rows lie
     together and the join ``waits`` for others that may read what one of these folds read.  No third
     group may lie on a path between two that are joined.  Few long rows are joined where blocks can
-    share them in one pass.  ``results`` are values that are stored anyhow.
+    share them in one pass; where neighbours lie together, that is two folds without what stores
+    whole rows.  ``results`` are values that are stored anyhow.
     """
     nodes = (n for g in groups for n in g.nodes if kind(n) is Kind.REDUCTION)
     folded = frozenset(r for n in nodes for r in n.results)
@@ -169,7 +170,8 @@ def _fits(
     between = _views(todo, i, j)
     groups = [a, *(todo.groups[v] for v in between), b]
     written = [w for g in groups for w in g.writes]
-    if b.pointwise and set(written).isdisjoint(b.reads):
+    far = kernel.rows.is_across and _is_long(kernel.rows, traffic)
+    if b.pointwise and (far or set(written).isdisjoint(b.reads)):
         return None
     wanted = [w for w in written if is_wanted(todo, (i, *between, j), w, results)]
     if any(todo.types[w].dtype.is_packed for w in wanted):

@@ -24,20 +24,25 @@ _SHOWN = ("reshape", "broadcast_to")
 
 
 def suits(g: FusionGroup, rows: Rows, types: Mapping[str, TensorType], options: Options) -> bool:
-    """Return whether a group folds few long rows twice in one pass, and stores whole rows.
+    """Return whether a group folds few long rows twice in one pass, and can store what it stores.
 
-    A single row's own results are folded once more, by indices of their own.
+    Where neighbouring rows lie together, a kernel of the elements is faster that stores whole rows
+    by itself.  Axes of one element that are folded have indices of their own in every fold.
     """
     count, length = dims.mul(*rows.dropped), rows.length
-    if rows.is_across or not isinstance(count, int) or not isinstance(length, int):
+    if not isinstance(count, int) or not isinstance(length, int):
+        return False
+    if not options.device.processors or length > COUNTED[DType.F32] or not _is_pair(g.nodes):
+        return False
+    if any(rows.shape[a] == 1 for a in rows.axes):
         return False
     at = {rows.at(w, types[w].shape) for w in g.writes}
-    if Along.ELEMENT not in at or (count == 1 and Along.ROW in at):
+    if at == {Along.ROW}:
+        return True
+    if rows.is_across or Along.ELEMENT not in at:
         return False
     nbytes = sum(types[x].dtype.nbytes for x in g.reads if rows.is_whole(types[x].shape))
-    if not options.device.processors or length > COUNTED[DType.F32]:
-        return False
-    return count * length * nbytes <= parted.MOST_READ and _is_pair(g.nodes)
+    return count * length * nbytes <= parted.MOST_READ
 
 
 def _is_pair(nodes: Sequence[Node]) -> bool:

@@ -3,33 +3,39 @@
 In the first kernel each block folds its part of a row, and leaves what that comes to in memory that
 both kernels know.  In the second each block joins the parts of its row in their order, and computes
 the results of its own part, which it reads again: from the last row on, so that it begins with what
-caches still hold.  No block waits for another, and a result is the same at every run.
+caches still hold.  Of rows that are only folded, one block joins the parts.  Of neighbouring rows
+that lie together in memory a block has several.  No block waits for another, and a result is the
+same at every run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from didyma.codegen.schedule import row_wide, split
-from didyma.codegen.schedule.folds import allocated, loaded, started
-from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, scan
+from didyma.codegen.schedule.folds import allocated, loaded, merged, started
+from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, scan, tail
 from didyma.codegen.schedule.online import Online
 from didyma.codegen.schedule.row_stages import OnePass, Stages
+from didyma.codegen.schedule.row_wide import Wide
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.team import Met, Team
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
     Allocate,
     AttrStmt,
+    Binary,
     Block,
     Buffer,
     Cast,
     Expr,
     Fold,
-    If,
+    For,
     Let,
     Load,
+    LoopKind,
     PrimFunc,
     Stmt,
     Store,
@@ -41,13 +47,15 @@ from didyma.refimpl.ir.loop import (
 class Shape:
     """``parts`` blocks for each row, of ``lanes`` threads that take ``wide`` neighbours at once.
 
-    A thread takes elements of ``turns`` turns before it corrects its part of the second fold.
+    A thread takes elements of ``turns`` turns before it corrects its part of the second fold.  Rows
+    of which ``groups`` share a block lie side by side in memory.
     """
 
     lanes: int
     wide: int
     turns: int
     parts: int
+    groups: int = 1
 
 
 def scheduled(
@@ -58,14 +66,11 @@ def scheduled(
     accs = [a for s in folds if isinstance(s, Fold) for a in s.accs]
     names = (facts.names.fresh(f"{a.var.name}_parts") for a in accs)
     sizes = split.sizes(facts, rows.nest.extents)
-    left = tuple(
-        Buffer(n, a.var.dtype, (*sizes, shape.parts)) for n, a in zip(names, accs, strict=True)
-    )
+    places = (shape.parts, *sizes) if shape.groups > 1 else (*sizes, shape.parts)
+    left = tuple(Buffer(n, a.var.dtype, places) for n, a in zip(names, accs, strict=True))
     facts.func = replace(func, params=(*func.params, *left), outputs=(*func.outputs, *_names(left)))
     facts.buffers = {b.name: b for b in facts.func.params}
-    return _kernel(facts, rows, once, shape, _Folding, left), _kernel(
-        facts, rows, once, shape, _Joining, left
-    )
+    return _folding(facts, rows, once, shape, left), _joining(facts, rows, once, shape, left)
 
 
 def _names(buffers: Sequence[Buffer]) -> tuple[str, ...]:
@@ -80,11 +85,12 @@ class _Part(Team):
         return self.in_block(fold, mine)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Folding(Stages):
     """Writes stages up to the two folds, whose parts it leaves in a block's place of ``left``."""
 
-    left: tuple[Buffer, ...] = ()
+    left: tuple[Buffer, ...]
+    shape: Shape
 
     def write(self, stages: Sequence[Let | Fold], exists: list[Expr]) -> Stmt:
         assert self.once is not None
@@ -92,9 +98,9 @@ class _Folding(Stages):
             return Stages.write(self, stages, exists)
         assert self.team.rank is not None
         found = [v for n in (self.once.online.first, self.once.online.second) for v in self._of(n)]
-        at = (*self.rows.nest.index, self.team.rank)
+        at = _place(self, self.team.rank)
         stores = tuple(Store(b.name, at, v) for b, v in zip(self.left, found, strict=True))
-        return guarded([ix.compare("eq", self.team.lane, ix.ZERO)], Block(stores))
+        return guarded([ix.compare("eq", self.team.lane, ix.ZERO), *exists], Block(stores))
 
     def centre(self, o: Online, first: Fold) -> Expr:
         """Return the shift of the block's own part, which it has no more of the row to know."""
@@ -107,47 +113,68 @@ class _Folding(Stages):
         return [a.var for a in fold.accs] if isinstance(fold, Fold) else []
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Joining(Stages):
-    """Writes stages of which the two folds join the parts in ``left``, one of each thread."""
+    """Writes stages of which the two folds join the parts in ``left``, shared by the threads."""
 
-    left: tuple[Buffer, ...] = ()
+    left: tuple[Buffer, ...]
+    shape: Shape
 
     def both(self, once: OnePass, a: Fold, later: Sequence[Let | Fold], exists: list[Expr]) -> Stmt:
-        o, lane = once.online, self.team.lane
+        o, lane, lanes, parts = once.online, self.team.lane, self.team.lanes, self.shape.parts
         *lets, b = later[: o.second - o.first]
         assert isinstance(b, Fold)
         first, second = self.mine(a), self.mine(b)
         (x,), (y,) = loaded(first), loaded(second)
-        old, total = (Load(t.name, (*self.rows.nest.index, lane), t.dtype) for t in self.left)
-        count = Cast(_count(self, lane), x.dtype)
-        shift = o.shifted(old, count)
-        some = ix.compare("lt", lane, ix.index(self.team.blocks))
+
+        def take(fold: Fold, mine: Load, value: Callable[[Expr], Expr]) -> Stmt:
+            """Return how a thread takes its parts: the first, with which it merges the others."""
+            first = Store(mine.buffer, (), value(lane))
+            if lanes > parts:
+                return guarded([ix.compare("lt", lane, ix.index(parts))], first)
+            if lanes == parts:
+                return first
+            turn = Var(self.facts.names.fresh("turn"))
+            part = ix.add(ix.mul(ix.add(turn, ix.ONE), ix.index(lanes)), lane)
+            more = merged(fold, (mine,), (value(part),), self.facts.names)
+            return Block((first, For(turn, ix.index(parts // lanes - 1), more, LoopKind.UNROLLED)))
+
+        def old(part: Expr) -> Load:
+            return Load(self.left[0].name, _place(self, part), self.left[0].dtype)
+
+        def corrected(part: Expr) -> Expr:
+            total = Load(self.left[1].name, _place(self, part), self.left[1].dtype)
+            count = Cast(_count(self, part), x.dtype)
+            return o.corrected(total, count, o.shifted(old(part), count), o.asked)
 
         def rest() -> Stmt:
             return self.write(later[o.second - o.first :], exists)
 
         def joined() -> Stmt:
-            again = If(some, Store(y.buffer, (), o.corrected(total, count, shift, o.asked)))
-            body = self.met(b, second, lambda: again, rest, started(b, second))
+            body = self.met(b, second, partial(take, b, y, corrected), rest, started(b, second))
             for s in reversed(lets):
                 assert isinstance(s, Let)
                 body = Let(s.var, self.wide.flat_expr(s.value), body)
             return body
 
-        take = If(some, Store(x.buffer, (), old))
-        return allocated(
-            (*first, *second), self.met(a, first, lambda: take, joined, started(a, first))
-        )
+        body = self.met(a, first, partial(take, a, x, old), joined, started(a, first))
+        return allocated((*first, *second), body)
 
     def results(self, each: Stmt, exists: list[Expr]) -> list[Stmt]:
         return [AttrStmt("cache", "pass", s) for s in Stages.results(self, each, exists)]
 
 
-def _count(stages: Stages, part: Expr) -> Expr:
+def _place(stages: _Folding | _Joining, part: Expr) -> tuple[Expr, ...]:
+    """Return the place of a part of the stages' row: of neighbours together where they are read."""
+    index = stages.rows.nest.index
+    return (part, *index) if stages.shape.groups > 1 else (*index, part)
+
+
+def _count(stages: _Folding | _Joining, part: Expr) -> Expr:
     """Return how many elements of a row a part has; the first one has those at the edges."""
-    wide, lanes = stages.wide, ix.index(stages.team.lanes)
-    units, threads = ix.mul(*wide.units), ix.index(stages.team.threads)
+    wide, shape = stages.wide, stages.shape
+    lanes, threads = ix.index(shape.lanes), ix.index(shape.lanes * shape.parts)
+    units = ix.mul(*wide.units)
     rest = ix.maximum(ix.ZERO, ix.sub(ix.mod(units, threads), ix.mul(part, lanes)))
     own = ix.add(ix.mul(ix.floordiv(units, threads), lanes), ix.minimum(rest, lanes))
     found = ix.mul(own, ix.index(wide.width))
@@ -157,30 +184,67 @@ def _count(stages: Stages, part: Expr) -> Expr:
     return ix.add(found, ix.select(ix.compare("eq", part, ix.ZERO), edges, ix.ZERO))
 
 
-def _kernel(
-    facts: NestFacts,
-    rows: RowNest,
-    once: OnePass,
-    shape: Shape,
-    of: type[_Folding] | type[_Joining],
-    left: tuple[Buffer, ...],
+def _folding(
+    facts: NestFacts, rows: RowNest, once: OnePass, shape: Shape, left: tuple[Buffer, ...]
 ) -> PrimFunc:
-    fresh, nest = facts.names.fresh, rows.nest
-    block, part, row, group, lane = (Var(fresh(n)) for n in ("bx", "part", "row", "group", "lane"))
-    team = _Part(facts, group, lane, 1, shape.lanes, blocks=shape.parts, rank=part)
-    wide = row_wide.of(facts, rows, shape.wide)
-    edges = 0 if wide.edges is None else -(-wide.edges.most // team.threads)
-    stages = of(team, rows, wide, None, edges, {}, once, left=left)
-    body = let_all({} if wide.edges is None else wide.edges.lets, stages.write(rows.stages, []))
-    body = let_all(dict(zip(nest.index, ix.unflatten(row, nest.extents), strict=True)), body)
-    split_, count = ix.index(shape.parts), ix.mul(nest.numel, ix.index(shape.parts))
-    number: Expr = block if of is _Folding else ix.sub(ix.sub(count, ix.ONE), block)
-    body = let_all({row: ix.floordiv(number, split_), part: ix.mod(number, split_)}, body)
-    body = bound(lane, ix.index(shape.lanes), "threadIdx.x", body)
-    body = bound(group, ix.ONE, "threadIdx.y", body)
+    team, block = _team(facts, shape, shape.lanes, shape.parts), Var(facts.names.fresh("bx"))
+    stages = _Folding(team, rows, *_wide(team, rows, shape), {}, once, left=left, shape=shape)
+    return _kernel(stages, block, block)
+
+
+def _joining(
+    facts: NestFacts, rows: RowNest, once: OnePass, shape: Shape, left: tuple[Buffer, ...]
+) -> PrimFunc:
+    """Return the kernel that joins parts; one block is enough for what is stored once a row."""
+    lanes, parts = shape.lanes, shape.parts
+    if rows.each is None:
+        lanes, parts = min(parts, facts.target.threads // shape.groups), 1
+    team, block = _team(facts, shape, lanes, parts), Var(facts.names.fresh("bx"))
+    stages = _Joining(team, rows, *_wide(team, rows, shape), {}, once, left=left, shape=shape)
+    return _kernel(stages, block, ix.sub(ix.sub(_blocks(stages), ix.ONE), block))
+
+
+def _team(facts: NestFacts, shape: Shape, lanes: int, parts: int) -> _Part:
+    """Return the threads of a block, and its number among those that share its rows."""
+    group, lane, part = (Var(facts.names.fresh(n)) for n in ("group", "lane", "part"))
+    across = shape.groups > 1
+    return _Part(facts, group, lane, shape.groups, lanes, across, blocks=parts, rank=part)
+
+
+def _wide(team: Team, rows: RowNest, shape: Shape) -> tuple[Wide, None, int]:
+    """Return what threads take at once, that their turns are not fixed, and those at the edges."""
+    wide = row_wide.of(team.facts, rows, shape.wide)
+    return wide, None, 0 if wide.edges is None else -(-wide.edges.most // team.threads)
+
+
+def _blocks(stages: _Folding | _Joining) -> Expr:
+    """Return the number of blocks."""
+    team, count = stages.team, stages.rows.nest.numel
+    return ix.mul(ix.ceildiv(count, ix.index(team.groups)), ix.index(team.blocks))
+
+
+def _kernel(stages: _Folding | _Joining, block: Var, number: Expr) -> PrimFunc:
+    """Return the kernel of blocks, of which each has a number: the parts of its rows in order."""
+    facts, team, rows, wide = stages.facts, stages.team, stages.rows, stages.wide
+    row, count, part = Var(facts.names.fresh("row")), rows.nest.numel, team.rank
+    assert part is not None
+    exists = tail(row, count, team.groups)
+    body = let_all({} if wide.edges is None else wide.edges.lets, stages.write(rows.stages, exists))
+    # A thread beyond the last row sees that row's scalars, and none of its elements.
+    at = Var(facts.names.fresh("at")) if exists else row
+    last = Binary("min", row, ix.sub(count, ix.ONE))
+    index = dict(zip(rows.nest.index, ix.unflatten(at, rows.nest.extents), strict=True))
+    body = let_all({**({at: last} if exists else {}), **index}, body)
+    several = ix.index(team.blocks)
+    first = ix.mul(ix.floordiv(number, several), ix.index(team.groups))
+    own = ix.add(first, team.group) if team.groups > 1 else first
+    body = let_all({row: own, part: ix.mod(number, several)}, body)
+    axes = [(team.lane, team.lanes), (team.group, team.groups)]
+    for axis, (v, n) in zip("xy", axes[::-1] if team.across else axes, strict=True):
+        body = bound(v, ix.index(n), f"threadIdx.{axis}", body)
     for t in reversed(stages.tiles):
         body = Allocate(t, body)
-    body = bound(block, count, "blockIdx.x", body)
+    body = bound(block, _blocks(stages), "blockIdx.x", body)
     statements, inside = scan(body)  # which touch the parts, too
     known = replace(facts, statements=tuple(statements), inside=tuple(inside))
     return known.kernel(body, "rows_parted", wide.buffers)

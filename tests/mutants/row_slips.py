@@ -161,8 +161,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "a row without its last part", "schedule/parted.py",
-        'some = ix.compare("lt", lane, ix.index(self.team.blocks))',
-        'some = ix.compare("lt", lane, ix.index(self.team.blocks - 1))', "kernel",
+        'guarded([ix.compare("lt", lane, ix.index(parts))], first)',
+        'guarded([ix.compare("lt", lane, ix.index(parts - 1))], first)', "kernel",
     ),
     _slip(
         "terms of a shared fold beyond its last", "schedule/split.py",

@@ -29,30 +29,30 @@ F64, F32, BF16, F16 = DType.F64, DType.F32, DType.BF16, DType.F16
 
 
 @pytest.mark.parametrize(
-    ("function", "axis", "dtype", "shape", "passes"),
+    ("function", "axis", "dtype", "shape", "passes", "spread"),
     [
-        # a column of few is long: a block for 32 of them, or all blocks for each fold
-        (norms, 0, F32, (20_000, 64), 2.0),
-        (softmaxes, 0, BF16, (10_000, 200), 2.0),
-        (without_means, 0, F32, (1551, 1174), 2.0),
+        # a column of few is long: all blocks fold it once; 32 of two bytes begin between sectors
+        (norms, 0, F32, (20_000, 64), 1.5, 1.3),
+        (softmaxes, 0, BF16, (10_000, 200), 1.5, 1.4),
+        (without_means, 0, F32, (1551, 1174), 2.0, 1.3),
         # short rows: threads side by side, with an access each
-        (sums, 1, F32, (140_000, 8), 1.0),
-        (argmaxes, 1, F32, (140_000, 8), 1.0),
-        (softmaxes, 1, F64, (70_000, 8), 1.0),
+        (sums, 1, F32, (140_000, 8), 1.0, 1.3),
+        (argmaxes, 1, F32, (140_000, 8), 1.0, 1.3),
+        (softmaxes, 1, F64, (70_000, 8), 1.0, 1.3),
         # short columns: more threads than a column each
-        (sums, 0, F64, (71, 6451), 1.0),
+        (sums, 0, F64, (71, 6451), 1.0, 1.3),
         # a narrow side: every thread moves elements of the tile
-        (transposes, 0, BF16, (13, 100_000), 1.0),
-        (transposes, 0, F32, (100_000, 3), 1.0),
+        (transposes, 0, BF16, (13, 100_000), 1.0, 1.3),
+        (transposes, 0, F32, (100_000, 3), 1.0, 1.3),
     ],
 )
 def test_every_multiprocessor_has_work_and_accesses_are_whole(
     function: Callable[[int], Function], axis: int, dtype: DType, shape: tuple[int, int],
-    passes: float,
+    passes: float, spread: float,
 ) -> None:  # fmt: skip
     found = reached(Case("", function(axis), dtype, shape, passes=passes))
     assert found.faults == []
-    assert all(x.spread < 1.3 for x in found.launches)
+    assert all(x.spread < spread for x in found.launches)
 
 
 def test_an_open_length_may_be_great() -> None:

@@ -13,7 +13,9 @@ from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.schedule import dispatch
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir.loop import Fold
 from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.walk import stmts
 from didyma.tracer.types import Spec
 from tests.codegen.schedule.test_online import FOUND
 
@@ -148,10 +150,13 @@ def spread(x: dd.Tensor) -> dd.Tensor:
     return far / dd.sqrt(dd.mean(dd.abs(far), axis=-1, keepdims=True))
 
 
+def statistics(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    mean = dd.mean(x, axis=-1, keepdims=True)
+    return mean, dd.mean((x - mean) * (x - mean), axis=-1, keepdims=True)
+
+
 SHARED = {"softmax": FOUND["softmax"][0], "logarithms": over_last, "norm": with_mean}
-APART = {
-    "fraction": fraction, "logs": logs, "spread": spread, "again": used_again, "place": with_place,
-}  # fmt: skip
+APART = {"fraction": fraction, "spread": spread, "again": used_again, "place": with_place}
 
 
 def kernels(f: Callable[..., Any], shape: tuple[int, ...]) -> list[str]:
@@ -195,9 +200,12 @@ def test_one_row_alone_is_parted(shape: tuple[int, ...]) -> None:
     assert kernels(over_last, shape) == ["parted"]
 
 
-def test_one_row_whose_own_results_are_stored_has_a_kernel_for_each_fold() -> None:
-    assert "parted" not in kernels(with_mean, (1, 1 << 18))
-    assert len(kernels(with_mean, (1, 1 << 18))) > 1
+def test_one_row_whose_own_results_are_stored_is_folded_no_more_often() -> None:
+    assert kernels(with_mean, (1, 1 << 18)) == ["parted"]
+    (loops,) = compile(
+        dd.trace(dd.f32[1, 1 << 18])(with_mean).module, SM_90A, until="lower"
+    ).loops.values()
+    assert sum(isinstance(s, Fold) for s in stmts(loops.body)) == 2
 
 
 @pytest.mark.parametrize("f", APART.values(), ids=APART)
@@ -214,6 +222,78 @@ def test_rows_that_caches_do_not_hold_stay_apart() -> None:
 def test_means_of_more_elements_than_are_counted_stay_apart() -> None:
     assert len(kernels(with_mean, (2, (1 << 24) + 1))) > 1
     assert kernels(over_last, (1, 1 << 24)) == ["parted"]
+
+
+@pytest.mark.parametrize("f", [logs, statistics])
+@pytest.mark.parametrize("shape", [(1 << 18,), (1, 1 << 18), (3, 1000003)])
+def test_very_few_long_rows_that_are_only_folded_are_parted(
+    f: Callable[..., Any], shape: tuple[int, ...]
+) -> None:
+    assert kernels(f, shape) == ["parted"]
+
+
+def norm_down(x: dd.Tensor) -> dd.Tensor:
+    far = x - dd.mean(x, axis=0, keepdims=True)
+    return far * dd.rsqrt(dd.mean(far * far, axis=0, keepdims=True) + 1e-5)
+
+
+def softmax_down(x: dd.Tensor) -> dd.Tensor:
+    return dd.softmax(x, axis=0)
+
+
+def channels_last(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    mean = dd.mean(x, axis=(0, 1))
+    return mean, dd.mean((x - mean) * (x - mean), axis=(0, 1))
+
+
+@pytest.mark.parametrize("f", [norm_down, softmax_down])
+@pytest.mark.parametrize(
+    ("shape", "recipes"),
+    [
+        ((20000, 64), ["parted", "pointwise"]), ((5000, 3), ["parted", "pointwise"]),
+        ((1000, 64), ["rows"]), ((5000, 4096), ["looped"]),
+    ],
+)  # fmt: skip
+def test_few_long_columns_are_folded_by_one_kernel_and_stored_by_another(
+    f: Callable[..., Any], shape: tuple[int, ...], recipes: list[str]
+) -> None:
+    assert kernels(f, shape) == recipes
+
+
+def logs_down(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    top = dd.max(x, axis=0)
+    return top, dd.log(dd.sum(dd.exp(x - top), axis=0)) + top
+
+
+COLUMNS = (
+    "groups=32, lanes=1, online=1, parts=128, wide=1",
+    "groups=8, lanes=16, online=2, parts=4, wide=1",
+    "groups=16, lanes=8, online=4, parts=32, wide=1",
+)
+
+
+@pytest.mark.parametrize("point", COLUMNS)
+@pytest.mark.parametrize(
+    ("f", "of"),
+    [
+        (channels_last, dd.f32[20, 27, 37]), (channels_last, dd.bf16[5, 101, 8]),
+        (channels_last, dd.f64[9, 64, 5]), (logs_down, dd.f32[555, 37]),
+    ],
+)  # fmt: skip
+def test_parts_of_columns_agree(f: Callable[..., Any], of: Spec, point: str) -> None:
+    p = dd.trace(of)(f)
+    report = dd.check(p, engines=["simt"], options=chosen(p, point), tries=2)
+    assert report.agree, [str(x) for x in report.findings]
+
+
+@pytest.mark.parametrize("f", [norm_down, softmax_down])
+def test_few_long_columns_are_read_twice_and_written_once(f: Callable[..., Any]) -> None:
+    p, traffic = dd.trace(dd.f32[5000, 5])(f), Traffic()
+    x = rows(1, 5000)[:5].T.copy()
+    y = dd.compile(p, engine=Simt(traffic=traffic), options=SM_90A)(x)
+    assert dd.interpret(p, x).contains(y)
+    read = [n for (_, name), n in traffic.read.items() if name == "x"]
+    assert read == [x.nbytes, x.nbytes]
 
 
 def over_two(x: dd.Tensor) -> dd.Tensor:
