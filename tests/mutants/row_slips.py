@@ -264,6 +264,6 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "the last of equal elements, in a pass from the end of a row", "schedule/row_stages.py",
-        "back = back and s.op is not None", "back = back and s is not None", "kernel",
+        "self._is_back(at) and s.op is not None", "self._is_back(at) and s is not None", "kernel",
     ),
 )  # fmt: skip
