@@ -122,10 +122,15 @@ class Template:
 
     def fits(self, asked: Asked, values: Values) -> bool:
         """Return whether the target has the threads and the shared memory of a block."""
+        threads, shared = self._needs(asked, values)
+        return asked.target.has_room(threads) and shared <= asked.target.dynamic
+
+    def _needs(self, asked: Asked, values: Values) -> tuple[tuple[int, int, int], int]:
+        """Return the threads of a block along each axis, and the bytes that it says it shares."""
         if self.block is None:
-            return asked.target.has_room(self.render(asked, values).block)
+            return self.render(asked, values).block, 0
         threads, shared = self.block(asked, values)
-        return asked.target.has_room((threads, 1, 1)) and shared <= asked.target.dynamic
+        return (threads, 1, 1), shared
 
     def points(self, asked: Asked) -> Iterator[Point]:
         """Yield the values whose blocks fit in the target, the cheapest first by the model."""
@@ -151,8 +156,8 @@ class Template:
         DidymaError ``target-lacks`` where no block fits in the target.
         """
         point = next(self.points(asked), None)
-        if point is None and self.space(asked) is not None:
-            raise self._too_large(asked, self.name)
+        if point is None and (rows := self._rows(asked)):
+            raise self._too_large(asked, rows[0])
         return None if point is None else self.render(asked, point.table)
 
     def at(self, asked: Asked, point: Point) -> TextKernel:
@@ -169,13 +174,18 @@ class Template:
                 want=listed or f"a function that {self.name} suits",
             )  # fmt: skip
         if not self.fits(asked, point.table):
-            raise self._too_large(asked, str(point))
+            raise self._too_large(asked, point.table)
         return self.render(asked, point.table)
 
-    def _too_large(self, asked: Asked, what: str) -> DidymaError:
+    def _too_large(self, asked: Asked, values: Values) -> DidymaError:
+        target, (threads, shared) = asked.target, self._needs(asked, values)
+        block, most = (" x ".join(map(str, row)) for row in (threads, target.block))
         return DidymaError(
-            "target-lacks", f"@{asked.function.name}", got=asked.target.name,
-            want=f"a target with room for a block of {what}",
+            "target-lacks", f"@{asked.function.name}",
+            got=f"{Point.of(self.name, **values)}, whose block of {block} threads has "
+            f"{shared} bytes of shared memory",
+            want=f"at most {target.threads} threads, {most} along the axes, and {target.dynamic} "
+            f"bytes, as the {target.name} target has",
         )  # fmt: skip
 
 

@@ -149,10 +149,9 @@ def kernel(
         array([1., 1., 1., 1., 1.], dtype=float32)
     """
     made = _Making(_text_of(source), dict(signature), workspace or {}, tuple(zeroed), name)
-    rows = [
-        made.configuration(dict(values), grid, block, chain, tuple(intrinsics))
-        for values in configs
-    ]
+    if not _are_mappings(configs):
+        raise made.error(f"the configurations {configs!r:.40}", "a list of dicts of numbers")
+    rows = [made.configuration(dict(c), grid, block, chain, tuple(intrinsics)) for c in configs]
     if not rows:
         raise made.error("no configurations", "at least one")
     distinct = {c.text: c for c in reversed(rows)}
@@ -164,9 +163,16 @@ def kernel(
     return KernelOp(own, operands, made.ranges, f)
 
 
+def _are_mappings(x: Any) -> bool:
+    return isinstance(x, Sequence) and all(isinstance(c, Mapping) for c in x)
+
+
 def _text_of(source: str | Path) -> str:
     if isinstance(source, str):
         return source
+    if not hasattr(source, "read_text"):
+        got = f"{source!r:.40}"
+        raise DidymaError("bad-kernel", "dd.kernel", got=got, want="a text, or a Path to a file")
     try:
         return source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
@@ -233,11 +239,11 @@ class _Making:
         space = {k: self._asked(v, values, f"workspace {k}") for k, v in self.workspace.items()}
         reads, writes = self._pointers(reader, head, space)
         buffers = tuple(Buffer(k, t.dtype, t.shape) for k, t in _typed(space).items())
-        threads = _three(self._asked(block, values, "block"))
+        threads = self._three(self._asked(block, values, "block"), "block")
         if not all(isinstance(n, int) for n in threads):
             raise self.error(f"a block of {threads}", "numbers of threads")
         made = TextKernel(
-            text, reads, writes, _three(self._asked(grid, values, "grid")),
+            text, reads, writes, self._three(self._asked(grid, values, "grid"), "grid"),
             tuple(map(int, threads)), buffers,  # type: ignore[arg-type]  # three of them
             None if chain is None else size(self._asked(chain, values, "chain")).value,
             more, self.zeroed,
@@ -270,6 +276,16 @@ class _Making:
         except Exception as e:
             want = "a function that returns sizes"
             raise self.error(f"{what}: {type(e).__name__}: {e}{_of(values)}", want) from e
+
+    def _three(self, given: Any, what: str) -> tuple[Dim, Dim, Dim]:
+        """Return extents along x, y and z; those that are not given are 1."""
+        row: list[Any] = [*given] if isinstance(given, tuple | list) else [given]
+        extents = [size(n).value for n in row]
+        if not 1 <= len(row) <= 3 or any(isinstance(n, int) and n < 1 for n in extents):
+            want = "one to three extents, each from 1 on"
+            raise self.error(f"a {what} of {given!r:.40}", want)
+        x, y, z = (*extents, 1, 1)[:3]
+        return x, y, z
 
     def _pointers(
         self, reader: Reader, head: Head, space: Mapping[str, Any]
@@ -313,13 +329,6 @@ def _of(values: Mapping[str, int]) -> str:
 def _typed(specs: Mapping[str, Any]) -> dict[str, TensorType]:
     found = {k: spec_of(v) for k, v in specs.items()}
     return {k: s.type for k, s in found.items() if s is not None}
-
-
-def _three(given: Any) -> tuple[Dim, Dim, Dim]:
-    """Return extents along x, y and z; those that are not given are 1."""
-    row = [given] if isinstance(given, int | Size) else [*given]
-    x, y, z = (size(n).value for n in (*row, 1, 1, 1)[: max(3, len(row))])
-    return x, y, z
 
 
 def function_of(name: str, reference: Reference) -> Callable[..., Tensor | Sequence[Tensor]]:

@@ -48,9 +48,10 @@ def verify(k: Kernel, target: Target = PORTABLE) -> None:
         got = f"a block of {' x '.join(map(str, t.block))} threads"
         most = " x ".join(map(str, target.block))
         raise _broken(k, got, f"1 to {target.threads} threads, at most {most}")
-    if any(isinstance(n, int) and n > most for n, most in zip(t.grid, target.grid, strict=True)):
+    pairs = zip(t.grid, target.grid, strict=True)
+    if any(isinstance(n, int) and not 0 <= n <= most for n, most in pairs):
         got, want = (" x ".join(map(str, grid)) for grid in (t.grid, target.grid))
-        raise _broken(k, f"a grid of {got} blocks", f"at most {want} blocks")
+        raise _broken(k, f"a grid of {got} blocks", f"at most {want} blocks, none of them negative")
     free = {v.name for v in k.dims} - {v.name for v in meaning.dims}
     if free:
         want = f"some of {', '.join(v.name for v in meaning.dims) or 'no dims'}, as its meaning has"

@@ -79,7 +79,7 @@ def test_the_model_ranks_values_without_running_them() -> None:
     assert blocks(chosen("", TWICE)) == [64]
     less = replace(PORTABLE, name="less", threads=20)
     assert blocks(chosen("", TWICE, target=less)) == [16]
-    with says("target-lacks", "tiny", "a block of twice"):
+    with says("target-lacks", "tiny", "twice(", "threads", "bytes of shared memory"):
         blocks(chosen("", TWICE, target=replace(PORTABLE, name="tiny", threads=4)))
 
 

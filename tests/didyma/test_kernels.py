@@ -253,6 +253,13 @@ ROWS_ALONE = {**SIGNATURE, "x": dd.f32[n], "w": dd.f32[3], "y": dd.f32[n]}
 WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a parameter without a value": ("bad-kernel", "line 3", {"configs": [{"lanes": 4}]}),
     "no configuration": ("bad-kernel", "at least one", {"configs": []}),
+    "no list of configurations": ("bad-kernel", "dicts", {"configs": None}),
+    "configurations that are numbers": ("bad-kernel", "dicts", {"configs": [3]}),
+    "a text that is none": ("bad-kernel", "a Path to a file", {"text": 3}),
+    "no blocks": ("bad-kernel", "a grid of 0", {"grid": 0}),
+    "blocks below none": ("bad-kernel", "a grid of (n, -1)", {"grid": (n, -1)}),
+    "four axes of blocks": ("bad-kernel", "one to three", {"grid": (1, 1, 1, 1)}),
+    "no threads": ("bad-kernel", "a block of 0", {"block": 0}),
     "a value of text": ("bad-kernel", "threads='x'", {"configs": [{"threads": "x"}]}),
     "a parameter that is a size": ("bad-kernel", "is a size", {"configs": [{"n": 4}]}),
     "too few pointers": ("bad-kernel", "pointers x, w, y, s", {"signature": {"x": dd.f32[n, k]}}),

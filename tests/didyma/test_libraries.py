@@ -86,6 +86,8 @@ def test_bad_input_is_refused(made: Callable[..., dd.Program]) -> None:
     p = made(call=flat)
     with says("extern-result", "float32[12]", "float32[4, 3]"):
         dd.compile(p)(np.ones((4, 5), np.float32), np.ones((5, 3), np.float32))
+    with says("bad-reference", "3", "a function of tensors"):
+        dd.library("three", reference=3, call=allocating)  # type: ignore[arg-type]  # as a user may
     with says("registered-twice", "mine"):
         dd.library("mine", reference=both, call=allocating)
     op = LibraryOp("mine", both)
