@@ -149,11 +149,10 @@ def kernel(
         array([1., 1., 1., 1., 1.], dtype=float32)
     """
     made = _Making(_text_of(source), dict(signature), workspace or {}, tuple(zeroed), name)
-    if not _are_mappings(configs):
-        raise made.error(f"the configurations {configs!r:.40}", "a list of dicts of numbers")
+    given: tuple[object, ...] = tuple(configs) if hasattr(configs, "__iter__") else ()
+    if not given or not all(isinstance(c, Mapping) for c in given):
+        raise made.error(f"the configurations {configs!r:.40}", "one dict of numbers at least")
     rows = [made.configuration(dict(c), grid, block, chain, tuple(intrinsics)) for c in configs]
-    if not rows:
-        raise made.error("no configurations", "at least one")
     distinct = {c.text: c for c in reversed(rows)}
     kept = tuple(c for c in rows if distinct[c.text] is c)
     operands = {n: t for n, t in made.types.items() if n in kept[0].text.reads}
@@ -161,10 +160,6 @@ def kernel(
     f = _judged_by(made, reference, operands, results)
     own = UserKernel(made.called, tuple(operands.values()), kept)
     return KernelOp(own, operands, made.ranges, f)
-
-
-def _are_mappings(x: Any) -> bool:
-    return isinstance(x, Sequence) and all(isinstance(c, Mapping) for c in x)
 
 
 def _text_of(source: str | Path) -> str:

@@ -252,9 +252,9 @@ NO_RESULT = ROWS.replace("f32 *y, f32 *s", "const f32 *y, const f32 *s")
 ROWS_ALONE = {**SIGNATURE, "x": dd.f32[n], "w": dd.f32[3], "y": dd.f32[n]}
 WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a parameter without a value": ("bad-kernel", "line 3", {"configs": [{"lanes": 4}]}),
-    "no configuration": ("bad-kernel", "at least one", {"configs": []}),
-    "no list of configurations": ("bad-kernel", "dicts", {"configs": None}),
-    "configurations that are numbers": ("bad-kernel", "dicts", {"configs": [3]}),
+    "no configuration": ("bad-kernel", "one dict", {"configs": []}),
+    "no list of configurations": ("bad-kernel", "one dict", {"configs": None}),
+    "configurations that are numbers": ("bad-kernel", "one dict", {"configs": [3]}),
     "a text that is none": ("bad-kernel", "a Path to a file", {"text": 3}),
     "no blocks": ("bad-kernel", "a grid of 0", {"grid": 0}),
     "blocks below none": ("bad-kernel", "a grid of (n, -1)", {"grid": (n, -1)}),
