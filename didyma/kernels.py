@@ -150,7 +150,7 @@ def kernel(
     """
     made = _Making(_text_of(source), dict(signature), workspace or {}, tuple(zeroed), name)
     given: tuple[object, ...] = tuple(configs) if hasattr(configs, "__iter__") else ()
-    if not given or not all(isinstance(c, Mapping) for c in given):
+    if not given or not all(map(_is_mapping, given)):
         raise made.error(f"the configurations {configs!r:.40}", "one dict of numbers at least")
     rows = [made.configuration(dict(c), grid, block, chain, tuple(intrinsics)) for c in configs]
     distinct = {c.text: c for c in reversed(rows)}
@@ -160,6 +160,10 @@ def kernel(
     f = _judged_by(made, reference, operands, results)
     own = UserKernel(made.called, tuple(operands.values()), kept)
     return KernelOp(own, operands, made.ranges, f)
+
+
+def _is_mapping(x: object) -> bool:
+    return isinstance(x, Mapping)
 
 
 def _text_of(source: str | Path) -> str:
