@@ -350,12 +350,8 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
           const i64 feature = i * 64 + j / 2 * 8 + lane % 4 * 2;
 {% for part in "xy" %}
           const f32 mean_{{ part }} = sums[i * 32 + j * 2 + {{ loop.index0 }}] * scale[j % 2];
-          {{ result("of_" + part, ("batch", "row", "feature + %d" % loop.index0), "mean_" + part,
-                    mask=inside) }}
 {% endfor %}
-          {{ R }}x2 pair;
-          pair.x = of_x;
-          pair.y = of_y;
+          {{ result("pair", ("batch", "row", "feature"), "mean_x", "mean_y", mask=inside) }}
           store2_{{ R }}(&stored[(mine * {{ features // 64 }} + i) * 4096 + line * 64 +
                                  (j / 2 ^ lane / 4) * 8 + lane % 4 * 2], pair);
         }

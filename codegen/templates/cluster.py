@@ -10,6 +10,7 @@ transposed (``turned``), so that they are the columns of a tile.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from didyma.codegen.codegens import Asked, Template, Values
@@ -17,7 +18,7 @@ from didyma.codegen.templates import mma, tma
 from didyma.codegen.templates.fetching import FETCH, found, lies, maps, span
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Launch, Text
-from didyma.codegen.templates.pace import lines, shared_cycles
+from didyma.codegen.templates.pace import after, lines, shared_cycles
 from didyma.codegen.templates.persistent import PROCESSORS, RING
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import is_faster, suited
@@ -217,7 +218,8 @@ def cost(asked: Asked, values: Values) -> float:
     over = span(p, values) / values["width"]
     fetched = lines(p, "left", ACCESS), lines(p, "right", ACCESS) * over
     sides = values["height"], values["width"]
-    return shared_cycles(sides, (batch, rows, columns), turns, values["parts"], fetched)
+    own = math.prod(sides) / (threads - GROUP) / values["parts"] * after(p.followed())
+    return own + shared_cycles(sides, (batch, rows, columns), turns, values["parts"], fetched)
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:

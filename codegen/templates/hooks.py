@@ -278,10 +278,23 @@ class Hooks:
     def result(self, into: str, index: Sequence[str], *values: str, mask: str = "") -> str:
         """Declare ``into`` as what ``store_output`` would store, or as 0 where there is no mask.
 
-        The text stores it itself, in boxes: the problem has one ``results.result``.
+        It is a vector where there are several values: those of neighbours, of which the first has
+        the index, a multiple of their number.  The text stores them itself, in boxes: the problem
+        has one ``results.result``.
         """
-        return self._value("result", "store_output", self._one().value,
-                           (into, mask, *index, *values))  # fmt: skip
+        sub = self._one().value
+        if len(values) == 1:
+            return self._value("result", "store_output", sub, (into, mask, *index, *values))
+        *rest, last = map(str, index)
+        each = [[*rest, f"{last} + {n}" if n else last, v] for n, v in enumerate(values)]
+        self._calls["store_output"] += 1
+        self._given += [into, mask, *each[-1], *values]
+
+        def fill() -> Sequence[str]:
+            written = self._writer.results_wide(sub, self.problem.output, into, each, mask)
+            return self._wrote(written)
+
+        return self._partial.hole("result of store_output", self.line(), fill)
 
     def _one(self) -> Result:
         found = result(self.problem, ACCESS)

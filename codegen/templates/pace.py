@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from didyma.codegen.templates.problem import Problem
-from didyma.refimpl.ir.group_products import LINE
+from didyma.refimpl.ir.group_products import GROUP, LINE
 
 # Fitted to 510 times of an H200: products and bytes fetched in a cycle of a multiprocessor; cycles
 # of a turn, of a tile, and of a block.  Results stored in a cycle, by threads or in boxes, and
@@ -13,6 +13,11 @@ PRODUCTS_A_CYCLE, SHARE, FETCHED_A_CYCLE, LEAST = 2048, 1.03, 65, 300
 NARROW = 10  # columns that a product takes as many cycles for beside its own
 EPILOGUE, START = (10, 12), (2760, 3690)
 TILE = ((2260, 500), (1650, 500))
+# Cycles of a thread for each result that a costly function follows, and for each element that it
+# has for itself; so many times as many where the other group multiplies meanwhile, and where a
+# thread has more than so many sums.  Fitted to 47 times of 6 products.
+COSTLY, LOADED, MEANWHILE = 50, 35, 2
+MANY, CROWDED = 128, 1.5
 # What blocks cost that share, of a turn and of all, fitted to 190 pairs of times without and with.
 TOGETHER, CLUSTER = 1.05, 1200
 
@@ -26,13 +31,14 @@ def cycles(
     blocks: int = 1,
     hidden: bool = False,
     boxes: bool = False,
+    followed: tuple[float, int] = (0, 0),
 ) -> float:
     """Estimate the cycles of a product that multiprocessors do in so many waves of tiles.
 
     ``sides`` are the rows and columns of a tile, ``lines`` the bytes that are fetched for each of
     them in a turn, of which there are as many to a tile.  So many ``blocks`` share what is fetched
     for columns.  Where stores are ``hidden``, groups take tiles in turn: one stores while the other
-    multiplies.  With ``boxes`` TMA stores.
+    multiplies.  With ``boxes`` TMA stores.  Sums are ``followed`` by what ``Problem.followed`` has.
     """
     height, width = sides
     products = SHARE * height * (width + NARROW) * LINE / PRODUCTS_A_CYCLE
@@ -40,6 +46,9 @@ def cycles(
     fetched = max(own, height * lines[0] + width * lines[1] / blocks) / FETCHED_A_CYCLE
     step = max(products, fetched, LEAST)
     stores, tile, start = height * width / EPILOGUE[boxes], TILE[hidden][boxes], START[boxes]
+    each = height * width / (GROUP if hidden else 2 * GROUP)
+    rest = each * after(followed) * (CROWDED if each > MANY else 1)
+    stores += rest * (MEANWHILE if hidden and waves > 1 else 1)
     if blocks > 1:
         step, start = TOGETHER * step, CLUSTER + start
     once = turns * step
@@ -47,6 +56,12 @@ def cycles(
         once = max(once + tile, (once + stores) / 2)
         return start + waves * once + stores
     return start + waves * (once + tile + stores)
+
+
+def after(followed: tuple[float, int]) -> float:
+    """Return the cycles of a thread for what follows a sum, as of ``Problem.followed``."""
+    calls, elements = followed
+    return COSTLY * calls + LOADED * elements
 
 
 # Likewise, fitted to 65 times of kernels whose blocks share terms: blocks that read a line of the

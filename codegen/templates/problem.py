@@ -15,9 +15,11 @@ from didyma.refimpl.ir.dims import Dim, symbol
 from didyma.refimpl.ir.dims.polynomial import coefficient
 from didyma.refimpl.ir.loop import (
     INDEX,
+    Binary,
     Block,
     Buffer,
     Expr,
+    Intrinsic,
     Let,
     LetExpr,
     Load,
@@ -27,7 +29,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
-from didyma.refimpl.ir.walk import stmts, subexprs
+from didyma.refimpl.ir.walk import expr_children, exprs, stmts, subexprs
 
 R = TypeVar("R")
 USUAL = 1024
@@ -256,6 +258,53 @@ class Problem:
             return None
         return body
 
+    def neighbours(self, out: Output, lanes: int) -> frozenset[Load]:
+        """Return the loads of an output that take neighbours in memory where its store does.
+
+        So many of them lie together, from each index that is a multiple of ``lanes``.  What is
+        loaded only under a condition is left out.
+        """
+        return self._once(("neighbours", out, lanes), lambda: self._neighbours(out, lanes))
+
+    def _neighbours(self, out: Output, lanes: int) -> frozenset[Load]:
+        axes = out.inputs[: len(out.extents)]
+        last, lets = axes[-1].name, [s for s in stmts(out.body) if isinstance(s, Let)]
+        values = [*(s.value for s in lets)]
+        values += [s.value for s in stmts(out.body) if isinstance(s, Store)]
+        found = set[Load]()
+        for load in {e for v in values for e in _always(v) if isinstance(e, Load)}:
+            place: Expr = load
+            for let in reversed(lets):
+                place = LetExpr(let.var, let.value, place)
+            affine, shapes = self._affine(Subgraph(axes, place, out.extents))
+            p = affine.offset(load.index, shapes[load.buffer])
+            rest = {m: c for m, c in p.items() if last not in m}
+            known = {v.name for v in axes} | {d.name for d in self.loop.dims}
+            whole = not any(c % lanes for c in rest.values())
+            if coefficient(p, last) == {(): 1} and whole and {n for m in rest for n in m} <= known:
+                found.add(load)
+        return frozenset(found)
+
+    def followed(self) -> tuple[float, int]:
+        """Return what follows each sum: costly functions, and elements that it has for itself.
+
+        A quotient counts half.  The elements are those of arrays whose index depends on the last
+        two axes of the output.
+        """
+        return self._once(("followed",), self._followed)
+
+    def _followed(self) -> tuple[float, int]:
+        parts = {*exprs(self.output.body)}
+        records = [e.record for e in parts if isinstance(e, Intrinsic)]
+        calls = sum(known is not None and not known.is_exact for known in records)
+        quotients = sum(isinstance(e, Binary) and e.op == "div" for e in parts)
+        lets = {s.var.name: s.value for s in stmts(self.output.body) if isinstance(s, Let)}
+        lets |= {e.var.name: e.value for e in parts if isinstance(e, LetExpr)}
+        axes = {v.name for v in self.output.inputs[1 : len(self.output.extents)]}
+        loads = [e for e in parts if isinstance(e, Load)]
+        own = sum(axes <= _names(e.index, lets) for e in loads)
+        return calls + quotients / 2, own
+
     def _affine(self, sub: Subgraph) -> tuple[Affine, Mapping[str, Sequence[Poly]]]:
         """Return what knows the variables of a subgraph, and the shapes of the arrays."""
         affine = Affine(self.loop.dims)
@@ -285,6 +334,29 @@ class Problem:
             for c in (coefficient(p, sub.inputs[axis].name),)
         }
         return steps.pop() if len(steps) == 1 else None
+
+
+def _names(index: Sequence[Expr], lets: Mapping[str, Expr]) -> set[str]:
+    """Return the names of all variables that an index depends on."""
+    found, todo = set[str](), [*index]
+    while todo:
+        new = {e.name for e in subexprs(todo.pop()) if isinstance(e, Var)} - found
+        found |= new
+        todo += [lets[name] for name in new if name in lets]
+    return found
+
+
+def _always(e: Expr) -> Iterator[Expr]:
+    """Yield the parts of an expression that are computed whatever conditions it has."""
+    yield e
+    match e:
+        case Select(cond):
+            yield from _always(cond)
+        case Binary("and" | "or", lhs, _):
+            yield from _always(lhs)
+        case _:
+            for part in expr_children(e):
+                yield from _always(part)
 
 
 def _apart(s: Stmt) -> Iterator[Stmt]:

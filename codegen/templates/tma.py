@@ -215,14 +215,9 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + WINDOWS + """\
           const u32 line = warp * 16 + j % 2 * 8 + lane / 4;
           const i64 row = top + {{ rows_before }}i / {{ width // 64 }} * 64 + line;
           const i64 column = side + i % {{ width // 64 }} * 64 + j / 2 * 8 + lane % 4 * 2;
-{% for part in "xy" %}
-          {{ result("of_" + part, ("batch", "row", "column" if part == "x" else "column + 1"),
-                    "total[i * 32 + j * 2 + %d]" % loop.index0,
+          {{ result("pair", ("batch", "row", "column"),
+                    "total[i * 32 + j * 2]", "total[i * 32 + j * 2 + 1]",
                     mask=all(below("row", rows, height), below("column", columns, width))) }}
-{% endfor %}
-          {{ R }}x2 pair;
-          pair.x = of_x;
-          pair.y = of_y;
           store2_{{ R }}(&chunks[chunk + line * 64 + (j / 2 ^ lane / 4) * 8 + lane % 4 * 2], pair);
         }
         proxy_fence();
@@ -357,7 +352,8 @@ def cost(asked: Asked, values: Values) -> float:
     over = span(p, values) / width
     fetched = lines(p, "left", ACCESS), lines(p, "right", ACCESS) * over
     how = {"hidden": bool(values["alternate"]), "boxes": bool(values["slots"])}
-    return cycles((height, width), fetched, turns, waves, blocks=blocks, **how)
+    sides = height, width
+    return cycles(sides, fetched, turns, waves, blocks=blocks, followed=p.followed(), **how)
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:

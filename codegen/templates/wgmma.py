@@ -19,7 +19,7 @@ from didyma.codegen.templates import mma
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Given, Launch, Text
 from didyma.codegen.templates.mma import narrowed
-from didyma.codegen.templates.pace import lines
+from didyma.codegen.templates.pace import after, lines
 from didyma.codegen.templates.pieces import Pieces, pieces
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.suiting import is_faster, suited
@@ -338,7 +338,8 @@ def cost(asked: Asked, values: Values) -> float:
     late = LATENCY / _ahead(values) / together
     step = max(SHARE * products, (products + BARRIER + rest) / together, late)
     waves = -(-tiles // (processors * together)) * together
-    once = waves * (turns * step + (START + height * width / EPILOGUE) / together)
+    stores = height * width / EPILOGUE + height * width / threads * after(p.followed())
+    once = waves * (turns * step + (START + stores) / together)
     return once if values["apart"] == 2 else CROWDED * once
 
 

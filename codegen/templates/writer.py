@@ -76,6 +76,27 @@ class _Lanes(Statements):
 
 
 @dataclass(slots=True)
+class _Together(Expressions):
+    """Writes each of some loads once, for all lanes: a vector, of which ``part`` is the lane."""
+
+    together: Set[Load] = frozenset()
+    many: int = 1
+    part: str = ""
+    vectors: dict[Load, str] = field(default_factory=dict[Load, str])
+
+    def value(self, e: Expr) -> Term:
+        """Write an expression."""
+        if not isinstance(e, Load) or e not in self.together:
+            return Expressions.value(self, e)
+        if e not in self.vectors:
+            t, name = c_type(e.dtype), self.names.fresh("loaded")
+            self.vectors[e] = name
+            at = self.element(e.buffer, e.index)
+            self.lines.add(f"const {t}x{self.many} {name} = load{self.many}_{t}(&{at});")
+        return Term(f"{self.vectors[e]}.{self.part}", PRIMARY)
+
+
+@dataclass(slots=True)
 class Writer:
     """Writes into one text, of which it knows all words.
 
@@ -163,8 +184,8 @@ class Writer:
         ``given`` are the inputs of each; ``store`` is the one of the output, as of
         ``Problem.stored``.
         """
-        s = self._statements()
-        lane = _Lanes(s.names, s.lines, s.expressions, s.functions, s.noalias)
+        s, x = self._together(out, len(given))
+        lane = _Lanes(s.names, s.lines, x, s.functions, s.noalias)
         used = {e.name for e in exprs(out.body) if isinstance(e, Var)}
         dtype = c_type(lane.expressions.buffers[store.buffer].buffer.dtype)
         with self._where(s, mask):
@@ -173,11 +194,40 @@ class Writer:
             first = ""
             for part, inputs in zip(components(len(given)), given, strict=True):
                 self._bind(s, out, inputs, used)
-                lane.to = f"{wide}.{part}"
+                x.part, lane.to = part, f"{wide}.{part}"
                 lane.write(out.body)
                 first = first or lane.element
             s.lines.add(f"store{len(given)}_{dtype}(&{first}, {wide});")
         return self._done(s)
+
+    def results_wide(
+        self, sub: Subgraph, out: Output, into: str, given: Sequence[Sequence[str]], mask: str = ""
+    ) -> list[str]:
+        """Declare a vector of what an output stores at neighbouring indices, or of 0.
+
+        ``given`` are the inputs of each; the mask is that of the first.
+        """
+        s, x = self._together(out, len(given))
+        into, t = self.own(into), c_type(sub.value.dtype)
+        used = {e.name for e in subexprs(sub.value) if isinstance(e, Var)}
+        s.lines.add(f"{t}x{len(given)} {into};")
+        if mask:
+            for part in components(len(given)):
+                s.lines.add(f"{into}.{part} = {literal(0, sub.value.dtype).text};")
+        with self._where(s, mask):
+            for part, inputs in zip(components(len(given)), given, strict=True):
+                x.part = part
+                self._bind(s, sub, inputs, used)
+                s.lines.add(f"{into}.{part} = {x.data(sub.value).text};")
+        return self._done(s)
+
+    def _together(self, out: Output, many: int) -> tuple[Statements, _Together]:
+        """Return what writes an output of so many lanes, whose neighbours are loaded together."""
+        s = self._statements()
+        old = s.expressions
+        x = _Together(old.names, old.lines, old.variables, old.buffers)
+        x.together, x.many = self.problem.neighbours(out, many), many
+        return Statements(s.names, s.lines, x, s.functions, s.noalias), x
 
     def head(
         self,

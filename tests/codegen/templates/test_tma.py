@@ -100,7 +100,7 @@ FAULTS_OF_BOXES = {
     "written together": ("        proxy_fence();\n        named_barrier(mine + 1, 128);\n",
                          "        proxy_fence();\n"),
     "swizzle of results": ("(j / 2 ^ lane / 4) * 8", "j / 2 * 8"),
-    "sums of a piece": ("i * 32 + j * 2 + %d", "i * 32 + j / 2 * 4 + %d"),
+    "sums of a piece": ('"total[i * 32 + j * 2]", "total', '"total[i * 32 + j / 2 * 4]", "total'),
     "box": ("side + i % {{ width // 64 }} * 64,\n", "side,\n"),
     "rows of a box": ("* 64, {{ result_batch }}", "* 64 + 1, {{ result_batch }}"),
 }  # fmt: skip
