@@ -1,15 +1,17 @@
 """Products of f32 matrices without tensor cores, at the pace of multiplications and additions.
 
-A block computes ``height`` by ``width`` results, of which a thread has 8 by 8 in registers, in four
-squares of 4 by 4.  Of each term it loads two runs of four elements of both tiles; a warp is 4 by 8
+A block computes ``height`` by ``width`` results, of which a thread has ``tall`` by 8 in registers,
+in squares of 4 by 4.  Of each term it loads runs of four elements of both tiles; a warp is 4 by 8
 threads, so that each load of a warp is of 64 or 128 bytes in a row.  While a tile of
 ``depth`` terms is multiplied, the elements of the next are on their way to registers; they go to
-the other half of shared memory, so that a turn has one barrier.  After Volkov and Demmel,
-"Benchmarking GPUs to Tune Dense Linear Algebra" (SC 2008).
+the other half of shared memory, so that a turn has one barrier.  Of few tiles, each may be of two
+``slices``: teams of threads that have half of the terms of each turn, and in the end half of the
+results.  After Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (SC 2008).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -27,7 +29,10 @@ from didyma.refimpl.ir.types import DType
 TEXT = Text("fma_gemm", ORDER + """\
 {% set rows, columns, terms = size("left", 1), size("right", 2), size("left", 2) %}
 {% set across_warps = width // 64 %}
-{% set threads = height * width // 64 %}
+{% set team = height * width // (tall * 8) %}
+{% set threads, chunk = team * slices, height * 4 // tall %}
+{% set member = "threadIdx.x %% %d" % team if slices > 1 else "threadIdx.x" %}
+{% set own = "slice * %d + " % (depth // slices) if slices > 1 %}
 {% set of_left, of_right = height * depth // threads, width * depth // threads %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
@@ -98,14 +103,18 @@ TEXT = Text("fma_gemm", ORDER + """\
 {{ tile_counts(rows, columns, height, width) -}}
 {{ tile_place("blockIdx.x", height, width, group) -}}
   const i64 turns = ({{ terms }} + {{ depth - 1 }}) / {{ depth }};
-  const u32 warp = threadIdx.x / 32;
+{% if slices > 1 %}
+  __shared__ __align__(16) f32 handed[{{ team * tall * 8 }}];
+  const u32 slice = threadIdx.x / {{ team }};
+{% endif %}
+  const u32 warp = {{ member }} / 32;
   const u32 y = (warp / {{ across_warps }} * 4 + threadIdx.x % 32 / 8) * 4;
   const u32 x = (warp % {{ across_warps }} * 8 + threadIdx.x % 8) * 4;
-  f32 sums[64];
+  f32 sums[{{ tall * 8 }}];
   f32 left_next[{{ of_left }}];
   f32 right_next[{{ of_right }}];
   #pragma unroll
-  for (u32 i = 0; i < 64; ++i) {
+  for (u32 i = 0; i < {{ tall * 8 }}; ++i) {
     sums[i] = 0.0f;
   }
   #pragma unroll 1
@@ -120,20 +129,21 @@ TEXT = Text("fma_gemm", ORDER + """\
     if (turn >= 0) {
       const u32 here = turn % 2;
       #pragma unroll
-      for (u32 k = 0; k < {{ depth }}; ++k) {
-        f32 of_left[8];
+      for (u32 k = 0; k < {{ depth // slices }}; ++k) {
+        f32 of_left[{{ tall }}];
         f32 of_right[8];
-{% for name, side, at in (("left", height, "y"), ("right", width, "x")) %}
-{% for half in range(2) %}
+{% for name, side, at, each in (("left", height, "y", tall), ("right", width, "x", 8)) %}
+{% for half in range(each // 4) %}
         const f32x4 {{ name }}{{ half }} = load4_f32(&{{ name }}_tile[
-            (here * {{ depth }} + k) * {{ side + 4 }} + {{ half * side // 2 }} + {{ at }}]);
+            (here * {{ depth }} + {{ own }}k) * {{ side + 4 }} +
+            {{ half * side * 4 // each }} + {{ at }}]);
 {% for lane in "xyzw" %}
         of_{{ name }}[{{ half * 4 + loop.index0 }}] = {{ name }}{{ half }}.{{ lane }};
 {% endfor %}
 {% endfor %}
 {% endfor %}
         #pragma unroll
-        for (u32 n = 0; n < 64; ++n) {
+        for (u32 n = 0; n < {{ tall * 8 }}; ++n) {
           sums[n] = sums[n] + of_left[n / 8] * of_right[n % 8];
         }
       }
@@ -145,15 +155,29 @@ TEXT = Text("fma_gemm", ORDER + """\
 {{- "    }" }}
     __syncthreads();
   }
+{% if slices > 1 %}
+  f32 kept[{{ tall * 4 }}];
   #pragma unroll
-  for (u32 n = 0; n < 16; ++n) {
-    const u32 line = n / 2;
-    const i64 row = top + line / 4 * {{ height // 2 }} + y + line % 4;
+  for (u32 n = 0; n < {{ tall * 4 }}; ++n) {
+    kept[n] = slice == 0 ? sums[n] : sums[n + {{ tall * 4 }}];
+    handed[(slice * {{ tall * 4 }} + n) * {{ team }} + {{ member }}] =
+        slice == 0 ? sums[n + {{ tall * 4 }}] : sums[n];
+  }
+  __syncthreads();
+  #pragma unroll
+  for (u32 n = 0; n < {{ tall * 4 }}; ++n) {
+    kept[n] = kept[n] + handed[((1 - slice) * {{ tall * 4 }} + n) * {{ team }} + {{ member }}];
+  }
+{% endif %}
+  #pragma unroll
+  for (u32 n = 0; n < {{ tall * 2 // slices }}; ++n) {
+    const u32 line = {{ "slice * %d + " % (tall // 2) if slices > 1 }}n / 2;
+    const i64 row = top + line / 4 * {{ chunk }} + y + line % 4;
     const i64 column = side + n % 2 * {{ width // 2 }} + x;
     f32 sum[4];
     #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
-      sum[i] = sums[n * 4 + i];
+      sum[i] = {{ "kept" if slices > 1 else "sums" }}[n * 4 + i];
     }
 {% if wide %}
     {{ store_outputs(("batch", "row", "column"), "sum", lanes=4,
@@ -170,11 +194,14 @@ TEXT = Text("fma_gemm", ORDER + """\
 }
 """)  # fmt: skip
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
-    "height": (64, 128),
+    "height": (64, 128, 256),
     "width": (64, 128),
     "depth": (8, 16),
+    "tall": (8, 16),
+    "slices": (1, 2),
 })  # fmt: skip
-EACH, WIDE = 8, 4  # rows and columns of a thread, and neighbours that are stored together
+EACH, WIDE = 8, 4  # columns of a thread, and neighbours that are stored together
+MOST = 256  # threads of a block
 GROUP = 8  # tiles down that blocks which run together share, with those across
 
 
@@ -190,11 +217,12 @@ def _found(asked: Asked) -> Problem | None:
 
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
-    """Return the threads of a block, and the bytes of its tiles."""
+    """Return the threads of a block, and the bytes of its tiles, and of what slices hand over."""
     del asked
-    height, width = values["height"], values["width"]
-    shared = 2 * values["depth"] * (height + width + 2 * WIDE) * DType.F32.nbytes
-    return height // EACH * (width // EACH), shared
+    height, width, tall, slices = (values[n] for n in ("height", "width", "tall", "slices"))
+    threads = height // tall * (width // EACH) * slices
+    shared = 2 * values["depth"] * (height + width + 2 * WIDE) + (slices - 1) * height * width
+    return threads if threads <= MOST else 0, shared * DType.F32.nbytes
 
 
 def cost(asked: Asked, values: Values) -> float:
@@ -204,21 +232,26 @@ def cost(asked: Asked, values: Values) -> float:
     are fetched by threads one by one.
     """
     p, (threads, _) = _problem(asked), block(asked, values)
+    if not threads:
+        return float("inf")
     height, width, depth = values["height"], values["width"], values["depth"]
     batch, rows, columns = map(p.expected, p.output.extents)
     tiles = batch * -(-rows // height) * -(-columns // width)
     turns = -(-p.expected(p.operands["left"].extents[2]) // depth)
     processors = asked.target.processors or PROCESSORS
-    together = max(1, min(THREADS // threads, -(-tiles // processors)))
-    fetched = (height + width) * depth / FETCHED
-    step = height * width * depth / LANES / min(1.0, together * threads / LEAST) + fetched + BARRIER
-    waves = -(-tiles // (processors * together)) * together
-    return waves * turns * step
+    room = max(1, SUMS // (threads * values["tall"] * EACH))
+    together = max(1, min(room, -(-tiles // processors)))
+    running = together * threads
+    busy = min(1.0, running / LANES) * math.pow(min(1.0, running / MOST), ALONE)
+    products = height * width * depth / LANES / busy
+    step = SHARE * products + (height + width) * depth / FETCHED
+    waves = -(-tiles // (processors * together))
+    return waves * turns * (together * step + BARRIER)
 
 
-# Of a device of which nothing is known; multiplications in a cycle of a multiprocessor, elements
-# that it fetches in one, threads that it runs at once and that keep it busy, and cycles.
-PROCESSORS, LANES, FETCHED, THREADS, LEAST, BARRIER = 132, 128, 24, 512, 256, 40
+# Fitted to 101 times of an H200: multiprocessors, multiplications in a cycle of one, sums that it
+# holds at once, elements that it fetches in a cycle, cycles of a turn, and what few threads lose.
+PROCESSORS, LANES, SHARE, SUMS, FETCHED, BARRIER, ALONE = 132, 128, 1.22, 1 << 15, 84, 65, 0.13
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:

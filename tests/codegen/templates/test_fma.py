@@ -17,7 +17,8 @@ from tests.codegen.templates.judging import judged, points, request
 
 GPU = Options(target="sm_80")
 _, DTYPES, SIZES = FAMILIES["fma_gemm"]
-POINT = "fma_gemm(depth=8, height=64, width=64)"
+POINT = "fma_gemm(depth=8, height=64, slices=1, tall=8, width=64)"
+SLICED = "fma_gemm(depth=8, height=64, slices=2, tall=16, width=64)"
 BARRIER = '{{- "    }" }}\n    __syncthreads();\n  }'
 FAULTS = {
     "barrier": (BARRIER, '{{- "    }" }}\n  }'),
@@ -26,10 +27,15 @@ FAULTS = {
     "k-tail": ('all(below("row", rows, height), below("term", terms, depth))', '""'),
     "last tile": ("+ {{ depth - 1 }}) / {{ depth }};", ") / {{ depth }};"),
     "rows": ('mask=all(below("row", rows, height), below', 'mask=all("", below'),
-    "square": ("line / 4 * {{ height // 2 }} + y", "line / 4 * {{ height // 4 }} + y"),
+    "square": ("height * 4 // tall %}", "height * 2 // tall %}"),
     "element": ("of_left[n / 8] * of_right[n % 8]", "of_left[n % 8] * of_right[n / 8]"),
     "narrow": ("sums[n] = sums[n] +", "sums[n] = cast_f16_f32(cast_f32_f16(sums[n])) +"),
     "alignment": ("{{ side + 4 }}", "{{ side + 3 }}"),
+    "sum of a slice": ("((1 - slice) *", "(slice *"),
+    "terms of a slice": ('"slice * %d + " % (depth', '"0 * %d + " % (depth'),
+    "rows of a slice": ('"slice * %d + " % (tall', '"0 * %d + " % (tall'),
+    "kept by a slice": ("= slice == 0 ? sums[n] :", "= slice == 1 ? sums[n] :"),
+    "wait for a slice": ("  }\n  __syncthreads();\n  #pragma", "  }\n  #pragma"),
 }  # fmt: skip
 
 
@@ -58,9 +64,11 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     text = Text("fma_gemm", fma.TEXT.source.replace(old, new))
     wrong = replace(fma.TEMPLATE, render=partial(fma.render, text=text))
     program = turned if fault == "lanes" else layer
-    assert judged(program, POINT, wrong, GPU, engines=("simt",)) != {""}
+    point = SLICED if "slice" in fault else POINT
+    assert judged(program, point, wrong, GPU, engines=("simt",)) != {""}
 
 
 def test_the_kernel_without_a_fault_is_right() -> None:
-    assert judged(layer, POINT, options=GPU) == {""}
+    for point in (POINT, SLICED):
+        assert judged(layer, point, options=GPU) == {""}
     assert judged(turned, POINT, options=GPU, engines=("simt",)) == {""}
