@@ -6,6 +6,7 @@ First templates are judged on drawn problems.  Then, for each shape, the choices
 the templates rank first are compared with ``torch.matmul`` and timed beside it, on random data and
 outputs that are poisoned before; a result must lie within half a unit of its last place and
 ``K * 2**-24`` of the sum of the sizes of all terms.  *Burst*: the GPU rests before each contender.
+Where a compile cuts the terms into parts, its two kernels are the first choice.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 import didyma as dd
 from didyma.codegen.codegens import Asked, Template, own
 from didyma.codegen.options import Options
+from didyma.codegen.passes import parts
 from didyma.codegen.runtime import driver
 from didyma.codegen.runtime.cuda import Cuda, CudaLoaded
 from didyma.codegen.runtime.didyma_runtime.maps import starts
@@ -34,6 +36,7 @@ from didyma.codegen.runtime.nvrtc import NvrtcCompiler
 from didyma.codegen.schedule.recipes.point import Point
 from didyma.codegen.select.choice import Choice, build
 from didyma.refimpl.ir.kernel import KernelText
+from didyma.refimpl.ir.target import SM_90A
 from didyma.tracer.tracing import Program
 from tests.codegen.templates import draw
 from tests.codegen.templates.judging import judged, request
@@ -289,16 +292,30 @@ class Bench:
         return min(times)
 
 
+def in_parts(engine: Cuda, bench: Bench) -> tuple[str, Callable[[], Any]] | None:
+    """Return what a compile makes of a product whose terms it cuts into parts; else None."""
+    s = bench.shape
+    if s.batch or s.after or s.dtype == "f32":
+        return None
+    count = parts.count(s.rows, s.columns, s.terms, SM_90A.processors, clusters=True)
+    if count == 1:
+        return None
+    exe: Any = dd.compile(s.program(), options=Options(target="sm_90a"), engine=engine)
+    return f"{count} parts, and their sums", lambda: bench.t.as_tensor(exe(*bench.given))
+
+
 def timed(engine: Cuda, shape: Shape, built: Sequence[Built], load: float) -> dict[str, Any]:
     """Judge and time torch and all choices for a shape."""
     bench = Bench(engine, shape)
     peer = bench.peer()
     row: dict[str, Any] = {"shape": shape.name, "torch": bench.seconds(peer, load), "choices": []}
-    for b in built:
-        run = bench.start(b)
+    ways = [(b.choice, b.cost, bench.start(b)) for b in built]
+    if (cut := in_parts(engine, bench)) is not None:
+        ways.insert(0, (cut[0], 0.0, cut[1]))
+    for choice, cost, run in ways:
         error = bench.error(run)
         seconds = bench.seconds(run, load)
-        row["choices"].append({"choice": b.choice, "s": seconds, "error": error, "cost": b.cost})
+        row["choices"].append({"choice": choice, "s": seconds, "error": error, "cost": cost})
     row["torch"] = min(row["torch"], bench.seconds(peer, load))
     best = min(row["choices"], key=lambda c: c["s"])
     pick, rate = row["choices"][0], bench.work / 1e12
