@@ -6,7 +6,7 @@ import gc
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.code import Instr
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.sources import Source
+from didyma.judging import instructions
 from didyma.judging.edits import Edit, edits, with_barriers
 from didyma.judging.inputs import Case
 from didyma.judging.mending import mended
-from didyma.judging.rounds import Round, later
+from didyma.judging.rounds import Later, Round, later
 from didyma.judging.task import Task
 from didyma.refimpl.errors import counted
 from didyma.refimpl.ops import bars as bars_
@@ -27,6 +28,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _NAME = re.compile(r"\bstruct (\w+)|(\w+)\s*\(")  # of a definition: the first
 _AROUND = 2  # lines
 _MOST = 3  # edits that are told
+_NO_EDIT = "no edit of one line mends it, and edits here most likely change what is wrong"
 _LAST_STORE = "it is the last store to global memory; the cause may be before it"
 
 
@@ -68,38 +70,65 @@ def suspect(
     warps in which they failed.  ``races``
     are lines that race: barriers around them are tried, too.
     """
-    begun = processor_time()
     kernels = [s.kernel for s in task.steps]
-    lines = sorted({n for k in kernels for n in executed(k, task.source)})
     wrong = [later(task, c, order) for c, order in failed]
-    if not task.source.file.endswith(".ptx") and failed and seconds > 0:
-        text = task.source.text
-        near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
-        tried = [*with_barriers(text, near), *edits(text, lines)]
+    if failed and seconds > 0:
         right = [later(task, c) for c in passed]
         with _without_garbage():
-            left = seconds - (processor_time() - begun)
-            found = mended(task, tried, wrong, right, left)
-        if found.edits:
-            best = found.edits[0]
-            others = tuple(e for e in found.edits[1:_MOST] if e.line != best.line)
-            places = {e.line for e in found.edits}
-            return Suspect(best.line, best, others, many=len(found.edits), lines=len(places))
-        if found.likely:
-            line, *rest = dict.fromkeys(e.line for e in found.likely)
-            also = f", and so with edits of {counted(len(rest), 'other line')}{_first(rest)}"
-            why = f"all rounds for which there was time are right with: {found.likely[0].shown}"
-            return _likely(line, rest, why + also * bool(rest))
-        if found.lines:
-            line, *rest = found.lines
-            why = "no edit of one line mends it, and edits here most likely change what is wrong"
-            also = f"; {counted(len(rest), 'other line')} at least half as likely{_first(rest)}"
-            return _likely(line, rest, why + also * bool(rest))
+            if task.source.file.endswith(".ptx"):
+                found = _in_instructions(task, wrong, right, seconds)
+            else:
+                found = _in_text(task, wrong, right, seconds, races)
+        if found:
+            return found
     line = _writer(task, wrong[0]()) if wrong else 0
     last = stores(kernels[-1], task.source)[-1:]
     if line:
         return Suspect(line, why="it wrote the first wrong element; the cause may be before it")
     return Suspect(last[0], why=_LAST_STORE) if last else _elsewhere(kernels[-1])
+
+
+def _in_text(
+    task: Task,
+    wrong: Sequence[Later],
+    right: Sequence[Later],
+    seconds: float,
+    races: Sequence[int],
+) -> Suspect | None:
+    """Return the line of edits of the text, or the one near which others are the likeliest."""
+    begun, text = processor_time(), task.source.text
+    lines = sorted({n for s in task.steps for n in executed(s.kernel, task.source)})
+    near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
+    tried = [*with_barriers(text, near), *edits(text, lines)]
+    found = mended(task, tried, wrong, right, seconds - (processor_time() - begun))
+    if found.edits:
+        best = found.edits[0]
+        others = tuple(e for e in found.edits[1:_MOST] if e.line != best.line)
+        places = {e.line for e in found.edits}
+        return Suspect(best.line, best, others, many=len(found.edits), lines=len(places))
+    if found.likely:
+        line, *rest = dict.fromkeys(e.line for e in found.likely)
+        also = f", and so with edits of {counted(len(rest), 'other line')}{_first(rest)}"
+        why = f"all rounds for which there was time are right with: {found.likely[0].shown}"
+        return _likely(line, rest, why + also * bool(rest))
+    if found.lines:
+        line, *rest = found.lines
+        also = f"; {counted(len(rest), 'other line')} at least half as likely{_first(rest)}"
+        return _likely(line, rest, _NO_EDIT + also * bool(rest))
+    return None
+
+
+def _in_instructions(
+    task: Task, wrong: Sequence[Later], right: Sequence[Later], seconds: float
+) -> Suspect | None:
+    """Return the line of edits of instructions, or the one near which others are the likeliest."""
+    changed, near = instructions.mended(task, wrong, right, seconds)
+    places = [*dict.fromkeys((e.file, e.line) for e in changed)] or near
+    if not places:
+        return None
+    why = f"all rounds are right with {changed[0].shown}" if changed else _NO_EDIT
+    (file, line), *rest = places
+    return replace(_likely(line, [n for _, n in rest], why), file=file)
 
 
 def _likely(line: int, rest: Sequence[int], why: str) -> Suspect:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
 
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.judging.edited import Way, fastest
@@ -92,17 +93,29 @@ def mended(
     return found
 
 
+class OfLine(Protocol):
+    """An edit of a line."""
+
+    @property
+    def line(self) -> int:
+        """The line, counted from 1."""
+        ...
+
+
+E = TypeVar("E", bound=OfLine)
+
+
 @dataclass(slots=True)
-class Search:
+class Search(Generic[E]):
     """Edits, the most likely first; those that are ``left`` have not been tried.
 
     ``first`` are, of those, the first of each line, and the first of all.  With those that have
     ``passed`` all rounds are right, as far as copies tell, of which nothing is checked.
     """
 
-    tried: Sequence[Edit]
+    tried: Sequence[E]
     evidence: Evidence
-    passed: list[Edit] = field(default_factory=list[Edit])
+    passed: list[E] = field(default_factory=list[E])
     left: set[int] = field(init=False)
     first: list[int] = field(init=False)
 
@@ -111,7 +124,7 @@ class Search:
         of_lines = {e.line: k for k, e in reversed([*enumerate(self.tried)])}.values()
         self.first = sorted({*of_lines, *range(min(_SURE, len(self.tried)))})
 
-    def next(self, many: int) -> list[Edit]:
+    def next(self, many: int) -> list[E]:
         """Return so many edits to try: one of each line, then those of which most is hoped."""
         odds = self.odds()
         some = self.first[:many] or sorted(self.left, key=lambda k: odds[k], reverse=True)[:many]
@@ -119,7 +132,7 @@ class Search:
         self.left.difference_update(some)
         return [self.tried[k] for k in some]
 
-    def back(self, some: Sequence[Edit]) -> None:
+    def back(self, some: Sequence[E]) -> None:
         """Let edits be tried again."""
         names = {*some}
         self.left.update(k for k, e in enumerate(self.tried) if e in names)
@@ -198,7 +211,7 @@ def smaller(task: Task, r: Round, evidence: Evidence) -> tuple[Round, Evidence]:
 
 def _promising(
     way: Way,
-    search: Search,
+    search: Search[Edit],
     first: Round,
     rest: Sequence[Later],
     evidence: Evidence,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -114,6 +116,14 @@ class Kernel:
             last = after - 1 if after - 1 in self.ends else None
             found = self.stretches[pc] = [(at, f) for at, f in code if f], last, after
         return found
+
+    def changed(self, instrs: Mapping[int, Instr]) -> Kernel:
+        """Return the kernel with other instructions in some places, of which none is a jump."""
+        made = copy(self)
+        row = [instrs.get(at, i) for at, i in enumerate(self.program.instrs)]
+        made.program = replace(self.program, instrs=row)
+        made.stretches, made.ends, made.reductions, made.rules = {}, {}, {}, {}
+        return made
 
     def lines(self, file: str) -> set[int]:
         """Return the lines of a file from which comes what has run."""

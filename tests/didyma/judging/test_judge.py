@@ -110,7 +110,8 @@ def test_a_wrong_value_of_ptx_is_traced_to_the_file_that_it_was_compiled_from() 
     draw = Draw(sizes={"n": (5, 33, 64)}, rounds=4)
     task = make_task(Source(COMPILED, "k.ptx"), added.module, launch, None, draw)
     row = show.record(located(judge(task)), "k.ptx")["findings"][0]
-    assert (row["kind"], row["file"], row["line"]) == ("wrong-value", "kernels.py", 9)
+    assert (row["kind"], row["file"], row["line"]) == ("wrong-value", "kernels.py", 7)
+    assert "`add.f32` for `sub.f32`" in row["likely"]
     right = make_task(
         Source(COMPILED.replace("sub.f32", "add.f32"), "k.ptx"), added.module, launch, None, draw
     )

@@ -52,7 +52,7 @@ def test_a_softmax_is_right_if_what_is_masked_is_no_largest_element(name: str) -
     if right:
         all_terms_are_compared(found)
     else:
-        assert "kernels.py:13: wrong-value" in next(
+        assert "kernels.py:11: wrong-value" in next(
             row for row in show.lines(show.record(found, name)) if "wrong-value" in row
         )
 
@@ -64,3 +64,23 @@ def test_a_product_by_groups_of_warps_is_right() -> None:
     found = judged("product.ptx", product.module, grid, "a", "b", "out", "m", "n", "k")
     assert found.outcome is Outcome.CORRECT
     all_terms_are_compared(found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "shown"),
+    [
+        ("max.f32", "min.f32", 12, "`max.f32` for `min.f32`"),
+        ("0f3FB8AA3B", "0f4038AA3B", 12, "`mul.f32 by 0f3FB8AA3B` for `mul.f32`"),
+    ],
+)
+def test_an_edit_of_the_instructions_of_a_line_names_it(
+    old: str, new: str, line: int, shown: str
+) -> None:
+    text = (FOLDER / "softmax.ptx").read_text()
+    assert old in text
+    launch = Launch(grid="r", block="128", args=("x", "out", "n", "null", "null"))
+    source, draw = Source(text.replace(old, new), "softmax.ptx"), Draw(rounds=6, most=1 << 13)
+    found = located(judge(make_task(source, softmax.module, launch, draw=draw)))
+    assert found.suspect is not None
+    assert found.suspect.line == line
+    assert shown in found.suspect.why
