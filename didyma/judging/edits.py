@@ -22,7 +22,10 @@ _NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _HEXADECIMAL = re.compile(r"\b0x([0-9a-fA-F]{1,4})\b")
 _ZERO = re.compile(r"(?<![\w.])(?:0|1)\.0?f?(?![\w.])")
-_FLOAT = re.compile(r"(?<![\w.])(?<!\de[-+])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+\.?(?=f))(f?)(?![\w.])")
+_FLOAT = re.compile(
+    r"(?<![\w.])(?<!\de[-+])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+e[-+]?\d+|-?\d+\.?(?=f))(f?)(?![\w.])"
+)
+_START = re.compile(r"\b((?:float|double) \w+ = )(-?\d+)(?=[;,])")
 _OPERAND = r"[A-Za-z_][\w.]*(?:\[[^\[\]]*\]|\([^()]*\))?|\d+"
 _TERM = re.compile(rf"\s([-+*/])\s(?:{_OPERAND})(?=[\s;),\]])")
 _LEADING = re.compile(rf"(?<=[-+(=,] )(?:{_OPERAND}) \* |(?<=[(\[])(?:{_OPERAND}) \* ")
@@ -421,6 +424,7 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (1.0, _each(_FIELD, _field)),
     (0.5, _components),
     (1.5, _each(_FLOAT, _real)),
+    (1.5, _each(_START, lambda m: [m[1] + ("0" if int(m[2]) else "-INFINITY")])),
     (-0.1, _each(_DIFFERENCE, lambda m: [f"{m[2]} - {m[1]}"])),
     (0.3, _each(_CAST, lambda m: [""])),
     (0.3, _each(_PLACES, lambda m: [f"{m[1]}[{m[3]}][{m[2]}]"])),

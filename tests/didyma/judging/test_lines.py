@@ -97,6 +97,9 @@ HEAD = (
         ("  for (k = j; k < i * T; ++k)", "  for (k = j; k < i; ++k)"),
         ("  for (k = j; k < i + T - 1; ++k)", "  for (k = j; k < i; ++k)"),
         ("  y = ptr[i];", "  y = x[i];"),
+        ("  float best = -INFINITY;", "  float best = 0;"),
+        ("  double all = 0;", "  double all = 1;"),
+        ("  float all = 0.0f;", "  float all = 1e-3f;"),
     ],
 )
 def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:
