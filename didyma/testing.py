@@ -41,6 +41,7 @@ from didyma.judging.judge import Judgement
 from didyma.judging.making import Launch, launch_of
 from didyma.oracle import conformance
 from didyma.oracle.compare import Comparison
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.types import Array, DType
@@ -211,6 +212,17 @@ def _number(x: object, dtype: DType) -> str:
     return f"{float(x)!r}" if dtype.is_float else str(x)  # type: ignore[arg-type]  # a NumPy scalar
 
 
+def _demand(suite: type, *names: str) -> None:
+    """Raise ``bad-part`` unless a suite has what it judges, without which all of it would pass."""
+    for name in names:
+        if getattr(suite, name, ()) == ():
+            want = "a program at least" if name == "programs" else f"the {name} that is judged"
+            raise DidymaError(
+                "bad-part", f"{suite.__name__}.{name}", got="nothing", want=want,
+                help=f"set `{name}` in the class",
+            )  # fmt: skip
+
+
 class EngineConformance:
     """What every engine must do; a subclass names the engine, or gives one.
 
@@ -233,6 +245,7 @@ class EngineConformance:
 
         Texts with intrinsics that no target of the engine has are left out.
         """
+        _demand(type(self), "engine")
         if "cases" in metafunc.fixturenames:
             suite = conform.suite(self.engine)
             texts = [list(g) for _, g in groupby(suite, key=lambda c: c.text)]
@@ -295,6 +308,7 @@ class PlannerConformance:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Parametrise the one test by the checks of the suite."""
         if "check" in metafunc.fixturenames:
+            _demand(type(self), "planner")
             checks = dict(conform_plans.suite(self.planner))
             metafunc.parametrize("check", checks.values(), ids=checks)
 
@@ -322,6 +336,7 @@ class PeerConformance:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Parametrise the one test by the checks of the suite."""
         if "check" in metafunc.fixturenames:
+            _demand(type(self), "peer")
             checks = dict(conform_peers.suite())
             metafunc.parametrize("check", checks.values(), ids=checks)
 
@@ -333,12 +348,13 @@ class PeerConformance:
 class _MakerConformance:
     """What codegens, recipes and passes have in common: programs of their own, and random graphs.
 
-    ``programs`` are those for which the part must do something; ``graphs`` counts random ones,
-    which it may leave to others.
+    ``programs``, one at least, are those for which the part must do something; ``graphs`` counts
+    random ones, which it may leave to others.
     """
 
     programs: Sequence[Program] = ()
     graphs = 10
+    _part: ClassVar[str]
 
     @classmethod
     def _suite(cls, modules: Sequence[Module]) -> Iterable[tuple[str, conform_makers.Check]]:
@@ -347,6 +363,7 @@ class _MakerConformance:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Parametrise the one test by the checks of the suite."""
         if "check" in metafunc.fixturenames:
+            _demand(type(self), self._part, "programs")
             checks = dict(self._suite([p.module for p in self.programs]))
             metafunc.parametrize("check", checks.values(), ids=checks)
 
@@ -363,6 +380,7 @@ class CodegenConformance(_MakerConformance):
     """
 
     codegen: str | Codegen
+    _part = "codegen"
 
     @classmethod
     def _suite(cls, modules: Sequence[Module]) -> Iterable[tuple[str, conform_makers.Check]]:
@@ -377,6 +395,7 @@ class RecipeConformance(_MakerConformance):
     """
 
     recipe: str | Recipe
+    _part = "recipe"
 
     @classmethod
     def _suite(cls, modules: Sequence[Module]) -> Iterable[tuple[str, conform_makers.Check]]:
@@ -391,6 +410,7 @@ class PassConformance(_MakerConformance):
     """
 
     graph_pass: ClassVar[conform_makers.Pass]
+    _part = "graph_pass"
 
     @classmethod
     def _suite(cls, modules: Sequence[Module]) -> Iterable[tuple[str, conform_makers.Check]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,15 @@ from didyma.fuzz import conform_makers
 from didyma.refimpl.ir.graph import Function, Module
 from didyma.refimpl.ir.loop import Binary, Expr, PrimFunc, Stmt, Store
 from didyma.refimpl.ir.walk import map_stmt
-from didyma.testing import CodegenConformance, PassConformance, RecipeConformance
+from didyma.testing import (
+    CodegenConformance,
+    EngineConformance,
+    PassConformance,
+    PeerConformance,
+    PlannerConformance,
+    RecipeConformance,
+)
+from tests.errors.test_codes import says
 
 n = dd.dim("n", 1, 4096)
 
@@ -119,6 +129,25 @@ class TestSigns(PassConformance):
     graph_pass = drop_signs
     programs = (wave,)
     graphs = 2
+
+
+@pytest.mark.parametrize(
+    ("suite", "place"),
+    [
+        (EngineConformance, "Mine.engine"),
+        (PlannerConformance, "Mine.planner"),
+        (PeerConformance, "Mine.peer"),
+        (CodegenConformance, "Mine.codegen"),
+        (RecipeConformance, "Mine.recipe"),
+        (PassConformance, "Mine.graph_pass"),
+        (type("Signs", (PassConformance,), {"graph_pass": drop_signs}), "Mine.programs"),
+    ],
+)
+def test_a_suite_without_what_it_judges_is_refused(suite: type, place: str) -> None:
+    """It would pass: random graphs are left to others by a part that does nothing."""
+    mine: Any = type("Mine", (suite,), {})()
+    with says("bad-part", place, "got:  nothing"):
+        mine.pytest_generate_tests(SimpleNamespace(fixturenames=("check", "cases")))
 
 
 def found(suite: Iterator[tuple[str, conform_makers.Check]]) -> list[str]:
