@@ -156,7 +156,7 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
         (-0.1, usual.remainders(ints)), (0.6, usual.begun(text)), (0.6, usual.kept(kinds)),
         (0.2, _multiplied(extents)), (0.6, _multiplied(factors)), (0.2, _alike(ints)),
         (-0.4, usual.values(floats)), (0.3, forgotten.given(unused)),
-        (0.2, usual.sized(text)), (-0.2, forgotten.extended(text)),
+        (0.2, usual.sized(text)), (0.2, usual.placed(text)), (-0.2, forgotten.extended(text)),
         (0.6, forgotten.extended(text, forgotten.INDEX)), (-0.6, forgotten.divided(ints)),
         (-0.1, forgotten.repeated(kinds, text)), (-0.1, forgotten.updated(kinds, text)),
         (-0.3, _moved(ints)), (-0.3, _each(_NUMBER, lambda m: _nearest(m, ints))),

@@ -21,6 +21,8 @@ from didyma.refimpl.errors import DidymaError
 _LONGER = 1.0  # seconds: for the rounds after the first, and for more edits than one
 _SLOWER = 8  # times as long as the kernel itself that an edited one may take
 _LOOKED = 8  # failed rounds of which one is chosen in which some elements are right
+_TELLS = 4  # times as much a round with right elements is worth
+_SHORT = 0.01  # seconds of a failed round that are no matter
 _LONG = 0.002  # seconds of a failed round, for which a smaller one is sought
 _ENOUGH = 8  # elements in it
 _AS_ONE = 12  # further edits that take as long to compile together as the first
@@ -168,7 +170,8 @@ class Search(Generic[E]):
 def telling(task: Task, failed: Sequence[Later]) -> tuple[Round, Evidence]:
     """Return the failed round that tells most, at the least sizes that show it if it takes long.
 
-    It has right elements, if one has, finite values, and not too few wrong elements.
+    It has right elements, if one has, finite values, and not too few wrong elements, unless it
+    takes far longer than others: in these, more edits can be tried.
     """
     found: list[tuple[Round, Evidence, float]] = []
     begun = processor_time()
@@ -180,10 +183,13 @@ def telling(task: Task, failed: Sequence[Later]) -> tuple[Round, Evidence]:
         found.append((r, evidence, processor_time() - started))
         if processor_time() - begun > _LONGER:
             break
-    best, evidence, took = max(
-        found,
-        key=lambda f: (f[1].tells, f[0].case.finite, min(_ENOUGH, f[1].wrong.size)),
-    )
+
+    def worth(f: tuple[Round, Evidence, float]) -> float:
+        r, e, took = f
+        share = min(_ENOUGH, e.wrong.size) / _ENOUGH
+        return (_TELLS if e.tells else 1) * (1 + r.case.finite) * share / max(took, _SHORT)
+
+    best, evidence, took = max(found, key=worth)
     return smaller(task, best, evidence) if took > _LONG else (best, evidence)
 
 

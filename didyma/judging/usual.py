@@ -27,6 +27,9 @@ _INSTEAD = {
     "InclusiveScan": ("ExclusiveScan",), "ExclusiveScan": ("InclusiveScan",),
 }  # fmt: skip
 _NAMED = re.compile(rf"(?<=[.:])(?:{'|'.join(_INSTEAD)})\b")
+_POINTER = re.compile(r"\*\s*(?:__restrict__\s+|const\s+)*(\w+)")
+_OWNER = re.compile(r"\bint (\w+) = (?=blockIdx\.|\w[^;=]*\bblockIdx\.)")
+_TIMES = re.compile(r" \* (\w+)\b(?![.(\[])|\[(\d+)\];")
 _TEMPLATE = re.compile(r"\btemplate\s*<([^<>;{]*)>")
 _FIXED = re.compile(r"\b(?:int|unsigned|size_t)\s+(\w+)")
 _CONSTANT = re.compile(
@@ -244,6 +247,33 @@ def sized(text: str) -> Rule:
                     yield row[: m.start(1)] + new + row[m.end(1) :]
 
     return rule
+
+
+def placed(text: str) -> Rule:
+    """Return the rule that adds what a block or a row begins at to an index of a kernel's array.
+
+    >>> rule = placed("__global__ void f(const float* w, int n) { int c = blockIdx.z; }")
+    >>> [*rule("s[i] = w[i];")]
+    ['s[i] = w[c * n + i];']
+    """
+    heads = "".join(m[1] for m in _KERNEL.finditer(text))
+    arrays = _POINTER.findall(heads)
+    owners = [*dict.fromkeys(_OWNER.findall(text))]
+    strides = [*dict.fromkeys((*_EXTENT.findall(heads), *_often_multiplied(text)))]
+    index = re.compile(rf"\b(?:{'|'.join(arrays)})\[") if arrays else None
+
+    def rule(row: str) -> Iterator[str]:
+        for m in index.finditer(row) if index else ():
+            for o, n in product(owners, strides):
+                yield f"{row[: m.end()]}{o} * {n} + {row[m.end() :]}"
+
+    return rule
+
+
+def _often_multiplied(text: str) -> list[str]:
+    """Return the numbers by which a text multiplies most often, and the sizes that it declares."""
+    sizes = Counter(n for m in _TIMES.finditer(text) for n in m.groups() if n)
+    return [n for n, _ in sizes.most_common(_MOST)]
 
 
 def members(text: str) -> Rule:
