@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.passes.blocks import blocks
 from didyma.codegen.passes.rewriting import Rewriting
+from didyma.codegen.templates.cluster import HEIGHTS, WIDTHS
 from didyma.codegen.templates.fetching import NEEDED
 from didyma.codegen.templates.pace import CLUSTERS, cycles, shared_cycles
 from didyma.refimpl.ir.graph import Function, Module, Node
@@ -65,10 +67,10 @@ def _times(
     rows: int, columns: int, terms: int, processors: int, clusters: bool
 ) -> Mapping[int, float]:
     """Estimate the cycles of a product by the numbers of parts into which it can be cut."""
-    sizes, sides = (1, max(rows, columns), min(rows, columns)), ((64, 32), (64, 64), (128, 128))
+    sizes = (1, max(rows, columns), min(rows, columns))
     shared = (
-        shared_cycles(s, sizes, -(-terms // LINE), n)
-        for s in sides
+        shared_cycles(sides, sizes, -(-terms // LINE), n)
+        for sides in product(HEIGHTS, WIDTHS)
         for n in range(2, len(CLUSTERS) + 1)
     )
     together = min(shared) if clusters else float("inf")
