@@ -13,6 +13,7 @@ from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.passes.attended import Attention, dependent, examined, is_logsumexp
 from didyma.codegen.passes.cost import weight
 from didyma.codegen.passes.groups import FusionGroup
+from didyma.codegen.passes.rounding import is_rounded
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Node
@@ -23,6 +24,8 @@ from didyma.refimpl.ops.spec import Kind
 MOVES = ("broadcast_to", "permute_dims", "reshape")
 PIECE, LONGEST = 8, 256  # templates of tensor cores take so many terms and features, or multiples
 NARROW = (DType.F16, DType.BF16)  # dtypes of operands, likewise
+TILED, MOST_TILED = 32, 128  # terms and features of f32: a multiple, up to so many
+LEAST_ROWS = 16  # of f32, that blocks share
 FEW = 16  # terms and features of which products have no faster templates of their own
 ATTENTION = "join two products and the softmax between them"
 
@@ -51,7 +54,8 @@ def _unsuited(
         return ""
     wide = [types[a].dtype for a in read if _narrow(defs, types, a) is None]
     if wide:
-        return f"operands are {wide[0]}, and templates of tensor cores take f16 and bf16"
+        heads = f"f32 with multiples of {TILED} features up to {MOST_TILED}"
+        return f"operands are {wide[0]}, and templates take f16, bf16, and {heads}"
     odd = [d for d in ends if not is_side(d)]
     return f"heads have {odd[0]} features, no multiple of {PIECE} up to {LONGEST}" if odd else ""
 
@@ -142,15 +146,41 @@ def join(
 
 
 def _unfit(defs: Mapping[str, Node], types: Mapping[str, TensorType], a: Attention) -> str:
-    """Return why no template of tensor cores takes an attention; "" if one does.
+    """Return why no template takes an attention; "" if one does.
 
-    It rounds weights before they are divided by their sum: times their factors they must be in
-    range.
+    Those of tensor cores round weights before they are divided by their sum: times their factors
+    they must be in range.
     """
     narrow = _narrow(defs, types, a.value)
     if narrow is not None and (a.factor or 0) > largest(narrow):
         return f"weights times their factors may exceed what {narrow} holds"
-    return _unsuited(defs, types, [a.scores], a.value)
+    if not _is_tiled(defs, types, a):
+        return _unsuited(defs, types, [a.scores], a.value)
+    rows = types[a.score].shape[-2]
+    few = isinstance(rows, int) and rows < LEAST_ROWS
+    return f"{rows} queries of f32 would leave most of a kernel idle" if few else ""
+
+
+def _is_tiled(defs: Mapping[str, Node], types: Mapping[str, TensorType], a: Attention) -> bool:
+    """Return whether the template of f32 without tensor cores takes an attention.
+
+    Products of operands that are rounded to tf32 have tensor cores.
+    """
+    read = [*a.scores.args, a.value]
+    wide = all(types[x].dtype is DType.F32 for x in read)
+    if not wide or None not in [_narrow(defs, types, x) for x in read]:
+        return False
+    ends = (types[x].shape[-1] for x in (read[0], a.value))
+    return all(map(is_tiled_side, ends)) and not any(is_rounded(x, defs.get) for x in read)
+
+
+def is_tiled_side(d: Dim) -> bool:
+    """Return whether the template of f32 takes products of so many terms or features.
+
+    >>> [is_tiled_side(n) for n in (16, 32, 80, 128, 160)]
+    [False, True, False, True, False]
+    """
+    return isinstance(d, int) and 0 < d <= MOST_TILED and d % TILED == 0
 
 
 def _shapes(types: Mapping[str, TensorType], a: Attention) -> tuple[Shape, ...]:

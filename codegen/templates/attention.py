@@ -4,92 +4,141 @@ A block has ``height`` rows of one batch, and takes ``width`` keys and values at
 the largest score of each row so far, and sums of exponentials of what scores lack to it; a larger
 one scales the sums down.  (M. Milakov and N. Gimelshein, *Online normalizer calculation for
 softmax*, 2018; T. Dao et al., *FlashAttention*, 2022.)  Each thread has ``each`` rows, of which it
-shares keys and features with ``lanes`` threads.
+shares keys and features with ``lanes`` threads.  Where heads of f32 allow it, threads read four
+neighbours at once, and rows that lie in runs are fetched asynchronously: values while scores are
+computed, and the next keys while values are summed up.  Of a tile of which no row sees a key, only
+the values count, since nothing times an infinity is no number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.emit.intrinsics import c_type
-from didyma.codegen.templates.attentions import FACTORED, KEPT, found
-from didyma.codegen.templates.language import Launch, Text
+from didyma.codegen.passes.attention import is_tiled_side
+from didyma.codegen.templates.attentions import FACTORED, KEPT, found, is_ranged, masked
+from didyma.codegen.templates.hooks import ACCESS
+from didyma.codegen.templates.language import Given, Launch, Text
+from didyma.codegen.templates.operands import narrow
 from didyma.codegen.templates.problem import Problem
+from didyma.codegen.templates.ranges import RANGES
 from didyma.codegen.templates.suiting import suited
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.loop import Const, Expr
+from didyma.refimpl.ir.types import DType
 
-TEXT = Text("tiled_attention", """\
+TEXT = Text("tiled_attention", RANGES + """\
 {% set rows, columns = size("query", 1), size("key", 1) %}
-{% set threads, mine = height // each * lanes, width // lanes %}
-{% set own = (features + lanes - 1) // lanes %}
-{% set taken = "share" if weighs else "weight" %}
+{% set threads, mine, groups = height // each * lanes, width // lanes, height // each %}
+{% set own = (features + lanes * run - 1) // (lanes * run) * run %}
+{% set pad = 4 if run == 4 else 1 %}
+{% set line, across = terms + pad, width + pad %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
+{% macro fill(name, tile, lines, length, by, start, row, size, copied) %}
+{% if copied %}
+    for (u32 n = threadIdx.x; n < {{ lines * length // 4 }}; n = n + {{ threads }}) {
+      const i64 {{ row }} = {{ start }} + n / {{ length // 4 }};
+      const i64 term = n % {{ length // 4 }} * 4;
+      cp_async16_zfill_f32(
+          &{{ tile }}[n / {{ length // 4 }} * {{ by }} + term],
+          {{ address(name, ("batch", row, "term")) }}, {{ row }} < {{ size }} ? 4 : 0);
+    }
+{% else %}
+    for (i64 n = threadIdx.x; n < {{ lines * length }}; n = n + {{ threads }}) {
+      const i64 {{ row }} = {{ start }} + n / {{ length }};
+      const i64 term = n % {{ length }};
+      {{ load(name, "one", ("batch", row, "term"), below(row, size, lines)) }}
+      {{ tile }}[n / {{ length }} * {{ by }} + term] = one;
+    }
+{% endif %}
+{% endmacro %}
+{% macro fill_keys(from, turn) %}
+    const i64 {{ from }} = ({{ turn }}) * {{ width }};
+{% if skips %}
+{{ ask("seen", from ~ "_is_seen", turn) }}
+{% endif %}
+    if ({{ from }} < {{ columns }}{{ " && %s_is_seen" % from if skips }}) {
+{{ fill("key", "key_tile", width, terms, line, from, "column", columns, key_copied) }}
+    }
+    {{ "cp_async_commit();" if asynchronous }}
+{% endmacro %}
+{% macro read(into, count, place) %}
+      {{ acc }} {{ into }}[{{ count * run }}];
+{% for i in range(count) %}
+{% if run == 4 %}
+      const f32x4 {{ into }}{{ i }} = load4_f32(&{{ place | replace("#", i) }}]);
+{% for lane in "xyzw" %}
+      {{ into }}[{{ i * 4 + loop.index0 }}] = {{ into }}{{ i }}.{{ lane }};
+{% endfor %}
+{% else %}
+      {{ into }}[{{ i }}] = {{ place | replace("#", i) }}];
+{% endif %}
+{% endfor %}
+{% endmacro %}
 {{ def_kernel("query", "key", "value") }} {
-  __shared__ {{ acc }} query_tile[{{ height * (terms + 1) }}];
-  __shared__ {{ acc }} key_tile[{{ width * (terms + 1) }}];
-  __shared__ {{ acc }} value_tile[{{ width * features }}];
-  __shared__ {{ acc }} weights[{{ height * (width + 1) }}];
+  __shared__ __align__(16) {{ acc }} query_tile[{{ height * line }}];
+  __shared__ __align__(16) {{ acc }} key_tile[{{ width * line }}];
+  __shared__ __align__(16) {{ acc }} value_tile[{{ width * features }}];
+  __shared__ __align__(16) {{ acc }} weights[{{ height * across }}];
   const i64 down = ({{ rows }} + {{ height - 1 }}) / {{ height }};
   const i64 batch = blockIdx.x / down;
-  const i64 top = blockIdx.x % down * {{ height }};
-  const i64 y = threadIdx.x / {{ lanes }} * {{ each }};
-  const i64 x = threadIdx.x % {{ lanes }};
-  for (i64 n = threadIdx.x; n < {{ height * terms }}; n = n + {{ threads }}) {
-    const i64 row = top + n / {{ terms }};
-    const i64 term = n % {{ terms }};
-    {{ load("query", "a", ("batch", "row", "term"), below("row", rows, height)) }}
-    query_tile[n / {{ terms }} * {{ terms + 1 }} + term] = a;
-  }
+  const i64 top = (down - 1 - blockIdx.x % down) * {{ height }};
+  const u32 y = threadIdx.x / {{ lanes }};
+  const u32 x = threadIdx.x % {{ lanes }};
+{{ fill("query", "query_tile", height, terms, line, "top", "row", rows, query_copied) }}
   {{ acc }} top_score[{{ each }}];
   {{ acc }} total[{{ each }}];
   {{ acc }} sums[{{ each * own }}];
   #pragma unroll
-  for (i64 i = 0; i < {{ each }}; ++i) {
+  for (u32 i = 0; i < {{ each }}; ++i) {
     top_score[i] = -inf_{{ acc }}();
     total[i] = {{ zero }};
   }
   #pragma unroll
-  for (i64 n = 0; n < {{ each * own }}; ++n) {
+  for (u32 n = 0; n < {{ each * own }}; ++n) {
     sums[n] = {{ zero }};
   }
+{{ fill_keys("first", "0") }}
+  #pragma unroll 1
   for (i64 turn = 0; turn < ({{ columns }} + {{ width - 1 }}) / {{ width }}; ++turn) {
+    {{ "cp_async_wait(0);" if asynchronous }}
     __syncthreads();
-    for (i64 n = threadIdx.x; n < {{ width * terms }}; n = n + {{ threads }}) {
-      const i64 column = turn * {{ width }} + n / {{ terms }};
-      const i64 term = n % {{ terms }};
-      {{ load("key", "b", ("batch", "column", "term"), below("column", columns, width)) }}
-      key_tile[n / {{ terms }} * {{ terms + 1 }} + term] = b;
-    }
-    for (i64 n = threadIdx.x; n < {{ width * features }}; n = n + {{ threads }}) {
-      const i64 column = turn * {{ width }} + n / {{ features }};
-      const i64 feature = n % {{ features }};
-      {{ load("value", "v", ("batch", "column", "feature"), below("column", columns, width)) }}
-      value_tile[n] = v;
-    }
-    __syncthreads();
+    const i64 start = turn * {{ width }};
+{{ fill("value", "value_tile", width, features, features, "start", "column", columns,
+        value_copied) }}
+    {{ "cp_async_commit();" if asynchronous }}
+    {{ acc }} scale[{{ each }}];
+{% if skips %}
+{{ ask("seen", "wanted", "turn") }}
+    if (wanted) {
+{% endif %}
     {{ acc }} dots[{{ each * mine }}];
     #pragma unroll
-    for (i64 n = 0; n < {{ each * mine }}; ++n) {
+    for (u32 n = 0; n < {{ each * mine }}; ++n) {
       dots[n] = {{ zero }};
     }
-    #pragma unroll 4
-    for (i64 u = 0; u < {{ terms }}; ++u) {
+    #pragma unroll 2
+    for (u32 u = 0; u < {{ terms }}; u = u + {{ run }}) {
+{{ read("left", each, "query_tile[(y + # * %d) * %d + u" % (groups, line)) }}
+{{ read("right", mine, "key_tile[(x + # * %d) * %d + u" % (lanes, line)) }}
       #pragma unroll
-      for (i64 n = 0; n < {{ each * mine }}; ++n) {
-        dots[n] = dots[n] + query_tile[(y + n / {{ mine }}) * {{ terms + 1 }} + u] *
-                            key_tile[(x + n % {{ mine }} * {{ lanes }}) * {{ terms + 1 }} + u];
+      for (u32 m = 0; m < {{ run }}; ++m) {
+        #pragma unroll
+        for (u32 n = 0; n < {{ each * mine }}; ++n) {
+          dots[n] = dots[n] + left[n / {{ mine }} * {{ run }} + m] *
+                              right[n % {{ mine }} * {{ run }} + m];
+        }
       }
     }
     #pragma unroll
-    for (i64 n = 0; n < {{ each * mine }}; ++n) {
-      const i64 row = top + y + n / {{ mine }};
-      const i64 near = x + n % {{ mine }} * {{ lanes }};
-      const i64 column = turn * {{ width }} + near;
+    for (u32 n = 0; n < {{ each * mine }}; ++n) {
+      const i64 row = top + y + n / {{ mine }} * {{ groups }};
+      const i64 column = start + x + n % {{ mine }} * {{ lanes }};
       {{ acc }} score = -inf_{{ acc }}();
       if (row < {{ rows }} && column < {{ columns }}) {
         {{ modification("score", "changed", the_batch="batch", the_row="row", the_column="column",
@@ -97,81 +146,106 @@ TEXT = Text("tiled_attention", """\
         score = changed;
       }
       dots[n] = score;
-      weights[(y + n / {{ mine }}) * {{ width + 1 }} + near] = score;
     }
-    __syncthreads();
-    {{ acc }} scale[{{ each }}];
     #pragma unroll
-    for (i64 i = 0; i < {{ each }}; ++i) {
+    for (u32 i = 0; i < {{ each }}; ++i) {
       {{ acc }} most = top_score[i];
-      for (i64 j = 0; j < {{ width }}; ++j) {
-        most = max_{{ acc }}(most, weights[(y + i) * {{ width + 1 }} + j]);
+      #pragma unroll
+      for (u32 j = 0; j < {{ mine }}; ++j) {
+        most = max_{{ acc }}(most, dots[i * {{ mine }} + j]);
       }
+{% for by in all_lanes if by < lanes %}
+      most = max_{{ acc }}(most, shuffle_xor_{{ acc }}(most, {{ by }}));
+{% endfor %}
       const {{ acc }} base = most == -inf_{{ acc }}() ? {{ zero }} : most;
       scale[i] = exp_{{ acc }}(top_score[i] - base);
 {% if guarded %}
       scale[i] = scale[i] == scale[i] ? scale[i] : {{ zero }};
 {% endif %}
       top_score[i] = most;
+      {{ acc }} powers = {{ zero }};
       #pragma unroll
-      for (i64 j = 0; j < {{ mine }}; ++j) {
-        dots[i * {{ mine }} + j] = exp_{{ acc }}(dots[i * {{ mine }} + j] - base);
-      }
-    }
-    __syncthreads();
-    #pragma unroll
-    for (i64 n = 0; n < {{ each * mine }}; ++n) {
-      weights[(y + n / {{ mine }}) * {{ width + 1 }} + x + n % {{ mine }} * {{ lanes }}] = dots[n];
-    }
-    __syncthreads();
-    {{ acc }} part[{{ each * own }}];
-    {{ acc }} powers[{{ each }}];
-    #pragma unroll
-    for (i64 n = 0; n < {{ each * own }}; ++n) {
-      part[n] = {{ zero }};
-    }
-    #pragma unroll
-    for (i64 i = 0; i < {{ each }}; ++i) {
-      powers[i] = {{ zero }};
-    }
-    for (i64 j = 0; j < {{ width }}; ++j) {
-      #pragma unroll
-      for (i64 i = 0; i < {{ each }}; ++i) {
-        const {{ acc }} weight = weights[(y + i) * {{ width + 1 }} + j];
-        powers[i] = powers[i] + weight;
+      for (u32 j = 0; j < {{ mine }}; ++j) {
+        const {{ acc }} power = exp_{{ acc }}(dots[i * {{ mine }} + j] - base);
+        powers = powers + power;
+        {{ acc }} share = power;
 {% if weighs %}
-        const i64 above = top + y + i;
-        const i64 across = turn * {{ width }} + j;
-        {{ acc }} share = {{ zero }};
-        if (above < {{ rows }} && across < {{ columns }}) {
-          {{ modification(weighs, "weighed", the_batch="batch", the_row="above",
-                          the_column="across", the_power="weight") }}
+        const i64 row = top + y + i * {{ groups }};
+        const i64 column = start + x + j * {{ lanes }};
+        share = {{ zero }};
+        if (row < {{ rows }} && column < {{ columns }}) {
+          {{ modification(weighs, "weighed", the_batch="batch", the_row="row",
+                          the_column="column", the_power="power") }}
           share = weighed;
         }
 {% endif %}
+        weights[(y + i * {{ groups }}) * {{ across }} + x + j * {{ lanes }}] = share;
+      }
+      total[i] = total[i] * scale[i] + powers;
+    }
+{{ "    }" if skips }}
+    __syncthreads();
+{{ fill_keys("next", "turn + 1") }}
+    {{ "cp_async_wait(1);" if asynchronous }}
+    __syncthreads();
+{{ "    if (wanted) {" if skips }}
+    {{ acc }} part[{{ each * own }}];
+    #pragma unroll
+    for (u32 n = 0; n < {{ each * own }}; ++n) {
+      part[n] = {{ zero }};
+    }
+    #pragma unroll 1
+    for (u32 j = 0; j < {{ width }}; j = j + {{ run }}) {
+{{ read("weight", each, "weights[(y + # * %d) * %d + j" % (groups, across)) }}
+      #pragma unroll
+      for (u32 m = 0; m < {{ run }}; ++m) {
+{{ read("value", own // run, "value_tile[(j + m) * %d + (x + # * %d) * %d" %
+        (features, lanes, run)) if run == 4 }}
         #pragma unroll
-        for (i64 e = 0; e < {{ own }}; ++e) {
-          const i64 feature = x + e * {{ lanes }};
+        for (u32 n = 0; n < {{ each * own }}; ++n) {
+{% if run == 4 %}
+          part[n] = part[n] + weight[n / {{ own }} * 4 + m] * value[n % {{ own }}];
+{% else %}
+          const u32 feature = x + n % {{ own }} * {{ lanes }};
           if ({{ below("feature", features, lanes) or 1 }}) {
-            part[i * {{ own }} + e] =
-                part[i * {{ own }} + e] + {{ taken }} * value_tile[j * {{ features }} + feature];
+            part[n] = part[n] + weight[n / {{ own }}] * value_tile[j * {{ features }} + feature];
           }
+{% endif %}
         }
       }
     }
     #pragma unroll
-    for (i64 i = 0; i < {{ each }}; ++i) {
-      total[i] = total[i] * scale[i] + powers[i];
-    }
-    #pragma unroll
-    for (i64 n = 0; n < {{ each * own }}; ++n) {
+    for (u32 n = 0; n < {{ each * own }}; ++n) {
       sums[n] = sums[n] * scale[n / {{ own }}] + part[n];
     }
+{% if skips %}
+    } else {
+      #pragma unroll
+      for (u32 e = 0; e < {{ own }}; ++e) {
+        const u32 feature = (x + e / {{ run }} * {{ lanes }}) * {{ run }} + e % {{ run }};
+        {{ acc }} odd = {{ zero }};
+        for (u32 j = 0; j < {{ width }}; ++j) {
+          {{ "if (%s) " % below("feature", features, lanes * run) if features % (lanes * run) -}}
+          odd = odd + value_tile[j * {{ features }} + feature] * {{ zero }};
+        }
+        #pragma unroll
+        for (u32 i = 0; i < {{ each }}; ++i) {
+          sums[i * {{ own }} + e] = sums[i * {{ own }} + e] + odd;
+        }
+      }
+    }
+{% endif %}
   }
   #pragma unroll
-  for (i64 n = 0; n < {{ each * own }}; ++n) {
-    const i64 row = top + y + n / {{ own }};
-    const i64 feature = x + n % {{ own }} * {{ lanes }};
+  for (u32 i = 0; i < {{ each }}; ++i) {
+{% for by in all_lanes if by < lanes %}
+    total[i] = total[i] + shuffle_xor_{{ acc }}(total[i], {{ by }});
+{% endfor %}
+  }
+  #pragma unroll
+  for (u32 n = 0; n < {{ each * own }}; ++n) {
+    const i64 row = top + y + n / {{ own }} * {{ groups }};
+    const i64 feature = (x + n % {{ own }} / {{ run }} * {{ lanes }}) * {{ run }} + n % {{ run }};
 {% if guarded %}
     {{ acc }} mean = sums[n] / total[n / {{ own }}];
     if (row < {{ rows }}) {
@@ -187,8 +261,8 @@ TEXT = Text("tiled_attention", """\
   }
 {% if lse %}
   #pragma unroll
-  for (i64 i = 0; i < {{ each }}; ++i) {
-    const i64 row = top + y + i;
+  for (u32 i = 0; i < {{ each }}; ++i) {
+    const i64 row = top + y + i * {{ groups }};
     const {{ acc }} log_sum =
         total[i] == {{ zero }} ? nan_{{ acc }}() : log_{{ acc }}(total[i]) + top_score[i];
     {{ store_line(("batch", "row"), "log_sum", mask=all("x == 0", below("row", rows, height))) }}
@@ -197,12 +271,13 @@ TEXT = Text("tiled_attention", """\
 }
 """)  # fmt: skip
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
-    "height": (4, 16, 32, 64),
+    "height": (4, 16, 32, 64, 128),
     "width": (16, 32, 64),
-    "each": (1, 2, 4),
+    "each": (1, 2, 4, 8),
     "lanes": (8, 16, 32),
 })  # fmt: skip
 MOST = 512  # terms and features
+WARP, WIDE = 32, 4  # threads among which rows are shared, and neighbours that are read together
 RESCALED = 11  # roundings of a tile beside its additions: a product, and an exponential of 4 ulp
 
 
@@ -214,7 +289,11 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 def _found(asked: Asked) -> Problem | None:
     """Return an attention whose numbers of terms and of features are known, and not large."""
     p = found(asked)
-    return None if p is None or not all(0 < n <= MOST for n in inner(p)) else p
+    if p is None or not all(0 < n <= MOST for n in inner(p)):
+        return None
+    seen = masked(p)["seen"]
+    skips = not (isinstance(seen.value, Const) or is_ranged(p))
+    return replace(p, bodies={**p.bodies, "seen": seen}) if skips else p
 
 
 def inner(p: Problem) -> tuple[int, int]:
@@ -229,36 +308,62 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     p = problem(asked)
     terms, features = inner(p)
     height, width, lanes = (values[x] for x in ("height", "width", "lanes"))
-    if width % lanes:
+    threads = height // values["each"] * lanes
+    if width % lanes or threads % WARP:
         return 0, 0
-    shared = height * (terms + 1) + width * (terms + 1 + features) + height * (width + 1)
-    nbytes = p.output.inputs[3].dtype.nbytes
-    return height // values["each"] * lanes, shared * nbytes
+    pad = _run(p, values)
+    shared = height * (terms + pad) + width * (terms + pad + features) + height * (width + pad)
+    return threads, shared * p.output.inputs[3].dtype.nbytes
+
+
+def _run(p: Problem, values: Values) -> int:
+    """Return how many neighbours a thread reads together: four of f32, or one."""
+    terms, features = inner(p)
+    whole = terms % WIDE == features % (WIDE * values["lanes"]) == 0
+    return WIDE if whole and p.output.inputs[3].dtype is DType.F32 else 1
+
+
+def _is_copied(asked: Asked, values: Values, operand: str) -> bool:
+    """Return whether rows of an operand are f32 that are fetched asynchronously, four at a time."""
+    p = problem(asked)
+    run = p.run(operand, ACCESS) if _run(p, values) == WIDE else None
+    lies = run is not None and run.axis == 2 and p.operands[operand].value.dtype is DType.F32
+    return lies and "cp_async" in asked.target.families
 
 
 def cost(asked: Asked, values: Values) -> float:
-    """Estimate the time of a kernel, in steps of a thread.
+    """Estimate the time of a kernel, in cycles of a multiprocessor.
 
-    Of a key, a thread multiplies terms and features, and reads what it multiplies; it has its share
-    in filling the tiles, and waits at barriers.
+    Of a tile, a thread multiplies terms and features, reads what it multiplies, and takes
+    exponentials.  A multiprocessor has several blocks, of which each waits at barriers by itself.
     """
     p = problem(asked)
     terms, features = inner(p)
-    threads, _ = block(asked, values)
+    threads, shared = block(asked, values)
     batch, rows, _ = map(p.expected, p.output.extents)
     columns = p.expected(p.operands["key"].extents[1])
     height, width, each, lanes = (values[x] for x in ("height", "width", "each", "lanes"))
-    mine, own = width // lanes, -(-features // lanes)
-    scores = terms * (each * mine + READ * (each + mine))
-    sums = width * (each * own + READ * (each + own + each))
-    filled = FILL * width * (terms + features) / max(1, threads)
-    turn = scores + sums + filled + READ * each * width + EXP * each * mine + BARRIER
-    waves = -(-batch * -(-rows // height) // (asked.target.processors or PROCESSORS))
-    return -(-columns // width) * turn * waves * max(1.0, threads / LANES)
+    run, mine, own = _run(p, values), width // lanes, -(-features // lanes)
+    held = 2 * each * own + each * run + own + OTHERS
+    if not threads or held > min(REGISTERS // threads, asked.target.registers):
+        return float("inf")
+    scores = terms * (each * mine + READ * (each + mine) / run)
+    sums = width * (each * own + READ * (each + own) / run)
+    filled = FILL * width * (terms + features) / run / threads
+    steps = scores + sums + filled + EXP * each * mine
+    blocks, processors = batch * -(-rows // height), asked.target.processors or PROCESSORS
+    room = min(REGISTERS // (threads * held), THREADS // threads)
+    fit = max(1, min(room, asked.target.dynamic // max(1, shared), -(-blocks // processors)))
+    alone = steps * max(ISSUE, threads / LANES) + BARRIER
+    waves = -(-blocks // (processors * fit))
+    return waves * -(-columns // width) * max(alone, fit * steps * threads / LANES)
 
 
-READ, FILL, EXP, BARRIER = 1.0, 8.0, 16.0, 256.0  # of a multiplication
-PROCESSORS, LANES = 128, 128  # of a device of which nothing is known, and of a multiprocessor
+# Instructions for what is read from shared memory, for what is filled, and for an exponential;
+# cycles of an instruction of one warp, and of the barriers of a tile.
+READ, FILL, EXP, ISSUE, BARRIER = 3.0, 8.0, 20.0, 1.5, 800.0
+PROCESSORS, LANES, THREADS = 128, 128, 2048  # of a device of which nothing is known
+REGISTERS, OTHERS = 1 << 16, 64  # of a multiprocessor, and of a thread beside its sums
 
 
 def weighing(p: Problem) -> dict[str, int | str]:
@@ -279,17 +384,29 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     terms, features = inner(p)
     batch, rows, _ = p.output.extents
     acc = c_type(p.output.inputs[3].dtype)
-    launch = Launch(
-        (p.dim(ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))), 1, 1),
-        (block(asked, values)[0], 1, 1),
-        p.dim(chain(p, values["width"], terms)),
-        {"acc": acc, "zero": "0.0f" if acc == "f32" else "0.0", "terms": terms,
-         "features": features, "lse": int(p.line is not None), **weighing(p)},
-    )  # fmt: skip
+    copied = {f"{x}_copied": int(_is_copied(asked, values, x)) for x in p.operands}
+    names: dict[str, Given] = {
+        "acc": acc, "zero": "0.0f" if acc == "f32" else "0.0", "terms": terms,
+        "features": features, "lse": int(p.line is not None), "run": _run(p, values),
+        "skips": int("seen" in p.bodies), "ranged": 0,
+        "asynchronous": int(any(copied.values())), **copied,
+        **weighing(p),
+    }  # fmt: skip
+    grid = (p.dim(ix.mul(batch, ix.ceildiv(rows, ix.index(values["height"])))), 1, 1)
+    longest = p.dim(chain(p, values["width"], terms))
+    launch = Launch(grid, (block(asked, values)[0], 1, 1), longest, names)
     return text.render(p, values, launch)
 
 
 problem = suited(_found)
 
 
-TEMPLATE = Template("tiled_attention", space, cost, render, block)
+def best(asked: Asked) -> bool:
+    """Return whether an attention is one of f32 that fusion joins for this template."""
+    p = _found(asked) if "cp_async" in asked.target.families else None
+    if p is None or narrow(p) is not None or not all(map(is_tiled_side, inner(p))):
+        return False
+    return all(sub.value.dtype is DType.F32 for sub in p.operands.values())
+
+
+TEMPLATE = Template("tiled_attention", space, cost, render, block, best)

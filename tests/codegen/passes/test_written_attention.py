@@ -95,6 +95,7 @@ CROSS = [dd.f16[2, 4, 33, 80], dd.f16[2, 4, 70, 80], dd.f16[2, 4, 70, 80]]
         (nearly_causal, [HEADS] * 3), (added, [*[HEADS] * 3, dd.f16[4, LENGTH, LENGTH]]),
         (padded, [*[HEADS] * 3, dd.i64[2, LENGTH]]), (in_f32, [HEADS] * 3),
         (capped, [HEADS] * 3), (windowed, [HEADS, GROUPED, GROUPED]),
+        (by_op, [dd.f32[2, 4, LENGTH, 64]] * 3), (causal, [dd.f32[2, 4, LENGTH, 32]] * 3),
         (repeated, [HEADS, GROUPED, GROUPED]), (summed, [dd.f16[2, LENGTH, 4, 80]] * 3),
     ],
 )  # fmt: skip
@@ -165,6 +166,10 @@ def with_sums(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, dd.T
     return weights @ v, dd.sum(weights, axis=-2)
 
 
+def rounded(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return softmax(scores(dd.tf32(q), dd.tf32(k))) @ dd.tf32(v)
+
+
 ODD, WIDE = dd.f16[2, 4, LENGTH, 81], dd.f32[2, 4, LENGTH, 64]
 
 
@@ -183,7 +188,10 @@ ODD, WIDE = dd.f16[2, 4, LENGTH, 81], dd.f32[2, 4, LENGTH, 64]
         (with_weights, [HEADS] * 3, "is a result"),
         (with_sums, [HEADS] * 3, "is read by others, too"),
         (by_op, [ODD] * 3, "heads have 81 features, no multiple of 8 up to 256"),
-        (by_op, [WIDE] * 3, "operands are f32, and templates of tensor cores take f16 and bf16"),
+        (by_op, [dd.f64[2, 4, LENGTH, 64]] * 3, "operands are f64, and templates take f16, bf16"),
+        (by_op, [dd.f32[2, 4, LENGTH, 80]] * 3, "f32 with multiples of 32 features up to 128"),
+        (by_op, [dd.f32[2, 4, 1, 64], WIDE, WIDE], "1 queries of f32 would leave most of a kernel"),
+        (rounded, [WIDE] * 3, "operands are f32, and templates take f16, bf16"),
     ],
 )  # fmt: skip
 def test_what_is_not_joined_is_told_with_the_reason(

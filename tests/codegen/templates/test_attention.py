@@ -27,6 +27,7 @@ from tests.errors.test_codes import says
 SEEDS = (0, 1, 3, 10, 14, 18, 19, 20, 27, 35, 37, 47)  # each mask, dtype, rank, and what follows
 POINT = "tiled_attention(each=2, height=16, lanes=8, width=16)"
 TEMPLATE, SUITS = attention.TEMPLATE, attention.TEMPLATE.space
+GPU = dd.Options(target="sm_90a")
 
 
 @dd.trace(dd.f32[4, 37, 8], dd.f32[2, 50, 8], dd.f32[2, 50, 12], dd.f32[37, 50])
@@ -39,6 +40,12 @@ def windowed(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, bias: dd.Tensor) -> dd.Te
     return dd.tanh(out)
 
 
+@dd.trace(*[dd.f32[2, 70, 64]] * 3)
+def copied(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    """Have rows that are fetched asynchronously, and keys that no row of a tile sees."""
+    return dd.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn_attentions_are_right(seed: int) -> None:
     d = drawn(seed)
@@ -48,22 +55,37 @@ def test_drawn_attentions_are_right(seed: int) -> None:
 
 
 FAULTS = {
-    "mask": ('the_column="column"', 'the_column="column + 1"'),
+    "mask": ('the_column="column",\n                        the_dot',
+             'the_column="column + 1",\n                        the_dot'),
     "unseen tile": ("most == -inf_{{ acc }}() ? {{ zero }} : most", "most"),
     "sums": ("sums[n] * scale[n / {{ own }}]", "sums[n]"),
     "total": ("total[i] * scale[i]", "total[i]"),
     "largest": ("      top_score[i] = most;\n", ""),
-    "k-tail": (" && column < {{ columns }}", ""),
+    "k-tail": ("row < {{ rows }} && column < {{ columns }}) {\n        {{ modification(\"score\"",
+               "row < {{ rows }}) {\n        {{ modification(\"score\""),
     "last tile": ("+ {{ width - 1 }}) / {{ width }}; ++turn", ") / {{ width }}; ++turn"),
-    "head": ('"v", ("batch",', '"v", ("batch / 4 * 4",'),
+    "head": ('"one", ("batch",', '"one", ("batch / 4 * 4",'),
     "epilogue": ('("batch", "row", "feature"), "mean', '("batch", "row", "feature ^ 1"), "mean'),
     "rows": ('mask=all(below("row", rows, height), ', "mask=all('', "),
-    "tile is read": ("++turn) {\n    __syncthreads();", "++turn) {"),
-    "tile is filled": ("    __syncthreads();\n    {{ acc }} dots", "    {{ acc }} dots"),
-    "scores": ("    __syncthreads();\n    {{ acc }} scale", "    {{ acc }} scale"),
-    "scores are read": ("    }\n    __syncthreads();\n    #pragma", "    }\n    #pragma"),
-    "weights": ("    __syncthreads();\n    {{ acc }} part", "    {{ acc }} part"),
+    "largest of all lanes": ("max_{{ acc }}(most, shuffle_xor_{{ acc }}(most, {{ by }}))", "most"),
+    "total of all lanes": ("total[i] + shuffle_xor_{{ acc }}(total[i], {{ by }})", "total[i]"),
+    "tile is read": ("    __syncthreads();\n    const i64 start", "    const i64 start"),
+    "keys are read": ("    __syncthreads();\n{{ fill_keys", "{{ fill_keys"),
+    "wait for keys": ('"cp_async_wait(0);"', '""'),
+    "wait for values": ('"cp_async_wait(1);"', '""'),
+    "barrier of values": ('    __syncthreads();\n{{ "    if (wanted) {"', '{{ "    if (wanted) {"'),
+    "order of features": ("{{ lanes }}) * {{ run }} + n % {{ run }}", "{{ lanes }}) * {{ run }}"),
 }  # fmt: skip
+COPIED = (
+    "wait for keys",
+    "wait for values",
+    "barrier of values",
+    "order of features",
+)  # which ``copied`` shows
+WIDE = "tiled_attention(each=4, height=32, lanes=8, width=16)"
+CHOSEN = GPU.changed({
+    "kernels.codegens": ("tiled_attention",), "kernels.choices": f"fused_attention_0: {WIDE}",
+})  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", one_of_each(FAULTS))
@@ -72,11 +94,25 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     assert attention.TEXT.source.count(old) == 1
     text = Text("tiled_attention", attention.TEXT.source.replace(old, new))
     wrong = replace(TEMPLATE, render=partial(attention.render, text=text))
-    assert judged(windowed, POINT, wrong, suits=SUITS, engines=["simt"]) != {""}
+    if fault in COPIED:
+        assert judged(copied, WIDE, wrong, GPU, SUITS, engines=["simt"]) != {""}
+    else:
+        assert judged(windowed, POINT, wrong, suits=SUITS, engines=["simt"]) != {""}
 
 
 def test_what_the_faults_are_planted_in_is_right() -> None:
     assert judged(windowed, POINT, suits=SUITS) == {""}
+    assert "cp_async16" in compile(copied.module, CHOSEN).text.source
+    assert judged(copied, WIDE, None, GPU, SUITS) == {""}
+
+
+def test_values_that_no_row_of_a_tile_sees_count() -> None:
+    r = np.random.default_rng(0)
+    q, k, v = (r.normal(size=(2, 70, 64)).astype(np.float32) for _ in range(3))
+    v[0, 69, 3], v[0, 40, 9], v[1, 5, 60] = np.inf, np.nan, -np.inf
+    got = np.asarray(dd.compile(copied, options=CHOSEN, engine="simt")(q, k, v))
+    assert dd.interpret(copied, q, k, v).contains(got)
+    assert np.isnan(got[0, 0, [3, 9]]).all()
 
 
 def test_rows_that_see_nothing_and_values_without_end_are_as_the_graph_says() -> None:

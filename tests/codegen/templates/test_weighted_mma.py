@@ -109,7 +109,8 @@ def test_layers_of_a_perceptron_are_products_of_their_own() -> None:
         (dd.bf16, 80, 1),
         (dd.bf16, 84, 0),
         (dd.bf16, 512, 0),
-        (dd.f32, 64, 0),
+        (dd.f32, 64, 1),
+        (dd.f32, 80, 0),
     ],
 )
 def test_attention_is_one_function_where_a_template_takes_it(

@@ -112,8 +112,8 @@ def test_groups_of_four_warps_are_right(module: ModuleType) -> None:
 
 FAULTS = {  # of a module: its options, and changes of its text that some form must reveal
     "tiled": (attention, WIDE, TILED, dd.Options(), {
-        "factor of another key": ('"across", the_power', '"across ^ 1", the_power'),
-        "factor in the sum": ("powers[i] + weight;\n{% if weighs", "powers[i];\n{% if weighs"),
+        "factor of another key": ('"column", the_power', '"column ^ 1", the_power'),
+        "exponentials in the sum": ("powers = powers + power;", "powers = powers;"),
         "guard of the scale": ("scale[i] == scale[i] ? scale[i] : {{ zero }}", "scale[i]"),
         "empty rows": ("none ? sums[n] * {{ zero }} : mean", "mean"),
         "values of empty rows": ("sums[n] * {{ zero }} :", "{{ zero }} :"),
