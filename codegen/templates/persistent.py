@@ -33,7 +33,8 @@ RING = """\
 """
 # The thread that fetches writes a tile to ``next_tile``, and all others wait for it.  Where tiles
 # take times that differ, blocks claim the next one each: those that run together are of batches
-# whose columns the cache holds.
+# whose columns the cache holds.  Where memory tells what rows see, as of sequences that lie one
+# behind the other, rows see few columns, and tiles of all batches and of both halves run together.
 TAKING = """\
 {% macro arrive(barrier) %}
         if (lane == 0) {
@@ -56,15 +57,25 @@ TAKING = """\
     i64 batch = 0;
 {%- endmacro %}
 {% macro find_section(length) %}
+{% if ranged %}
+      const i32 section = {{ batches }};
+{% else %}
       const i32 fit = {{ near }} / (((i64){{ columns }} + 1) * {{ length }}) + 1;
       const i32 section = fit < {{ batches }} ? fit : {{ batches }};
+{% endif %}
 {% endmacro %}
 {% macro find_place(falling, above="") %}
         const i32 begun = number / (section * down) * section;
         const i32 together = section < {{ batches }} - begun ? section : {{ batches }} - begun;
         const i32 within = number - begun * down;
         const i64 batch = begun + within % together;
+{% if ranged %}
+        const i32 nth = within / together;
+        const i32 half = down / 2;
+        const i64 place = nth < half * 2 ? half - 1 - nth / 2 + (1 - nth % 2) * half : nth;
+{% else %}
         const i64 place = {{ "down - 1 - " if falling }}within / together;
+{% endif %}
         const i64 top = place * {{ height }}{{ above }};
 {% endmacro %}
 """
