@@ -1,12 +1,14 @@
 """Time attention beside PyTorch's on a machine with a GPU: bf16, a batch of 4, 16 heads.
 
     python3 -m tests.gpu.attention [--seconds 0.15] [--problems 60] [--points] [--flex] [--varlen]
+        [--f32]
 
 Drawn attentions are judged first, by points of the templates for tensor cores.  Then it prints a
 row for each case: milliseconds of Didyma and of PyTorch's fastest backend, their quotient, and the
 largest error of some rows as a share of its bound; and with ``--points`` how long other points
 take.  With ``--flex`` scores are modified, beside flex attention.  With ``--varlen`` it prints
-rows for sequences that lie one behind the other alone, beside as many in a batch, by Didyma.
+rows for sequences that lie one behind the other alone, beside as many in a batch, by Didyma; and
+with ``--f32`` rows for attention of f32 alone.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ from __future__ import annotations
 import argparse
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from importlib import import_module
-from itertools import pairwise
+from itertools import pairwise, product
 from multiprocessing import get_context
+from statistics import median
 from typing import Any
 
 import didyma as dd
@@ -33,10 +36,13 @@ LENGTHS = (1024, 4096, 16384)
 DRAWN = (1, 5, 17, 64, 65, 130, 257, 400)
 OPTIONS = dd.Options(target="sm_90a")
 TEMPLATES = ("tma_attention", "wgmma_attention", "mma_attention")
-Timed = Callable[[Callable[[], object]], float]
+Burst = Callable[[int], None]  # calls so many times
+Timed = Callable[[Mapping[str, Burst]], dict[str, float]]
 
 
-def program(width: int, *, causal: bool, groups: int = 1, window: int = 0) -> Program:
+def program(
+    width: int, *, causal: bool, groups: int = 1, window: int = 0, dtype: Any = dd.bf16
+) -> Program:
     """Trace an attention of any length; a window is of keys before a query."""
     n = dd.dim("n", 128, 1 << 14)
 
@@ -49,8 +55,8 @@ def program(width: int, *, causal: bool, groups: int = 1, window: int = 0) -> Pr
             q, k, v, None, causal, enable_gqa=groups > 1, score_mod=near if window else None
         )
 
-    keys = dd.bf16[4, 16 // groups, n, width]
-    return dd.trace(dd.bf16[4, 16, n, width], keys, keys)(attention)
+    keys = dtype[4, 16 // groups, n, width]
+    return dd.trace(dtype[4, 16, n, width], keys, keys)(attention)
 
 
 def six(score: Any, *places: Any) -> Any:
@@ -80,9 +86,10 @@ def error(torch: Any, got: Any, given: tuple[Any, Any, Any], seen: Any, how: Any
     """Return the largest error of some rows, as a share of its bound.
 
     ``seen`` tells of rows and columns which are seen.  A weight is rounded to bf16, and so is the
-    result; of what f32 does, as much again is allowed as of the latter.
+    result; of what f32 does, as much again is allowed as of the latter.  Those of f32 may be off as
+    if they were rounded to 18 bits.
     """
-    worst = 0.0
+    worst, unit = 0.0, max(torch.finfo(got.dtype).eps / 2, 2.0**-18)
     for b, h in ((0, 0), (got.shape[0] - 1, got.shape[1] - 1)):
         q, k, v = given
         g = h * k.shape[1] // q.shape[1]
@@ -93,7 +100,7 @@ def error(torch: Any, got: Any, given: tuple[Any, Any, Any], seen: Any, how: Any
         score = score.masked_fill(~seen(*at).expand_as(score), -math.inf)
         weights, values = score.softmax(-1), v[b, g].double()
         want = weights @ values
-        bound = 2.0**-8 * (weights @ values.abs()) + 2.0**-8 * want.abs()
+        bound = unit * (weights @ values.abs()) + unit * want.abs()
         worst = max(
             worst, float(((got[b, h, rows].double() - want).abs() / bound).nan_to_num(9).max())
         )
@@ -149,36 +156,73 @@ def offered(p: Program) -> list[str]:
 
 
 def timer(torch: Any, seconds: float) -> Timed:
-    """Return what times a call: the least mean, in milliseconds, of three runs."""
+    """Return what times calls that take turns: medians, in milliseconds.
 
-    def elapsed(f: Callable[[], object], times: int) -> float:
+    All of them run for so many seconds first.  What runs first behind a pause would be up to a
+    tenth faster, as the clock falls with the power that is drawn.
+    """
+
+    def elapsed(run: Burst, times: int) -> float:
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
-        for _ in range(times):
-            f()
+        run(times)
         end.record()
         end.synchronize()
         return float(begin.elapsed_time(end)) / times
 
-    def timed(f: Callable[[], object]) -> float:
-        elapsed(f, 1)
-        times = max(1, int(seconds * 1000 / 3 / elapsed(f, 1)))
-        return min(elapsed(f, times) for _ in range(3))
+    def timed(calls: Mapping[str, Burst]) -> dict[str, float]:
+        share = seconds * 1000 / len(calls)
+        once = {name: min(elapsed(run, 1) for _ in range(3)) for name, run in calls.items()}
+        for name, run in calls.items():
+            elapsed(run, max(1, int(share / once[name])))
+        times = {name: max(1, int(share / TURNS / t)) for name, t in once.items()}
+        turns = [{n: elapsed(f, times[n]) for n, f in calls.items()} for _ in range(TURNS)]
+        return {name: median(turn[name] for turn in turns) for name in calls}
 
     return timed
 
 
-def fastest(timed: Timed, call: Callable[[], object]) -> tuple[float, str]:
-    """Return the time of PyTorch's fastest backend for a call, and its name."""
+TURNS = 9
+
+
+def burst(call: Callable[[], object]) -> Burst:
+    """Return what calls so many times."""
+
+    def run(times: int) -> None:
+        for _ in range(times):
+            call()
+
+    return run
+
+
+def backends(call: Callable[[], object]) -> dict[str, Burst]:
+    """Return a call by each of PyTorch's backends that have a kernel for it."""
     attention: Any = import_module("torch.nn.attention")
-    found: list[tuple[float, str]] = []
-    for backend in (attention.SDPBackend.FLASH_ATTENTION, attention.SDPBackend.CUDNN_ATTENTION):
-        try:
+    found = dict[str, Burst]()
+    for name in ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION"):
+        backend = getattr(attention.SDPBackend, name)
+
+        def run(times: int, backend: Any = backend) -> None:
             with attention.sdpa_kernel(backend):
-                found.append((timed(call), backend.name))
+                burst(call)(times)
+
+        try:
+            run(1)
         except RuntimeError as e:  # it has no kernel for the case
-            print(f"{backend.name}: {e}")
-    return min(found)
+            print(f"{name}: {e}")
+        else:
+            found[name] = run
+    return found
+
+
+def beside(
+    timed: Timed, call: Callable[[], object], peers: Mapping[str, Burst]
+) -> tuple[float, float, str]:
+    """Return the times of a call and of the fastest of its peers, and that one's name."""
+    times = timed({"": burst(call), **peers})
+    mine = times.pop("")
+    peer = min(times, key=lambda name: times[name], default="")
+    return mine, times.get(peer, math.nan), peer
 
 
 def flexible(torch: Any, mod: Callable[..., Any], *given: Any) -> Callable[[], object]:
@@ -195,20 +239,32 @@ def flexible(torch: Any, mod: Callable[..., Any], *given: Any) -> Callable[[], o
     return lambda: attention(*given, score_mod=mod, block_mask=mask)
 
 
+def ragged(lengths: Sequence[int]) -> Program:
+    """Trace causal attention of 16 heads of 128 features, of sequences one behind the other."""
+
+    def attention(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, at: dd.Tensor) -> dd.Tensor:
+        return dd.varlen_attention(q, k, v, at, is_causal=True, checked=False)
+
+    types = [dd.bf16[sum(lengths), 16, 128]] * 3
+    return dd.trace(*types, dd.i32[len(lengths) + 1])(attention)
+
+
+def batch(count: int, length: int) -> Program:
+    """Trace causal attention of 16 heads of 128 features, of a batch."""
+
+    def attention(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+        return dd.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    return dd.trace(*[dd.bf16[count, 16, length, 128]] * 3)(attention)
+
+
 def one_behind_the_other(torch: Any, timed: Timed, lengths: Sequence[int]) -> None:
     """Print a row for 16 heads of causal sequences, beside a batch of equal ones if these are."""
     total, width = sum(lengths), 128
-    types = [dd.bf16[total, 16, width]] * 3
-
-    def ragged(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, at: dd.Tensor) -> dd.Tensor:
-        return dd.varlen_attention(q, k, v, at, is_causal=True, checked=False)
-
-    run = dd.compile(dd.trace(*types, dd.i32[len(lengths) + 1])(ragged), options=OPTIONS,
-                     engine="cuda")  # fmt: skip
-    q, k, v = (torch.randn(total, 16, width, device="cuda", dtype=torch.bfloat16) for _ in types)
+    run = dd.compile(ragged(lengths), options=OPTIONS, engine="cuda")
+    q, k, v = (torch.randn(total, 16, width, device="cuda", dtype=torch.bfloat16) for _ in "qkv")
     ends = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
     at = torch.tensor(ends, device="cuda", dtype=torch.int32)
-    mine = timed(lambda: run(q, k, v, at))
     result, worst = torch.as_tensor(run(q, k, v, at)), 0.0
     for a, b in pairwise(ends):
         if a == b:
@@ -216,15 +272,11 @@ def one_behind_the_other(torch: Any, timed: Timed, lengths: Sequence[int]) -> No
         own = tuple(x[a:b].transpose(0, 1)[None] for x in (q, k, v))
         got = result[a:b].transpose(0, 1)[None]
         worst = max(worst, error(torch, got, own, operator.ge))
-    shape = dd.bf16[len(lengths), 16, lengths[0], width]
-
-    def batch(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
-        return dd.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-    plain = dd.compile(dd.trace(shape, shape, shape)(batch), options=OPTIONS, engine="cuda")
     size = (len(lengths), lengths[0], 16, width)
+    plain = dd.compile(batch(*size[:2]), options=OPTIONS, engine="cuda")
     given = [x[: size[0] * size[1]].reshape(size).transpose(1, 2).contiguous() for x in (q, k, v)]
-    peer = timed(lambda: plain(*given)) if len(set(lengths)) == 1 else float("nan")
+    peers = {"a batch": burst(lambda: plain(*given))} if len(set(lengths)) == 1 else {}
+    mine, peer, _ = beside(timed, lambda: run(q, k, v, at), peers)
     label = f"{len(lengths)} sequences, {total} in all"
     print(f"{label:<32}{mine:>10.4f}{peer:>10.4f}{peer / mine:>8.2f}  {'a batch':<18}{worst:>6.2f}")
 
@@ -237,6 +289,7 @@ def main() -> int:
     parser.add_argument("--points", action="store_true")
     parser.add_argument("--flex", action="store_true")
     parser.add_argument("--varlen", action="store_true")
+    parser.add_argument("--f32", action="store_true")
     asked = parser.parse_args()
     wrong = list(wrong_ones(asked.problems)) if asked.problems else []
     print(*wrong, sep="\n", flush=True)
@@ -247,7 +300,8 @@ def main() -> int:
     def case(label: str, p: Program, rows: int, keys: tuple[int, ...], **how: Any) -> None:
         run = dd.compile(p, options=OPTIONS, engine="cuda")
         shapes = ((*keys[:1], 16, rows, keys[-1]), keys, keys)
-        q, k, v = (torch.randn(*s, device="cuda", dtype=torch.bfloat16) for s in shapes)
+        dtype = how.pop("dtype", torch.bfloat16)
+        q, k, v = (torch.randn(*s, device="cuda", dtype=dtype) for s in shapes)
         window, mod = how.pop("window", 0), how.pop("mod", None)
         causal = bool(how.get("is_causal", window))
         kind = "with a mask" if window else "flex attention"
@@ -262,13 +316,14 @@ def main() -> int:
         def off(result: Any) -> float:
             return error(torch, torch.as_tensor(result), (q, k, v), seen, mod)
 
-        mine, worst = timed(lambda: run(q, k, v)), off(run(q, k, v))
+        worst = off(run(q, k, v))
         if mod is not None:
-            peer, name = timed(flexible(torch, mod, q, k, v)), kind
+            peers = {kind: burst(flexible(torch, mod, q, k, v))}
         elif window:
-            peer, name = timed(lambda: sdpa(q, k, v, **how)), kind
+            peers = {kind: burst(lambda: sdpa(q, k, v, **how))}
         else:
-            peer, name = fastest(timed, lambda: sdpa(q, k, v, **how))
+            peers = backends(lambda: sdpa(q, k, v, **how))
+        mine, peer, name = beside(timed, lambda: run(q, k, v), peers)
         print(
             f"{label:<32}{mine:>10.4f}{peer:>10.4f}{peer / mine:>8.2f}  {name:<18}{worst:>6.2f}",
             flush=True,
@@ -276,13 +331,20 @@ def main() -> int:
         for point in offered(p) if asked.points and rows == 4096 else ():
             how_made = OPTIONS.changed({"kernels.choices": point})
             other = dd.compile(p, options=how_made, engine="cuda")
-            taken = timed(partial(other, q, k, v))
+            taken, _, _ = beside(timed, partial(other, q, k, v), {})
             print(f"    {taken:>10.4f}{off(other(q, k, v)):>6.2f}  {point}", flush=True)
 
     print(f"{'case':<32}{'didyma':>10}{'torch':>10}{'faster':>8}")
     if asked.varlen:
         for lengths in ([2048] * 8, [4096] * 4, [512] * 32, [100, 5000, 0, 3000, 7, 8277]):
             one_behind_the_other(torch, timed, lengths)
+        return int(bool(wrong))
+    for width, causal in product((64, 128), (True, False)) if asked.f32 else ():
+        label = f"f32 {'causal' if causal else 'full'} 4096x{width}"
+        p = program(width, causal=causal, dtype=dd.f32)
+        how = {"is_causal": causal, "dtype": torch.float32}
+        case(label, p, 4096, (4, 16, 4096, width), **how)
+    if asked.f32:
         return int(bool(wrong))
     for width in (64, 128):
         for causal in (True, False):

@@ -21,7 +21,7 @@ import didyma as dd
 from didyma.codegen.codegens import Asked, own
 from didyma.codegen.pipeline import compile
 from didyma.tracer.tracing import Program
-from tests.gpu.attention import OPTIONS, Timed, fastest, timer
+from tests.gpu.attention import OPTIONS, Timed, backends, beside, timer
 
 
 def program(n: int, width: int, *, causal: bool) -> Program:
@@ -72,7 +72,6 @@ def case(torch: Any, timed: Timed, n: int, width: int, *, causal: bool, points: 
     lse = logsumexp(torch, q, k, causal=causal)
     p = program(n, width, causal=causal)
     run = dd.compile(p, options=OPTIONS, engine="cuda")
-    mine = timed(lambda: run(g, q, k, v, o, lse))
     worst = off(torch, [torch.as_tensor(x) for x in run(g, q, k, v, o, lse)], (g, q, k, v),
                 causal=causal)  # fmt: skip
     made: dict[str, Any] = {}
@@ -83,7 +82,7 @@ def case(torch: Any, timed: Timed, n: int, width: int, *, causal: bool, points: 
             made[backend] = sdpa(*given, is_causal=causal)
         return torch.autograd.grad(made[backend], given, g, retain_graph=True)
 
-    peer, name = fastest(timed, backward)
+    mine, peer, name = beside(timed, lambda: run(g, q, k, v, o, lse), backends(backward))
     label = f"{'causal' if causal else 'full'} {n}x{width}"
     errors = " ".join(f"{x:.4f}" for x in worst)
     print(
@@ -93,7 +92,8 @@ def case(torch: Any, timed: Timed, n: int, width: int, *, causal: bool, points: 
     print("   ", *(row["choice"] for row in rows.values()))
     for chosen in every_choice(p) if points else ():
         other = dd.compile(p, options=OPTIONS, choose=chosen, engine="cuda")
-        print(f"    {timed(partial(other, g, q, k, v, o, lse)):>10.4f}  {chosen}", flush=True)
+        taken, _, _ = beside(timed, partial(other, g, q, k, v, o, lse), {})
+        print(f"    {taken:>10.4f}  {chosen}", flush=True)
 
 
 def every_choice(p: Program) -> Iterator[Mapping[str, str]]:
