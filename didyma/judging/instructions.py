@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import numpy as np
+
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.codegen.runtime.ptx.code import Imm, Instr, Operand, Reg, Vector, registers
 from didyma.codegen.runtime.ptx.kernel import Kernel
@@ -150,6 +152,7 @@ class _Group:
     line: int
     places: tuple[int, ...]
     instrs: tuple[Instr, ...]
+    width: str  # the bits of what they compute
 
     @property
     def first(self) -> Instr:
@@ -182,9 +185,17 @@ def _groups(kernel: Kernel) -> list[_Group]:
         if len(instrs[at].args) > 1 and line:
             found.setdefault((file, line, (instrs[at].name, *numbers)), []).append(at)
     return [
-        _Group(file, line, tuple(row), tuple(instrs[at] for at in row))
+        _Group(
+            file, line, tuple(row), tuple(instrs[at] for at in row), _width(kernel, instrs[row[0]])
+        )
         for (file, line, _), row in found.items()
     ]  # fmt: skip
+
+
+def _width(kernel: Kernel, i: Instr) -> str:
+    """Return the bits of the registers that an instruction sets, as the last part of their type."""
+    types = {kernel.program.regs[r] for r in registers(i.args[:1])}
+    return ",".join(sorted(t.lstrip("bfsu") for t in types))
 
 
 def _operations(g: _Group) -> Iterator[tuple[float, str, Form]]:
@@ -235,14 +246,15 @@ def _with(j: int, value: Callable[[Sizes], Imm]) -> Form:
 
 
 def _real(x: float) -> str:
-    return f"0f{struct.unpack('>I', struct.pack('>f', x))[0]:08X}"
+    with np.errstate(all="ignore"):
+        return f"0f{int(np.float32(x).view(np.uint32)):08X}"
 
 
 def _reals(text: str) -> list[str]:
     """Return other numbers of f32 than one, as PTX writes them.
 
-    >>> _reals("0f3F800000")
-    ['0f00000000', '0fBF800000', '0f40000000', '0f3F000000']
+    >>> _reals("0f3F800000"), _reals("0f7F7FFFFF")[2]
+    (['0f00000000', '0fBF800000', '0f40000000', '0f3F000000'], '0f7F800000')
     """
     (x,) = struct.unpack(">f", bytes.fromhex(text[2:].zfill(8)))
     near = (1.0, -math.inf) if not x else (0.0, -x, 2 * x, x / 2, 1 / x)
@@ -265,6 +277,7 @@ def _taken(g: _Group, groups: Sequence[_Group]) -> Iterator[tuple[float, str, Fo
         return
     before = [o for o in groups if o is not g and o.places[0] < g.places[0]]
     others = [o for o in before if (o.first.name == g.first.name if address else _gives(o))]
+    others = [o for o in others if o.width == g.width]
     others.sort(key=lambda o: abs(o.line - g.line))
     for o in others[:_NEAREST]:
         given = [r for i in o.instrs for r in _registers(i.args[0])]
