@@ -81,7 +81,7 @@ def _grow(
     while (found := _partner(todo, i, kernel, results, traffic)) is not None:
         j, kernel = found
         joined.append(todo.groups[j].writes[0])
-        for k in (*_views(todo, i, j), j):
+        for k in (*_between(todo, i, j, kernel.rows), j):
             todo.join(i, k)
         g = todo.groups[i]
         writes = tuple(w for w in g.writes if is_wanted(todo, (i,), w, results))
@@ -135,7 +135,7 @@ def _partner(
     for a in (*g.reads, *g.writes):
         if rows.is_whole(todo.types[a].shape):
             near |= {j for j in (*todo.readers.get(a, ()), todo.writer.get(a, i)) if j != i}
-    near |= {j for a in g.writes for v in todo.readers.get(a, ()) for j in _readers(todo, v)}
+    near |= {j for _, j in _beyond(todo, i, rows)}
     for j in sorted(near - {i}):
         both = _fits(todo, i, j, kernel, results, traffic)
         if both is not None:
@@ -143,16 +143,23 @@ def _partner(
     return None
 
 
-def _readers(todo: GroupGraph, i: int) -> Sequence[int]:
-    """Return the groups that read a group that shows an array in another shape; else none."""
-    g = todo.groups.get(i)
-    return todo.readers.get(g.writes[0], ()) if g is not None and g.view else ()
+def _beyond(todo: GroupGraph, i: int, rows: Rows) -> Iterator[tuple[int, int]]:
+    """Yield groups that only read what one group writes, each with those that read it in turn.
+
+    Such a group shows an array in another shape, or computes something of each row as a whole.
+    """
+    for v in (v for a in todo.groups[i].writes for v in todo.readers.get(a, ())):
+        g = todo.groups.get(v)
+        if g is None or g.call or any(todo.writer.get(a, i) != i for a in g.reads):
+            continue
+        whole = any(rows.is_whole(todo.types[a].shape) for a in (*g.reads, *g.writes))
+        if g.view or (g.pointwise and not whole):
+            yield from ((v, j) for a in g.writes for j in todo.readers.get(a, ()))
 
 
-def _views(todo: GroupGraph, i: int, j: int) -> list[int]:
-    """Return the groups through which one group sees what another writes in another shape."""
-    shown = (v for a in todo.groups[i].writes for v in todo.readers.get(a, ()))
-    return [v for v in dict.fromkeys(shown) if j in _readers(todo, v)]
+def _between(todo: GroupGraph, i: int, j: int, rows: Rows) -> list[int]:
+    """Return such groups that another group reads."""
+    return [*dict.fromkeys(v for v, k in _beyond(todo, i, rows) if k == j)]
 
 
 def _fits(
@@ -167,7 +174,7 @@ def _fits(
     a, b = todo.groups[i], todo.groups.get(j)
     if b is None or b.call or b.view:
         return None
-    between = _views(todo, i, j)
+    between = _between(todo, i, j, kernel.rows)
     groups = [a, *(todo.groups[v] for v in between), b]
     written = [w for g in groups for w in g.writes]
     far = kernel.rows.is_across and _is_long(kernel.rows, traffic)

@@ -328,3 +328,47 @@ def test_groups_are_joined_where_that_saves_traffic(
 
 def _calls(c: Compiled) -> int:
     return sum(n.op == CALL for n in c.fused.entry.nodes)
+
+
+def softmax_and_its_logarithm(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    return dd.softmax(x, axis=1), dd.log_softmax(x, axis=1)
+
+
+def entropy(x: dd.Tensor) -> dd.Tensor:
+    return -dd.sum(dd.softmax(x, axis=1) * dd.log_softmax(x, axis=1), axis=1)
+
+
+def scales(x: dd.Tensor, y: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor, dd.Tensor]:
+    """What is computed of a row as a whole is a result, too."""
+    total = dd.sum(x, axis=1, keepdims=True)
+    root = dd.sqrt(total * total + 1.0)
+    return x / root + y, x * dd.exp(-root), root
+
+
+@pytest.mark.parametrize(
+    ("f", "types"),
+    [
+        (softmax_and_its_logarithm, (X,)), (softmax_and_its_logarithm, (dd.bf16[5, 1000],)),
+        (entropy, (X,)), (scales, (X, X)),
+    ],
+)  # fmt: skip
+def test_what_is_computed_of_rows_alone_stands_between_no_kernels(
+    f: Callable[..., Any], types: tuple[Any, ...]
+) -> None:
+    p = program(f, *types)
+    assert _calls(kernels(p)[0]) == 1
+    report = dd.check(p, engines=["host", "simt"], options=ROWS, tries=1)
+    assert report.agree, [str(x) for x in report.findings]
+
+
+def detour(x: dd.Tensor) -> dd.Tensor:
+    """What is computed of rows asks for a product of what the fold of the same rows gives, too."""
+    total = dd.sum(x, axis=1, keepdims=True)
+    product = (x * total) @ x
+    return x * (dd.sqrt(dd.abs(total)) + product[:, :1])
+
+
+def test_groups_that_need_others_are_not_joined_around_them() -> None:
+    p = program(detour, dd.f32[8, 8])
+    report = dd.check(p, engines=["host"], options=ROWS, tries=2)
+    assert report.agree, [str(x) for x in report.findings]
