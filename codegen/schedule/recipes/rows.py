@@ -73,13 +73,15 @@ def default(work: Work) -> Values:
 def _is_narrow(work: Work, values: Values) -> bool:
     """Return whether exponentials of narrow elements are all that stages have in common.
 
-    Then threads have room for twice as many elements if they compute exponentials again, unless
-    nobody computes while they load.
+    Then threads have room for twice as many elements if they compute exponentials again.  That pays
+    where a warp or more have a row, unless nobody computes while they load.
     """
     largest = max((x.dtype.nbytes for x in work.row_loads), default=NARROW + 1)
     alone = 2 * values["groups"] * values["lanes"] > work.facts.target.threads
+    if alone or largest > NARROW or values["lanes"] < work.facts.target.warp:
+        return False
     few = work.row_online is not None and bool(work.row_online.scale)
-    return few and not alone and largest <= NARROW and len(work.row_values.shared) == 1
+    return few and len(work.row_values.shared) == 1
 
 
 def announces(work: Work) -> bool:

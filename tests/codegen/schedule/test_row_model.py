@@ -116,8 +116,14 @@ HALF = "looped(back=1, groups=1, lanes=512"
         # or announced
         (centred, BF16, (8192, 32_768), "rows(ahead=1, groups=1, lanes=1024, online=1, wide=4)"),
         (row_norm, BF16, (32_768, 4096), "rows(ahead=4, groups=2, lanes=128, wide=4)"),
-        (softmax, BF16, (MANY, 256), "rows(ahead=8, groups=16, keep=0, lanes=8, online=0, wide=8)"),
-        # wide exponentials are kept
+        (softmax, BF16, (MANY, 256), "rows(ahead=8, groups=16, keep=1, lanes=8, online=0, wide=8)"),
+        # narrow exponentials of a warp's row are computed again
+        (
+            softmax,
+            BF16,
+            (MANY, 1024),
+            "rows(ahead=8, groups=4, keep=0, lanes=32, online=0, wide=8)",
+        ),
         (softmax, F32, (MANY, 1024), "rows(ahead=0, groups=4, keep=1, lanes=32, online=0, wide=4)"),
         # but no row of few, or short ones, or of more than the cache keeps
         (row_norm, BF16, (512, 4096), "rows(ahead=0, groups=1, lanes=256, wide=4)"),
