@@ -89,7 +89,7 @@ def check(a: argparse.Namespace) -> None:
     """Refuse options that cannot be followed: DidymaError ``bad-option``."""
     from didyma.refimpl.errors import DidymaError
 
-    for name, least in (("sample", 0), ("seconds", 0.1), ("programs", 1), ("jobs", 1),
+    for name, least in (("sample", 1), ("seconds", 0.1), ("programs", 1), ("jobs", 1),
                         ("record", 0.1)):  # fmt: skip
         value = getattr(a, name)
         if value is not None and value < least:

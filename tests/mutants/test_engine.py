@@ -353,7 +353,7 @@ def test_a_summary_counts_and_shows_survivors() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["--sample -1", "--seconds 0", "--jobs 0", "--minutes 0", "--programs 0"],
+    ["--sample -1", "--sample 0", "--seconds 0", "--jobs 0", "--minutes 0", "--programs 0"],
 )
 def test_bad_options_are_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words.split()) == 2
