@@ -31,22 +31,31 @@ ATTENTION = "join two products and the softmax between them"
 
 
 def suits_tensor_cores(
-    defs: Mapping[str, Node], types: Mapping[str, TensorType], products: Sequence[Node], value: str
+    defs: Mapping[str, Node],
+    types: Mapping[str, TensorType],
+    products: Sequence[Node],
+    weight: str,
+    value: str,
 ) -> bool:
     """Return whether a template of tensor cores takes a sum of rows of a value, with their weights.
 
     Weights are computed of the products.
     """
-    return not _unsuited(defs, types, products, value)
+    return not _unsuited(defs, types, products, weight, value)
 
 
 def _unsuited(
-    defs: Mapping[str, Node], types: Mapping[str, TensorType], products: Sequence[Node], value: str
+    defs: Mapping[str, Node],
+    types: Mapping[str, TensorType],
+    products: Sequence[Node],
+    weight: str,
+    value: str,
 ) -> str:
     """Return why no template of tensor cores takes a sum of rows of a value; "" if one does.
 
     Joined, others would only lose the templates that each product has: those of f32, or of heads
-    of 81 features.  Products of at most ``FEW`` terms and features have none to lose.
+    of 81 features.  Products of at most ``FEW`` terms and features have none to lose.  Templates
+    round weights to a narrow dtype, so a program must do so, too.
     """
     ends = [types[a].shape[-1] for a in (*(n.args[0] for n in products), value)]
     read = [*(a for n in products for a in n.args), value]
@@ -56,6 +65,8 @@ def _unsuited(
     if wide:
         heads = f"f32 with multiples of {TILED} features up to {MOST_TILED}"
         return f"operands are {wide[0]}, and templates take f16, bf16, and {heads}"
+    if _narrow(defs, types, weight) is None:
+        return f"weights are {types[weight].dtype}, and templates round them to f16 or bf16"
     odd = [d for d in ends if not is_side(d)]
     return f"heads have {odd[0]} features, no multiple of {PIECE} up to {LONGEST}" if odd else ""
 
@@ -155,7 +166,7 @@ def _unfit(defs: Mapping[str, Node], types: Mapping[str, TensorType], a: Attenti
     if narrow is not None and (a.factor or 0) > largest(narrow):
         return f"weights times their factors may exceed what {narrow} holds"
     if not _is_tiled(defs, types, a):
-        return _unsuited(defs, types, [a.scores], a.value)
+        return _unsuited(defs, types, [a.scores], a.weight, a.value)
     rows = types[a.score].shape[-2]
     few = isinstance(rows, int) and rows < LEAST_ROWS
     return f"{rows} queries of f32 would leave most of a kernel idle" if few else ""

@@ -382,9 +382,11 @@ def scaled_dot_product_attention(
     given, also for a symbolic depth.  With ``enable_gqa``, several neighbouring heads of ``q``, on
     the axis before the last two, share one of ``k`` and ``v``.  ``score_mod(score, *indices)``
     changes scores first; ``indices`` are integers for each of their axes, such as batch, head,
-    query and key.  With ``return_lse`` the softmax is computed in f32 (f64 for f64), and the result
-    is the attention and the logarithm of each query's sum of exponentials, [..., queries], of which
-    gradients are computed; it is NaN for a query that sees no key.
+    query and key.  If a mask or changed scores are of a wider dtype, so is the softmax, whose
+    weights are rounded to the dtype of ``v``.  With ``return_lse`` the softmax is computed in f32
+    (f64 for f64), and the result is the attention and the logarithm of each query's sum of
+    exponentials, [..., queries], of which gradients are computed; it is NaN for a query that sees
+    no key.
     Example: ``dd.scaled_dot_product_attention(q, k, v, is_causal=True)``.
     Errors: ``bad-call``, ``shape-mismatch``, ``dtype-mismatch``.
     """
@@ -408,7 +410,7 @@ def scaled_dot_product_attention(
         row = apply("reshape", arange(rows), shape=(rows, 1))
         s = apply("where", apply("greater_equal", row, arange(columns)), s, never)
     if not return_lse:
-        return matmul(softmax(s), v)
+        return matmul(astype(softmax(s), Element(v.value.type.dtype)), v)
     wide = astype(s, Element(s.value.type.dtype.compute))
     top = reductions.max(wide, axis=-1, keepdims=True)
     powers = apply("exp", apply("subtract", wide, top))

@@ -37,7 +37,7 @@ def undetected(spec: Module, draw: Draw) -> tuple[list[str], bool]:
     """
     task = Task(Source("", "none.cu"), spec, (), Declared(), draw)
     decoys, rounded, floats = Decoys(spec, task.contract), False, False
-    for case in inputs.cases(bindings(spec, (), draw)):
+    for case in inputs.cases(spec, bindings(spec, (), draw)):
         arrays = inputs.values(task, case)
         right = truth(task, case, arrays)
         if not case.finite:

@@ -123,7 +123,7 @@ def followed(kernel: Judged) -> Terms:
     blocks = [launching.geometry(task, s, env, empty)[0].block for s in task.steps]
     near = tiles(kernel.text, [n for b in blocks for n in b])
     found = Terms("ptx")
-    for case in inputs.cases(bindings(task.spec, near, task.draw)):
+    for case in inputs.cases(task.spec, bindings(task.spec, near, task.draw)):
         if case.ordinary:
             found.meet(task, case, inputs.values(task, case), twins=True)
     return found

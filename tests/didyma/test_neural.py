@@ -267,6 +267,22 @@ def test_attention() -> None:
     agrees(lambda q, k, v: sdpa(q, k, v, score_mod=alibi), attention(a, b, c, far), q, k, v)
 
 
+@pytest.mark.parametrize("given", ["mask", "score_mod"])
+def test_attention_has_the_dtype_of_its_values(given: str) -> None:
+    def wider(s: dd.Tensor, *at: dd.Tensor) -> dd.Tensor:
+        return dd.astype(s, dd.f32) + dd.astype(at[-1] - at[-2], dd.f32)
+
+    types = [dd.bf16[2, 8, 16]] * 3
+
+    @dd.trace(*types, dd.f32[2, 8, 8])
+    def attended(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, m: dd.Tensor) -> dd.Tensor:
+        of = dd.scaled_dot_product_attention
+        return of(q, k, v, m) if given == "mask" else of(q, k, v, score_mod=wider)
+
+    (result,) = attended.module.entry.result_types()
+    assert result == dd.bf16[2, 8, 16].type
+
+
 def test_attention_is_scaled_by_a_symbolic_depth() -> None:
     depth = dd.dim("depth", 0, 64)
 

@@ -170,6 +170,10 @@ def rounded(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
     return softmax(scores(dd.tf32(q), dd.tf32(k))) @ dd.tf32(v)
 
 
+def of_wide_weights(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+    return softmax(dd.astype(scores(q, k), dd.f32)) @ dd.astype(v, dd.f32)
+
+
 ODD, WIDE = dd.f16[2, 4, LENGTH, 81], dd.f32[2, 4, LENGTH, 64]
 
 
@@ -191,6 +195,7 @@ ODD, WIDE = dd.f16[2, 4, LENGTH, 81], dd.f32[2, 4, LENGTH, 64]
         (by_op, [dd.f64[2, 4, LENGTH, 64]] * 3, "operands are f64, and templates take f16, bf16"),
         (by_op, [dd.f32[2, 4, LENGTH, 80]] * 3, "f32 with multiples of 32 features up to 128"),
         (by_op, [dd.f32[2, 4, 1, 64], WIDE, WIDE], "1 queries of f32 would leave most of a kernel"),
+        (of_wide_weights, [HEADS] * 3, "weights are f32, and templates round them to f16 or bf16"),
         (rounded, [WIDE] * 3, "operands are f32, and templates take f16, bf16"),
     ],
 )  # fmt: skip
