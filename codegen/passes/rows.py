@@ -8,7 +8,7 @@ call the result a persistent reduction, where a row stays in registers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
@@ -81,7 +81,7 @@ def _grow(
     while (found := _partner(todo, i, kernel, results, traffic)) is not None:
         j, kernel = found
         joined.append(todo.groups[j].writes[0])
-        for k in (*_between(todo, i, j, kernel.rows), j):
+        for k in (*_between(_beyond(todo, i, kernel.rows), j), j):
             todo.join(i, k)
         g = todo.groups[i]
         writes = tuple(w for w in g.writes if is_wanted(todo, (i,), w, results))
@@ -135,9 +135,10 @@ def _partner(
     for a in (*g.reads, *g.writes):
         if rows.is_whole(todo.types[a].shape):
             near |= {j for j in (*todo.readers.get(a, ()), todo.writer.get(a, i)) if j != i}
-    near |= {j for _, j in _beyond(todo, i, rows)}
+    beyond = [*_beyond(todo, i, rows)]
+    near |= {j for _, j in beyond}
     for j in sorted(near - {i}):
-        both = _fits(todo, i, j, kernel, results, traffic)
+        both = _fits(todo, (i, *_between(beyond, j), j), kernel, results, traffic)
         if both is not None:
             return j, both
     return None
@@ -150,37 +151,40 @@ def _beyond(todo: GroupGraph, i: int, rows: Rows) -> Iterator[tuple[int, int]]:
     """
     for v in (v for a in todo.groups[i].writes for v in todo.readers.get(a, ())):
         g = todo.groups.get(v)
-        if g is None or g.call or any(todo.writer.get(a, i) != i for a in g.reads):
+        if g is None or g.call or not (g.view or g.pointwise):
             continue
-        whole = any(rows.is_whole(todo.types[a].shape) for a in (*g.reads, *g.writes))
-        if g.view or (g.pointwise and not whole):
+        if {todo.writer.get(a, i) for a in g.reads} != {i}:
+            continue
+        if g.view or not any(rows.is_whole(todo.types[a].shape) for a in (*g.reads, *g.writes)):
             yield from ((v, j) for a in g.writes for j in todo.readers.get(a, ()))
 
 
-def _between(todo: GroupGraph, i: int, j: int, rows: Rows) -> list[int]:
+def _between(beyond: Iterable[tuple[int, int]], j: int) -> list[int]:
     """Return such groups that another group reads."""
-    return [*dict.fromkeys(v for v, k in _beyond(todo, i, rows) if k == j)]
+    return [*dict.fromkeys(v for v, k in beyond if k == j)]
 
 
 def _fits(
     todo: GroupGraph,
-    i: int,
-    j: int,
+    inside: tuple[int, ...],
     kernel: _RowKernel,
     results: frozenset[str],
     traffic: RowTraffic,
 ) -> _RowKernel | None:
-    """Return the kernel of two groups if it moves fewer bytes than both; else None."""
+    """Return the kernel of two groups if it moves fewer bytes than both; else None.
+
+    ``inside`` are the two and those between them.
+    """
+    i, *between, j = inside
     a, b = todo.groups[i], todo.groups.get(j)
     if b is None or b.call or b.view:
         return None
-    between = _between(todo, i, j, kernel.rows)
     groups = [a, *(todo.groups[v] for v in between), b]
     written = [w for g in groups for w in g.writes]
     far = kernel.rows.is_across and _is_long(kernel.rows, traffic)
     if b.pointwise and (far or set(written).isdisjoint(b.reads)):
         return None
-    wanted = [w for w in written if is_wanted(todo, (i, *between, j), w, results)]
+    wanted = [w for w in written if is_wanted(todo, inside, w, results)]
     if any(todo.types[w].dtype.is_packed for w in wanted):
         return None  # a byte holds elements of several rows
     nodes, limits = together(groups), todo.options.graph
@@ -188,7 +192,7 @@ def _fits(
     weight = kernel.weight + sum(map(cost.weight, later))
     if len(wanted) > limits.outputs or weight > limits.kernel_cost:
         return None
-    if any(w in a.reads for g in groups[1:] for w in g.writes):  # they do not follow it
+    if not {w for g in groups[1:] for w in g.writes}.isdisjoint(a.reads):  # they do not follow it
         rows = rows_of([*nodes.values()], todo.types)
     else:
         rows = more_rows(kernel.rows, later, todo.types)
