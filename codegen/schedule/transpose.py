@@ -132,7 +132,7 @@ def tile_shape(facts: NestFacts, turned: Turned) -> tuple[int, int, int]:
     while side > LEAST and side >= 2 * max(sizes):
         side //= 2
     rows = facts.block // side if width == 1 and side > TILE else ROWS
-    return side, min(side, rows if width == 1 else facts.block * width // side), width
+    return side, max(1, min(side, rows if width == 1 else facts.block * width // side)), width
 
 
 def _is_narrow(facts: NestFacts, turned: Turned) -> bool:

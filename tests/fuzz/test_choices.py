@@ -80,3 +80,37 @@ def test_a_value_that_recipes_cannot_compute_with_is_refused() -> None:
                         schedule(f, Options(), (none,))
                     tried += 1
     assert tried > 10
+
+
+TURNED = """
+module {
+  func @main(%x: bf16[64, 64]) -> (%y) {
+    %y = permute_dims(%x, axes=(1, 0)) : bf16[64, 64]
+  }
+}
+"""
+EMPTY = """
+module {
+  func @main(%x: bf16[4, 0]) -> (%y) {
+    %m = max(%x, axes=(1,), keepdims=true) : bf16[4, 1]
+    %d = subtract(%x, %m) : bf16[4, 0]
+    %e = exp(%d) : bf16[4, 0]
+    %t = sum(%e, axes=(1,), keepdims=true) : bf16[4, 1]
+    %y = divide(%e, %t) : bf16[4, 0]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (TURNED, {"kernels.block": 32, "kernels.vectorise": False}),
+        (EMPTY, {"target": "sm_90a"}),
+    ],
+)
+def test_small_blocks_and_empty_rows_have_points(text: str, options: dict[str, object]) -> None:
+    asked = Options().changed(options)
+    loops = compile(parse_module(text), asked, until="lower").loops
+    assert [*choices.wrong(loops, asked, Random(1))] == []
+    assert all(schedule(loop, asked) for loop in loops.values())

@@ -80,7 +80,7 @@ def default(work: Work) -> Values:
             break
         parts *= 2
     turns = looped.LITTLE // (max(1, _nbytes(work)) * wide)
-    turns = min(turns, at_most(-(-length // (parts * lanes * wide))))
+    turns = min(turns, at_most(max(1, -(-length // (parts * lanes * wide)))))
     return {"lanes": lanes, "wide": wide, "parts": parts, "online": max(1, turns)}
 
 
