@@ -100,11 +100,22 @@ module {
   }
 }
 """
+NONE = """
+module {
+  func @main(%x: f32[0, 2]) -> (%v) {
+    %m = mean(%x, axes=(1,), keepdims=true) : f32[0, 1]
+    %d = subtract(%x, %m) : f32[0, 2]
+    %s = square(%d) : f32[0, 2]
+    %v = mean(%s, axes=(1,), keepdims=false) : f32[0]
+  }
+}
+"""
 
 
 @pytest.mark.parametrize(
     ("text", "options"),
     [
+        (NONE, {"target": "sm_90a"}),
         (TURNED, {"kernels.block": 32, "kernels.vectorise": False}),
         (EMPTY, {"target": "sm_90a"}),
     ],

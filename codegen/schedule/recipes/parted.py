@@ -95,7 +95,7 @@ def _folded(work: Work) -> Values:
     target, wide, across = work.facts.target, work.row_widths[0], work.row_across
     groups = max(2, min(target.warp, at_least(count))) if across else 1
     turns = min(looped.TURNS[-1], looped.LITTLE // (max(1, _nbytes(work)) * wide))
-    lanes, blocks = LANES[2 if across else 1] // groups, -(-count // groups)
+    lanes, blocks = LANES[2 if across else 1] // groups, max(1, -(-count // groups))
     full = target.processors * WAVE * target.threads
     parts = max(2, min(MOST, at_most(max(1, full // (groups * lanes * blocks)))))
     while parts > 2 and parts * lanes * wide > length:
