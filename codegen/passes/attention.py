@@ -30,21 +30,7 @@ FEW = 16  # terms and features of which products have no faster templates of the
 ATTENTION = "join two products and the softmax between them"
 
 
-def suits_tensor_cores(
-    defs: Mapping[str, Node],
-    types: Mapping[str, TensorType],
-    products: Sequence[Node],
-    weight: str,
-    value: str,
-) -> bool:
-    """Return whether a template of tensor cores takes a sum of rows of a value, with their weights.
-
-    Weights are computed of the products.
-    """
-    return not _unsuited(defs, types, products, weight, value)
-
-
-def _unsuited(
+def unsuited(
     defs: Mapping[str, Node],
     types: Mapping[str, TensorType],
     products: Sequence[Node],
@@ -53,9 +39,10 @@ def _unsuited(
 ) -> str:
     """Return why no template of tensor cores takes a sum of rows of a value; "" if one does.
 
-    Joined, others would only lose the templates that each product has: those of f32, or of heads
-    of 81 features.  Products of at most ``FEW`` terms and features have none to lose.  Templates
-    round weights to a narrow dtype, so a program must do so, too.
+    Its weights are computed of the products.  Joined, others would only lose the templates that
+    each product has: those of f32, or of heads of 81 features.  Products of at most ``FEW`` terms
+    and features have none to lose.  Templates round weights to a narrow dtype, so a program must do
+    so, too.
     """
     ends = [types[a].shape[-1] for a in (*(n.args[0] for n in products), value)]
     read = [*(a for n in products for a in n.args), value]
@@ -166,7 +153,7 @@ def _unfit(defs: Mapping[str, Node], types: Mapping[str, TensorType], a: Attenti
     if narrow is not None and (a.factor or 0) > largest(narrow):
         return f"weights times their factors may exceed what {narrow} holds"
     if not _is_tiled(defs, types, a):
-        return _unsuited(defs, types, [a.scores], a.weight, a.value)
+        return unsuited(defs, types, [a.scores], a.weight, a.value)
     rows = types[a.score].shape[-2]
     few = isinstance(rows, int) and rows < LEAST_ROWS
     return f"{rows} queries of f32 would leave most of a kernel idle" if few else ""

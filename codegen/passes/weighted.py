@@ -21,7 +21,7 @@ from didyma.codegen.passes.attention import (
     counted,
     joined,
     moved,
-    suits_tensor_cores,
+    unsuited,
 )
 from didyma.codegen.passes.groups import FusionGroup
 from didyma.codegen.passes.values import kind
@@ -94,7 +94,7 @@ def join(
             readers.setdefault(a, set()).add(i)
         sums = (weighted(defs, types, n) for n in g.nodes if not (g.call or g.view or g.stages))
         for w in filter(None, sums):
-            if not suits_tensor_cores(defs, types, w.products, *w.output.args):
+            if unsuited(defs, types, w.products, *w.output.args):
                 continue
             found[i] = w
             between = between_products(defs, w)
