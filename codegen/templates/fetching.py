@@ -38,14 +38,14 @@ FETCH = """\
 {% endmacro %}
 {% macro share(name, side, start, by, batch, turn, blocks) %}
 {% set each = (side if by == "term" else 64) // blocks %}
-            const u32 part = stage * {{ side * 64 }} + rank * {{ each * 64 }};
+            const u32 to = stage * {{ side * 64 }} + rank * {{ each * 64 }};
 {% if by == "term" %}
-            tma_share3_{{ T }}(&{{ name }}_tile[part],
+            tma_share3_{{ T }}(&{{ name }}_tile[to],
                 {{ described(name) }}, {{ turn }} * 64, {{ start }} + rank * {{ each }},
                 {{ batch }}, &full[stage], {{ 2 ** blocks - 1 }});
 {% else %}
 {% for panel in range(side // 64) %}
-            tma_share3_{{ T }}(&{{ name }}_tile[part + {{ panel * 4096 }}],
+            tma_share3_{{ T }}(&{{ name }}_tile[to + {{ panel * 4096 }}],
                 {{ described(name) }}, {{ start }} + {{ panel * 64 }},
                 {{ turn }} * 64 + rank * {{ each }}, {{ batch }}, &full[stage],
                 {{ 2 ** blocks - 1 }});

@@ -217,7 +217,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + WINDOWS + """\
           const i64 column = side + i % {{ width // 64 }} * 64 + j / 2 * 8 + lane % 4 * 2;
           {{ result("pair", ("batch", "row", "column"),
                     "total[i * 32 + j * 2]", "total[i * 32 + j * 2 + 1]",
-                    mask=all(below("row", rows, height), below("column", columns, width))) }}
+                    mask=all(below("row", rows, high), below("column", columns, width))) }}
           store2_{{ R }}(&chunks[chunk + line * 64 + (j / 2 ^ lane / 4) * 8 + lane % 4 * 2], pair);
         }
         proxy_fence();
@@ -245,7 +245,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + WINDOWS + """\
           const i64 column = side + i % {{ width // 32 }} * 32 + lane % 4 * 8;
 {{ trade("total[i * 16 + k / 2 * 4 + n * 2 + k % 2]") }}
           {{ store_outputs(("batch", "row", "column"), "sum",
-                           mask=all(below("row", rows, height), below("column", columns, width))) }}
+                           mask=all(below("row", rows, high), below("column", columns, width))) }}
         }
 {% else %}
 {{ exchange("total[i * 16 + j * 2%s]") }}
@@ -256,7 +256,7 @@ TEXT = Text("tma_gemm", ORDER + EXCHANGE + TRADE + RING + FETCH + WINDOWS + """\
           const i64 column = side + i % {{ width // 32 }} * 32 + lane;
           const f32 sum = part[line * 40 + lane];
           {{ store_output(("batch", "row", "column"), "sum",
-                          mask=all(below("row", rows, height), below("column", columns, width))) }}
+                          mask=all(below("row", rows, high), below("column", columns, width))) }}
         }
 {% endif %}
       }

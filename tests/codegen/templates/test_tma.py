@@ -59,7 +59,7 @@ FAULTS = {
     "swizzle": ("step * 16],", "step * 8],"),
     "panel": ("stage * {{ side * 64 }} + {{ panel * 4096 }}", "stage * {{ side * 64 }}"),
     "last tile": ("+ 63) / 64", ") / 64"),
-    "rows": ('mask=all(below("row", rows, height), below', 'mask=all("", below'),
+    "rows": ('mask=all(below("row", rows, high), below', 'mask=all("", below'),
     "exchange": (MEETS + UNROLLED + "        for (u32 j", UNROLLED + "        for (u32 j"),
     "numbers": ("mine + 1, 128", "1, 128"),
     "pairs": ("lane / {{ lanes }} % 2 == 1", "lane / {{ lanes }} % 2 == 0"),
@@ -264,6 +264,26 @@ def test_the_kernels_without_a_fault_are_right() -> None:
     for point in (IN_TURN, TOGETHER, WIDE, ODD):
         assert judged(layer, point, options=FEW) == {""}
     assert judged(odd, TOGETHER, options=FEW) == {""}
+
+
+@dd.trace(dd.bf16[2, 64, 72], dd.bf16[2, 72, 72], dd.bf16[2, 64, 72])
+def half_a_cluster(x: dd.Tensor, w: dd.Tensor, more: dd.Tensor) -> dd.Tensor:
+    return x @ w + more
+
+
+@dd.trace(dd.bf16[2, 64, 72], dd.bf16[2, 71, 72])
+def half_a_cluster_odd(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    return x @ dd.permute_dims(w, (0, 2, 1))
+
+
+@pytest.mark.parametrize(("slots", "width"), [(0, 64), (0, 160), (2, 128)])
+def test_the_second_block_of_a_cluster_has_no_rows_that_are_not_there(
+    slots: int, width: int
+) -> None:
+    point = f"tma_gemm(alternate=1, blocks=2, group=8, height=64, slots={slots}, width={width})"
+    assert judged(half_a_cluster, point, options=FEW) == {""}
+    if not slots:
+        assert judged(half_a_cluster_odd, point, options=FEW) == {""}
 
 
 def test_what_nvrtc_makes_of_the_kernel_is_right() -> None:
