@@ -6,6 +6,7 @@ Faults are planted in a copy of the source, as `nox -s mutants` does, and the co
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,14 @@ from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.domains.plans import Plans
 from didyma.fuzz.domains.registry import DOMAINS
 from didyma.fuzz.executor import InlineExecutor
+from didyma.fuzz.graphs import Case
 from didyma.fuzz.replay import load
 from didyma.fuzz.result import Result
 from didyma.refimpl.ir.kernel import KernelText
+from didyma.refimpl.ir.text import parse_module
 from tests.didyma.cli import ROOT
 from tests.mutants.copies import plant
-from tests.mutants.faults import FAULTS, Fault
+from tests.mutants.faults import FAULTS
 from tests.warm import python
 
 
@@ -53,25 +57,6 @@ def didyma(where: Path, *words: str | Path) -> tuple[int, Any]:
 def warm(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a command of this checkout in a process that need not import it again."""
     return python("-m", "didyma", *words, cwd=ROOT, env=os.environ, seconds=240)
-
-
-JUDGE = '        """Judge every level."""\n'
-
-
-STRUCK = {
-    "trunc": "import time; time.sleep(999)",  # a small kept graph has it: each smaller one hangs
-    "argmax": "import ctypes; ctypes.string_at(0)",
-    "scatter": "import os; os._exit(7)",
-}
-
-
-def strike() -> Fault:
-    """A fault that strikes while a worker judges a graph that holds one of three ops."""
-    bad = "".join(
-        f'        if any(n.op == "{op}" for n in case.module.entry.nodes):\n            {what}\n'
-        for op, what in STRUCK.items()
-    )
-    return Fault("strike", "fuzz/domains/graphs.py", JUDGE, JUDGE + bad, ())
 
 
 def test_a_disagreement_is_found_shrunk_written_and_replayed(tmp_path: Path) -> None:
@@ -97,28 +82,6 @@ def test_a_disagreement_is_found_shrunk_written_and_replayed(tmp_path: Path) -> 
     assert (first["level"], first["message"]) == (f["level"], f["message"])
     mended = warm("replay", f["file"], "--json")
     assert (mended.returncode, json.loads(mended.stdout)["agree"]) == (0, True)
-
-
-def test_a_crash_or_a_hang_costs_its_case_alone(tmp_path: Path) -> None:
-    where = tmp_path / "copy"
-    plant(where, strike())
-    folder = tmp_path / "findings"
-    code, said = didyma(
-        where, "fuzz", "--domain", "graphs", "--seconds", "400", "--jobs", "2", "--engine", "host",
-        "--timeout", "10", "--seed", "1", "--stop-after", "3", "--findings", folder,
-    )  # fmt: skip
-    assert code == 1
-    expected = (("trunc", "hang", "no answer"), ("argmax", "crash", "SIGSEGV"),
-                ("scatter", "crash", "exit code 7"))  # fmt: skip
-    assert len(said["groups"]) == len(expected), "the campaign went on after each"
-    for op, kind, reason in expected:
-        (g,) = [g for g in said["groups"] if reason in g["smallest"]["message"]]
-        f = g["smallest"]
-        assert (f["level"], f["where"], f["kind"]) == ("host", "process", kind)
-        assert 1 <= len(g["files"]) <= min(g["count"], 3), "one smallest case may have one file"
-        assert op in {n.op for n in load(Path(f["file"])).module.entry.nodes}
-    kept = {file for each in said["groups"] for file in each["files"]}
-    assert kept == {str(p) for p in folder.iterdir()} == {e["file"] for e in said["findings"]}
 
 
 class Wrong:
@@ -160,6 +123,68 @@ def test_a_disagreement_that_is_being_shrunk_is_kept_when_the_campaign_ends(
     (file,) = tmp_path.iterdir()
     assert file.name.startswith("wrong-error-")
     assert load(file).campaign_seed == 1
+
+
+STRUCK: Mapping[str, Callable[[], object]] = {
+    "floor": lambda: time.sleep(999),
+    "tan": lambda: ctypes.string_at(0),
+    "log": lambda: os._exit(7),
+}
+
+
+class Striking(Wrong):
+    """An engine that hangs or ends its process when it loads a kernel of one of three ops."""
+
+    name = "striking"
+
+    def __reduce__(self) -> tuple[type[Wrong], tuple[()]]:
+        return Striking, ()
+
+    def load(self, text: KernelText) -> Loaded:
+        for op, strike in STRUCK.items():
+            if any(op in k.name for k in text.kernels):
+                strike()
+        return self._host.load(text)
+
+
+class OneOpEach(Graphs):
+    """Graphs of two nodes, the second of one of four ops in turn."""
+
+    def draw(self, seed: int, index: int) -> Case:
+        op = ("floor", "negative", "tan", "log")[index]
+        n = 3 + index
+        m = parse_module(f"""module {{
+  func @main(%a: f32[{n}]) -> (%c) {{
+    %b = square(%a) : f32[{n}]
+    %c = {op}(%b) : f32[{n}]
+  }}
+}}""")
+        return Case(m, (), (seed + index,))
+
+
+def test_a_crash_or_a_hang_costs_its_case_alone(tmp_path: Path) -> None:
+    striking: Any = Striking()
+    plan = Plan(
+        (OneOpEach((striking,)),), count=4, seed=1, jobs=2, hang_seconds=5, shrink_seconds=9,
+        metered=False, findings=tmp_path,
+    )  # fmt: skip
+    r = run(plan)
+    assert r.cases == 4, "the campaign went on after each"
+    expected = {("floor", "hang", "no answer within 5 s"),
+                ("tan", "crash", "the process died: SIGSEGV"),
+                ("log", "crash", "the process died: exit code 7")}  # fmt: skip
+    found = {
+        (load(Path(e.file)).module.entry.nodes[-1].op, e.finding.kind, e.finding.message)
+        for g in r.groups
+        for e in g.examples
+    }
+    assert found == expected
+    assert {(f.level, f.where) for g in r.groups for e in g.examples for f in [e.finding]} == {
+        ("striking", "process")
+    }
+    assert [g.count for g in r.groups] == [1, 1, 1]
+    assert {len(g.smallest.case.module.entry.nodes) for g in r.groups} == {1}, "they were shrunk"
+    assert {e.file for g in r.groups for e in g.examples} == {str(p) for p in tmp_path.iterdir()}
 
 
 def test_one_seed_gives_one_sequence_of_graphs() -> None:
