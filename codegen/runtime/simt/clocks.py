@@ -149,7 +149,7 @@ class ClockArray(LaneArray):
         assert self.loose is not None, "nothing has to be fenced"
         active = np.zeros(warps.size + 1, np.bool_)
         active[who] = True
-        mine = active[np.maximum(self.writer, -1)]
+        mine = active[np.maximum(self.writer[:], -1)]
         self.loose &= ~mine if self.flight is None else ~mine | (self.flight.arriving > 0)
 
     def landed(self, at: Lanes, who: Lanes, warps: Warps) -> None:

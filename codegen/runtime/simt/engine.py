@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from pycparser import c_ast as c
 
 from didyma.codegen.emit import subset
 from didyma.codegen.emit.intrinsics import c_type
@@ -96,6 +97,7 @@ class SimtKernels:
     )
     parsed: dict[str, subset.Function] = field(default_factory=dict[str, subset.Function])
     waiting: set[str] = field(default_factory=set[str])  # whose groups of threads run in turn
+    read: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # constant arrays
 
     def _kernel(self, name: str) -> tuple[Exec, tuple[str, ...]]:
         if not self.parsed:
@@ -104,6 +106,11 @@ class SimtKernels:
             function = self.parsed[name]
             translator = self._translator(function.above)
             self.compiled[name] = translator.function(function.tree)
+            self.read[name] = {
+                p.name
+                for p in function.tree.decl.type.args.params
+                if isinstance(p.type, c.PtrDecl) and "const" in p.type.type.quals
+            }
             if translator.in_turn:
                 self.waiting.add(name)
         return self.compiled[name]
@@ -136,8 +143,12 @@ class SimtKernels:
         check_buffers(s, g, tuple(b.nbytes for b in buffers))
         if g.empty:
             return
-        self._kernel(kernel)
-        before = _Before.of(buffers, self.traffic) if kernel in self.waiting else None
+        _, params = self._kernel(kernel)
+        before = None
+        if kernel in self.waiting:
+            named = zip(params, buffers, strict=False)
+            written = [b for name, b in named if name not in self.read[kernel]]
+            before = _Before.of(written, self.traffic)
         try:
             self._launch(kernel, s, g, buffers, scalars, _BATCH)
         except KernelFault as e:
@@ -203,10 +214,12 @@ class SimtKernels:
             self.traffic.launches[kernel] += 1
             self.traffic.longest[kernel] += longest
         for (name_in_ir, dtype), b in zip(s.buffers, buffers, strict=True):
-            if name_in_ir in s.outputs:
+            if name_in_ir not in s.outputs:
+                continue
+            if self.ends or (self.blocks is not None and total > self.blocks):
+                b.written[:] = True
+            else:
                 _spread(b.written, dtype.nbytes)
-                if self.ends or (self.blocks is not None and total > self.blocks):
-                    b.written[:] = True
         if reports.seen:
             raise KernelFault(reports.faults(self.text))
 

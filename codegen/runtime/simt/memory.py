@@ -134,6 +134,24 @@ class Flight:
     name: Namer
 
 
+class Marks:
+    """A number for each element of an array, -1 where none was set.
+
+    Complements are kept, so that memory of elements that nobody touches is never touched either.
+    """
+
+    __slots__ = ("complements",)
+
+    def __init__(self, size: int) -> None:
+        self.complements: Lanes = np.zeros(size, np.int64)
+
+    def __getitem__(self, at: Lanes | slice) -> Lanes:
+        return ~np.asarray(self.complements[at])
+
+    def __setitem__(self, at: Lanes, numbers: Lanes | int) -> None:
+        self.complements[at] = ~np.asarray(numbers, np.int64)
+
+
 @dataclass(slots=True)
 class LaneArray:
     """An array that kernel text can name, flat, with ``copies`` instances of ``count`` elements.
@@ -156,20 +174,20 @@ class LaneArray:
     alignment: int = ALIGNMENT
     flight: Flight | None = None
     loose: NDArray[np.bool_] | None = None
-    writer: Lanes = field(init=False)
+    writer: Marks = field(init=False)
     writer_epoch: Lanes = field(init=False)
     atomic: Lanes = field(init=False)
-    reader: Lanes = field(init=False)
-    reader_block: Lanes = field(init=False)
+    reader: Marks = field(init=False)
+    reader_block: Marks = field(init=False)
     reader_epoch: Lanes = field(init=False)
 
     def __post_init__(self) -> None:
         size = self.data.size if self.tracked else 0
-        self.writer = np.full(size, _NOBODY, np.int64)
+        self.writer = Marks(size)
         self.writer_epoch = np.zeros(size, np.int64)
         self.atomic = np.zeros(size, np.bool_)
-        self.reader = np.full(size, _NOBODY, np.int64)
-        self.reader_block = np.full(size, _NOBODY, np.int64)
+        self.reader = Marks(size)
+        self.reader_block = Marks(size)
         self.reader_epoch = np.zeros(size, np.int64)
 
     def read(self, at: Lanes) -> Lanes:
@@ -249,7 +267,7 @@ class LaneArray:
             return
         active = np.zeros(warps.size + 1, np.bool_)
         active[who] = True
-        mine = active[np.clip(self.writer - int(warps.lane[0]), -1, warps.size)]
+        mine = active[np.clip(self.writer[:] - int(warps.lane[0]), -1, warps.size)]
         self.loose &= ~mine if self.flight is None else ~mine | (self.flight.arriving > 0)
 
     def landed(self, at: Lanes, who: Lanes, warps: Warps) -> None:
