@@ -50,7 +50,7 @@ def read_module(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
     """
     if path.suffix == ".onnx":
         return _read_onnx(path, sizes or {})
-    if path.suffix != ".dym":
+    if path.suffix != ".dym" and path.exists():
         raise DidymaError(
             "unknown-format", str(path), got=path.suffix or "no suffix", want=".dym or .onnx"
         )
@@ -104,7 +104,7 @@ def keep_stdin(folder: Path) -> Path:
 
 def _suffix(data: bytes) -> str:
     try:
-        words = data.decode("utf-8")
+        words = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return ".onnx"
     if any(c < " " and c not in "\t\r\n\f" for c in words[:4096]):

@@ -18,6 +18,7 @@ from didyma.codegen.templates.language import compiled, failed_line
 from didyma.codegen.user_kernels import Configuration, UserKernel
 from didyma.composites.builder import Builder, Value
 from didyma.functions.control import traced_body
+from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
@@ -173,10 +174,10 @@ def _text_of(source: str | Path) -> str:
         got = f"{source!r:.40}"
         raise DidymaError("bad-kernel", "dd.kernel", got=got, want="a text, or a Path to a file")
     try:
-        return source.read_text(encoding="utf-8")
+        return source.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as e:
         raise DidymaError(
-            "unreadable-file", str(source), got=str(e), want="a file of CUDA C"
+            "unreadable-file", str(source), got=disk.reason(e), want="a file of CUDA C"
         ) from None
 
 

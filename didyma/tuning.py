@@ -41,6 +41,7 @@ from didyma.codegen.select.choosers import (
 from didyma.codegen.select.keys import hints
 from didyma.codegen.select.selector import Isolate, Limits, Lost, Selection, Trial, select
 from didyma.codegen.select.worker import Say, Task, clock_of
+from didyma.fuzz import disk
 from didyma.fuzz.watchdog import Died, Raised, get_ready, guarded
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import COMPILER, Module, structural_hash
@@ -124,10 +125,10 @@ def chooser(given: str | Path | Mapping[str, Any] | Chooser, fused: Module) -> C
 
 def _read(file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as e:
         raise DidymaError(
-            "unreadable-file", str(file), got=str(e), want="a JSON file of choices",
+            "unreadable-file", str(file), got=disk.reason(e), want="a JSON file of choices",
             help=f"{WORDS} are the other ways to choose",
         ) from None  # fmt: skip
 

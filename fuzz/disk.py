@@ -14,21 +14,24 @@ from didyma.refimpl.errors import DidymaError
 STDIN = Path("-")
 
 
+def reason(e: OSError | ValueError) -> str:
+    """Return what the system says of a file, without its name, or what a decoder says of it."""
+    return (e.strerror if isinstance(e, OSError) else "") or str(e)
+
+
 def read_text(path: Path) -> str:
     """Read a UTF-8 text, `-` from stdin; DidymaError ``unreadable-file`` where there is none."""
     try:
         if path == STDIN:
-            return sys.stdin.buffer.read().decode("utf-8")
-        return path.read_text(encoding="utf-8")
+            return sys.stdin.buffer.read().decode("utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as e:
         raise DidymaError(
             "unreadable-file", str(path), got=f"bytes that are no UTF-8, from byte {e.start} on",
             want="a text file",
         ) from e  # fmt: skip
     except OSError as e:
-        raise DidymaError(
-            "unreadable-file", str(path), got=e.strerror or str(e), want="a text file"
-        ) from e
+        raise DidymaError("unreadable-file", str(path), got=reason(e), want="a text file") from e
 
 
 def write_text(path: Path, content: str) -> Path:

@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 VERSION = 1  # of the tables
 _APPLICATION = 0x64796D61  # marks the file as this cache
+_MARK = slice(68, 72)  # where SQLite keeps the mark in a file
 _PATIENCE = 60.0  # seconds to wait for another process that writes
 _FILES = ("", "-wal", "-shm")  # what SQLite keeps beside the file
 _TABLES = (
@@ -141,7 +142,8 @@ class Cache:
     def clear(self) -> int:
         """Delete every row and return how many picks there were.
 
-        A file that is damaged, or that a newer version wrote, is deleted; its picks count as 0.
+        A cache that is damaged, or that a newer version wrote, is deleted; its picks count as 0.
+        A file without the mark of a cache stays as it is: ``corrupt-cache``.
         """
         if not self.path.exists():
             return 0
@@ -155,7 +157,7 @@ class Cache:
         try:
             return self._write(work)
         except DidymaError as e:
-            if e.code not in ("corrupt-cache", "newer-cache"):
+            if e.code not in ("corrupt-cache", "newer-cache") or not self._is_marked():
                 raise
             for suffix in _FILES:
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
@@ -241,10 +243,20 @@ class Cache:
             ) from None
 
     def _corrupt(self, got: str) -> DidymaError:
+        end = (
+            "let `didyma tune --clear` delete it"
+            if self._is_marked()
+            else "delete it yourself: it has no mark of a cache, so that no command does"
+        )
         return DidymaError(
             "corrupt-cache", str(self.path), got=got, want="a cache of choices",
-            help="move the file away to keep it, or let `didyma tune --clear` delete it",
+            help=f"move the file away to keep it, or {end}",
         )  # fmt: skip
+
+    def _is_marked(self) -> bool:
+        """Tell whether the file begins as a cache does, so that it is nobody else's."""
+        with self.path.open("rb") as f:
+            return f.read(_MARK.stop)[_MARK] == _APPLICATION.to_bytes(4, "big")
 
     def _pick(self, row: Sequence[Any]) -> Pick:
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array
 
@@ -16,7 +17,6 @@ def array_of(path: Path, where: str) -> Array:
         with path.open("rb") as f:
             found: Array = np.lib.format.read_array(f, allow_pickle=False)
     except (OSError, ValueError) as e:
-        got = e.strerror or str(e) if isinstance(e, OSError) else str(e)
         want = "an array as numpy.save writes it"
-        raise DidymaError("unreadable-file", where, got=got, want=want) from None
+        raise DidymaError("unreadable-file", where, got=disk.reason(e), want=want) from None
     return found

@@ -43,9 +43,9 @@ def explain(
     if not path.is_file() and path.suffix not in (".dym", ".onnx"):
         return _code(what, json)
     must_have_folder(out)
+    common.require([engine])
     m, by = read_module(path), dict[str, str]()
     if choose != HEURISTIC:
-        common.require([engine])
         device = engine_by_name(engine)
         options = tuning.suited(options, device)
         options = splits.chosen(m, options, device, choose)

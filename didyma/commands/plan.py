@@ -101,9 +101,10 @@ def _program(file: Path) -> Program | None:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8")  # as it is: the reader takes CRLF
+        return file.read_bytes().decode("utf-8-sig")  # as it is: the reader takes CRLF
     except (OSError, UnicodeDecodeError) as e:
-        raise DidymaError("unreadable-file", str(file), got=str(e), want="a text file") from None
+        got, want = disk.reason(e), "a text file"
+        raise DidymaError("unreadable-file", str(file), got=got, want=want) from None
 
 
 def arena(name: str) -> ArenaPlanner:

@@ -92,7 +92,7 @@ def read(path: Path) -> dict[str, Any]:
     edited.
     """
     try:
-        loaded: Any = json.loads(path.read_text(encoding="utf-8"))
+        loaded: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as e:
         raise DidymaError(
             "unreadable-file", str(path), got=e.strerror or str(e), want="a certificate"

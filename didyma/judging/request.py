@@ -56,7 +56,7 @@ def described(asked: Request) -> Request:
     if path.suffix != ".toml":
         return asked
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as e:
         raise DidymaError(
             "unreadable-file", str(path), got=e.strerror or str(e), want="a description"

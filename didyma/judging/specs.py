@@ -45,7 +45,7 @@ def load_spec(text: str | Path, tell: Tell = lambda name, why: None) -> Program:
 
 def _of_task(path: Path, name: str) -> Program | None:
     """Return the program of a task in a format of others; None for other files."""
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    text = path.read_text(encoding="utf-8-sig", errors="replace") if path.is_file() else ""
     if name in ("", "Model") and kernelbench.is_task(text):
         return kernelbench.load(path)
     if name in ("", "ref_kernel") and gpumode.is_task(text):

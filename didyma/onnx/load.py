@@ -40,7 +40,8 @@ def load(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
     try:
         data = path.read_bytes()
     except OSError as e:
-        raise DidymaError("unreadable-file", str(path), got=str(e), want="an ONNX model") from None
+        got, want = e.strerror or str(e), "an ONNX model"
+        raise DidymaError("unreadable-file", str(path), got=got, want=want) from None
     return load_bytes(data, str(path), path.parent, sizes)
 
 

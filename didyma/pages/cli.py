@@ -39,7 +39,7 @@ def cli_page() -> str:
     commands = sorted(_commands(group))
     for name, command in commands:
         anchor = f"didyma-{name.replace(' ', '-')}"
-        lines.append(f"| [`didyma {name}`](#{anchor}) | {command.short_help} |")
+        lines.append(f"| [`didyma {name}`](#{anchor}) | {command.get_short_help_str(99)} |")
     lines += ["", *_exit_codes()]
     for name, command in commands:
         lines += _command(name, command)

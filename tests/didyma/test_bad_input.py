@@ -175,6 +175,17 @@ def test_bad_option(name: str, tmp_path: Path) -> None:
     refused_with(didyma("check", text(SYMBOLIC)(tmp_path), "--json", *words), code, where)
 
 
+def test_a_file_that_is_not_there_needs_no_suffix_to_be_missed(tmp_path: Path) -> None:
+    refused_with(didyma("check", tmp_path / "absent", "--json"), "unreadable-file", "absent")
+
+
+def test_explain_refuses_an_engine_that_is_none(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = didyma("explain", text(EXP)(tmp_path), "-o", out, "--json", "-e", "abacus")
+    refused_with(said, "unknown-engine", "abacus")
+    assert not out.exists()
+
+
 @pytest.mark.parametrize(
     "words", [["check"], ["check", "a", "b"], ["frob"], ["fuzz", "--seconds", "-1"], ["ops", "--x"]]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import subprocess
@@ -49,6 +50,13 @@ def test_stdin_is_a_file(tmp_path: Path) -> None:
     model = tmp_path / "m.onnx"
     assert given(DIMS.encode(), "export", "-", "--out", model).code == 0
     assert given(model.read_bytes(), "check", "-").code == 0
+
+
+def test_texts_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "m.dym"
+    path.write_bytes(codecs.BOM_UTF8 + DIMS.replace("\n", "\r\n").encode())
+    assert didyma("plan", path, "--json").json["dims"] == {"n": 2, "m": 3}
+    assert given(path.read_bytes(), "plan", "-", "--json").json["dims"] == {"n": 2, "m": 3}
 
 
 def test_messages_name_stdin() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
@@ -282,6 +283,14 @@ WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
         "bad-kernel", "grid: ZeroDivisionError: integer division or modulo by zero, of the "
         "configuration threads=4", {"grid": broken}),
 }  # fmt: skip
+
+
+def test_a_file_may_begin_with_a_byte_order_mark_and_end_lines_as_windows_does(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "rows.cu"
+    path.write_bytes(codecs.BOM_UTF8 + ROWS.replace("\n", "\r\n").encode())
+    assert rows(path).kernel == rows(ROWS).kernel
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -76,8 +76,9 @@ def test_what_is_wrong_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     trace.write_text("id,lower,upper,size\n")
     with pytest.raises(DidymaError, match="no-buffers"):
         run(capsys, trace)
-    with pytest.raises(DidymaError, match="unreadable-file"):
+    with pytest.raises(DidymaError, match="unreadable-file") as caught:
         run(capsys, tmp_path / "absent.csv")
+    assert caught.value.got == "No such file or directory"
 
 
 GRAPH = """module {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -222,6 +223,17 @@ def test_a_text_of_templates_alone_wants_an_instance(text: str, tmp_path: Path) 
     with pytest.raises(DidymaError, match="unknown-kernel") as e:
         sanitize(Request(path, "", "", "", (), 0, (), (), 1, 1, 10.0), False)
     assert "--kernel 'f<float, 128>'" in str(e.value)
+
+
+@pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
+def test_a_kernel_that_is_missing_is_told_with_the_names_of_those_that_are_there(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "k.cu"
+    path.write_bytes(codecs.BOM_UTF8 + b"__global__ void one(int* x) {}\r\n")
+    with pytest.raises(DidymaError, match="unknown-kernel") as e:
+        sanitize(Request(path, "two", "", "", (), 0, (), (), 1, 1, 10.0), False)
+    assert e.value.want == "one of one"
 
 
 HOSTED = """

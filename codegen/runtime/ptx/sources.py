@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +32,7 @@ class Source:
     def read(cls, path: Path) -> Source:
         """Read a file; DidymaError ``unreadable-file``."""
         try:
-            return cls(path.read_text(encoding="utf-8", errors="replace"), path.name)
+            return cls(path.read_text(encoding="utf-8-sig", errors="replace"), path.name)
         except OSError as e:
             raise DidymaError(
                 "unreadable-file", str(path), got=e.strerror or str(e), want="a .cu or .ptx file"
@@ -176,10 +177,21 @@ def _chosen(module: Module, kernel: str, meaning: Meaning | None = None) -> Kern
         raise DidymaError(
             "unknown-kernel", kernel or "--kernel",
             got=(kernel or "no name") if names else "a text without kernels, but for templates",
-            want=f"one of {', '.join(near or names)}" if names else "a kernel",
+            want=f"one of {', '.join(_distinct(near or names))}" if names else "a kernel",
             help="of a template, name an instance: --kernel 'f<float, 128>'",
         )  # fmt: skip
     return Kernel(module, kernel, meaning)
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return names as a user would write them, but for those that would be taken for each other.
+
+    >>> _distinct(["_Z4scanPi", "_Z3addPi", "_Z3addPf"])
+    ['scan', '_Z3addPi', '_Z3addPf']
+    """
+    plain = {n: _plain(n) for n in names}
+    often = Counter(plain.values())
+    return [p if often[p] == 1 else n for n, p in plain.items()]
 
 
 def _plain(name: str) -> str:

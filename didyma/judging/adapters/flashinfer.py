@@ -60,7 +60,7 @@ def is_definition(found: object) -> bool:
 def read(path: Path) -> Definition:
     """Read a definition; DidymaError ``unreadable-file``, ``bad-spec``."""
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        found: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as e:
         raise DidymaError(
             "unreadable-file", str(path), got=e.strerror or str(e), want="a definition"
@@ -123,7 +123,7 @@ def load(path: Path) -> Program:
 
 def workloads(path: Path, d: Definition) -> dict[str, tuple[int, ...]]:
     """Return the sizes of variable axes in the workloads of a definition, in JSON lines."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
     own = [r["workload"]["axes"] for r in rows if r["definition"] == d.name]
     return {v: tuple(sorted({int(a[v]) for a in own})) for v in d.variables}
 

@@ -50,7 +50,7 @@ def load(path: Path) -> Program:
 
     module = vars(load_python(path))
     described = path.with_name("task.yml")
-    rows = [*arguments(described.read_text(encoding="utf-8"))] if described.is_file() else []
+    rows = [*arguments(described.read_text(encoding="utf-8-sig"))] if described.is_file() else []
     sized = [(_elements(data), data) for a in rows if (data := _tensors(module, a, torch))]
     if not sized or min(n for n, _ in sized) > _MOST:
         raise DidymaError(

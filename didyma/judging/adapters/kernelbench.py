@@ -55,7 +55,7 @@ def load(path: Path) -> Program:
     DidymaError ``extra-missing`` without PyTorch; ``bad-spec`` for a task that does not run.
     """
     torch = torch_or_raise(str(path))
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8-sig")
     why = "inputs of too many elements"
     for most, cap in product(_MOST, _CAPS):
         try:

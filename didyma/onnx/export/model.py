@@ -58,7 +58,7 @@ def save(m: Module, path: Path) -> int:
         path.write_bytes(data)
     except OSError as e:
         raise DidymaError(
-            "unwritable", str(path), got=str(e), want="a place to write a file"
+            "unwritable", str(path), got=e.strerror or str(e), want="a place to write a file"
         ) from None
     return len(model.graph.node)
 

@@ -113,17 +113,15 @@ def test_a_killed_process_leaves_whole_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data", [b"not a database at all, but long enough to be read", b"x" * 9000]
 )
-def test_a_damaged_file_is_an_error_and_stays(data: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_no_cache_is_an_error_and_stays(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
     path.write_bytes(data)
     cache = Cache(path)
-    for call in (partial(cache.get, "k"), partial(cache.add, PICK), cache.picks):
-        with pytest.raises(DidymaError, match="tune --clear") as caught:
+    for call in (partial(cache.get, "k"), partial(cache.add, PICK), cache.picks, cache.clear):
+        with pytest.raises(DidymaError, match="delete it yourself") as caught:
             call()
         assert caught.value.code == "corrupt-cache"
     assert path.read_bytes() == data
-    assert Cache(path).clear() == 0
-    assert Cache(path).add(PICK) == PICK
 
 
 def test_a_file_that_was_cut_off_is_an_error(tmp_path: Path) -> None:
@@ -133,9 +131,11 @@ def test_a_file_that_was_cut_off_is_an_error(tmp_path: Path) -> None:
     )
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 3])
-    with pytest.raises(DidymaError) as caught:
+    with pytest.raises(DidymaError, match="tune --clear") as caught:
         Cache(path).picks()
     assert caught.value.code == "corrupt-cache"
+    assert Cache(path).clear() == 0
+    assert Cache(path).add(PICK) == PICK
 
 
 def test_a_database_of_something_else_is_no_cache(tmp_path: Path) -> None:
@@ -144,8 +144,10 @@ def test_a_database_of_something_else_is_no_cache(tmp_path: Path) -> None:
     c.execute("CREATE TABLE mail (subject TEXT)")
     c.commit()
     c.close()
-    with pytest.raises(DidymaError, match="something else"):
-        Cache(path).get("k")
+    for call in (partial(Cache(path).get, "k"), Cache(path).clear):
+        with pytest.raises(DidymaError, match="something else"):
+            call()
+    assert path.exists()
 
 
 def edit(path: Path, command: str) -> None:
