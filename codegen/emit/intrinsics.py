@@ -50,7 +50,7 @@ name               meaning
                    of 32 to 256 columns by steps of 32, and lines of ``kk``, ``mk``, ``mn``; of
                    ``rk`` and ``rn`` each thread holds a as an array of eight elements, and
                    ``rn`` has 64 to 256 columns by steps of 16; also ``m64n128k8_tf32_kk`` of f32
-                   that ``tf32_f32`` has rounded
+                   that ``tf32_f32`` has rounded, and ``m64n128k32_i8_kk`` in i32
 ``narrow2_T``      two numbers of f32 as those of T, each rounded as ``cast_f32_T`` does
 ``wgmma_fence``    what a thread has written to arrays of its own is there for those that follow
 ``wgmma_commit``   the products that a thread has started since the last commit are a group
@@ -270,7 +270,7 @@ def _matrices() -> dict[str, CFunction]:
         table[f"mma_{p.name}"] = CFunction((a, b, c), c)
     for g in group_products.PRODUCTS.values():
         operand = f"const {c_type(g.operands)} *"
-        table[f"wgmma_{g.name}"] = CFunction(("f32 *", operand, operand), "void")
+        table[f"wgmma_{g.name}"] = CFunction((f"{c_type(g.total)} *", operand, operand), "void")
     for t in map(c_type, BOXED):
         table[f"narrow2_{t}"] = CFunction(("f32", "f32"), f"{t}x2")
     plain = ("wgmma_fence", "wgmma_commit", "proxy_fence")

@@ -1,12 +1,12 @@
 """Matrix products by the tensor cores of four warps together, which read shared memory themselves.
 
 A block computes ``height`` by ``width`` results, of which four warps have ``tall`` rows in
-registers.  Tiles of 64 terms come by asynchronous copies, ``stages`` of them: while one is
-multiplied, all others but ``free`` are on their way.  A fence waits for all copies of its thread,
-those that began last too; so halves of the threads may take turns, which are two ``apart``: who
-fences a tile has begun no other since.  After the
-"multistage" kernels of NVIDIA's CUTLASS, with the product of Hopper in the place of that of a warp;
-the tiles lie as it reads them (``refimpl.ir.group_products``).
+registers.  Tiles of as many terms as a line has come by asynchronous copies, ``stages`` of them:
+while one is multiplied, all others but ``free`` are on their way.  A fence waits for all copies of
+its thread, those that began last too; so halves of the threads may take turns, which are two
+``apart``: who fences a tile has begun no other since.  After the "multistage" kernels of NVIDIA's
+CUTLASS, with the product of Hopper in the place of that of a warp; the tiles lie as it reads them
+(``refimpl.ir.group_products``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from didyma.codegen.codegens import Asked, Template, Values
+from didyma.codegen.emit.intrinsics import c_type
+from didyma.codegen.emit.terms import literal
 from didyma.codegen.templates import mma
 from didyma.codegen.templates.hooks import ACCESS
 from didyma.codegen.templates.language import Given, Launch, Text
@@ -82,7 +84,7 @@ TEXT = Text("wgmma_gemm", ORDER + """\
         }
 {% elif inside %}
         {{ some }}cp_async16_zfill_{{ T }}(
-            &{{ tile }}[to], {{ address(name, index) }}, {{ inside }} ? 8 : 0);
+            &{{ tile }}[to], {{ address(name, index) }}, {{ inside }} ? {{ lanes }} : 0);
 {% else %}
         {{ some }}cp_async16_{{ T }}(&{{ tile }}[to], {{ address(name, index) }});
 {% endif %}
@@ -147,7 +149,7 @@ TEXT = Text("wgmma_gemm", ORDER + """\
 {{ def_kernel("left", "right") }} {
   __shared__ __align__(1024) {{ T }} left_tile[{{ stages * height * length }}];
   __shared__ __align__(1024) {{ T }} right_tile[{{ stages * width * length }}];
-  __shared__ __align__(16) f32 part[{{ groups * 64 * 40 }}];
+  __shared__ __align__(16) {{ acc }} part[{{ groups * 64 * 40 }}];
 {{ tile_counts(rows, columns, height, width) -}}
 {{ tile_place("blockIdx.x", height, width, group) -}}
   const i32 turns = ({{ terms }} + {{ length - 1 }}) / {{ length }};
@@ -160,12 +162,12 @@ TEXT = Text("wgmma_gemm", ORDER + """\
   const u32 upon = threadIdx.x % {{ fillers }} / {{ length }};
 {% endif %}
 {% for i in range(above) %}
-  f32 sums{{ i }}[{{ each }}];
+  {{ acc }} sums{{ i }}[{{ each }}];
 {% endfor %}
   #pragma unroll
   for (u32 i = 0; i < {{ each }}; ++i) {
 {% for i in range(above) %}
-    sums{{ i }}[i] = 0.0f;
+    sums{{ i }}[i] = {{ zero }};
 {% endfor %}
   }
   for (i32 next = 0; next < {{ ahead }}; ++next) {
@@ -219,7 +221,7 @@ TEXT = Text("wgmma_gemm", ORDER + """\
     cp_async_commit();
   }
   wgmma_wait(0);
-  f32 total[{{ above * each }}];
+  {{ acc }} total[{{ above * each }}];
   #pragma unroll
   for (u32 i = 0; i < {{ each }}; ++i) {
 {% for i in range(above) %}
@@ -231,10 +233,10 @@ TEXT = Text("wgmma_gemm", ORDER + """\
     __syncthreads();
     #pragma unroll
     for (u32 j = 0; j < 8; ++j) {
-      f32x2 pair;
+      {{ acc }}x2 pair;
       pair.x = total[i * 16 + j * 2];
       pair.y = total[i * 16 + j * 2 + 1];
-      store2_f32(&part[(mine * 64 + warp * 16 + lane / 4 + j % 2 * 8) * 40 + j / 2 * 8 +
+      store2_{{ acc }}(&part[(mine * 64 + warp * 16 + lane / 4 + j % 2 * 8) * 40 + j / 2 * 8 +
                        lane % 4 * 2], pair);
     }
     __syncthreads();
@@ -242,7 +244,7 @@ TEXT = Text("wgmma_gemm", ORDER + """\
     for (u32 n = 0; n < 16; ++n) {
       const i64 row = top + mine * {{ tall }} + i / {{ width // 32 }} * 64 + warp * 16 + n;
       const i64 column = side + i % {{ width // 32 }} * 32 + lane;
-      const f32 sum = part[(mine * 64 + warp * 16 + n) * 40 + lane];
+      const {{ acc }} sum = part[(mine * 64 + warp * 16 + n) * 40 + lane];
       {{ store_output(("batch", "row", "column"), "sum",
                       mask=all(below("row", rows, height), below("column", columns, width))) }}
     }
@@ -272,7 +274,15 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
 
 def _found(asked: Asked) -> Problem | None:
     found = narrowed(asked) if {*asked.target.families} >= NEEDED else None
-    return found[0] if found is not None and found[1].operands.is_float else None
+    if found is None or (found[1].operands.is_int and not _lies_by_terms(found[0])):
+        return None
+    return found[0]
+
+
+def _lies_by_terms(p: Problem) -> bool:
+    """Return whether lines of terms of both operands can be copied as they lie."""
+    runs = (p.run("left", ACCESS), 2), (p.run("right", ACCESS), 1)
+    return all(run is not None and run.axis == term for run, term in runs)
 
 
 def _length(p: Problem) -> int:
@@ -358,9 +368,10 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     down, across = (
         ix.ceildiv(n, ix.index(values[side])) for n, side in ((rows, "height"), (columns, "width"))
     )
-    narrow = _is_narrow(p)
+    narrow, total = _is_narrow(p), p.output.inputs[3].dtype
     names: dict[str, Given] = {"group": TILES, "ahead": _ahead(values), "narrow": int(narrow),
-                               "length": _length(p)}  # fmt: skip
+                               "length": _length(p), "acc": c_type(total),
+                               "zero": literal(0, total).text}  # fmt: skip
     for name, axes in (("left", ("", "row", "term")), ("right", ("", "term", "column"))):
         run = None if narrow else p.run(name, ACCESS) or pieces(p, name, ACCESS)
         names[f"{name}_by"] = "" if run is None else axes[run.axis]
@@ -386,10 +397,10 @@ _problem = suited(_found)
 def best(asked: Asked) -> bool:
     """Return whether the model finds four warps together faster than each alone.
 
-    It was fitted to no times of operands that are rounded to tf32.
+    It was fitted to times of operands of two bytes alone.
     """
     p = _found(asked)
-    suits = p is not None and not _is_narrow(p) and mma.best(asked)
+    suits = p is not None and _length(p) == LINE and mma.best(asked)
     return suits and is_faster(asked, TEMPLATE, mma.TEMPLATE)
 
 

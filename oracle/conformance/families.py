@@ -24,7 +24,7 @@ def cases() -> Iterator[LaunchCase]:
     yield from (_rows(d) for d in BYTES if d.nbytes <= 4 and d is not DType.BOOL)
     yield from map(_product, PRODUCTS.values())
     yield _tf32()
-    for n, d in product(range(32, 257, 32), (DType.F16, DType.BF16, DType.F32)):
+    for n, d in product(range(32, 257, 32), (DType.F16, DType.BF16, DType.F32, DType.I8)):
         yield _group_product(n, d)
     for n, d in product(range(80, 257, 32), (DType.F16, DType.BF16)):
         yield _group_product(n, d)
@@ -341,13 +341,16 @@ def _group_product(columns: int, dtype: DType) -> LaunchCase:
 
     PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": lines of 128 bytes, in which
     128-byte swizzling exchanges pieces of 16 bytes, so that bits 4 to 6 of an address change by
-    bits 7 to 9.  Operands of f32, which tf32 has, too, lie in lines of terms alone.
+    bits 7 to 9.  Operands of f32, which tf32 has, too, and of i8 lie in lines of terms alone.
     """
     t, size = c_type(dtype), dtype.nbytes
     k, line, kind = 32 // size, 128 // size, "tf32" if dtype is DType.F32 else dtype
     a, b = (_numbers(dtype, n * k).reshape(n, k) for n in (64, columns))
-    c = _numbers(DType.F32, 64 * columns).reshape(64, columns)
-    want = a.astype(np.float32) @ b.astype(np.float32).T + c
+    total = DType.I32 if dtype.is_int else DType.F32
+    if dtype.is_int:
+        a, b = a - 50, b - 49
+    c = _numbers(total, 64 * columns).reshape(64, columns)
+    want = a.astype(total.numpy) @ b.astype(total.numpy).T + c
     by_term = f"row * {line} + k"
     places = {"ak": by_term, "am": "k * 64 + row", "bk": by_term,
               "bn": "row / 64 * 4096 + k * 64 + row % 64"}  # fmt: skip
@@ -389,7 +392,7 @@ def _group_product(columns: int, dtype: DType) -> LaunchCase:
 """ + turn(number, ("k", layout)).replace("_k", "_r").replace("&left[0]", f"&mine{number}[0]")
 
     every = columns % 32 == 0  # others are products of what threads hold, in one layout
-    if dtype is DType.F32:
+    if size != 2:
         turns = [turn(0, ("k", "k"))]
     else:
         turns = [turn(*layout) for layout in enumerate(product("km", "kn" if every else ""))]
@@ -398,7 +401,7 @@ def _group_product(columns: int, dtype: DType) -> LaunchCase:
   __shared__ __align__(1024) {t} left[{64 * line}];
   __shared__ __align__(1024) {t} right[{columns * line}];
   const u32 i = threadIdx.x;
-  f32 sums[{columns // 2}];
+  {c_type(total)} sums[{columns // 2}];
 {_cleared("left", 64 * line)}{_cleared("right", columns * line)}  __syncthreads();
 {"".join(turns)}"""
     name = f"products of four warps {dtype} by {columns}"

@@ -1,9 +1,9 @@
 """Matrix products of four warps together, whose operands stay in shared memory or registers.
 
 As PTX ISA, "Asynchronous warpgroup level matrix multiply-accumulate instructions", has them, with
-operands in the layouts of 128-byte swizzling: a line has 64 elements of two bytes, or 32 of four,
-and of the bytes of an array, which begins at a multiple of 1024, those of a piece of 16 lie at
-another of the eight of their line.
+operands in the layouts of 128-byte swizzling: a line has 64 elements of two bytes, 32 of four or
+128 of one, and of the bytes of an array, which begins at a multiple of 1024, those of a piece of 16
+lie at another of the eight of their line.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ FINE = tuple(range(80, 257, 32))  # more where threads hold a, and lines of b ar
 
 @dataclass(frozen=True, slots=True)
 class GroupProduct:
-    """``d + a @ b`` of a (64, ``k``) and b (``k``, ``columns``) of ``operands``, and d in f32.
+    """``d + a @ b`` of a (64, k) and b (k, ``columns``) of ``operands``, and d of ``total``.
 
-    There are 16 terms of two bytes, or 8 of f32, whose last ``narrow`` bits are 0: that is tf32.
+    There are 16 terms of two bytes, 32 of one, or 8 of f32, whose last ``narrow`` bits are 0: that
+    is tf32.
     ``a_by`` is ``k`` where a line has terms of one row of a, and ``m`` where it has rows of one
     term; ``b_by`` is ``k``, or ``n`` where a line has columns of one term.  Lines of different rows
     follow each other; those of terms do in panels of 64 rows or columns, each of 64 lines.  Where
@@ -59,8 +60,13 @@ class GroupProduct:
         return TF32 if self.operands is DType.F32 else 0
 
     @property
+    def total(self) -> DType:
+        """The dtype of d: products of integers are exact, and their sums wrap."""
+        return DType.I32 if self.operands.is_int else DType.F32
+
+    @property
     def kind(self) -> str:
-        """The name of the operands' dtype to the instruction."""
+        """The name of the operands' dtype in kernel text."""
         return "tf32" if self.narrow else self.operands.value
 
     @property
@@ -119,7 +125,8 @@ PRODUCTS: Mapping[str, GroupProduct] = MappingProxyType({
         GroupProduct(columns, dtype, a, b)
         for columns in (*COLUMNS, *FINE)
         for dtype, left, right in (
-            (DType.F16, "kmr", "kn"), (DType.BF16, "kmr", "kn"), (DType.F32, "k", "k")
+            (DType.F16, "kmr", "kn"), (DType.BF16, "kmr", "kn"), (DType.F32, "k", "k"),
+            (DType.I8, "k", "k"),
         )
         for a in left for b in right
         if columns in COLUMNS or a + b == "rn"

@@ -71,6 +71,10 @@ CASES: Mapping[str, Case] = {
         test_wgmma.FAULTS_OF_ROUNDING,
         test_wgmma.test_a_planted_fault_in_products_of_rounded_operands_is_found,
     ),
+    "wgmma_gemm of integers": Case(
+        test_wgmma.FAULTS_OF_INTEGERS,
+        test_wgmma.test_a_planted_fault_in_products_of_integers_is_found,
+    ),
     "cluster_gemm": Case(
         test_cluster.FAULTS, test_cluster.test_a_planted_fault_is_found_before_anything_is_timed
     ),

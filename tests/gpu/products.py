@@ -5,7 +5,8 @@
 First templates are judged on drawn problems.  Then, for each shape, the choices that the models of
 the templates rank first are compared with ``torch.matmul`` and timed beside it, on random data and
 outputs that are poisoned before; a result must lie within half a unit of its last place and
-``K * 2**-24`` of the sum of the sizes of all terms.  *Burst*: the GPU rests before each contender.
+``K * 2**-24`` of the sum of the sizes of all terms, and be exact where these are integers, whose
+peer is ``torch._int_mm``.  *Burst*: the GPU rests before each contender.
 Where a compile cuts the terms into parts, its two kernels are the first choice.
 """
 
@@ -67,7 +68,7 @@ class Shape:
         return " ".join(filter(None, ("".join(parts), self.after, self.dtype.replace("bf16", ""))))
 
     def program(self) -> Program:
-        """Return it as a program of bf16."""
+        """Return it as a program of its dtype, whose sums of integers are in i32."""
         lead = (self.batch,) if self.batch else ()
         right = (self.columns, self.terms) if self.turned else (self.terms, self.columns)
         element: Any = getattr(dd, self.dtype)
@@ -78,6 +79,8 @@ class Shape:
             types.append(dd.bf16[(self.rows, self.columns)])
 
         def f(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+            if self.dtype == "i8":
+                x, w = dd.astype(x, dd.i32), dd.astype(w, dd.i32)
             return x @ (dd.transpose(w, (1, 0)) if self.turned else w)
 
         def biased(x: dd.Tensor, w: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
@@ -114,6 +117,9 @@ SETS: dict[str, Sequence[Shape]] = {
            + [Shape(4096, 4096, 4096, turned=True, dtype="f32"),
               Shape(1000, 4104, 2056, dtype="f32"), Shape(777, 1001, 513, dtype="f32"),
               Shape(512, 512, 256, 64, dtype="f32")],
+    "i8": [Shape(n, n, n, turned=True, dtype="i8") for n in (1024, 2048, 4096, 8192)]
+          + [Shape(32, 8192, 8192, turned=True, dtype="i8"),
+             Shape(1008, 4104, 2064, turned=True, dtype="i8")],
     "fused": [Shape(4096, 4096, 4096, after="bias gelu"),
               Shape(8192, 8192, 1024, after="bias gelu"),
               Shape(4096, 4096, 4096, after="bias residual"),
@@ -182,8 +188,11 @@ class Bench:
         if "residual" in shape.after:
             sizes.append((shape.rows, shape.columns))
         torch.manual_seed(1)
-        kind = torch.float32 if shape.dtype == "f32" else torch.bfloat16
+        kind = {"f32": torch.float32, "i8": torch.int32}.get(shape.dtype, torch.bfloat16)
         self.given: list[Any] = [torch.randn(s, device="cuda", dtype=kind) for s in sizes]
+        if shape.dtype == "i8":
+            byte = {"device": "cuda", "dtype": torch.int8}
+            self.given = [torch.randint(-128, 128, s, **byte) for s in sizes]
         self.out: Any = torch.empty((*lead, shape.rows, shape.columns), device="cuda",
                                dtype=kind)  # fmt: skip
         self.work = 2 * max(1, shape.batch) * shape.rows * shape.columns * shape.terms
@@ -203,6 +212,8 @@ class Bench:
         """Return what torch does: cuBLAS where nothing follows."""
         x, w, *more = self.given
         w = w.mT if self.shape.turned else w
+        if self.shape.dtype == "i8":
+            return lambda: self.t._int_mm(x, w, out=self.out)
         if not self.shape.after:
             return lambda: self.t.matmul(x, w, out=self.out)
 
@@ -248,10 +259,13 @@ class Bench:
 
     def error(self, run: Callable[[], Any]) -> float:
         """Return the largest error of a contender, of what it may have."""
-        self.out.fill_(float("nan"))
+        self.out.fill_(-1 if self.shape.dtype == "i8" else float("nan"))
         got = run()
         got = self.out if got is None else got
         self.t.cuda.synchronize()
+        if self.shape.dtype == "i8":
+            exact, _ = self.reference(*(x.double() for x in self.given))
+            return float("inf") if (got.double() != exact).any() else 0.0
         exact, scale = self.reference(*(x.float() for x in self.given))
         if self.shape.dtype == "f32":
             exact, scale = (x.float() for x in self.reference(*(x.double() for x in self.given)))
@@ -295,7 +309,7 @@ class Bench:
 def in_parts(engine: Cuda, bench: Bench) -> tuple[str, Callable[[], Any]] | None:
     """Return what a compile makes of a product whose terms it cuts into parts; else None."""
     s = bench.shape
-    if s.batch or s.after or s.dtype == "f32":
+    if s.batch or s.after or s.dtype != "bf16":
         return None
     count = parts.count(s.rows, s.columns, s.terms, SM_90A.processors, clusters=True)
     if count == 1:

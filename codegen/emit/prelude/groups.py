@@ -22,16 +22,18 @@ def definitions() -> Iterator[tuple[str, str]]:
 
 
 def _product(p: GroupProduct) -> str:
-    n, t, kind = p.sums, p.operands.value, p.kind
+    n, t, exact = p.sums, p.operands.value, p.total.is_int
+    kind, total, held = ("s8", "s32", "r") if exact else (p.kind, "f32", "f")
     registers = ", ".join(f"%{i}" for i in range(n))
-    sums = ", ".join(f'"+f"(d[{i}])' for i in range(n))
+    sums = ", ".join(f'"+{held}"(d[{i}])' for i in range(n))
     if p.a_by == "r":
         return _held(p, registers, sums)
-    turned = "" if p.narrow else f", {int(p.a_by == 'm')}, {int(p.b_by == 'n')}"
+    signs = "" if exact else ", 1, 1"
+    turned = "" if exact or p.narrow else f", {int(p.a_by == 'm')}, {int(p.b_by == 'n')}"
     return f"""\
-FN void wgmma_{p.name}(f32 *d, const {t} *a, const {t} *b) {{
-  asm volatile("wgmma.mma_async.sync.aligned.m64n{p.columns}k{p.k}.f32.{kind}.{kind} "
-               "{{{registers}}}, %{n}, %{n + 1}, 1, 1, 1{turned};"
+FN void wgmma_{p.name}({p.total.value} *d, const {t} *a, const {t} *b) {{
+  asm volatile("wgmma.mma_async.sync.aligned.m64n{p.columns}k{p.k}.{total}.{kind}.{kind} "
+               "{{{registers}}}, %{n}, %{n + 1}, 1{signs}{turned};"
                : {sums} : "l"(descriptor__(a)), "l"(descriptor__(b)));
 }}"""
 

@@ -314,8 +314,25 @@ FN void group__f32(f32 *d, const f32 *a, const f32 *b, u32 n) {
   }
 }
 
+//:
+static u32 first__(u32 *t);
+FN void group__i8(i32 *d, const i8 *a, const i8 *b, u32 n) {
+  const i8 *left = (const i8 *)((u64)a / 1024 * 1024), *right = (const i8 *)((u64)b / 1024 * 1024);
+  u32 t, i, k, warp = first__(&t) / 32 % 4, from = (u32)(a - left), to = (u32)(b - right);
+  for (i = 0; i < n / 2; i++) {
+    u32 row = warp * 16 + t / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + t % 4 * 2 + i % 2, sum = 0;
+    for (k = 0; k < 32; k++) {
+      u32 x = from + row * 128 + k, y = to + column * 128 + k;
+      sum += (u32)(left[x ^ x / 128 % 8 * 16] * right[y ^ y / 128 % 8 * 16]);
+    }
+    d[i] = (i32)((u32)d[i] + sum);
+  }
+}
+
 //: $ in 32 64 96 128 160 192 224 256
 #define wgmma_m64n$k8_tf32_kk(d, a, b) group__f32((d), (a), (b), $)
+
+#define wgmma_m64n$k32_i8_kk(d, a, b) group__i8((d), (a), (b), $)
 
 /* Each thread gives its words of a and b, 6 of them, and adds up four sums along k, in order: of
  * thread t those of row t / 4 and the row 8 below, in columns t % 4 * 2 and the next. */

@@ -57,7 +57,8 @@ def product(arithmetic: Arithmetic, name: str) -> Callable[[Run, Mask, Sequence[
     """Return what starts a product of the groups of four warps that are active."""
     p = PRODUCTS[name.removeprefix("wgmma_")]
     times, plus = arithmetic.binary("*"), arithmetic.binary("+")
-    convert = None if p.narrow else arithmetic.function(f"cast_{c_type(p.operands)}_f32")
+    cast = f"cast_{c_type(p.operands)}_{c_type(p.total)}"
+    convert = None if p.narrow else arithmetic.function(cast)
     rows, columns = p.of_sums()
 
     def run(r: Run, m: Mask, places: Sequence[Place], line: int) -> None:

@@ -64,6 +64,16 @@ FAULTS_OF_ROUNDING = {
     "step": ("step * {{ length // 4 }}]);", "step * 16]);"),
     "last tile": ("+ {{ length - 1 }}) / {{ length }}", ") / {{ length }}"),
 }  # fmt: skip
+FAULTS_OF_INTEGERS = {
+    "k-tail": ("{{ inside }} ? {{ lanes }} : 0", "{{ inside }} ? 8 : 0"),
+    "swizzle": ('(%s ^ (%s) %% 8) * %d" % (line, length, piece, line, lanes)',
+                '%s * %d" % (line, length, piece, lanes)'),
+    "swizzle of halves": ("{% set lanes = length // 8 %}", "{% set lanes = 8 %}"),
+    "step": ("step * {{ length // 4 }}]);", "step * 16]);"),
+    "narrow": ("total[{{ i * each }} + i] = sums{{ i }}[i]",
+               "total[{{ i * each }} + i] = cast_i16_i32(cast_i32_i16(sums{{ i }}[i]))"),
+    "sums": ("  wgmma_wait(0);\n", ""),
+}  # fmt: skip
 
 
 @dd.trace(dd.bf16[72, 264], dd.bf16[264, 72], dd.f32[72])
@@ -99,6 +109,41 @@ def test_drawn_products_of_operands_rounded_to_tf32_are_right(seed: int) -> None
     every = points(d.program)
     point = every[int(d.share * len(every))]
     assert judged(d.program, point, options=GPU) == {""}, f"{d.about}: {point}"
+
+
+@dd.trace(dd.i8[2, 72, 272], dd.i8[2, 40, 272], dd.f32[40])
+def of_integers(x: dd.Tensor, w: dd.Tensor, scale: dd.Tensor) -> dd.Tensor:
+    one, other = dd.astype(x, dd.i32), dd.astype(w, dd.i32)
+    return dd.astype(one @ dd.permute_dims(other, (0, 2, 1)), dd.f32) * scale
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_integers_of_a_byte_are_multiplied_where_lines_of_terms_are_copied(turned: bool) -> None:
+    @dd.trace(dd.i8[72, 272], dd.i8[(272, 48) if turned else (48, 272)])
+    def product(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        one, other = dd.astype(x, dd.i32), dd.astype(w, dd.i32)
+        return one @ (other if turned else other.T)
+
+    assert (points(product) == []) == turned
+
+
+def test_a_product_of_integers_is_one_instruction_for_32_terms_of_four_warps() -> None:
+    r = request(of_integers, GPU)
+    for point in (POINT.format(apart=1, free=2), IN_TURNS):
+        options = GPU.changed({"kernels.choices": f"{r.name}: {point}"})
+        text = dd.compile(of_integers, options=options).text
+        width = point.rsplit("=", 1)[1].rstrip(")")
+        assert text.count(f"wgmma_m64n{width}k32_i8_kk(\n") == 1
+        assert judged(of_integers, point, options=GPU) == {""}
+    assert dd.compile(of_integers, options=GPU).text.count("wgmma_m") == 0, "it has not been timed"
+    if probe("ptx").runs:
+        point = POINT.format(apart=1, free=2)
+        assert judged(of_integers, point, options=GPU, engines=("ptx",)) == {""}
+
+
+@pytest.mark.parametrize("fault", ["", *one_of_each(FAULTS_OF_INTEGERS)])
+def test_a_planted_fault_in_products_of_integers_is_found(fault: str) -> None:
+    assert is_right(of_integers, *FAULTS_OF_INTEGERS.get(fault, ("", ""))) == (not fault)
 
 
 @dd.trace(dd.f32[40, 72], dd.f32[72, 40])
