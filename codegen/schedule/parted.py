@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from didyma.codegen.schedule import row_wide, split
+from didyma.codegen.schedule.beside import Beside
 from didyma.codegen.schedule.folds import allocated, loaded, merged, started
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, scan, tail
 from didyma.codegen.schedule.online import Online
@@ -48,7 +49,7 @@ class Shape:
     """``parts`` blocks for each row, of ``lanes`` threads that take ``wide`` neighbours at once.
 
     A thread takes elements of ``turns`` turns before it corrects its part of the second fold.  Rows
-    of which ``groups`` share a block lie side by side in memory.
+    that share a block lie side by side in memory: ``groups`` times ``each``, which a thread has.
     """
 
     lanes: int
@@ -56,6 +57,7 @@ class Shape:
     turns: int
     parts: int
     groups: int = 1
+    each: int = 1
 
 
 def scheduled(
@@ -189,7 +191,7 @@ def _folding(
 ) -> PrimFunc:
     team, block = _team(facts, shape, shape.lanes, shape.parts), Var(facts.names.fresh("bx"))
     stages = _Folding(team, rows, *_wide(team, rows, shape), {}, once, left=left, shape=shape)
-    return _kernel(stages, block, block)
+    return _kernel(stages, block, lambda blocks: block)
 
 
 def _joining(
@@ -201,7 +203,7 @@ def _joining(
         lanes, parts = min(parts, facts.target.threads // shape.groups), 1
     team, block = _team(facts, shape, lanes, parts), Var(facts.names.fresh("bx"))
     stages = _Joining(team, rows, *_wide(team, rows, shape), {}, once, left=left, shape=shape)
-    return _kernel(stages, block, ix.sub(ix.sub(_blocks(stages), ix.ONE), block))
+    return _kernel(stages, block, lambda blocks: ix.sub(ix.sub(blocks, ix.ONE), block))
 
 
 def _team(facts: NestFacts, shape: Shape, lanes: int, parts: int) -> _Part:
@@ -217,34 +219,32 @@ def _wide(team: Team, rows: RowNest, shape: Shape) -> tuple[Wide, None, int]:
     return wide, None, 0 if wide.edges is None else -(-wide.edges.most // team.threads)
 
 
-def _blocks(stages: _Folding | _Joining) -> Expr:
-    """Return the number of blocks."""
-    team, count = stages.team, stages.rows.nest.numel
-    return ix.mul(ix.ceildiv(count, ix.index(team.groups)), ix.index(team.blocks))
-
-
-def _kernel(stages: _Folding | _Joining, block: Var, number: Expr) -> PrimFunc:
+def _kernel(stages: _Folding | _Joining, block: Var, number: Callable[[Expr], Expr]) -> PrimFunc:
     """Return the kernel of blocks, of which each has a number: the parts of its rows in order."""
     facts, team, rows, wide = stages.facts, stages.team, stages.rows, stages.wide
-    row, count, part = Var(facts.names.fresh("row")), rows.nest.numel, team.rank
+    beside = Beside.of(facts, rows, stages.shape.each, stages.left)
+    nest, part = beside.nest, team.rank
+    row, count = Var(facts.names.fresh("row")), nest.numel
     assert part is not None
     exists = tail(row, count, team.groups)
     body = let_all({} if wide.edges is None else wide.edges.lets, stages.write(rows.stages, exists))
     # A thread beyond the last row sees that row's scalars, and none of its elements.
     at = Var(facts.names.fresh("at")) if exists else row
     last = Binary("min", row, ix.sub(count, ix.ONE))
-    index = dict(zip(rows.nest.index, ix.unflatten(at, rows.nest.extents), strict=True))
-    body = let_all({**({at: last} if exists else {}), **index}, body)
-    several = ix.index(team.blocks)
-    first = ix.mul(ix.floordiv(number, several), ix.index(team.groups))
+    index = dict(zip(nest.index, ix.unflatten(at, nest.extents), strict=True))
+    body = let_all({**({at: last} if exists else {}), **index, **beside.lets}, body)
+    several, blocks = ix.index(team.blocks), ix.ceildiv(count, ix.index(team.groups))
+    at_block = number(ix.mul(blocks, several))
+    first = ix.mul(ix.floordiv(at_block, several), ix.index(team.groups))
     own = ix.add(first, team.group) if team.groups > 1 else first
-    body = let_all({row: own, part: ix.mod(number, several)}, body)
+    body = let_all({row: own, part: ix.mod(at_block, several)}, body)
+    body, tiles = beside.each(body, stages.tiles)
     axes = [(team.lane, team.lanes), (team.group, team.groups)]
     for axis, (v, n) in zip("xy", axes[::-1] if team.across else axes, strict=True):
         body = bound(v, ix.index(n), f"threadIdx.{axis}", body)
-    for t in reversed(stages.tiles):
+    for t in reversed(tiles):
         body = Allocate(t, body)
-    body = bound(block, _blocks(stages), "blockIdx.x", body)
+    body = bound(block, ix.mul(blocks, several), "blockIdx.x", body)
     statements, inside = scan(body)  # which touch the parts, too
     known = replace(facts, statements=tuple(statements), inside=tuple(inside))
-    return known.kernel(body, "rows_parted", wide.buffers)
+    return known.kernel(body, "rows_parted", wide.buffers | beside.buffers)

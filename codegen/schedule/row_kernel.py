@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.schedule import prefetch, row_wide
+from didyma.codegen.schedule.beside import Beside
 from didyma.codegen.schedule.nest import NestFacts, bound, let_all, tail
 from didyma.codegen.schedule.online import Online, shelvable
 from didyma.codegen.schedule.row_stages import OnePass, Stages, filled
@@ -41,6 +42,7 @@ class Threads:
     With ``across``, neighbouring threads have neighbouring rows, else elements of one.  Each of the
     ``blocks`` of a cluster has such threads for the same rows.  Unless 0, ``ahead`` is after how
     many rows comes that of which threads say that it will be loaded, once they have loaded theirs.
+    A thread has ``each`` rows side by side, which are one of the ``groups``.
     """
 
     groups: int
@@ -49,6 +51,7 @@ class Threads:
     across: bool = False
     blocks: int = 1
     ahead: int = 0
+    each: int = 1
 
 
 def scheduled(
@@ -75,7 +78,8 @@ def scheduled(
     groups, lanes, width = threads.groups, threads.lanes, threads.wide
     fresh = facts.names.fresh
     block, group, lane, row = (Var(fresh(n)) for n in ("bx", "group", "lane", "row"))
-    count = rows.nest.numel
+    beside = Beside.of(facts, rows, threads.each)
+    count = beside.nest.numel
     exists = tail(row, count, groups)
     rank = Var(fresh("rank")) if threads.blocks > 1 else None
     team = Team(facts, group, lane, groups, lanes, threads.across, threads.blocks, rank)
@@ -102,19 +106,20 @@ def scheduled(
         if threads.ahead
         else ()
     )
-    body = of_row(stages, row, exists, hint=hint)
+    body = of_row(stages, row, exists, hint=hint, beside=beside)
     body = Let(row, ix.add(ix.mul(block, ix.index(groups)), group), body)
+    body, tiles = beside.each(body, stages.tiles)
     axes = [(lane, lanes), (group, groups)]
     for axis, (v, n) in zip("xy", axes[::-1] if team.across else axes, strict=True):
         body = bound(v, ix.index(n), f"threadIdx.{axis}", body)
-    for t in (t for t in reversed(stages.tiles) if t.scope is Scope.SHARED):
+    for t in (t for t in reversed(tiles) if t.scope is Scope.SHARED):
         body = Allocate(t, body)
     if rank is not None:
         body = bound(rank, ix.index(threads.blocks), RANK, body)
-    for t in (t for t in reversed(stages.tiles) if t.scope is Scope.CLUSTER):
+    for t in (t for t in reversed(tiles) if t.scope is Scope.CLUSTER):
         body = Allocate(t, body)
     body = bound(block, ix.ceildiv(count, ix.index(groups)), "blockIdx.x", body)
-    return facts.kernel(body, name, stages.wide.buffers)
+    return facts.kernel(body, name, stages.wide.buffers | beside.buffers)
 
 
 def of_row(
@@ -124,12 +129,13 @@ def of_row(
     known: Collection[Load] = (),
     hint: Sequence[Stmt] = (),
     copied: Callable[[Load, Expr], Load] | None = None,
+    beside: Beside | None = None,
 ) -> Stmt:
     """Return what a thread does of a row, which ``exists`` where these conditions hold.
 
     The thread has what it keeps of the ``known`` loads from another row.  The ``hint`` comes after
     its loads.  With ``copied`` these are what it tells of each at a position, for rows beyond the
-    last one, too.
+    last one, too.  Of rows ``beside`` each other, that is what it does of one, by their group.
     """
     rows, wide = stages.rows, stages.wide
     held = (stages.turns or 0) * wide.width + stages.edges
@@ -154,9 +160,11 @@ def of_row(
     body = let_all({} if wide.edges is None else wide.edges.lets, body)
     # A thread beyond the last row sees that row's scalars, and none of its elements.
     at = Var(stages.facts.names.fresh("at")) if exists else row
-    last = Binary("min", row, ix.sub(rows.nest.numel, ix.ONE))
-    index = dict(zip(rows.nest.index, ix.unflatten(at, rows.nest.extents), strict=True))
-    return let_all({**({at: last} if exists else {}), **index}, body)
+    beside = beside or Beside.of(stages.facts, rows, 1)
+    nest = beside.nest
+    last = Binary("min", row, ix.sub(nest.numel, ix.ONE))
+    index = dict(zip(nest.index, ix.unflatten(at, nest.extents), strict=True))
+    return let_all({**({at: last} if exists else {}), **index, **beside.lets}, body)
 
 
 def _items(s: Stmt) -> tuple[Stmt, ...]:

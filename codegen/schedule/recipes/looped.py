@@ -18,7 +18,7 @@ from didyma.codegen.schedule.row_kernel import scheduled
 from didyma.codegen.schedule.row_stages import OnePass
 from didyma.refimpl.ir.loop import Const, PrimFunc
 
-_SHAPE = ("groups", "lanes", "wide")
+_SHAPE = ("groups", "lanes", "wide", "each")
 TURNS = (0, 1, 2, 4, 8)  # in which a thread may take elements at once
 ONCE = 128  # threads of a row that is read once, where rows are many
 MANY = 1 << 18  # threads that fill a device

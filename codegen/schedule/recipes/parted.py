@@ -23,6 +23,7 @@ FOLDS = 2  # that blocks share: of any other they would know their own part
 BROAD = 64 << 10  # bytes of a part that is worth more threads
 FEW, SIMPLE = 2, 3  # multiprocessors to a row, at least, else one block for each is as fast
 DEEP = 1 << 12  # elements of neighbouring rows, of which many blocks are to have some
+AT_ONCE = 8  # bytes of neighbouring rows that a thread loads at once
 WAVE = 2  # blocks of all threads that a multiprocessor runs at once
 MOST_READ = 2 * looped.CACHE  # bytes of all rows that are worth reading twice
 
@@ -93,6 +94,8 @@ def _folded(work: Work) -> Values:
     assert work.rows is not None
     count, length = (work.facts.largest(e) for e in (work.rows.nest.numel, work.rows.length))
     target, wide, across = work.facts.target, work.row_widths[0], work.row_across
+    each = _each(work)
+    count //= each
     groups = max(2, min(target.warp, at_least(count))) if across else 1
     turns = min(looped.TURNS[-1], looped.LITTLE // (max(1, _nbytes(work)) * wide))
     lanes, blocks = LANES[2 if across else 1] // groups, max(1, -(-count // groups))
@@ -109,7 +112,14 @@ def _folded(work: Work) -> Values:
         lanes *= 2
     turns = min(turns, at_most(max(1, length // (parts * lanes * wide))))
     found = {"lanes": lanes, "wide": wide, "parts": parts, "online": max(1, turns)}
-    return found | ({"groups": groups} if across else {})
+    found |= {"groups": groups} if across else {}
+    return found | ({"each": each} if len(work.row_counts) > 1 else {})
+
+
+def _each(work: Work) -> int:
+    """Return how many rows side by side a thread best has: those of an access of 8 bytes."""
+    nbytes = max(1, _nbytes(work))
+    return max((n for n in work.row_counts if n * nbytes <= AT_ONCE), default=1)
 
 
 def space(work: Work) -> Space:
@@ -120,7 +130,8 @@ def space(work: Work) -> Space:
     }  # fmt: skip
     if not work.row_across:
         return found
-    return {**found, "groups": powers(2, work.facts.target.warp), "lanes": powers(1, LANES[1])}
+    found |= {"groups": powers(2, work.facts.target.warp), "lanes": powers(1, LANES[1])}
+    return found | ({"each": work.row_counts} if len(work.row_counts) > 1 else {})
 
 
 def _legal(work: Work, values: Values) -> bool:
@@ -138,15 +149,15 @@ def _block(work: Work, values: Values) -> tuple[int, int]:
     groups, lanes = values.get("groups", 1), values["lanes"]
     if work.rows.each is None:
         lanes = max(lanes, min(values["parts"], work.facts.target.threads // groups))
-    return rows.block(work, {"groups": groups, "lanes": lanes, "wide": values["wide"]})
+    return rows.block(work, {**values, "groups": groups, "lanes": lanes})
 
 
 def _build(work: Work, values: Values) -> tuple[PrimFunc, ...]:
     """Schedule ``parts`` blocks for each row, of ``lanes`` threads each, in two kernels."""
     assert work.rows is not None
     assert work.row_online is not None
-    groups = values.get("groups", 1)
-    shape = Shape(values["lanes"], values["wide"], values["online"], values["parts"], groups)
+    groups, each = values.get("groups", 1), values.get("each", 1)
+    shape = Shape(values["lanes"], values["wide"], values["online"], values["parts"], groups, each)
     once, nest = OnePass(work.row_online, values["online"]), by_inverse(work.facts, work.rows)
     return parted.scheduled(work.facts, nest, once, shape)
 

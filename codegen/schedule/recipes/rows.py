@@ -6,6 +6,8 @@ of what it holds, then the threads of a row meet for one and for the other, with
 Without ``keep``, exponentials are computed for their sum, and again for what is divided by it.
 
 With ``ahead``, threads that have loaded their row announce one that a later block will load.
+
+Of rows that lie side by side in memory a thread may have ``each``.
 """
 
 from __future__ import annotations
@@ -65,6 +67,7 @@ def default(work: Work) -> Values:
     assert work.rows is not None
     groups, lanes = work.row_shape
     found = {"groups": groups, "lanes": lanes, "wide": work.row_widths[0]}
+    found |= {"each": 1} if len(work.row_counts) > 1 else {}
     found |= {"keep": int(not _is_narrow(work, found))} if work.row_values.shared else {}
     found |= {"ahead": ahead(work, groups, lanes)} if announces(work) else {}
     return found | {"online": int(_at_once(work, found))} if work.row_online else found
@@ -136,6 +139,7 @@ def space(work: Work) -> Space:
         "lanes": powers(1, min(threads, at_least(length))),
         "wide": work.row_widths,
     }
+    found |= {"each": work.row_counts} if len(work.row_counts) > 1 else {}
     found |= {"keep": (0, 1)} if work.row_values.shared else {}
     found |= {"ahead": (0, 1, 2, 4, 8)} if announces(work) else {}
     return found | {"online": (0, 1)} if work.row_online else found
@@ -147,7 +151,7 @@ def shared_of(work: Work, values: Values) -> tuple[int, int]:
     kept = rows.kept_loads(work.facts, nest, values["lanes"], values["wide"], loads)
     picks = sum(x.dtype.nbytes for x in rows.picks(work.facts, nest, kept))
     threads, parts = block(work, values)
-    return threads, parts + values["groups"] * picks
+    return threads, parts + values["groups"] * values.get("each", 1) * picks
 
 
 def block(work: Work, values: Values) -> tuple[int, int]:
@@ -157,7 +161,7 @@ def block(work: Work, values: Values) -> tuple[int, int]:
     folds = [[a.var.dtype for a in s.accs] for s in work.rows.stages if isinstance(s, Fold)]
     target, (groups, lanes) = work.facts.target, (values["groups"], values["lanes"])
     parts = (shared(target, d, groups, lanes, across=work.row_across) for d in folds)
-    return threads, sum(parts)
+    return threads, values.get("each", 1) * sum(parts)
 
 
 def is_legal(work: Work, values: Values) -> bool:
@@ -197,7 +201,8 @@ def kept(work: Work, values: Values) -> int:
 def threads(work: Work, values: Values) -> Threads:
     """Return the threads that values of the parameters ask for."""
     groups, ahead = values["groups"], values.get("ahead", 0) * work.facts.target.processors
-    return Threads(groups, values["lanes"], values["wide"], work.row_across, 1, groups * ahead)
+    wide, across, each = values["wide"], work.row_across, values.get("each", 1)
+    return Threads(groups, values["lanes"], wide, across, 1, groups * ahead, each)
 
 
 RECIPE = Recipe("rows", _fit, default, space, shared_of, _build, is_legal)

@@ -10,6 +10,7 @@ from functools import cache, cached_property, partial
 from didyma.codegen.lower.affine import Poly
 from didyma.codegen.options import Options
 from didyma.codegen.schedule import (
+    beside,
     folds,
     groups,
     matmul,
@@ -125,6 +126,12 @@ class Work:
         """How many neighbours in a row a thread may take at once, the best first."""
         assert self.rows is not None
         return (1,) if self.row_across else row_wide.widths(self.facts, self.rows)
+
+    @cached_property
+    def row_counts(self) -> tuple[int, ...]:
+        """How many rows side by side a thread may have, the most first."""
+        assert self.rows is not None
+        return beside.counts(self.facts, self.rows) if self.row_across else (1,)
 
     @cached_property
     def row_values(self) -> Values:

@@ -276,7 +276,7 @@ COLUMNS = (
 @pytest.mark.parametrize(
     ("f", "of"),
     [
-        (channels_last, dd.f32[20, 27, 37]), (channels_last, dd.bf16[5, 101, 8]),
+        (channels_last, dd.f32[20, 27, 37]), (channels_last, dd.bf16[5, 101, 9]),
         (channels_last, dd.f64[9, 64, 5]), (logs_down, dd.f32[555, 37]),
     ],
 )  # fmt: skip
