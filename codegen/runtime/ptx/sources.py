@@ -14,7 +14,7 @@ from didyma.codegen.runtime.nvrtc import AS_NVCC, ATTEMPTS, NvrtcCompiler
 from didyma.codegen.runtime.ptx.code import Module
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.meaning import HEADER, Meaning
-from didyma.codegen.runtime.ptx.text import parse
+from didyma.codegen.runtime.ptx.text import NEWEST, parse
 from didyma.refimpl.errors import DidymaError
 
 ARCHITECTURE = "compute_90a"
@@ -62,7 +62,7 @@ def compiled(
     ``bad-ptx``, ``unknown-instruction``, ``unknown-kernel``.
     """
     if source.file.endswith(".ptx"):
-        return _chosen(parse(source.text), kernel, meaning)
+        return _chosen(parse(source.text, NEWEST), kernel, meaning)
     compiler = NvrtcCompiler(ARCHITECTURE, HEADER if meaning is not None else "")
     found = compiler.ptx(source.text, source.file, flags, kernel, attempts, keep=keep)
     module = replace(parse(found.ptx), unset=found.unset, attempts=found.attempts)
@@ -148,10 +148,10 @@ def names(source: Source, flags: Sequence[str] = ()) -> tuple[str, ...]:
 
     Errors as of ``compiled``.
     """
-    text = source.text
-    if not source.file.endswith(".ptx"):
-        text = NvrtcCompiler(ARCHITECTURE).ptx(text, source.file, flags).ptx
-    return tuple(parse(text).kernels)
+    if source.file.endswith(".ptx"):
+        return tuple(parse(source.text, NEWEST).kernels)
+    made = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags)
+    return tuple(parse(made.ptx).kernels)
 
 
 def unoptimised(source: Source, kernel: str, flags: Sequence[str] = ()) -> tuple[Kernel, ...]:

@@ -31,12 +31,12 @@ from didyma.codegen.runtime.ptx.code import (
 )
 from didyma.refimpl.errors import DidymaError
 
-NEWEST = 9  # version of PTX
+NEWEST = (9, 5)  # version of PTX whose instructions are known
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _LINE = re.compile(r"\.(loc|file|version|target|address_size)\b[^\n]*")
-_VERSION = re.compile(r"\.version\s+(\d+)\.")
+_VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
 _FILE = re.compile(r"\.file\s+(\d+)\s+\"([^\"]*)\"")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
@@ -76,14 +76,16 @@ _Mark: TypeAlias = tuple[int, int, int]  # of .loc: file, line, column
 _Scopes: TypeAlias = list[dict[str, Reg | Vector]]  # of 128 bits: two registers of 64
 
 
-def parse(text: str) -> Module:
+def parse(text: str, newest: tuple[int, int] | None = None) -> Module:
     """Parse a module; DidymaError ``bad-ptx`` with the line that cannot be read.
+
+    One that states a version after the ``newest``, if any, is refused.
 
     >>> m = parse(".visible .entry k(.param .u64 p) { .reg .b32 %r<2>; mov.u32 %r1, %tid.x; ret; }")
     >>> [i.name for i in m.functions["k"].instrs]
     ['mov.u32', 'ret']
     """
-    return _Parser(text).module()
+    return _Parser(text, newest).module()
 
 
 def split(text: str) -> list[str]:
@@ -117,7 +119,8 @@ def _parts(text: str) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, newest: tuple[int, int] | None) -> None:
+        self.newest = newest
         self.text = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
         self.starts = [m.start() for m in re.finditer(r"^", self.text, re.M)]
         self.at = 0
@@ -126,10 +129,10 @@ class _Parser:
         self.loc: Loc | None = None
         self.marks: dict[_Mark, Loc] = {}
 
-    def refuse(self, got: str, at: int | None = None) -> NoReturn:
+    def refuse(self, got: str, at: int | None = None, want: str = "PTX") -> NoReturn:
         line = bisect_right(self.starts, self.at if at is None else at)
         shown = " ".join(got.split())[:80]
-        raise DidymaError("bad-ptx", f"line {line} of the PTX", got=shown, want="PTX")
+        raise DidymaError("bad-ptx", f"line {line} of the PTX", got=shown, want=want)
 
     def more(self) -> bool:
         if m := _SPACE.match(self.text, self.at):
@@ -150,8 +153,10 @@ class _Parser:
         if m is None:
             return False
         self.at = m.end()
-        if (version := _VERSION.match(m[0])) and int(version[1]) > NEWEST:
-            self.refuse(f"{m[0].strip()}, which is newer than version {NEWEST} of PTX", m.start())
+        version = _VERSION.match(m[0])
+        if version and self.newest and (int(version[1]), int(version[2])) > self.newest:
+            newest = ".".join(map(str, self.newest))
+            self.refuse(m[0].strip(), m.start(), f"version {newest} of PTX or one before it")
         if m[1] == "target" and "debug" in m[0]:
             self.out.debug = True
         if (loc := _LOC.match(m[0])) and int(loc[2]):  # line 0 has no source: the last one stays
