@@ -68,7 +68,8 @@ Value: TypeAlias = "Pointer | bytes | tuple[tuple[int, Pointer | bytes], ...]"
 class Launch:
     """What a launch did; ``ended`` is false where it could not go on.
 
-    ``late``: it was stopped at its time limit.  ``met`` are the regions that atomics and ordered
+    ``late``: it was stopped at its time limit, or long after an access out of bounds, which ends
+    a launch on a GPU.  ``met`` are the regions that atomics and ordered
     loads were seen to access.  ``copies`` tells of the grid's copies which have ended.
     """
 
@@ -168,7 +169,8 @@ def _batches(
                 run(m)
                 bulk.finish(m)
             except Ended:
-                out.ended, out.late = False, time.process_time() > deadline
+                out.ended = False
+                out.late = m.steps > m.last_step or time.process_time() > deadline
             out.copies = (m.state.reshape(shape.copies, -1) == DONE).all(1)
             out.steps += m.steps
             out.lane_steps += m.lane_steps

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from didyma.codegen.runtime.ptx.kernel import Kernel
 
 RUN, DONE, AT_BARRIER, AT_WARP = range(4)
+_NEVER, _LONGER, _MORE = 1 << 62, 10, 1 << 16  # steps; times as many, and more, out of bounds
 
 
 @dataclass(slots=True)
@@ -103,6 +104,7 @@ class Machine:
         self.met: dict[int, int] = {}  # the first address of each atomic and ordered load
         self.at = 0
         self.steps = self.lane_steps = 0
+        self.last_step = _NEVER  # after which a launch that left its memory is stopped
         self.rounds = self.began = 0  # of spinning; the step at which lanes began to run together
         self.leap = 0  # by how much clocks are ahead of the steps
         self.trail: set[int] = set()  # where stretches began that ran since ``seen``
@@ -219,6 +221,8 @@ class Machine:
                 callers=callers(self.kernel.program, self.frames, int(lanes[0]), key[1])
                 if lanes.size else (),
             )  # fmt: skip
+            if kind == "out-of-bounds":
+                self.last_step = min(self.last_step, _LONGER * self.steps + _MORE)
         found.lanes += lanes.size
 
     def thread(self, lane: int) -> str:

@@ -57,6 +57,8 @@ def run(m: Machine) -> None:
         pc: int | None = int(m.pc[group[0]])
         while pc is not None:
             pc = _stretch(m, pc, alone)
+        if m.steps > m.last_step:
+            raise Ended
         now = time.process_time()
         if m.one and (m.state[: m.one] == DONE).all():
             m.deadline, m.one = min(m.deadline, now + _MORE * (now - begun) + _LEAST), 0

@@ -53,6 +53,24 @@ def test_a_block_may_wait_for_all_others_of_a_grid() -> None:
         assert done.outputs[0].tolist() == [20]
 
 
+def test_a_launch_that_has_left_its_memory_is_stopped_where_it_runs_on() -> None:
+    state = probe("ptx")
+    if not state.runs:
+        pytest.skip(f"ptx: {state.why}")
+    source = Source(
+        "__global__ void k(const int* x, int* y) {\n"
+        "  int i = 0, sum = 0;\n"
+        "  while (x[i] < 7) sum += x[i--];\n"
+        "  y[threadIdx.x] = sum;\n"
+        "}\n",
+        "k.cu",
+    )
+    args = [Argument("x", np.zeros(32, np.int32)), Argument("y", np.zeros(32, np.int32), True)]
+    done = sanitize(source, compiled(source, "k"), Shape((1, 1, 1), (32, 1, 1)), args)
+    assert [(f.kind, f.line) for f in done.faults] == [("out-of-bounds", 3)]
+    assert done.instructions < 32 << 20
+
+
 def test_once_a_fault_is_known_a_launch_that_takes_far_longer_is_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
