@@ -180,6 +180,7 @@ class Variable:
     """A variable in a space of memory; one of size 0 gets its size with the launch.
 
     ``refers`` are the addresses in its value: at which byte, of what, and how far from it.
+    ``kind`` is the type of its elements.
     """
 
     space: str
@@ -188,6 +189,7 @@ class Variable:
     size: int
     init: bytes = b""
     refers: tuple[tuple[int, str, int], ...] = ()
+    kind: str = ""
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.code import Loc
 from didyma.codegen.runtime.ptx.kernel import Kernel
+from didyma.codegen.runtime.ptx.kinds import FLOATS
 from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, Value, launch
 from didyma.codegen.runtime.ptx.machine import Report, Shape
 from didyma.codegen.runtime.ptx.shape import RANDOM
@@ -267,6 +268,18 @@ def _demand_fit(kernel: Kernel, args: Sequence[Argument]) -> None:
                 "bad-option", f"argument {a.name}", got=what,
                 want=f"what fits parameter {k} of {kernel.name}, which has {p.size} bytes",
             )  # fmt: skip
+        if _is_of_other_kind(a, p.kind):
+            raise DidymaError(
+                "bad-option", f"argument {a.name}", got=f"a number of {a.value.dtype}",
+                want=f"a number for parameter {k} of {kernel.name}, which is {p.kind} in PTX",
+            )  # fmt: skip
+
+
+def _is_of_other_kind(a: Argument, kind: str) -> bool:
+    """Return whether one of a number and its parameter is an integer and the other a float."""
+    if a.fields or a.value.ndim:
+        return False
+    return kind in FLOATS if a.value.dtype.kind in "iub" else kind[0] in "su"
 
 
 def _findings(source: Source, done: Launch, schedule: int) -> Iterator[Finding]:

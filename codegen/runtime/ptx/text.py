@@ -217,7 +217,8 @@ class _Parser:
         align = re.search(r"\.align\s+(\d+)", attributes)
         data, refers = _value(init or "", SIZES[kind])
         size = SIZES[kind] * count
-        return Variable(space, name, int(align[1]) if align else SIZES[kind], size, data, refers)
+        place = int(align[1]) if align else SIZES[kind]
+        return Variable(space, name, place, size, data, refers, kind)
 
     def body(self, f: Function) -> None:
         scopes: _Scopes = [{}]

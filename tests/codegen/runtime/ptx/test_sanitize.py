@@ -89,6 +89,7 @@ def test_what_cannot_be_launched_is_refused() -> None:
         (case.shape, case.args, 1 << 20, "launch-failed"),
         (case.shape, case.args[:2], 0, "input-count"),
         (case.shape, case.args[::-1], 0, "bad-option"),
+        (case.shape, (*case.args[:2], Argument("n", np.float32([200])[0])), 0, "bad-option"),
     ):
         with pytest.raises(DidymaError) as e:
             sanitize(source, kernel, shape, args, shared)
