@@ -163,6 +163,15 @@ def kernel(
     return KernelOp(own, operands, made.ranges, f)
 
 
+def is_name(name: object) -> bool:
+    """Tell whether an operation may have this name: a word that begins with a letter.
+
+    >>> is_name("scan2"), is_name("_scan"), is_name("a b"), is_name(3)
+    (True, False, False, False)
+    """
+    return isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+
+
 def _is_mapping(x: object) -> bool:
     return isinstance(x, Mapping)
 
@@ -231,22 +240,27 @@ class _Making:
         reader = Reader(text, f"dd.kernel, {self.called}", calls)
         head = reader.head()
         taken = (*recipes(), *codegens.own())
-        if self.called in taken or not self.called.isidentifier():
+        if self.called in taken or not is_name(self.called):
             raise self.error(f"the name {self.called}", "an identifier that no recipe has")
         if strange := [k for k in self.zeroed if k not in self.workspace]:
             known = ", ".join(self.workspace) or "which is empty"
             raise self.error(f"zeros in {strange[0]}", f"a buffer of the workspace: {known}")
         space = {k: self._asked(v, values, f"workspace {k}") for k, v in self.workspace.items()}
+        if untyped := [k for k, v in space.items() if spec_of(v) is None]:
+            got = f"{space[untyped[0]]!r:.60} for workspace {untyped[0]}"
+            raise self.error(got, "a type such as dd.f32[n, 4] for each buffer")
         reads, writes = self._pointers(reader, head, space)
         buffers = tuple(Buffer(k, t.dtype, t.shape) for k, t in _typed(space).items())
         threads = self._three(self._asked(block, values, "block"), "block")
         if not all(isinstance(n, int) for n in threads):
             raise self.error(f"a block of {threads}", "numbers of threads")
+        longest = None if chain is None else size(self._asked(chain, values, "chain")).value
+        if isinstance(longest, int) and longest < 0:
+            raise self.error(f"a chain of {longest} additions", "0 or more")
         made = TextKernel(
             text, reads, writes, self._three(self._asked(grid, values, "grid"), "grid"),
             tuple(map(int, threads)), buffers,  # type: ignore[arg-type]  # three of them
-            None if chain is None else size(self._asked(chain, values, "chain")).value,
-            more, self.zeroed,
+            longest, more, self.zeroed,
         )  # fmt: skip
         return Configuration(tuple(sorted(values.items())), made, head.symbols)
 

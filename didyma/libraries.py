@@ -8,7 +8,7 @@ from typing import Any
 
 from didyma.codegen import plugins
 from didyma.codegen.runtime.externs import InPlace
-from didyma.kernels import Reference, applied, function_of, misfit
+from didyma.kernels import Reference, applied, function_of, is_name, misfit
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import COMPILER
 from didyma.tracer.tensor import Operand, Tensor, common, constant, is_scalar, within
@@ -58,8 +58,8 @@ def library(
     ``out(*arrays, out=y)`` writes to arrays that are allocated before.  All are NumPy arrays, on
     each engine.  Equal operands must give equal bits.
 
-    Errors: ``bad-call`` for both forms or none, ``registered-twice`` for a name that an
-    implementation has, ``bad-reference``.
+    Errors: ``bad-call`` for a name that is no word, and for both forms or none,
+    ``registered-twice`` for a name that an implementation has, ``bad-reference``.
 
     Examples:
         >>> import numpy as np
@@ -72,6 +72,9 @@ def library(
         array([ 2.,  6., 12., 20.], dtype=float32)
         >>> scan.withdraw()
     """
+    if not is_name(name):
+        want = "a word that begins with a letter"
+        raise DidymaError("bad-call", f"dd.library({name!r:.40})", got=f"{name!r:.40}", want=want)
     if (call is None) == (out is None):
         got = "neither call nor out" if call is None else "call and out"
         raise DidymaError("bad-call", f"dd.library({name!r})", got=got, want="one of them")

@@ -27,9 +27,9 @@ from didyma.codegen.emit.plain_expressions import (
     line_of,
     type_name,
 )
+from didyma.codegen.emit.subset import uncommented
 from didyma.refimpl.ir.types import DType
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+?)[ \t]*$", re.MULTILINE)
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|pragma)[^\n]*$", re.MULTILINE)
@@ -102,7 +102,7 @@ def _expanded(text: str, macros: Mapping[str, str], inside: frozenset[str] = fro
 
 def _parsed(text: str) -> c.FileAST:
     """Return the syntax tree of a text; lines stay."""
-    bare = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", text)
+    bare = uncommented(text)
     macros = dict(_DEFINE.findall(bare))
     bare = _INCLUDE.sub("", _DEFINE.sub("", bare))
     if m := re.search(r"^[ \t]*#", bare, re.MULTILINE):

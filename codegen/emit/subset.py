@@ -17,7 +17,7 @@ HEAD = re.compile(
     r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)\s*)*([A-Za-z_]\w*)\s*\("
 )
 _BEGINS = re.compile(r'^extern "C" (?=__global__ )', re.MULTILINE)
-_COMMENT = re.compile(r"//[^\n]*")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _QUALIFIER = re.compile(
     r'extern "C"|\b__global__\b|\b__(?:launch_bounds|cluster_dims)__\([^)]*\)|\b__restrict__\b'
     r"|\b__grid_constant__\b"
@@ -34,10 +34,19 @@ def strip(source: str) -> str:
     ``__align__(16)`` becomes ``_Alignas(16)``, as C11 says it.
 
     >>> strip('extern "C" __global__ void f(f32 *__restrict__ x) {  // f')
-    '  void f(f32 * x) {  '
+    '  void f(f32 * x) {   '
     """
-    bare = _SHARED.sub("static", _QUALIFIER.sub("", _COMMENT.sub("", source)))
+    bare = _SHARED.sub("static", _QUALIFIER.sub("", uncommented(source)))
     return _ALIGN.sub("_Alignas", bare)
+
+
+def uncommented(source: str) -> str:
+    """Return a text of C without comments, in which no line moves.
+
+    >>> uncommented("int i; // one\\n/* two\\nthree */ int/**/j;")
+    'int i;  \\n\\n int j;'
+    """
+    return _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", source)
 
 
 def place(address: c.Node) -> tuple[str, c.Node | None] | None:

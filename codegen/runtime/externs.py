@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from didyma.codegen import plugins
-from didyma.codegen.guards import guarded
+from didyma.codegen.guards import guarded, named
 from didyma.codegen.routines import Routine
 from didyma.codegen.runtime import carried
 from didyma.codegen.runtime.carried import Carried, Carries
@@ -99,17 +99,22 @@ class Bound:
         return self.implementation if isinstance(self.implementation, Carried) else None
 
     def __call__(self, inputs: Sequence[Array], sizes: Mapping[str, int]) -> tuple[Array, ...]:
-        """Return the results; DidymaError ``extern-result`` where an implementation's are not."""
+        """Return the results.
+
+        DidymaError ``failed-part`` where an implementation raises, ``extern-result`` where it
+        returns something else.
+        """
         if self.implementation is None or isinstance(self.implementation, OnDevice):
             env = {s: sizes[s] for s in self.external.sizes}
             return tuple(graph.run(self.module, inputs, env))
         f = self.external.function
         want = [(t.dtype.numpy, dims.values(t.shape, sizes)) for t in f.result_types()]
-        if isinstance(self.implementation, Carried):
-            return carried.results(self.implementation, inputs, want)
-        if isinstance(self.implementation, InPlace):
-            return self.implementation(*inputs, types=want)
-        return results(self.implementation(*inputs), want, f.name)
+        with named(f"extern {f.name}", "a routine that raises nothing"):
+            if isinstance(self.implementation, Carried):
+                return carried.results(self.implementation, inputs, want)
+            if isinstance(self.implementation, InPlace):
+                return self.implementation(*inputs, types=want)
+            return results(self.implementation(*inputs), want, f.name)
 
     def routine(
         self,

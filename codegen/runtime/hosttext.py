@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from didyma.codegen.emit.intrinsics import NBYTES, c_type
 from didyma.codegen.emit.prelude import Prelude
+from didyma.codegen.emit.subset import uncommented
 from didyma.codegen.intrinsics import extended
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.target import PORTABLE
@@ -20,7 +21,6 @@ _MEETS = (
 GUARD = 64  # bytes around each shared array; GAP_ of driver.c
 
 # Patterns begin with plain text, which a search finds fast.
-_COMMENT = re.compile(r"//[^\n]*")
 _HEAD = re.compile(r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\([^)]*\)\s*)*(\w+)")
 _SHARED = re.compile(
     r"__shared__\s+(?:__align__\((?P<align>\d+)\)\s*)?(?P<type>\w+)\s+(?P<name>\w+)\s*"
@@ -74,7 +74,7 @@ def assemble(
 
 def split(source: str) -> tuple[str, dict[str, KernelPart]]:
     """Cut a text into what precedes the first kernel and the kernels; no line moves."""
-    source = _COMMENT.sub("", source).replace('extern "C"', "")
+    source = uncommented(source).replace('extern "C"', "")
     heads = list(_HEAD.finditer(source))
     ends = [h.start() for h in heads[1:]] + [len(source)]
     parts = (

@@ -52,6 +52,8 @@ def verify(k: Kernel, target: Target = PORTABLE) -> None:
     if any(isinstance(n, int) and not 0 <= n <= most for n, most in pairs):
         got, want = (" x ".join(map(str, grid)) for grid in (t.grid, target.grid))
         raise _broken(k, f"a grid of {got} blocks", f"at most {want} blocks, none of them negative")
+    if isinstance(t.chain, int) and t.chain < 0:
+        raise _broken(k, f"a chain of {t.chain} additions", "0 or more")
     free = {v.name for v in k.dims} - {v.name for v in meaning.dims}
     if free:
         want = f"some of {', '.join(v.name for v in meaning.dims) or 'no dims'}, as its meaning has"

@@ -273,6 +273,12 @@ WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "a grid of an unknown name": ("bad-kernel", "grid of q", {"grid": unknown}),
     "a block of a size": ("bad-kernel", "numbers of threads", {"block": n}),
+    "a chain below zero": ("bad-kernel", "a chain of -1 additions", {"chain": -1}),
+    "a chain of a function below zero": (
+        "bad-kernel", "a chain of -4 additions", {"chain": lambda threads: -threads},
+    ),
+    "a workspace without a type": ("bad-kernel", "3 for workspace z", {"workspace": {"z": 3}}),
+    "a reserved name": ("bad-kernel", "the name __spread", {"name": "__spread"}),
     "the name of a recipe": ("bad-kernel", "no recipe", {"name": "matmul"}),
     "a file that is not there": ("unreadable-file", "none.cu", {"text": Path("none.cu")}),
     "other operands": ("bad-reference", "1 parameters", {"reference": dd.exp}),
@@ -291,6 +297,12 @@ def test_a_file_may_begin_with_a_byte_order_mark_and_end_lines_as_windows_does(
     path = tmp_path / "rows.cu"
     path.write_bytes(codecs.BOM_UTF8 + ROWS.replace("\n", "\r\n").encode())
     assert rows(path).kernel == rows(ROWS).kernel
+
+
+def test_a_text_may_have_comments_of_both_kinds() -> None:
+    text = "/* one\ntwo */\n" + ROWS.replace("f32 sum = 0.0f;", "f32 sum/* of k */= 0.0f; // é")
+    report = dd.check(program(rows(text)), tries=1, sizes={"m": 3, "n": 4})
+    assert report.agree, report.findings
 
 
 @pytest.mark.parametrize("what", WRONG)

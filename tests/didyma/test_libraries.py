@@ -83,6 +83,9 @@ def test_bad_input_is_refused(made: Callable[..., dd.Program]) -> None:
     for forms in ({}, {"call": allocating, "out": writing}):
         with says("bad-call", "want: one of them"):
             made(**forms)
+    for name in ("", "a b", "1x", "_x", 3, None):
+        with says("bad-call", "a word that begins with a letter"):
+            dd.library(name, reference=both, call=allocating)  # type: ignore[arg-type]  # 3
     p = made(call=flat)
     with says("extern-result", "float32[12]", "float32[4, 3]"):
         dd.compile(p)(np.ones((4, 5), np.float32), np.ones((5, 3), np.float32))
@@ -97,6 +100,19 @@ def test_bad_input_is_refused(made: Callable[..., dd.Program]) -> None:
 
     with says("bad-call", "the number 2.0"):
         dd.trace(dd.f32[2, 5])(counts)
+
+
+@pytest.mark.parametrize("form", ["call", "out"])
+def test_a_routine_that_raises_is_named(form: str, made: Callable[..., dd.Program]) -> None:
+    def broken(*arrays: Array, **out: object) -> None:
+        raise RuntimeError("no licence")
+
+    p = made(**{form: broken})
+    with says("failed-part", "extern mine", "RuntimeError: no licence") as e:
+        dd.compile(p)(np.ones((4, 5), np.float32), np.ones((5, 3), np.float32))
+    assert isinstance(e.value.__cause__, RuntimeError)
+    report = dd.check(p, tries=1, engines=["host"])
+    assert "failed-part" in next(f.message for f in report.findings if f.level == "extern mine")
 
 
 @pytest.mark.parametrize("m", [0, 3])
