@@ -34,12 +34,19 @@ def end_to_end(
     """Judge a peer's results of a whole module by the accumulated bars of the module.
 
     ``model`` is the ONNX model that the module was imported from, if it was.  The sign of a zero is
-    not judged, as ONNX leaves it open which of two equal zeros a choice returns.
+    not judged, as ONNX leaves it open which of two equal zeros a choice returns.  Where the peer
+    refuses the program or its inputs, nothing is decided, and a note says why.
     """
     level = Recorder(peer.name, peer.name)
 
     def run() -> None:
-        outs = peer.run(m, inputs, model)
+        try:
+            outs = peer.run(m, inputs, model)
+        except DidymaError as e:
+            if e.code not in REFUSALS:
+                raise
+            level.note = f"not judged, since it refused ({e.code}): {e.got}"
+            return
         _compare(level, peer, m, inputs, env, outs)
         with suppress(DidymaError):  # a size that float64 decides may be out of its range
             wanted = graph.reference(m, inputs, env)

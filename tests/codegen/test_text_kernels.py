@@ -219,6 +219,8 @@ def test_what_is_claimed_must_be_there(program: Program) -> None:
         dd.compile(program, kernels={NAME: replace(KERNEL, block=(32, 64, 1))})
     with says("P-text", "a grid of 1 x -1 x 1 blocks", "none of them negative"):
         dd.compile(program, kernels={NAME: replace(KERNEL, grid=(1, -1, 1))})
+    with says("P-text", "a chain of -1 additions", "0 or more"):
+        dd.compile(program, kernels={NAME: replace(KERNEL, chain=-1)})
     key = structural_hash(compile_module(program.module).fused.function(NAME))
     with says("bad-kernel", "a second kernel"):
         dd.compile(program, kernels={NAME: KERNEL, key: KERNEL})

@@ -251,6 +251,12 @@ def unknown(q: int) -> int:
 
 NO_RESULT = ROWS.replace("f32 *y, f32 *s", "const f32 *y, const f32 *s")
 ROWS_ALONE = {**SIGNATURE, "x": dd.f32[n], "w": dd.f32[3], "y": dd.f32[n]}
+
+
+def below(threads: int) -> int:
+    return -threads
+
+
 WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a parameter without a value": ("bad-kernel", "line 3", {"configs": [{"lanes": 4}]}),
     "no configuration": ("bad-kernel", "one dict", {"configs": []}),
@@ -275,7 +281,7 @@ WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a block of a size": ("bad-kernel", "numbers of threads", {"block": n}),
     "a chain below zero": ("bad-kernel", "a chain of -1 additions", {"chain": -1}),
     "a chain of a function below zero": (
-        "bad-kernel", "a chain of -4 additions", {"chain": lambda threads: -threads},
+        "bad-kernel", "a chain of -4 additions", {"chain": below},
     ),
     "a workspace without a type": ("bad-kernel", "3 for workspace z", {"workspace": {"z": 3}}),
     "a reserved name": ("bad-kernel", "the name __spread", {"name": "__spread"}),
