@@ -13,9 +13,10 @@ from didyma.codegen.memory.peak import peak
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, Fused, finished
 from didyma.fuzz import counters
-from didyma.fuzz.counters import Counters
+from didyma.fuzz.counters import Counters, Sizes
 from didyma.fuzz.cpp import judge
 from didyma.fuzz.graphs import Case
+from didyma.refimpl.ir.text import show
 
 
 def counted(case: Case, made: Fused, base: Options, *, loaders: bool = False) -> Counters:
@@ -27,16 +28,21 @@ def counted(case: Case, made: Fused, base: Options, *, loaders: bool = False) ->
     if not case.counted:
         return {}
     c = finished(made, case.options(base))
-    sizes = {v.name: v.lo for v in c.source.dims} | dict(case.env)
+    return of_compiled(c, {v.name: v.lo for v in c.source.dims} | dict(case.env), loaders=loaders)
+
+
+def of_compiled(c: Compiled, sizes: Sizes, *, loaders: bool) -> Counters:
+    """Count what all stages of a compile made, at some sizes."""
     nodes = sum(len(f.nodes) for f in c.fused.functions)
-    texts = {"kernels": c.text.source, "wrapper": c.wrapper, **dict(_loaders(c) if loaders else ())}
+    texts = {"graph": show(c.fused), "kernels": c.text.source, "wrapper": c.wrapper}
+    texts |= dict(_loaders(c) if loaders else ())
     levels: dict[str, Counters] = {
         "graph": {"nodes": nodes, **counters.of_graph(c.fused, sizes)},
         "kernels": counters.of_kernels((k for ks in c.kernels.values() for k in ks), sizes),
         "program": {"peak": peak(c.program, sizes), **counters.of_lines(c.program)},
-        "words": {name: counters.words(text) for name, text in texts.items()},
     }
-    return {f"{level}: {name}": n for level, x in levels.items() for name, n in x.items() if n}
+    counted = {f"{level}: {name}": n for level, x in levels.items() for name, n in x.items() if n}
+    return {**counted, **counters.of_texts(texts)}
 
 
 def _loaders(c: Compiled) -> Iterator[tuple[str, str]]:

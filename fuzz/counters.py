@@ -3,7 +3,8 @@
 They are counted from graphs, kernels and programs at the sizes of a case, so they are the same on
 every machine.  Results may be right although a promise is lost: one launch more, elements that are
 loaded twice, a larger peak; and where less is done than was, a guard may be gone that these values
-do not need.  So ``fuzz/distilled.py`` holds members of the corpus to their counters, and whoever
+do not need.  Of texts a digest is kept, since a wrong operand has the count of the right one.  So
+``fuzz/distilled.py`` holds members of the corpus to their counters, and whoever
 changes them on purpose keeps them anew (``python -m tests.mutants.distil counters``).
 """
 
@@ -14,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TypeAlias
 
 from didyma.codegen.runtime.geometry import evaluate
@@ -51,7 +53,13 @@ from didyma.refimpl.ir.types import TensorType
 from didyma.refimpl.ir.walk import stmt_children, stmt_exprs, stmts, subexprs
 
 MADE = "made: "  # what the names of counters of decisions begin with
+TEXT = "text: "  # and those of digests
 _OF_GRAPH = ("calls", "bytes", "elements", "results", "constants", "copies")
+
+_FLOATS = re.compile(
+    r"\b(?:\d+(?:\.\d*(?:e[-+]?\d+)?|e[-+]?\d+)|0x[\da-f.]+p[-+]?\d+)f?"
+    r"|(?<=\"data\":)\"[^\"]*\"|(?<=rt\.constant\()[^\n]*"
+)
 
 Sizes: TypeAlias = Mapping[str, int]
 Counters: TypeAlias = Mapping[str, int]
@@ -154,13 +162,22 @@ def of_ways(ways: int) -> Counters:
     return {f"{MADE}ways to schedule": ways}
 
 
-def words(text: str) -> int:
-    """Return how many names and numbers a text has.
+def of_texts(texts: Mapping[str, str]) -> Counters:
+    """Return the digest of each text by its name."""
+    return {f"{TEXT}{name}": digest(text) for name, text in texts.items()}
 
-    >>> words("x[i] += 2.0f;")
-    4
+
+def digest(text: str) -> int:
+    """Return a number of 24 bits that stands for a text.
+
+    Floats and the bytes of constants are left out: what is computed of constants may have other
+    last digits on other machines.
+
+    >>> digest("x[i] += 2.0f;") == digest("x[i] += 2.5f;") != digest("x[j] += 2.5f;")
+    True
     """
-    return len(re.findall(r"\w+", text))
+    told = _FLOATS.sub("", text)
+    return int.from_bytes(blake2b(told.encode(), digest_size=3).digest())
 
 
 def unlike(now: Counters, kept: Counters) -> str:
@@ -168,10 +185,12 @@ def unlike(now: Counters, kept: Counters) -> str:
 
     >>> unlike({"launches": 2, "peak": 0}, {"launches": 1, "made: cast once": 1})
     'launches 2, kept 1; made: cast once 0, kept 1'
+    >>> unlike({"peak": 4, "text: JSON": 7}, {"peak": 4, "text: JSON": 9})
+    'text: JSON is another'
     """
     names = dict.fromkeys((*kept, *now))
     return "; ".join(
-        f"{k} {now.get(k, 0)}, kept {kept.get(k, 0)}"
+        f"{k} is another" if k.startswith(TEXT) else f"{k} {now.get(k, 0)}, kept {kept.get(k, 0)}"
         for k in names
         if now.get(k, 0) != kept.get(k, 0)
     )
@@ -180,7 +199,9 @@ def unlike(now: Counters, kept: Counters) -> str:
 def needs_more(now: Counters, kept: Counters) -> bool:
     """Return whether some counter is worse: lower if it is one of decisions, else higher."""
     return any(
-        (now.get(k, 0) < n if k.startswith(MADE) else now.get(k, 0) > n) for k, n in kept.items()
+        (now.get(k, 0) < n if k.startswith(MADE) else now.get(k, 0) > n)
+        for k, n in kept.items()
+        if not k.startswith(TEXT)
     )
 
 

@@ -186,7 +186,7 @@ def stage_loads(facts: NestFacts, rows: RowNest) -> Mapping[Load, tuple[int, ...
     """Return what stages load at one element of a row, each with the numbers of those stages."""
     found = dict[Load, tuple[int, ...]]()
     for stage, part in enumerate(_computed(rows)):
-        for x in set(sure_loads(facts, rows, part)):
+        for x in dict.fromkeys(sure_loads(facts, rows, part)):
             found[x] = (*found.get(x, ()), stage)
     return found
 

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from didyma.codegen.emit import wrapper
+from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.memory import peak, planner, trace
 from didyma.codegen.memory.arena import Problem, solve
 from didyma.codegen.memory.plan import plan
@@ -22,7 +23,7 @@ from didyma.fuzz.allocator.domains import JudgedCase
 from didyma.fuzz.allocator.judge import Verdict
 from didyma.fuzz.allocator.kernels import movers
 from didyma.fuzz.chooser import Chooser
-from didyma.fuzz.counters import Counters, of_lines, words
+from didyma.fuzz.counters import Counters, of_lines, of_texts
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Allocate, Copy, Launch, Program, Wait
@@ -88,7 +89,8 @@ def _trace(p: Problem, w: Written) -> JudgedCase:
     found = tuple(domains.placed(p, w.planner, w.seed))
     counters: Counters = {}
     try:
-        counters = {"peak": solve(p, w.planner).peak}
+        found_at = solve(p, w.planner)
+        counters = {"peak": found_at.peak, **of_texts({"offsets": str(found_at.offsets.tolist())})}
     except DidymaError as e:
         few = p.count <= definitions.FEW and w.planner == "canonical"
         least = definitions.least_peak(p) if few else None
@@ -135,7 +137,10 @@ def _counters(planned: Program) -> Counters:
     peaks = {
         f"{k} peak": peak(planned, dict(zip(names, at, strict=True))) for k, at in ends.items()
     }
-    said = {"words": words(wrapper.emit(planned, wrappers.text_of(planned)))}
+    text = wrappers.text_of(planned)
+    said = of_texts(
+        {"wrapper": wrapper.emit(planned, text), "JSON": program_json(planned, text, {})}
+    )
     every = {**of_lines(planned), **said}
     return {name: kinds[kind.__name__] for name, kind in lines.items()} | peaks | every
 

@@ -96,7 +96,7 @@ def judged_on(case: Case, engines: Sequence[Engine]) -> Outcome:
     """Judge a kernel on engines."""
     found = judge(case, engines)
     o = outcome(case, found.findings, found.total, keys(case))
-    return replace(o, counters={"words": found.words})
+    return replace(o, counters=counters.of_texts({"kernel": found.text}))
 
 
 def reads_behind_guards(case: Case) -> bool:

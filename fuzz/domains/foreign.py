@@ -118,7 +118,7 @@ def outcome(case: Case, engines: list[Engine], compiler: TinyCC) -> Outcome:
         found += compared(case, runs, text, before, want)
     total = sum(a.size for a in want)
     covered = tuple(("engine", e.name) for e in engines)
-    counted = {"words": counters.words(made.source)}
+    counted = counters.of_texts({"kernel": made.source})
     return Outcome(tuple(found), size=case.text.count("\n"), checked=total, total=total,
                    covered=covered, counters=counted)  # fmt: skip
 

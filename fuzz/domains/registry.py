@@ -17,6 +17,7 @@ from didyma.fuzz.domains.passes import Passes
 from didyma.fuzz.domains.plans import Plans
 from didyma.fuzz.domains.programs import Programs
 from didyma.fuzz.domains.schedules import Schedules
+from didyma.fuzz.domains.targets import Targets
 from didyma.refimpl.errors import DidymaError
 
 
@@ -95,6 +96,11 @@ DOMAINS: Mapping[str, Entry] = _table(
         "programs",
         "programs, memory plans and wrappers of graphs with control flow, kernels interpreted",
         lambda s: Programs(s.options),
+    ),
+    Entry(
+        "targets",
+        "graphs of long axes, compiled for GPUs and not run: launches, plans and texts",
+        lambda s: Targets(s.options),
     ),
     Entry("planners", "memory plans of random programs, arenas and traces", lambda _: Plans()),
 )

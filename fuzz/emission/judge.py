@@ -13,7 +13,7 @@ import numpy as np
 
 from didyma.codegen.emit import cuda
 from didyma.codegen.runtime.engine import Engine, KernelFault
-from didyma.fuzz import counters, kits, values
+from didyma.fuzz import kits, values
 from didyma.fuzz.emission.expressions import inexact
 from didyma.fuzz.emission.kernels import Case
 from didyma.fuzz.values import Distribution
@@ -44,11 +44,11 @@ KINDS = (
 
 @dataclass(slots=True)
 class Judged:
-    """What was found of a kernel, how many elements were compared, and its text's ``words``."""
+    """What was found of a kernel, how many elements were compared, and its ``text``."""
 
     findings: list[Finding] = field(default_factory=list[Finding])
     total: int = 0
-    words: int = 0
+    text: str = ""
 
 
 def judge(case: Case, engines: Iterable[Engine]) -> Judged:
@@ -70,7 +70,7 @@ def judge(case: Case, engines: Iterable[Engine]) -> Judged:
         message = f"{type(e).__name__}: {e}"
         found.findings.append(Finding("emit", "while compiling", "error", message))
         return found
-    found.words = counters.words(text.source)
+    found.text = text.source
     if misplaced := next(_misplaced(text), ""):
         found.findings.append(Finding("emit", f.name, "lines", misplaced))
         return found

@@ -23,7 +23,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.kernel import scratch
 from didyma.refimpl.ir.loop import INDEX, Binary, Expr, For, Load, PrimFunc, Store, Var
-from didyma.refimpl.ir.text import show_expr
+from didyma.refimpl.ir.text import show, show_expr
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ir.walk import exprs, stmts, subexprs
 from didyma.refimpl.verify import loop as laws
@@ -73,6 +73,7 @@ def _affine(found: Judged, case: Case) -> None:
     affine = Affine(f.dims)
     for s in loops:
         affine.loop(s.var, s.extent)
+    texts = dict[str, list[str]]()
     for e in _indices(f, set(values)):
         x = np.asarray(evaluate(e, values))
         found.total += x.size
@@ -83,9 +84,11 @@ def _affine(found: Judged, case: Case) -> None:
         }
         for how, y in made.items():
             found.counters[how] += len(subexprs(y))
+            texts.setdefault(how, []).append(show_expr(y))
             if (x != evaluate(y, values)).any():
                 _report(found, how, e, f"{show_expr(y)} differs")
         _bounds(found, affine, e, x, values)
+    found.counters.update(counters.of_texts({how: str(made) for how, made in texts.items()}))
     _offsets(found, f, affine, values)
     facts = NestFacts.of(f, nests(f.body)[0], Options())
     for e, size in ((s.extent, n) for s, n in zip(loops, sizes, strict=True)):
@@ -170,6 +173,7 @@ def _schedules(found: Judged, case: Case, options: Options) -> None:
         for k in kernels:
             laws.verify(k)
         found.counters.update(counters.of_kernels(kernels, dict(case.env)))
+        found.counters.update(counters.of_texts({"kernels": "\n".join(map(show, kernels))}))
         found.schedules = tuple(str(dict(k.attrs)["schedule"]) for k in kernels)
         got = _run(kernels, f, before, case)
     except Exception as e:

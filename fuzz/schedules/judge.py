@@ -38,6 +38,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.loop import RANK, Const, For, PrimFunc
 from didyma.refimpl.ir.lowered import lowered
 from didyma.refimpl.ir.target import PORTABLE
+from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import Array, DType, from_memory
 from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.ops.bars import Contract
@@ -76,7 +77,8 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     except Exception as e:
         found.findings.append(Finding("schedule", f.name, "error", f"{type(e).__name__}: {e}"))
         return found
-    found.counters = counters.of_kernels(kernels(g), dict(subject.env))
+    counted = counters.of_kernels(kernels(g), dict(subject.env))
+    found.counters = {**counted, **counters.of_texts({"function": show(g)})}
     promised = promises.broken(case.schedule, f, after, dict(subject.env))
     for kind, message in (
         ("block", _crowded(g)), ("text", _misread(case)), ("promise", promised)

@@ -17,7 +17,7 @@ from didyma.fuzz.domains import registry
 from didyma.fuzz.graphs import Case
 from didyma.refimpl.interp.memory_use import MemoryUse
 from didyma.refimpl.ir.program import Program, Repeat, Return, Wait
-from didyma.refimpl.ir.text import parse_loop, parse_module
+from didyma.refimpl.ir.text import parse_loop, parse_module, show
 
 KERNEL = """
 kernel @k(x: f32[n, 8], y: f32[n, 8]) writes (y) dims n in [0, 9] {
@@ -145,7 +145,10 @@ def test_a_counter_of_a_member_that_changes_is_a_finding(
     key, m = min(((k, m) for k, m in every.items() if m.counters), key=lambda x: x[1].ms)
     opened, wishes = worker.Opened(d), [(KEPT, key)]
     assert not opened.drawn(0, 0, wishes)[1].findings
-    name, value = max(m.counters.items(), key=lambda x: x[1])
+    name, value = max(
+        ((k, n) for k, n in m.counters.items() if not k.startswith(counters.TEXT)),
+        key=lambda x: x[1],
+    )
     fewer = replace(m, counters={**m.counters, name: value - 1})
     changed = MappingProxyType({**every, key: fewer})
 
@@ -195,7 +198,34 @@ def test_all_stages_of_a_kept_program_are_counted() -> None:
     assert got["graph: calls"] == got["kernels: launches"] == 1
     assert got["graph: nodes"] == 3, "two of the function, and its call"
     assert got["program: peak"] == 256, "the result alone, at its alignment"
-    assert all(got[f"words: {x}"] > 20 for x in ("kernels", "wrapper", "JSON", "C++ loader"))
+    texts = {k.removeprefix(counters.TEXT) for k in got if k.startswith(counters.TEXT)}
+    assert texts == {"graph", "kernels", "wrapper", "JSON", "C++ header", "C++ loader"}
+    assert got["text: graph"] == counters.digest(show(made.fused))
+
+
+@pytest.mark.parametrize(
+    ("other", "is_other"),
+    [("x[i] = y[j] + 1.5f;", True), ("x[i] = y[i] + 2.5f;", False), ("x[i] = y[i] + 1;", True),
+     ("x[i] = y[i] + 0x1.8p-3;", False), ("x[i] = y[i] + 1e30f;", False)],
+)  # fmt: skip
+def test_a_digest_tells_texts_apart_but_for_their_floats(other: str, is_other: bool) -> None:
+    assert (counters.digest(other) != counters.digest("x[i] = y[i] + 1.5f;")) is is_other
+
+
+def test_a_text_is_neither_more_nor_less_than_another() -> None:
+    a, b = counters.of_texts({"JSON": "a"}), counters.of_texts({"JSON": "b"})
+    assert counters.unlike(a, b) == "text: JSON is another"
+    assert not counters.needs_more(a, b)
+    assert not counters.needs_more(b, a)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [('"data":"AAAA"}', '"data":"BBBB"}'),
+     ('rt.constant("f32", (2,), "AA")', 'rt.constant("f32", (2,), "BB")')],
+)  # fmt: skip
+def test_bytes_of_constants_are_no_part_of_a_digest(one: str, other: str) -> None:
+    assert counters.digest(one) == counters.digest(other)
 
 
 def test_a_program_that_needs_less_is_held_to_it() -> None:
