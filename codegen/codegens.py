@@ -24,7 +24,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Function
 from didyma.refimpl.ir.kernel import TextKernel
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.target import Target
+from didyma.refimpl.ir.target import TARGETS, Target
 
 Values: TypeAlias = Mapping[str, int]
 R = TypeVar("R")
@@ -166,19 +166,29 @@ class Template:
         Errors: ``bad-choice`` for one that is not its own, ``target-lacks`` for one whose blocks
         the target has no room for.
         """
-        known: Mapping[str, tuple[int, ...]] = self.space(asked) or {}
+        known, where = self.space(asked), f"@{asked.function.name}"
+        if known is None:
+            others = [t for t in TARGETS.values() if self.space(replace(asked, target=t))]
+            raise DidymaError(
+                "bad-choice", where, got=f"{point} for target {asked.target.name}",
+                want=f"a function that {self.name} suits",
+                help=f"it suits this one for {' and '.join(t.name for t in others)}" * bool(others),
+            )  # fmt: skip
         if known.keys() != point.table.keys() or any(v not in known[k] for k, v in point.values):
             listed = "; ".join(f"{k} of {', '.join(map(str, vs))}" for k, vs in known.items())
-            raise DidymaError(
-                "bad-choice", f"@{asked.function.name}", got=str(point),
-                want=listed or f"a function that {self.name} suits",
-            )  # fmt: skip
+            raise DidymaError("bad-choice", where, got=str(point), want=listed)
         if not self.fits(asked, point.table):
             raise self._too_large(asked, point.table)
         return self.render(asked, point.table)
 
     def _too_large(self, asked: Asked, values: Values) -> DidymaError:
         target, (threads, shared) = asked.target, self._needs(asked, values)
+        if 0 in threads:
+            return DidymaError(
+                "target-lacks", f"@{asked.function.name}", got=str(Point.of(self.name, **values)),
+                want=f"values for which {self.name} has a block on the {target.name} target",
+                help="`didyma tune` tries those that it has",
+            )  # fmt: skip
         block, most = (" x ".join(map(str, row)) for row in (threads, target.block))
         return DidymaError(
             "target-lacks", f"@{asked.function.name}",
@@ -229,7 +239,8 @@ def _made(which: str | Codegen) -> Codegen:
         return mine[which]
     if isinstance(which, str) and which in plugins.names(plugins.TEMPLATES):
         return plugins.part(plugins.TEMPLATES, which, Template).guarded()
-    found = plugins.part(plugins.CODEGENS, which, Codegen)  # type: ignore[type-abstract]  # a runtime protocol
+    every = (*plugins.names(plugins.TEMPLATES), *own())
+    found = plugins.part(plugins.CODEGENS, which, Codegen, every)  # type: ignore[type-abstract]  # a runtime protocol
     return found.guarded() if isinstance(found, Template) else found
 
 

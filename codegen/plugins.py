@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from importlib import metadata
 from typing import TypeAlias, TypeVar
@@ -131,15 +131,15 @@ def load(group: str, name: str) -> object:
     return made
 
 
-def part(group: str, which: str | T, kind: type[T]) -> T:
+def part(group: str, which: str | T, kind: type[T], others: Iterable[str] = ()) -> T:
     """Return a part of a class that is given by its name or as an object.
 
-    Errors: ``unknown-part`` lists the names that are registered, ``bad-part`` for an object of
-    another class, ``broken-plugin``.
+    Errors: ``unknown-part`` lists the names that are registered, and ``others`` that the caller
+    knows; ``bad-part`` for an object of another class, ``broken-plugin``.
     """
     found = value(group, which) if isinstance(which, str) else which
     if found is None:
-        known = ", ".join(names(group)) or "none is registered"
+        known = ", ".join((*names(group), *others)) or "none is registered"
         raise DidymaError("unknown-part", f"{group}: {which}", got=str(which), want=known)
     if not isinstance(found, kind):
         name = which if isinstance(which, str) else getattr(which, "name", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
@@ -171,10 +172,22 @@ def _build(work: Work, point: Point, where: str) -> tuple[PrimFunc, ...]:
     if found is None and point.recipe in plugins.names(plugins.RECIPES):
         found = plugins.part(plugins.RECIPES, point.recipe, Recipe).guarded()
     if found is None:
-        known = sorted({*names(), *plugins.names(plugins.RECIPES)})
-        raise DidymaError("bad-choice", where, got=point.recipe, want=f"one of {', '.join(known)}")
+        raise _unknown(point.recipe, where)
     found.check(work, point, where)
     return found.kernels(work, point.table)
+
+
+def _unknown(name: str, where: str) -> DidymaError:
+    from didyma.codegen.codegens import own  # which asks for the names of recipes
+
+    groups = plugins.RECIPES, plugins.TEMPLATES, plugins.CODEGENS, plugins.ROUTINES
+    made = {n for group in groups for n in plugins.names(group)}
+    known = sorted({*names(), *own(), *made})
+    near = difflib.get_close_matches(name, known, 1)
+    return DidymaError(
+        "bad-choice", where, got=name, want=f"one of {', '.join(known)}",
+        help=f"did you mean {near[0]}?" if near else "",
+    )  # fmt: skip
 
 
 def names() -> tuple[str, ...]:

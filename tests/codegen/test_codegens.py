@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,31 @@ def test_a_choice_names_a_template_and_its_values() -> None:
         blocks(chosen("fused_add_0: twice(block=16)"))
 
 
+PRODUCT = "tma_gemm(alternate=0, blocks=1, group=8, height={}, slots=0, width={})"
+
+
+@dd.trace(dd.bf16[72, 64], dd.bf16[64, 72])
+def product(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    return x @ w
+
+
+@pytest.mark.parametrize(
+    ("choice", "target", "code", "words"),
+    [
+        ("tma_gem()", "sm_90a", "bad-choice", ("mma_gemm, mma_weighted", "did you mean tma_gemm?")),
+        (PRODUCT.format(128, 64), "sm_80", "bad-choice",
+         ("for target sm_80", "a function that tma_gemm suits", "it suits this one for sm_90a")),
+        (PRODUCT.format(256, 256), "sm_90a", "target-lacks",
+         ("width=256", "values for which tma_gemm has a block")),
+    ],
+)  # fmt: skip
+def test_a_choice_that_names_no_kernel_is_told_what_does(
+    choice: str, target: str, code: str, words: Sequence[str]
+) -> None:
+    with says(code, *words):
+        dd.compile(product, options=dd.Options(target=target), choose={"fused_matmul_0": choice})
+
+
 def test_a_template_is_judged_by_its_function() -> None:
     assert dd.check(doubled, options=chosen("", TWICE), engines="host", tries=1).agree
     report = dd.check(doubled, options=chosen("", WRONG), engines="host", tries=1)
@@ -118,7 +143,7 @@ def test_other_objects_and_names_are_refused() -> None:
     for options in (chosen("", 3), Options(kernels=KernelOptions(recipes=(TWICE,)))):  # type: ignore[arg-type]  # the error to test
         with says("bad-part", "want"):
             blocks(options)
-    with says("unknown-part", "gemm", "none is registered"):
+    with says("unknown-part", "gemm", "tiled_gemm"):
         blocks(chosen("", "gemm"))
     with dd.register("recipes", "mine", TWICE), says("bad-part", "mine", "Recipe"):
         blocks(Options(kernels=KernelOptions(recipes=("mine",))))
