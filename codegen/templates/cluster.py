@@ -167,7 +167,7 @@ def space(asked: Asked) -> Mapping[str, tuple[int, ...]] | None:
     batch, rows, columns = map(p.expected, p.output.extents)
     few = batch * -(-rows // max(HEIGHTS)) * -(-columns // max(WIDTHS))
     processors = asked.target.processors or PROCESSORS
-    parts = tuple(n for n in range(2, asked.target.cluster + 1) if few * n <= processors)
+    parts = tuple(n for n in range(2, asked.target.cluster + 1) if 0 < few * n <= processors)
     if not parts:
         return None
     return {

@@ -143,14 +143,22 @@ def default(x: Any, y: Any = None) -> Any:
     return x if y is None else y
 
 
+def test_types_may_follow_the_function() -> None:
+    def doubled(x: Any) -> Any:
+        return x + x
+
+    assert str(trace(doubled, ROW)) == str(trace(ROW)(doubled))
+
+
 WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
     "*xs": (lambda: trace(annotated(many, xs=ROW)), "unannotated", "*xs"),
     "*xs, typed": (lambda: trace(ROW)(many), "unannotated", "*xs"),
     "**xs": (lambda: trace(annotated(named, x=ROW)), "unannotated", "**xs"),
     "typed": (lambda: trace(annotated(default, x=ROW, y=ROW)), "unannotated", "default"),
     "lambda": (lambda: trace(bare), "unannotated", "@dd.trace(dd.f32[n, 4])"),
-    "too few": (lambda: traced(lambda x, y: x + y, ROW), "unannotated", "1 types"),
+    "too few": (lambda: traced(lambda x, y: x + y, ROW), "unannotated", "1 type\n"),
     "too many": (lambda: traced(lambda x: x, ROW, ROW), "unannotated", "2 types"),
+    "a number after it": (lambda: trace(same, 3), "unannotated", "types after it"),
     "number": (lambda: trace(3), "unannotated", "3"),
     "text": (lambda: trace("f32[2]"), "unannotated", "f32[2]"),
     "class": (lambda: trace(Layer), "unannotated", "Layer"),

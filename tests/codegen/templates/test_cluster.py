@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 import didyma as dd
 from didyma.codegen.options import Options
@@ -88,3 +90,14 @@ def test_what_nvrtc_makes_of_the_kernel_is_right() -> None:
         pytest.skip(f"ptx: {state.why}")
     for program, point in ((layer, POINT), (few, TURNED)):
         assert judged(program, point, options=FEW, engines=("ptx",)) == {""}
+
+
+@dd.trace(dd.bf16[4, 8], dd.bf16[8, 0])
+def no_columns(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+    return x @ w
+
+
+def test_no_cluster_shares_the_terms_of_no_results() -> None:
+    options = Options().changed({"target": "sm_90a", "kernels.variants": 2})
+    exe = dd.compile(no_columns, engine="simt", options=options)
+    assert np.shape(exe(np.zeros((4, 8), bfloat16), np.zeros((8, 0), bfloat16))) == (4, 0)
