@@ -85,7 +85,8 @@ class LaneAccess:
         at = (copy * stride + element * width)[..., None] + np.arange(width)
         mask = None if self.mask is None else self.mask[..., None]
         shape = (*self.shape, width)
-        return LaneAccess(self.kind, at, shape, mask, self.stamp, self.origin)
+        stamp = tuple(t if isinstance(t, int) else t[..., None] for t in self.stamp)
+        return LaneAccess(self.kind, at, shape, mask, stamp, self.origin)
 
     @cached_property
     def touched(self) -> tuple[Array, Array]:

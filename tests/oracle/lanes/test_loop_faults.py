@@ -361,6 +361,23 @@ def test_a_barrier_of_some_blocks_orders_no_others() -> None:
     assert (p["p"] == 1).all()
 
 
+@pytest.mark.parametrize("blocks", [3, 4])
+def test_a_barrier_of_some_blocks_orders_bytes_of_placed_buffers(blocks: int) -> None:
+    """There are as many threads as blocks, and more: clocks are of blocks, not of threads."""
+
+    def kernel(limit: int) -> Stmt:
+        use = store("o", b, t, value=load("s", op("sub", ix(3), t)))
+        fill = store("u", op("sub", ix(7), t), value=Compare("lt", t, ix(2)))
+        over = PlacementAllocate(shared("u", 16, dtype=BOOL), "s", fill)
+        first = (store("s", t, value=load("x", t)), Barrier(), use)
+        some = If(Compare("lt", b, ix(limit)), Barrier())
+        return grid(blocks, threads(4, Allocate(shared("s", 4), block(*first, some, over))))
+
+    run(kernel(blocks), x(4), out(blocks, 4))
+    f = fault(kernel(blocks - 1), x(4), out(blocks, 4))
+    assert (f.kind, f.detail.startswith("u,")) == ("race", True)
+
+
 def test_values_of_a_fault() -> None:
     f = LoopFault("race", "o[0] = x", "o, element 0")
     assert str(f) == "race at `o[0] = x`: o, element 0"
