@@ -53,6 +53,7 @@ def certificate(found: Judgement, asked: Mapping[str, Any]) -> dict[str, Any]:
         "sizes": {s: sorted({c.env[s] for c in found.cases}) for s in symbols},
         "rounds": [str(c) for c in found.cases],
         "untried": [str(c) for c in found.untried],
+        "unlaunched": [str(c) for c in found.unlaunched],
         "elements": {"checked": found.checked, "total": found.total},
         "launches": found.launches,
         "cannot_tell": found.accepted,

@@ -62,6 +62,7 @@ class Judgement:
     task: Task
     cases: list[Case] = field(default_factory=list[Case])
     untried: list[Case] = field(default_factory=list[Case])  # for which there was no time
+    unlaunched: list[Case] = field(default_factory=list[Case])  # with results, but no threads
     wrong: list[Wrong] = field(default_factory=list[Wrong])
     faults: list[tuple[Finding, Case]] = field(default_factory=list[tuple[Finding, Case]])
     faulty: set[int] = field(default_factory=set[int])  # the rounds with faults
@@ -87,7 +88,8 @@ class Judgement:
             return Outcome.WRONG
         if any(b.differ for b in self.others):
             return Outcome.DIFFERENT
-        if self.accepted or not self.checked or (demanded and not terms.in_ring):
+        blind = self.accepted or self.unlaunched or not self.checked
+        if blind or (demanded and not terms.in_ring):
             return Outcome.CANNOT_TELL
         return Outcome.CORRECT
 
@@ -149,7 +151,8 @@ def judge(
         if outputs is None:  # what hangs once would hang in every round
             found.untried += planned[drawn.number + 1 :]
             break
-        if sound and case.number not in found.faulty:  # else the verdict is known
+        launched = case not in found.unlaunched
+        if sound and launched and case.number not in found.faulty:  # else the verdict is known
             agreed = not any(w.case == case for w in found.wrong)
             twins = any(f.kind == "same-value" for f in found.notes)
             for b in found.others:
@@ -293,6 +296,9 @@ def _compare(
     rows = zip(entry.results, entry.result_types(), right, ran.outputs, strict=True)
     for name, t, bar, out in rows:
         c = compare(name, bar, out, TensorType(t.dtype, out.shape))
+        if ran.empty and not c.agree:
+            found.unlaunched += [case] if case not in found.unlaunched else []
+            continue
         if count:
             found.checked += c.checked
             found.total += c.total

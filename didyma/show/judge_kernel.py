@@ -31,6 +31,7 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
         "seed": task.draw.seed,
         "rounds": [str(c) for c in found.cases],
         "untried": [str(c) for c in found.untried],
+        "unlaunched": [str(c) for c in found.unlaunched],
         "smaller": [str(c) for c in found.cases if c.smaller],
         "seconds": task.draw.seconds,
         "launches": found.launches,
@@ -156,6 +157,10 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"    inlined at {', '.join(row['inlined'])}"
     for what in found["cannot_tell"]:
         yield f"this task cannot tell the answer from {what}"
+    if found["unlaunched"]:
+        rounds = f"{len(found['unlaunched'])} of {counted(len(found['rounds']), 'round')}"
+        yield f"no thread was launched in {rounds}, the first at {found['unlaunched'][0]}"
+        yield "    sizes for which the kernel is not meant are left out by --where or --size"
     yield f"{found['kernel']}: {found['verdict']}"
     share = f"{found['checked']} of {counted(found['total'], 'element')}"
     ran = f"{counted(len(found['rounds']), 'round')}, {counted(found['launches'], 'run')}"
