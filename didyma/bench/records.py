@@ -118,8 +118,9 @@ def read(path: Path) -> list[Measured]:
         rows = json.loads(text)["benchmarks"]
         return list(_measured(rows))
     except (ValueError, KeyError, TypeError, AttributeError) as e:
+        got = f"no JSON: {e}" if isinstance(e, ValueError) else f"JSON of something else ({e})"
         raise DidymaError(
-            "not-a-record", str(path), got=f"{type(e).__name__}: {e}",
+            "not-a-record", str(path), got=got,
             want="what pytest --benchmark-json or didyma bench count --save writes",
         ) from None  # fmt: skip
 

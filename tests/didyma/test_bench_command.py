@@ -132,6 +132,13 @@ def test_count_writes_a_record_that_compare_reads(tmp_path: Path) -> None:
     ((found,),) = done.json.values()
     assert found["extra_info"]["launches"] == 1
     assert didyma("bench", "compare", path, path, "--fail-on", "bytes:+0%").code == 0
+    again = tmp_path / "b.json"
+    words = ("--workload", "transpose_f32", "--save", again, "--option", "kernels.vectorise=false")
+    assert didyma("bench", "count", *words).code == 0
+    limits = ("--fail-on", "counters:+0%,ratio:+5%")  # counts have no times
+    grown = didyma("bench", "compare", path, again, *limits)
+    assert (grown.code, "accesses" in grown.out) == (1, True), grown.err
+    assert didyma("bench", "compare", path, path, *limits).code == 2
 
 
 def test_an_unknown_workload_or_peer_is_named() -> None:
