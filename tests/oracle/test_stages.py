@@ -194,3 +194,17 @@ def test_what_the_reference_refuses_all_levels_refuse() -> None:
     (found,) = judge(lax, refused).findings
     assert found.level == "program"
     assert "it runs, where the reference says" in found.message
+
+
+EXTERNAL = """module {
+  func @main(%x: f32[7, 300]) -> (%s) attrs(Compiler="library") {
+    %t = permute_dims(%x, axes=(1, 0)) : f32[300, 7]
+    %s = sum(%t, axes=(0,), keepdims=false) : f32[7]
+  }
+}"""
+
+
+def test_the_body_of_an_external_function_adds_up_terms_in_one_order() -> None:
+    x = np.random.default_rng(1).standard_normal((7, 300)).astype(np.float32)
+    r = judge(compiled(parse_module(EXTERNAL), Options()), [x])
+    assert not r.findings, r.findings[0]
