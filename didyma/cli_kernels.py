@@ -135,8 +135,8 @@ def judge(
     multiply: Annotated[
         str,
         typer.Option(
-            help="The format of factors of f32 in products of matrices and convolutions: f32 or "
-            "tf32."
+            help="The format of factors of f32 in products of matrices and convolutions: f32, "
+            "tf32, bf16 or f16."
         ),
     ] = "f32",
     size: Annotated[

@@ -15,10 +15,11 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import bars
 from didyma.refimpl.ops.bars import LEAST, Bar, Contract
+from didyma.refimpl.ops.factors import FORMATS
 from didyma.refimpl.ops.liberties import LEAST_NORMAL
 
 ACCUMULATORS = ("f32", "bf16", "f16")
-FACTORS = ("f32", "tf32")
+FACTORS = ("f32", *FORMATS)
 # Of ``x / y`` as the product with a reciprocal, and of ``x / sqrt(y)`` as ``x * rsqrt(y)``, whose
 # 2 ulp are up to 3 of the root.
 RECIPROCALS: Mapping[str, float] = MappingProxyType({"div": 2.0, "sqrt": 3.0})
@@ -60,8 +61,8 @@ class Declared:
     def rules(self) -> Contract:
         """The contract as the reference's bars take it."""
         kept = None if self.accumulate == "f32" else DType(self.accumulate)
-        cut = self.multiply == "tf32"
-        found = Contract(accumulate=kept, reordered=True, ulp=RECIPROCALS, tf32=cut)
+        factors = "" if self.multiply == "f32" else self.multiply
+        found = Contract(accumulate=kept, reordered=True, ulp=RECIPROCALS, factors=factors)
         if self.fast_math:
             found = replace(found, ulp=fast_math.ULPS, looser=fast_math.LOOSER, flush=True)
         if self.order == "any":

@@ -27,6 +27,7 @@ from didyma.refimpl.interp import graph as interpreter
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array, TensorType
 from didyma.refimpl.ops.bars import Bar
+from didyma.refimpl.ops.factors import FORMATS
 
 SEARCH = 8.0  # seconds of processor time for the line of what is wrong
 LEAST_SEARCH = 2.0  # however long the rounds took
@@ -202,10 +203,11 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
     """Find the line of what is wrong, in so much processor time, or less after slow rounds.
 
     Faults name lines themselves, but the cause may be elsewhere; half of the time is for them.
-    A kernel that is right if factors may be rounded to TF32 has no line at fault.
+    A kernel that is right if factors may be rounded, as tensor cores take them, has no line at
+    fault.
     """
-    if keeps_tf32(found):
-        found.right_with = "--multiply tf32"
+    if kept := kept_factors(found):
+        found.right_with = f"--multiply {kept}"
         return found
     left = found.task.draw.seconds - found.seconds - found.task.compiling
     seconds = min(seconds, LEAST_SEARCH + max(0.0, left))
@@ -223,20 +225,23 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
     return found
 
 
-def keeps_tf32(found: Judgement) -> bool:
-    """Return whether a kernel is wrong only since it multiplies numbers of f32 as TF32."""
+def kept_factors(found: Judgement) -> str:
+    """Return the format to which a kernel that is wrong only since it does so rounds factors."""
     task = found.task
-    if found.faults or not found.wrong or not any(_multiplies_tf32(s) for s in task.steps):
-        return False
-    looser = replace(task, contract=replace(task.contract, multiply="tf32"))
+    if found.faults or not found.wrong or task.contract.multiply != "f32":
+        return ""
     wrong = {w.case.number: w for w in found.wrong}.values()
-    rounds = [Round.of(looser, w.case, w.schedule) for w in wrong]
-    return all(r.right(looser, r.run(looser).outputs).all() for r in rounds)
+    for name in (f for f in FORMATS if any(_multiplies(s, f) for s in task.steps)):
+        looser = replace(task, contract=replace(task.contract, multiply=name))
+        rounds = (Round.of(looser, w.case, w.schedule) for w in wrong)
+        if all(r.right(looser, r.run(looser).outputs).all() for r in rounds):
+            return name
+    return ""
 
 
-def _multiplies_tf32(step: Step) -> bool:
+def _multiplies(step: Step, factors: str) -> bool:
     instrs = step.kernel.program.instrs
-    return any("tf32" in i.mods and i.op in ("mma", "wmma", "wgmma") for i in instrs)
+    return any(factors in i.mods and i.op in ("mma", "wmma", "wgmma") for i in instrs)
 
 
 def _first(task: Task) -> tuple[Mapping[str, int], tuple[Array, ...]]:

@@ -176,7 +176,9 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["only_special_values"]:
         yield "  It is right for ordinary numbers: --finite judges it without infinities and NaN"
     if found["right_with"]:
-        yield f"  It is right if factors are rounded to TF32: {found['right_with']} allows that"
+        option = found["right_with"]
+        kept = option.split()[-1].upper()
+        yield f"  It is right if factors are rounded to {kept}: {option} allows that"
 
 
 def _beside(engines: Mapping[str, Any]) -> Iterator[str]:

@@ -82,8 +82,9 @@ class Contract:
     f32, absolute errors beside those in ulp.  With ``flush`` each subnormal f32 may be a zero.
     With ``reordered``, products and sums may be formed in another order or kept in a wider dtype,
     so those near overflow are undecided, and so are products that overflow or are subnormal when
-    multiplied in another order; a mean may be the sum of parts that were divided.  With ``tf32``,
-    factors of f32 in products of matrices and in convolutions may be rounded or cut to TF32.
+    multiplied in another order; a mean may be the sum of parts that were divided.  Factors of
+    f32 in products of matrices and in convolutions may be rounded to the format that ``factors``
+    names, bf16 or f16, or rounded or cut to tf32.
     """
 
     chain: Callable[[int], int] = sequential
@@ -95,7 +96,7 @@ class Contract:
     looser: Mapping[str, Looser] = field(default_factory=dict[str, Looser])
     flush: bool = False
     reordered: bool = False
-    tf32: bool = False
+    factors: str = ""
 
     def kept(self, dtype: DType) -> DType:
         """Return the dtype in which a sum of numbers of a dtype is kept."""

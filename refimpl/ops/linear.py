@@ -17,13 +17,10 @@ from didyma.refimpl.ops.bar_sums import dot_bar
 from didyma.refimpl.ops.bars import Bar, Contract
 from didyma.refimpl.ops.choose import flag, pick, size
 from didyma.refimpl.ops.examples import example
+from didyma.refimpl.ops.factors import FORMATS
 from didyma.refimpl.ops.pieces import elementwise, places
 from didyma.refimpl.ops.rules import check_same_dtype, shape_error
 from didyma.refimpl.ops.spec import Chooser, Fold, Index, Kind, Op, Read, Rules, Sample, Use
-
-_TF32 = np.uint32(0xFFFFE000)  # the bits of a number of f32 that TF32 has
-_LEAST_TF32 = 2.0**-136  # what may be lost of a subnormal number
-_MOST_TF32 = np.uint32(0x7F7FE000).view(np.float32)  # beyond it a number may become infinite
 
 
 def _infer(types: Sequence[TensorType], _: Nothing) -> TensorType:
@@ -156,8 +153,8 @@ def products_bar(
 ) -> Bar:
     """Return the bar of sums of ``terms`` products of elements of a and b, as of ``multiply``."""
     c = multiply(a.c, b.c)
-    if contract.tf32 and dtype is DType.F32:
-        a, b = _cut(a), _cut(b)
+    if contract.factors and dtype is DType.F32:
+        a, b = (FORMATS[contract.factors].rounded(x) for x in (a, b))
     if not dtype.is_float:
         if not (a.e.any() or b.e.any()):
             return Bar(c, np.zeros(c.shape))
@@ -189,17 +186,6 @@ def _sizes(x: Array) -> tuple[Array]:
 def _whole(x: Array) -> bool:
     """Return whether all elements are whole numbers; the first pieces tell of most that are not."""
     return all(bool((np.rint(x[at]) == x[at]).all()) for at in places(x.shape))
-
-
-def _cut(b: Bar) -> Bar:
-    """Return the bar of numbers of f32 that may be rounded or cut to the 10 bits of TF32.
-
-    NaN is infinite where it has no other bits, and so may be what is rounded up.
-    """
-    size = np.abs(np.where(np.isfinite(b.c), b.c, 0)).astype(np.float32)
-    kept = (size.view(np.uint32) & _TF32).view(np.float32)
-    lost = np.where(kept == size, 0.0, np.ldexp(size.astype(np.float64), -10) + _LEAST_TF32)
-    return Bar(b.c, b.e + np.where(np.isnan(b.c) | (size > _MOST_TF32), np.inf, lost))
 
 
 def _infinite(b: Bar) -> Array:
