@@ -22,6 +22,7 @@ RARE = "a special value in a row"
 PEAK = "a peak in a row"
 BELOW = "far below zero"
 _NEGATED = 0.5  # of the rows of numbers between zero and one
+_LARGER = 2  # times as large as in rounds of ordinary numbers may a size be in others
 _ROW = 2  # elements of the shortest rows of which a maximum is told from its elements
 # Sums of products of such numbers are small, where those of larger ones leave a range or saturate.
 # What is added so that nothing is divided by zero shows in rows that are smaller still, or zero.
@@ -76,7 +77,8 @@ def cases(m: Module, envs: Sequence[Mapping[str, int]]) -> list[Case]:
 
     A part of a row that a kernel leaves out shows by a peak, if rows have so many parts, and
     the choice among equal elements by whole numbers, if one thread has several.  What a thread
-    without an element brings to a maximum shows where all are negative, if rows are short.
+    without an element brings to a maximum shows where all are negative, if rows are short.  What
+    goes from tile to tile shows by ordinary numbers, if one size after the other is large.
     """
     kinds = [kind for _, kind in zip(envs, cycle(_KINDS), strict=False)]
     rest = set(range(len(envs)))
@@ -85,6 +87,15 @@ def cases(m: Module, envs: Sequence[Mapping[str, int]]) -> list[Case]:
             at = kinds.index(kind)
             best = max(rest, key=lambda k: (*_suits(kind, m, envs[k]), k == at, -k))
             kinds[at], kinds[best] = kinds[best], kind
+            rest -= {best}
+    for name in envs[0] if envs else ():
+        usual = [k for k, kind in enumerate(kinds) if kind in ORDINARY]
+        least = _LARGER * max((envs[k][name] for k in usual), default=0)
+        large = [k for k in rest if envs[k][name] > least]
+        if large and (others := rest.intersection(usual)):
+            best = max(large, key=lambda k: (envs[k][name], -k))
+            at = max(others, key=lambda k: (prod(envs[k].values()), -k))
+            kinds[at], kinds[best] = kinds[best], kinds[at]
             rest -= {best}
     return [Case(k, env, kind) for k, (env, kind) in enumerate(zip(envs, kinds, strict=True))]
 

@@ -66,3 +66,13 @@ def test_a_size_of_which_the_cost_is_a_power_is_large_in_some_rounds() -> None:
     assert sum(env["n"] > 64 for env in drawn) >= 3
     assert sum(env["rows"] > 64 for env in drawn) >= 3
     assert len({tuple(env.values()) for env in drawn}) == len(drawn)
+
+
+def test_one_size_after_the_other_is_large_for_ordinary_numbers() -> None:
+    many = {"r": 60, "n": 3}
+    envs = [{"r": 3, "n": 5}, {"r": 60, "n": 4}, {"r": 2, "n": 99}, *(many for _ in range(13))]
+    drawn = inputs.cases(softmax.module, envs)
+    assert max(c.env["n"] for c in drawn if c.ordinary) == 99
+    assert sorted(str(c.kind) for c in drawn) == sorted(
+        str(c.kind) for c in inputs.cases(softmax.module, [many] * 16)
+    )
