@@ -226,7 +226,7 @@ class _Binding:
             )
         for p, role in zip(self.params, roles, strict=True):
             want = self._type_of(role)
-            if want is not None and p.dtype is not None and p.dtype is not want:
+            if want is not None and p.dtype is not None and not _same(p.dtype, want):
                 raise self.mismatch(
                     f"parameter {p.name}, of {p.dtype.value}", f"{want.value} of {_names(role)[0]}"
                 )
@@ -256,6 +256,15 @@ class _Binding:
             "spec-mismatch", f"kernel ({kernel}), specification ({spec})", got=got, want=want,
             help=f"--arg {_WANT}",
         )  # fmt: skip
+
+
+def _same(of_kernel: DType, want: DType) -> bool:
+    """Return whether a kernel may take an array of a dtype as one of another.
+
+    PyTorch has few unsigned integers, so kernels read its signed ones as words of bits.
+    """
+    both = of_kernel.is_int and want.is_int and of_kernel.nbytes == want.nbytes
+    return of_kernel is want or both
 
 
 def _names(role: Role | None) -> tuple[str, ...]:
