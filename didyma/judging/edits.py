@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from operator import ne
 
-from didyma.judging import borrowed, exchanged, forgotten, structure, usual
+from didyma.judging import borrowed, copied, exchanged, forgotten, structure, usual
 from didyma.judging.borrowed import Rule
 from didyma.judging.natural import Naturalness
 
@@ -146,6 +146,7 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
         (1.1, forgotten.taken(unused)), (0.5, joined), (-0.3, _joined(floats, (), ())),
         (1.0, structure.guarded(idle)), (1.2, structure.siblings(bare)),
         (1.2, structure.conditions(bare, [*ints, *places])),
+        (2.0, copied.lines(bare)), (-0.5, copied.parts(bare)),
         (0.4, structure.layouts(ints)), (-0.6, _joined(ints, (), ())),
         *_RULES, *borrowed.rules(text), (-0.2, usual.members(text)), (-0.6, usual.limited(ints)),
         (0.8, usual.rescaled(text)), (0.0, usual.backwards(text)), (0.3, usual.chosen(text)),

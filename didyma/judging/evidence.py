@@ -22,7 +22,9 @@ _NEARLY_ALL = 0.9  # of the elements: most edits change all of those
 class Evidence:
     """How alike, by lines, what edits change in a round's outputs is to what is wrong there.
 
-    ``wrong`` tells the wrong ones of all elements of the outputs ``before`` any edit.
+    ``wrong`` tells the wrong ones of all elements of the outputs ``before`` any edit.  Each output
+    counts as much as any other, however few elements it has: if two of them are wrong, then a line
+    on which one alone depends is not at fault.
     """
 
     wrong: Array
@@ -43,17 +45,21 @@ class Evidence:
         if not (changed.any() and self.wrong.any()):
             self.alike.setdefault(line, _NOTHING)
             return
-        measure = np.count_nonzero(changed & self.wrong) / math.sqrt(
-            np.count_nonzero(changed) * np.count_nonzero(self.wrong)
-        )
+        wrong = self._share(self.wrong)
+        measure = self._share(changed & self.wrong) / math.sqrt(self._share(changed) * wrong)
         if not (~right & ~self.wrong).any() and not right.all():  # else other rounds refute it
-            measure += np.count_nonzero(right & self.wrong) / np.count_nonzero(self.wrong)
+            measure += self._share(right & self.wrong) / wrong
         self.alike[line] = max(self.alike.get(line, 0.0), measure)
 
     @property
     def tells(self) -> bool:
         """Whether some elements are wrong, and enough are right to tell lines apart."""
-        return bool(self.wrong.any()) and bool(self.wrong.mean() < _NEARLY_ALL)
+        return bool(self.wrong.any()) and self._share(self.wrong) < _NEARLY_ALL
+
+    def _share(self, of: Array) -> float:
+        """Return the mean share that some elements have of each output."""
+        ends = np.cumsum([o.size for o in self.before])
+        return float(np.mean([r.mean() for r in np.split(of, ends[:-1]) if r.size]))
 
     def weight(self, line: int) -> float:
         """Return how much sooner than others edits of a line are worth trying."""

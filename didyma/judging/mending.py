@@ -147,7 +147,8 @@ class Search(Generic[E]):
     def places(self) -> list[int]:
         """Return lines near which most is likely that has not been tried, the likeliest first.
 
-        Each is further from the others than what is near, and at least half as likely as the first.
+        Where all has been tried, they are those of which edits have changed what is wrong.  Each is
+        further from the others than what is near, and at least half as likely as the first.
         There is none where no element is wrong, since nothing then tells lines apart.
         """
         if not self.evidence.wrong.any():
@@ -158,7 +159,9 @@ class Search(Generic[E]):
             share = odds[k] * (1.0 if k in self.left else _AGAIN)
             for n in range(e.line - _NEAR, e.line + _NEAR + 1):
                 mass[n] = mass.get(n, 0.0) + share / (1 + abs(n - e.line))
-        lines = {self.tried[k].line for k in self.left}
+        if not self.left:
+            mass = {e.line: self.evidence.weight(e.line) for e in self.tried}
+        lines = {self.tried[k].line for k in self.left} or {*mass}
         found: list[int] = []
         for n in sorted(lines, key=lambda n: (mass[n], n), reverse=True):
             far = all(abs(n - m) > _NEAR for m in found)

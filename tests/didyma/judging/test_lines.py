@@ -165,6 +165,27 @@ def test_a_line_of_which_edits_change_what_is_wrong_is_tried_next_and_named() ->
     assert found.places()[0] == 20
 
 
+def test_lines_whose_edits_change_what_is_wrong_are_named_where_all_edits_were_tried() -> None:
+    tried = [Edit(n, "", str(k)) for k in range(4) for n in (10, 20)]
+    found = Search(tried, Evidence(np.array([True, False, False]), (np.zeros(3),)))
+    found.evidence.meet(10, [np.array([0, 1, 1])], np.array([False, False, False]))
+    found.evidence.meet(20, [np.array([5, 0, 0])], np.array([False, True, True]))
+    found.next(len(tried))
+    found.next(len(tried))
+    assert not found.left
+    assert found.places() == [20]
+
+
+def test_a_line_on_which_one_of_two_wrong_outputs_depends_tells_less_than_one_of_both() -> None:
+    before = np.zeros(8), np.zeros(1), np.zeros(1)
+    found = Evidence(np.array([True] * 9 + [False]), before)
+    none = np.zeros(10, np.bool_)
+    found.meet(1, [np.ones(8), np.zeros(1), np.zeros(1)], none)
+    found.meet(2, [np.ones(8), np.ones(1), np.zeros(1)], none)
+    assert found.tells
+    assert found.weight(2) > 1.5 * found.weight(1)
+
+
 def test_edits_that_mend_a_part_tell_more_than_those_that_change_all() -> None:
     found = Evidence(np.array([True, True, False]), (np.zeros(3),))
     found.meet(1, [np.array([5, 5, 0])], np.array([False, False, True]))
@@ -256,3 +277,10 @@ def test_intermediates_near_overflow_are_not_held_against_a_kernel() -> None:
     assert traced(VARIANCE, variance, launch, finite).outcome is Outcome.CORRECT
     wrong = VARIANCE.replace("m2 / n", "m2 / (n + 1)")
     assert traced(wrong, variance, launch, finite).outcome is Outcome.WRONG
+
+
+def test_a_line_that_sets_the_same_name_and_a_part_of_one_like_it_take_a_lines_place() -> None:
+    body = "  float v = f(x[i]) + f(r[i]);\n  float v = f(x[i]);\n  p += x[i + 1] * s[j] + a[0];"
+    found = [e.new for e in edits(f"{HEAD}\n{body}\n  q += x[i + 1] * s[j];\n}}", [3, 5])]
+    assert "  float v = f(x[i]) + f(r[i]);" in found
+    assert "  q += x[i + 1] * s[j] + a[0];" in found
