@@ -10,7 +10,7 @@ import math
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import product
+from itertools import accumulate, product
 from random import Random
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from didyma.codegen.runtime import externs, geometry
-from didyma.codegen.runtime.didyma_runtime import checks, dtypes, rows
+from didyma.codegen.runtime.didyma_runtime import checks, dtypes, maps, rows
 from didyma.codegen.runtime.didyma_runtime.refused import Refused
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.expr import index
@@ -337,6 +337,35 @@ def _launched(r: Random) -> Iterator[str]:
         yield from _differ(got, code, f"buffers of {given} bytes, of {nbytes}")
 
 
+def _maps(r: Random) -> Iterator[str]:
+    """Arguments of a launch lie one after another, and a map says how its array lies in bytes."""
+    buffers, many, rest = r.randint(1, 3), r.randrange(3), r.randrange(4)
+    words = [*(1 for _ in range(buffers)), *(16 for _ in range(many)), *(1 for _ in range(rest))]
+    begin = tuple(accumulate(words, initial=0))[:-1]
+    yield from _differ(maps.starts(buffers, many, sum(words)), begin, f"{words} words begin at")
+    d = maps.Described(0, *(r.randint(1, 9) for _ in range(7)))
+    d = d._replace(near=r.choice((d.near, 64, 128)))
+    images = d._replace(**{k: r.randint(1, 9) for k in d._fields[d._fields.index("images") :]})
+    near, address = 2 * d.near, r.randrange(0, 1024, 16)
+    fetched = 0 if near % 128 else 3  # whole lines of the cache, if rows begin at some
+    first, bottom = address + 2 * d.offset, (0, 3, fetched, 0)
+    box = ((64, d.rows, 1), (1, 1, 1))
+    tiled = (1, 3, first, (d.x, d.y, d.z), (near, 2 * d.far), *box, *bottom)
+    steps = (near, 2 * d.far, 2 * images.step)
+    walk = ((images.left, images.top), (images.right, images.bottom), 64, d.rows)
+    walked = (1, 4, first, (d.x, d.y, d.z, images.images), steps, *walk,
+              (1, images.across, images.down, 1), *bottom)  # fmt: skip
+    for x, name, want in ((d, "Tiled", tiled), (images, "Im2col", walked)):
+        heard = list[object]()
+
+        def call(name: str, at: Any, *told: Any, heard: list[object] = heard) -> None:
+            plain = (getattr(v, "value", v) for v in told)
+            heard += name, at.value % 64, *(v if isinstance(v, int) else tuple(v) for v in plain)
+
+        maps.encoded(call, address, x)
+        yield from _differ(heard, [f"cuTensorMapEncode{name}", 0, *want], f"what is told of {x}")
+
+
 def _returned(r: Random) -> Iterator[str]:
     """An external function returns one array for each result, of its dtype and shape."""
     shapes = [_shape(r) for _ in range(r.randint(1, 3))]
@@ -359,5 +388,5 @@ def _returned(r: Random) -> Iterator[str]:
 
 
 JUDGES: tuple[Callable[[Random], Iterator[str]], ...] = (
-    _packed, _strided, _rows, _taken, _finite, _sizes, _launched, _returned,
+    _packed, _strided, _rows, _taken, _finite, _sizes, _launched, _maps, _returned,
 )  # fmt: skip

@@ -81,7 +81,7 @@ def drawn(r: Random) -> Text:
     args = [a.replace("*", mark) for a in args]
     args += [f"const __grid_constant__ tensor_map {m}" for m in maps]
     args += [f"i64 {s}" for s in symbols]
-    broken, line = r.randrange(8) if r.random() < 0.5 else -1, 0
+    broken, line, at = r.randrange(8) if r.random() < 0.5 else -1, 0, 0
     if broken == 0:
         args.insert(r.randint(0, len(args)), r.choice(ARGS))
         line = above.count("\n") + 1
@@ -89,7 +89,8 @@ def drawn(r: Random) -> Text:
         args = [*args[len(pointers) :], *args[: len(pointers)]]  # pointers come last
         line = above.count("\n") + 1
     elif broken > 2:
-        rows.insert(at := r.randint(1, len(rows)), r.choice(WRONG).format())
+        at = r.randint(1, len(rows))
+        rows.insert(at, r.choice(WRONG).format())
         line = above.count("\n") + 2 + at
     begin = f'{above}extern "C" __global__ void {bounds}{shape}name({", ".join(args)}) {{\n'
     source = begin + "".join(f"  {row}\n" for row in rows) + "}\n"
@@ -100,6 +101,8 @@ def drawn(r: Random) -> Text:
                 source + source.replace(" name(", " other("), source + "i64 one(i64 x) { }\n",
             )
         )  # fmt: skip
+    elif broken > 2 and at == len(rows) - 1:
+        source = source.removesuffix("\n}\n") + " }"  # it is wrong on its last line
     if broken >= 0:
         return Text(source, None, line)
     idle = tuple(p for p, _, const in pointers if not const and p not in stored)
@@ -116,6 +119,8 @@ def judged(text: Text) -> Iterator[Finding]:
         at = e.line if text.head is None and e.code == "bad-kernel" else -1
         if at not in (text.line, text.line + 1):  # a row that is no C may end on the next
             yield Finding("emit", where, "refused", f"{e}\n{text.source}")
+        elif at > 0 and e.shown != [*text.source.split("\n"), ""][at - 1]:
+            yield Finding("emit", where, "shown", f"{e.shown!r} is not line {at}:\n{text.source}")
         return
     except Exception as e:
         yield Finding("emit", where, "error", f"{type(e).__name__}: {e}\n{text.source}")

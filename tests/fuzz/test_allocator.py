@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -279,6 +280,14 @@ def test_what_planners_and_calls_are_told_wrongly_is_found(
 def test_a_size_beyond_its_range_that_is_placed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("didyma.refimpl.ir.dims.check_ranges", nothing)
     assert "is placed, of" in found_by("orientations", range(4))
+
+
+def test_a_plan_that_depends_on_the_order_of_its_buffers_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = import_module("didyma.codegen.memory.symbolic.plan")  # hidden by its function
+    monkeypatch.setattr(module, "_key", nothing_met)
+    assert "in another order is another" in found_by("orientations", range(8))
 
 
 @pytest.mark.parametrize(

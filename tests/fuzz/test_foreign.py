@@ -136,6 +136,7 @@ def test_heads_of_kernel_text_are_as_they_were_put_together() -> None:
     texts = [heads.drawn(Random(n)) for n in range(300)]
     assert [f for text in texts for f in heads.judged(text)] == []
     assert {text.line > 0 for text in texts if text.head is None} == {True, False}
+    assert any(text.line == text.source.count("\n") + 1 for text in texts), "a last line is wrong"
     heard = [text.head for text in texts if text.head is not None]
     assert any(h.idle for h in heard)
     assert any(h.maps for h in heard)

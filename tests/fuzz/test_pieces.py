@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from didyma.codegen.runtime import externs, geometry
-from didyma.codegen.runtime.didyma_runtime import checks, dtypes, rows
+from didyma.codegen.runtime.didyma_runtime import checks, dtypes, maps, rows
 from didyma.fuzz.allocator import pieces
 from didyma.fuzz.domains.plans import Plans
 
@@ -46,6 +46,8 @@ def unpacked(array: Any) -> Any:
         (rows, "lent", nothing),
         (rows, "pitch", one),
         (rows, "stride", nothing),
+        (maps, "starts", one),
+        (maps, "encoded", nothing),
         (checks, "arrays", first),
         (checks, "flat", first),
         (checks, "taken", list),
