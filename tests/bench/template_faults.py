@@ -23,6 +23,7 @@ from tests.codegen.templates import (
     test_fma,
     test_gemm,
     test_mma,
+    test_order,
     test_tma,
     test_weighted_mma,
     test_weighted_tma,
@@ -81,6 +82,7 @@ CASES: Mapping[str, Case] = {
     "tma_gemm": Case(
         test_tma.FAULTS, test_tma.test_a_planted_fault_is_found_before_anything_is_timed
     ),
+    "wgmma_gemm of many tiles": Case(test_order.FAULTS, test_order.test_a_planted_fault_is_found),
     "tma_gemm by two blocks": Case(
         test_tma.FAULTS_OF_BLOCKS,
         test_tma.test_a_planted_fault_of_blocks_that_share_tiles_is_found,

@@ -32,6 +32,7 @@ TEXTS = {
     "wgmma_gemm of pieces": wgmma.TEXT,
     "wgmma_gemm of tf32": wgmma.TEXT,
     "wgmma_gemm of integers": wgmma.TEXT,
+    "wgmma_gemm of many tiles": wgmma.TEXT,
     "cluster_gemm": cluster.TEXT,
     "tma_gemm": tma.TEXT,
     "tma_gemm by two blocks": tma.TEXT,
