@@ -145,6 +145,7 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
     rules: tuple[tuple[float, Rule], ...] = (
         (1.1, forgotten.taken(unused)), (0.5, joined), (-0.3, _joined(floats, (), ())),
         (1.0, structure.guarded(idle)), (1.2, structure.siblings(bare)),
+        (1.0, structure.tiled(bare)),
         (1.2, structure.conditions(bare, [*ints, *places])),
         (2.0, copied.lines(bare)), (-0.5, copied.parts(bare)),
         (0.4, structure.layouts(ints)), (-0.6, _joined(ints, (), ())),

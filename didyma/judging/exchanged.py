@@ -9,7 +9,10 @@ from itertools import combinations
 _NAME = re.compile(r"(?<![\w.>])[A-Za-z_]\w*(?:\.[xyzw]\b)?(?!\s*(?:[\w(<*]|&(?!&))|\.\w)")
 _KEPT = frozenset(("if", "for", "while", "return", "else", "const", "int", "float"))
 _ARM = r"([\w.\[\]*+ -]+?)"
-_SETS = re.compile(r"\s*([A-Za-z_]\w*)(?:\[[^=;]*\]|\.\w+)* [-+*/%&|^]?= [^;]*;\s*$")
+_SETS = re.compile(
+    r"\s*((?:const )?(?:int|unsigned|size_t|long|float|double|half|auto|u?int\d+_t) )?"
+    r"([A-Za-z_]\w*)(?:\[[^=;]*\]|\.\w+)* [-+*/%&|^]?= [^;]*;\s*$"
+)
 _CHOICE = re.compile(rf"\?\s*{_ARM}\s*:\s*{_ARM}(?=\s*[;,)])")
 
 
@@ -41,15 +44,16 @@ def choices(row: str) -> Iterator[str]:
 def statements(rows: Sequence[str], lines: Sequence[int]) -> Iterator[tuple[int, str, str]]:
     """Yield pairs of lines, the first one's number, both in order, and both turned round.
 
-    They are statements, one of which names what the other assigns.
+    They are statements, one of which names what the other assigns but does not declare.
 
     >>> [*statements(["sums[b] = all;", "all += v;", "n = v;"], [1, 2, 3])]
     [(1, 'sums[b] = all;\\nall += v;', 'all += v;\\nsums[b] = all;')]
+    >>> [*statements(["int hi = lo + 1;", "lo = max(lo, 0);", "int n = lo;", "n += 1;"], [1, 3])]
+    [(1, 'int hi = lo + 1;\\nlo = max(lo, 0);', 'lo = max(lo, 0);\\nint hi = lo + 1;')]
     """
     for n in lines:
         pair = rows[n - 1 : n + 1]
-        sets = [m[1] for m in map(_SETS.match, pair) if m]
-        if len(sets) == 2 and any(
-            re.search(rf"\b{w}\b", r) for w, r in zip(sets, pair[::-1], strict=True)
-        ):
+        sets = [m for m in map(_SETS.match, pair) if m]
+        named = [m for m, r in zip(sets, pair[::-1], strict=False) if re.search(rf"\b{m[2]}\b", r)]
+        if len(sets) == 2 and named and not any(m[1] for m in named):
             yield n, "\n".join(pair), "\n".join(pair[::-1])

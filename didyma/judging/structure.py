@@ -35,6 +35,8 @@ _WHOLE = re.compile(r"\(int\)\s?\(?|__float2int_r[nzud]\(|\b(?:floor|ceil|rint|r
 _ROUNDINGS = ("floorf(", "ceilf(", "rintf(", "roundf(", "truncf(", "__float2int_rn(")
 _SET = re.compile(r"(\s*(?:const )?(?:[A-Za-z_][\w:]*[\s*&]+)?)([A-Za-z_]\w*)(.*)$")
 _COUNTED = re.compile(r"\bint (\w+) = [^,;]*;\s*$")
+_TILES = re.compile(r"\bfor \([^;]*\b(\w+) = [^;]*; \1 [^;]*; \1 \+= ")
+_PLACE = re.compile(r"\[([^\[\]]+)\]")
 _STATEMENT = re.compile(r"(\s*)[A-Za-z_]\w*(?:\[[^;=]*\]|\.\w+)* [-+*/|&]?= [^;]*;\s*$")
 
 
@@ -178,6 +180,34 @@ def guarded(unused: Sequence[str]) -> Rule:
             for n in unused:
                 for leave in ("continue", "return"):
                     yield f"{row} if ({m[1]} == {n}) {leave};"
+
+    return rule
+
+
+def tiled(rows: Sequence[str]) -> Rule:
+    """Return the rule that adds to an index where the tile of a loop around the line begins.
+
+    >>> rows = ["for (int k0 = 0; k0 < n; k0 += T) {", "  s[e] = x[e];", "}", "y[i] = s[e];"]
+    >>> [*tiled(rows)(rows[1])], [*tiled(rows)(rows[3])]
+    (['  s[k0 + e] = x[e];', '  s[e] = x[k0 + e];'], [])
+    """
+    around: dict[str, list[str]] = {}
+    loops: list[tuple[int, str]] = []
+    depth = 0
+    for row in rows:
+        found = around.setdefault(row, [])
+        found += [name for _, name in loops if name not in found]
+        if m := _TILES.search(row):
+            loops.append((depth, m[1]))
+        depth += row.count("{") - row.count("}")
+        loops = [p for p in loops if depth > p[0]]
+
+    def rule(row: str) -> Iterator[str]:
+        names = around.get(row, ())
+        for m in _PLACE.finditer(row) if names else ():
+            for name in names:
+                if not re.search(rf"\b{name}\b", m[1]):
+                    yield f"{row[: m.start(1)]}{name} + {row[m.start(1) :]}"
 
     return rule
 
