@@ -28,7 +28,7 @@ from didyma.refimpl.ops.bars import (
     settle,
     store,
 )
-from didyma.refimpl.ops.liberties import Reach, Terms, added, loosened, multiplied
+from didyma.refimpl.ops.liberties import Reach, Terms, added, loosened, multiplied, softplus
 from didyma.refimpl.ops.spec import Kind
 
 MOVEMENT = (Kind.INJECTIVE, Kind.RESHAPE)
@@ -104,6 +104,8 @@ class Bars(Machine[Estimate]):
 
         bar = in_pieces(rule, bars) if op.kind is Kind.ELEMENTWISE else rule(bars)
         bar = loosened(self.contract, n.op, bars, bar, n.types[0].dtype)
+        if n.results[0] in self.prepare(f).softplus:
+            bar = softplus(self.contract, bar, n.types[0].dtype)
         reach, terms = None, None
         if n.types[0].dtype.compute is DType.F32:
             bar, reach = multiplied(self.contract, n.op, [t.reach for t in args], bars, bar)

@@ -18,7 +18,7 @@ from didyma.refimpl.ir import control
 from didyma.refimpl.ir import dims as d
 from didyma.refimpl.ir.concrete import concrete_attrs, concrete_type
 from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node, stages
-from didyma.refimpl.ir.types import Array, TensorType
+from didyma.refimpl.ir.types import Array, Tensor, TensorType
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Applied, Kind, Op
 
@@ -70,6 +70,33 @@ class PreparedFunction:
                 known |= {r}
             before.update(dict.fromkeys(n.results, known))
         return frozenset(found)
+
+    @cached_property
+    def softplus(self) -> frozenset[str]:
+        """Results of ``max(x, 0) + log1p(exp(-|x|))``, which is the logarithm of ``1 + exp(x)``."""
+        nodes = {r: s.node for s in self.steps for r in s.node.results}
+
+        def behind(name: str, *ops: str) -> str:
+            """Return what some ops were applied to, the last of them first; empty for others."""
+            for op in ops:
+                n = nodes.get(name)
+                if n is None or n.op != op:
+                    return ""
+                name = n.args[0]
+            return name
+
+        def is_softplus(line: str, rest: str) -> bool:
+            x, n = behind(rest, "log1p", "exp", "negative", "abs"), nodes.get(line)
+            if not x or n is None or n.op != "maximum" or n.args[0] != x:
+                return False
+            other = nodes.get(n.args[1])
+            value = other.attr.get("value") if other else None
+            return isinstance(value, Tensor) and not any(value.data)
+
+        sums = [s.node for s in self.steps if s.node.op == "add"]
+        return frozenset(
+            n.results[0] for n in sums if is_softplus(*n.args) or is_softplus(*n.args[::-1])
+        )
 
 
 class Step:

@@ -82,9 +82,9 @@ class Contract:
     f32, absolute errors beside those in ulp.  With ``flush`` each subnormal f32 may be a zero.
     With ``reordered``, products and sums may be formed in another order or kept in a wider dtype,
     so those near overflow are undecided, and so are products that overflow or are subnormal when
-    multiplied in another order; a mean may be the sum of parts that were divided.  Factors of
-    f32 in products of matrices and in convolutions may be rounded to the format that ``factors``
-    names, bf16 or f16, or rounded or cut to tf32.
+    multiplied in another order; a mean may be the sum of parts that were divided, and a
+    softplus ``log1p(exp(x))``.  Factors of f32 in products of matrices and in convolutions may be
+    rounded to the format that ``factors`` names, bf16 or f16, or rounded or cut to tf32.
     """
 
     chain: Callable[[int], int] = sequential

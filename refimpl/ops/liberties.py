@@ -17,6 +17,7 @@ from didyma.refimpl.ops.bars import UNIT, Bar, Contract, as_error
 LEAST_NORMAL = 2.0**-126  # of f32
 NEAR_OVERFLOW = 2.0**104  # of f32: a factor of 2**24 below the largest number
 LARGEST_POWER = 2.0**127  # of f32
+_SOFTPLUS_OF_ZERO = math.log(2) - 1e-6
 SUMS = ("add", "subtract")
 OF_TERMS = ("sum", "matmul", "conv")
 PRODUCTS = ("multiply", "divide")
@@ -44,6 +45,19 @@ def loosened(contract: Contract, name: str, operands: Sequence[Bar], b: Bar, dty
     if contract.reordered and name in (*OF_ELEMENTS, *OF_MANY):
         e = np.where(_near_overflow(name, operands, b), np.inf, e)
     return b if e is b.e else Bar(b.c, e)
+
+
+def softplus(contract: Contract, b: Bar, dtype: DType) -> Bar:
+    """Return the bar of ``max(x, 0) + log1p(exp(-|x|))`` that may be ``log1p(exp(x))``.
+
+    Of a positive x, the error of its exponential is an absolute one of the logarithm, which is
+    then wrong by its own error as well.
+    """
+    if not contract.reordered or dtype.compute is not DType.F32:
+        return b
+    ulps = contract.of("exp", dtype.compute) + contract.of("log1p", dtype.compute) * b.c
+    more = np.where(b.c > _SOFTPLUS_OF_ZERO, ulps * 2 * UNIT[DType.F32], 0.0)
+    return Bar(b.c, np.where(np.isfinite(b.c), as_error(b.e + more), b.e))
 
 
 def _near_overflow(name: str, operands: Sequence[Bar], b: Bar) -> Array:

@@ -99,3 +99,34 @@ def test_a_sum_that_overflows_is_undecided_beside_a_row_with_an_infinity() -> No
     assert got.undecided[0, 1]
     assert got.ok[:2, :2].all()
     assert not got.undecided[[1, 2], [1, 2]].any()
+
+
+def softplus_of(x: Array, out: Array, floor: float = 0.0) -> Verdict:
+    """Judge a result as ``max(x, floor) + log1p(exp(-|x|))``."""
+    graph = parse_module(f"""module {{
+      func @main(%x: f32[{x.size}]) -> (%y) {{
+        %size = abs(%x) : f32[{x.size}]
+        %below = negative(%size) : f32[{x.size}]
+        %small = exp(%below) : f32[{x.size}]
+        %least = constant(value=f32[] filled {floor}) : f32[]
+        %line = maximum(%x, %least) : f32[{x.size}]
+        %rest = log1p(%small) : f32[{x.size}]
+        %y = add(%line, %rest) : f32[{x.size}]
+      }}
+    }}""")
+    (bar,) = bars_of(graph.entry, graph, [bars.exact(x, DType.F32)], {}, ANY)
+    return bars.judge(bar, out, DType.F32)
+
+
+@pytest.mark.parametrize("ulps", [-2, 2])
+def test_softplus_may_be_the_logarithm_of_one_and_an_exponential(ulps: int) -> None:
+    x = np.linspace(-20, 20, 4001, dtype=np.float32)
+    exact = np.log1p(np.exp(x.astype(np.float64)))
+    power = np.exp(x.astype(np.float64)).astype(np.float32)
+    near = power.view(np.int32) + np.int32(ulps)
+    out = np.log1p(near.view(np.float32).astype(np.float64)).astype(np.float32)
+    assert softplus_of(x, out).ok.all()
+    assert not softplus_of(x, (exact + 3e-6 * (1 + exact)).astype(np.float32)).ok[x > 0].any()
+    other = np.maximum(x, 1) + (exact - np.maximum(x, 0))
+    moved = (other + 6e-7 * np.maximum(x, 1)).astype(np.float32)
+    assert not softplus_of(x, moved, floor=1.0).ok[x > 2].any(), "no softplus"
