@@ -1,19 +1,35 @@
 """Judge a template on many drawn problems: ``python -m tests.codegen.templates mma_gemm 500``.
 
-With ``parts`` for a name, whole programs whose product is cut into parts (``graph.parts``).
+Behind a colon stands what is drawn in place of matrix products: ``convolutions``, ``windows`` that
+TMA fetches, operands that are ``narrow`` or ``rounded`` to tf32, or ``integers``.  Every second
+problem of ``sm_90a`` is for a device of two multiprocessors, whose blocks have several tiles.  With
+``parts`` for a name, whole programs whose product is cut into parts (``graph.parts``).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from random import Random
 
 import didyma as dd
 from didyma.codegen.codegens import Asked, own
 from didyma.codegen.options import Options
 from didyma.codegen.templates.products import product
-from tests.codegen.templates import draw, draw_attention
+from didyma.refimpl.ir.target import SM_90A
+from didyma.tracer.tracing import Program
+from tests.codegen.templates import (
+    draw,
+    draw_attention,
+    test_convolution,
+    test_depthwise,
+    test_windows,
+)
 from tests.codegen.templates.judging import Suits, judged, request
+
+FEW = replace(SM_90A, processors=2, dynamic=128 << 10)
+INTEGERS = (1, 5, 16, 32, 64, 80, 144, 272)  # of which rows of most begin at multiples of 16 bytes
 
 
 def in_parts(count: int) -> int:
@@ -33,12 +49,32 @@ def in_parts(count: int) -> int:
     return min(wrong, 1)
 
 
-def draws(name: str) -> tuple[str, Callable[[int], draw.Drawn], Suits]:
+def _shared(seed: int, program: Program) -> draw.Drawn:
+    return draw.Drawn(program, Random(seed).random(), "")
+
+
+def products(name: str, kind: str) -> Callable[[int], draw.Drawn]:
+    """Return what draws products, or what else of a kind a template for them writes."""
+    _, dtypes, sizes = draw.FAMILIES[name]
+    narrow = name != "tiled_gemm"
+    kinds: dict[str, Callable[[int], draw.Drawn]] = {
+        "": lambda seed: draw.drawn(seed, dtypes, sizes),
+        "convolutions": lambda seed: _shared(seed, test_convolution.drawn(seed, narrow)),
+        "windows": lambda seed: _shared(seed, test_windows.drawn(seed)[0]),
+        "narrow": lambda seed: draw.drawn(seed, (dd.f32,), sizes, narrow=draw.NARROW),
+        "rounded": lambda seed: draw.drawn(seed, (dd.f32,), sizes, rounded=True),
+        "integers": lambda seed: draw.drawn(seed, (dd.i8,), INTEGERS),
+    }
+    return kinds[kind]
+
+
+def draws(name: str, kind: str) -> tuple[str, Callable[[int], draw.Drawn], Suits]:
     """Return a template's target, what draws problems for it, and what tells whether it suits."""
-    if name in draw.FAMILIES:
-        target, dtypes, sizes = draw.FAMILIES[name]
-        return target, lambda seed: draw.drawn(seed, dtypes, sizes), product
     suits = own()[name].space
+    if name in draw.FAMILIES:
+        return draw.FAMILIES[name][0], products(name, kind), suits if kind == "windows" else product
+    if name == "depthwise_conv":
+        return "sm_80", lambda seed: _shared(seed, test_depthwise.drawn(seed)), suits
     if name in draw_attention.GRADIENTS:
         target, lengths, widths = draw_attention.GRADIENTS[name]
         return target, lambda seed: draw_attention.drawn_gradient(seed, lengths, widths), suits
@@ -51,14 +87,16 @@ def draws(name: str) -> tuple[str, Callable[[int], draw.Drawn], Suits]:
     return target, attention, suits
 
 
-def main(name: str, count: int) -> int:
+def main(words: str, count: int) -> int:
     """Draw seeds until so many are problems that the template suits; return 1 if some are wrong."""
-    if name == "parts":
+    if words == "parts":
         return in_parts(count)
-    target, drawn, suits = draws(name)
-    options, seed, done, wrong = Options(target=target), 0, 0, 0
+    name, _, kind = words.partition(":")
+    target, drawn, suits = draws(name, kind)
+    every = [Options(target=target), Options(target=FEW if target == "sm_90a" else target)]
+    seed = done = wrong = 0
     while done < count:
-        d = drawn(seed)
+        d, options = drawn(seed), every[seed % 2]
         seed += 1
         try:
             r = request(d.program, options, suits)
@@ -71,7 +109,7 @@ def main(name: str, count: int) -> int:
             if (said := judged(d.program, point, options=options, suits=suits)) != {""}:
                 print(f"seed {seed - 1}: {d.about}: {point}: {said}", flush=True)
                 wrong += 1
-    print(f"{name}: {done} problems of {seed} seeds, {wrong} wrong")
+    print(f"{words}: {done} problems of {seed} seeds, {wrong} wrong")
     return min(wrong, 1)
 
 
