@@ -54,7 +54,7 @@ class Shape:
     ``along`` says that neighbouring terms lie together in memory, and that a block has one result;
     else neighbouring results do, and ``side`` threads side by side hold some each.  ``lanes``
     threads fold terms of each result, and have ``loads`` groups of terms on their way.  ``parts``
-    blocks share a result.
+    blocks share a result, which is that of ``lines`` neighbours of the folded columns.
     """
 
     along: bool
@@ -62,13 +62,19 @@ class Shape:
     lanes: int
     loads: int
     parts: int
+    lines: int = 1
 
 
-def parts(facts: NestFacts, fold: FoldNest, shape: Shape) -> tuple[PrimFunc, PrimFunc | None]:
-    """Return the kernel of the parts; and the function that folds them, if there are several."""
-    tiles = _places(facts, fold, shape.parts) if shape.parts > 1 else ()
-    func = facts.func
-    rest = _rest(facts, fold, shape.parts, tiles) if tiles else None
+def parts(
+    facts: NestFacts, fold: FoldNest, shape: Shape, whole: tuple[NestFacts, FoldNest]
+) -> tuple[PrimFunc, PrimFunc | None]:
+    """Return the kernel of the parts; and the function that folds them, if there are several.
+
+    They are parts of the fold, or of ``whole`` where that takes lines as one.
+    """
+    func, count = facts.func, shape.parts * shape.lines
+    tiles = _places(facts, fold, shape.parts) if count > 1 else ()
+    rest = _rest(*whole, count, tiles) if tiles else None
     if tiles:
         outputs = (*func.outputs, *(b.name for b in tiles))
         facts.func = replace(func, params=(*func.params, *tiles), outputs=outputs)
@@ -104,6 +110,8 @@ def _places(facts: NestFacts, fold: FoldNest, count: int) -> tuple[Buffer, ...]:
 def _rest(facts: NestFacts, fold: FoldNest, count: int, tiles: Sequence[Buffer]) -> PrimFunc:
     """Return the function that folds the parts of each result in their order."""
     whole, fresh = fold.fold, facts.names.fresh
+    shape = (count, *sizes(facts, fold.nest.extents))
+    tiles = tuple(replace(b, shape=shape) for b in tiles)
     assert whole.merger is not None
     part = Var(fresh("part"))
     given = tuple(Var(fresh(v.name), v.dtype) for v in whole.merger.operands)

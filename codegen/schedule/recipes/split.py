@@ -39,10 +39,21 @@ def _fit(work: Work) -> Fit | None:
     if work.length * (1 if work.reads_along else most) < least:
         return None
     values = _default(work)
-    if work.length * _held(work, values["side"]) < least:
+    own = _own(work, values)
+    if own.length * _held(own, values["side"]) < least:
         return None
-    better = values["parts"] > 1 or (work.reads_along and _width(work) > 1)
+    better = _count(values) > 1 or (work.reads_along and _width(work) > 1)
     return Fit.SPLIT if better else None
+
+
+def _own(work: Work, values: Values) -> Work:
+    """Return the work, or that with lines of its parameters as one."""
+    return work if values.get("lines", 1) == 1 or work.lined is None else work.lined[1]
+
+
+def _count(values: Values) -> int:
+    """Return how many parts a result has."""
+    return values["parts"] * values.get("lines", 1)
 
 
 def _may_part(work: Work) -> bool:
@@ -63,11 +74,15 @@ def _width(work: Work) -> int:
 def _shape(work: Work, values: Values) -> Shape:
     along = work.reads_along
     side = 1 if along else values["side"]
-    return Shape(along, side, values["lanes"], values["loads"], values["parts"])
+    several = values.get("lines", 1)
+    return Shape(along, side, values["lanes"], values["loads"], values["parts"], several)
 
 
 def _default(work: Work) -> Values:
     """Return as many parts as give every multiprocessor blocks, with work for each of them."""
+    if work.lined is not None and _may_part(work):
+        count, own = work.lined
+        return {**_default(own), "lines": count}
     assert work.fold is not None
     width, options = _width(work), work.facts.options.kernels
     threads = work.facts.block
@@ -118,6 +133,9 @@ def _nbytes(work: Work) -> int:
 
 def _space(work: Work) -> Space:
     assert work.fold is not None
+    if work.lined is not None and _may_part(work):
+        count, own = work.lined
+        return {**_space(own), "lines": (1, count)}
     threads = work.facts.target.threads
     most = at_least(work.length) if _may_part(work) else 1
     return {
@@ -132,7 +150,7 @@ def _block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: a part of each result."""
     assert work.fold is not None
     threads = values["lanes"] * values["side"]
-    width = 1 if work.reads_along else _width(work)
+    width = 1 if work.reads_along else _width(_own(work, values))
     return threads, threads * width * sum(b.dtype.nbytes for b in work.fold.scalars)
 
 
@@ -143,7 +161,10 @@ def _legal(work: Work, values: Values) -> bool:
 def _build(work: Work, values: Values) -> tuple[PrimFunc, ...]:
     """Schedule ``lanes`` threads for each result of a block, and ``parts`` blocks."""
     assert work.fold is not None
-    first, rest = split.parts(work.facts, work.fold, _shape(work, values))
+    own = _own(work, values)
+    assert own.fold is not None
+    shape, whole = _shape(work, values), (work.facts, work.fold)
+    first, rest = split.parts(own.facts, own.fold, shape, whole)
     if rest is None:
         return (first,)
     (left,) = Work.all_of(rest, work.facts.options)

@@ -13,6 +13,7 @@ from didyma.codegen.schedule import (
     beside,
     folds,
     groups,
+    lines,
     matmul,
     meeting,
     online,
@@ -254,6 +255,18 @@ class Work:
         """What a thread may load together of the terms of the fold; None if there is nothing."""
         assert self.fold is not None
         return groups.find(self.facts, self.fold, self.reads_along)
+
+    @cached_property
+    def lined(self) -> tuple[int, Work] | None:
+        """How many lines of the parameters the fold best takes as one, and its work then."""
+        if self.fold is None or self.reads_along or self.fold_groups is not None:
+            return None
+        found = lines.find(self.facts, self.fold)
+        return (
+            None
+            if found is None
+            else (found.count, Work.of(found.func, found.nest, self.facts.options))
+        )
 
     @cached_property
     def length(self) -> int:
