@@ -225,7 +225,7 @@ def test_text_round_trips() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("strip(lanes=8, groups=4)", "matmul, parted, pointwise, row"),
+        ("strip(lanes=8, groups=4)", "parted, pointwise, row, rows"),
         ("row(lanes=8)", "row with groups, lanes, wide"),
         ("row(lanes=9, groups=8, wide=1)", "lanes of 1, 2, 4"),
         ("row(lanes=128, groups=8); row(lanes=128, groups=8)", "1 point"),
