@@ -289,16 +289,31 @@ def _findings(source: Source, done: Launch, schedule: int) -> Iterator[Finding]:
 
 def _finding(source: Source, kernel: Kernel, r: Report, schedule: int) -> Finding:
     ins = kernel.program.instrs[r.pc]
-    loc, file, line = ins.loc, "", 0
-    if loc:
-        file, line = loc.file, loc.line
+    detail, file, line = r.detail, "", 0
+    places = _from_own_line(ins.loc, source)
+    if places:
+        file, line = places[0].file, places[0].line
     elif source.file.endswith(".ptx"):
         file, line = source.file, ins.at
-    outer = tuple(f"{o.file}:{o.line}" for o in _outer(loc))
+    if ins.loc and ins.loc != places[0]:
+        detail = f"{detail}, in {ins.loc.file}:{ins.loc.line}"
+    outer = tuple(f"{o.file}:{o.line}" for o in places[1:])
     outer += tuple(kernel.line(pc) for pc in r.callers)
     other = kernel.line(r.other) if r.other >= 0 else ""
+    if r.other >= 0 and (met := _from_own_line(kernel.program.instrs[r.other].loc, source)):
+        other = f"{met[0].file}:{met[0].line}"
     text = source.line(file, line)
-    return Finding(r.kind, r.detail, file, line, text, outer, other, r.lanes, schedule)
+    return Finding(r.kind, detail, file, line, text, outer, other, r.lanes, schedule)
+
+
+def _from_own_line(loc: Loc | None, source: Source) -> list[Loc]:
+    """Return a place and those into which it was inlined, from the first in the source's own file.
+
+    What is inlined from headers into no function of that file begins where it is.
+    """
+    places = [*([loc] if loc else ()), *_outer(loc)]
+    own = next((k for k, p in enumerate(places) if p.file == source.file), 0)
+    return places[own:]
 
 
 def _outer(loc: Loc | None) -> Iterator[Loc]:

@@ -89,7 +89,7 @@ def test_what_cannot_be_launched_is_refused() -> None:
         (case.shape, case.args, 1 << 20, "launch-failed"),
         (case.shape, case.args[:2], 0, "input-count"),
         (case.shape, case.args[::-1], 0, "bad-option"),
-        (case.shape, (*case.args[:2], Argument("n", np.float32([200])[0])), 0, "bad-option"),
+        (case.shape, (*case.args[:2], Argument("n", np.array(200, np.float32))), 0, "bad-option"),
     ):
         with pytest.raises(DidymaError) as e:
             sanitize(source, kernel, shape, args, shared)
@@ -130,3 +130,22 @@ def test_what_comes_of_an_absent_lane_is_told_once(more: str) -> None:
     ]
     found = sanitize(source, kernel, Shape((1, 1, 1), (32, 1, 1)), args, also=also)
     assert [(f.kind, f.line) for f in found.findings] == [("inactive-lane", 3)]
+
+
+def test_a_fault_in_a_header_has_the_line_of_the_file_that_calls_it_too() -> None:
+    text = """#line 7 "helper.h"
+__device__ __forceinline__ void put(float* p, float v) { *p = v; }
+#line 3 "k.cu"
+__global__ void k(float* y, int n) {
+  put(y + threadIdx.x * n, 1);
+}
+"""
+    source = Source(text, "k.cu")
+    given = (Argument("y", np.zeros(32, np.float32)), Argument("n", np.array(2, np.int32)))
+    shape, kernel = Shape((1, 1, 1), (32, 1, 1)), compiled(source, "k")
+    far = sanitize(source, kernel, shape, given, schedules=1, seconds=10)
+    assert [(f.kind, f.file, f.line) for f in far.faults] == [("out-of-bounds", "k.cu", 4)]
+    assert far.faults[0].detail.endswith(", in helper.h:7")
+    same = (given[0], Argument("n", np.array(0, np.int32)))
+    race = sanitize(source, kernel, shape, same, schedules=1, seconds=10)
+    assert [(f.line, f.other) for f in race.findings if f.other] == [(4, "k.cu:4")]
