@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,12 +11,15 @@ from numpy.lib.stride_tricks import as_strided
 from didyma.codegen.select.keys import Argument
 from didyma.refimpl.ir.types import Array, DType
 
+PERIOD = 1_048_573  # a prime, so that elements a stride or a tile apart do not come out equal
+
 
 def example(arguments: Sequence[Argument], seed: int) -> list[Array]:
     """Return an array for each argument, of its dtype, sizes, strides and offset.
 
     Floats are normally distributed.  Integers, which may be positions, are below the largest size
-    of any argument.  The generator is made here, from the seed: no global state is read or changed.
+    of any argument.  After ``PERIOD`` numbers they come again.  The generator is made here, from
+    the seed: no global state is read or changed.
     """
     rng = np.random.default_rng(seed)
     most = max((n for a in arguments for n in a.sizes), default=1)
@@ -23,13 +27,17 @@ def example(arguments: Sequence[Argument], seed: int) -> list[Array]:
 
 
 def _values(rng: np.random.Generator, a: Argument, most: int) -> Array:
-    if a.dtype is DType.BOOL:
-        return rng.integers(0, 2, a.sizes).astype(np.bool_)
-    if a.dtype.is_float:
-        wide = np.float64 if a.dtype is DType.F64 else np.float32
-        return rng.standard_normal(a.sizes, wide).astype(a.dtype.numpy)
-    limit = min(int(a.dtype.limits[1]), max(1, most - 1))
-    return rng.integers(0, limit, a.sizes, endpoint=True).astype(a.dtype.numpy)
+    return np.resize(_drawn(rng, a.dtype, min(math.prod(a.sizes), PERIOD), most), a.sizes)
+
+
+def _drawn(rng: np.random.Generator, dtype: DType, count: int, most: int) -> Array:
+    if dtype is DType.BOOL:
+        return rng.integers(0, 2, count).astype(np.bool_)
+    if dtype.is_float:
+        wide = np.float64 if dtype is DType.F64 else np.float32
+        return rng.standard_normal(count, wide).astype(dtype.numpy)
+    limit = min(int(dtype.limits[1]), max(1, most - 1))
+    return rng.integers(0, limit, count, endpoint=True).astype(dtype.numpy)
 
 
 def _laid_out(values: Array, a: Argument) -> Array:

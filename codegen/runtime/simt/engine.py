@@ -348,7 +348,7 @@ class Simt:
     def upload(self, array: Array) -> SimtBuffer:
         """Return a buffer with the array's bytes, packed where its dtype is."""
         values = scalar_ring.value_of(array)
-        data = np.frombuffer(np.ascontiguousarray(to_memory(values)).tobytes(), np.uint8).copy()
+        data = np.array(to_memory(values), order="C").reshape(-1).view(np.uint8)
         buffer = SimtBuffer(data, np.ones(data.size, np.bool_))
         if self.ring:
             buffer.payloads = np.full(data.size, scalar_ring.POISON)

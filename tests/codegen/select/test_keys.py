@@ -9,7 +9,7 @@ import pytest
 
 from didyma.codegen import plugins
 from didyma.codegen.options import KernelOptions, MemoryOptions, Options
-from didyma.codegen.select.inputs import example
+from didyma.codegen.select.inputs import PERIOD, example
 from didyma.codegen.select.keys import Argument, bucket, function, hints, key_of
 from didyma.refimpl.ir.types import DType
 from tests.codegen.select.make import N, loop
@@ -110,6 +110,16 @@ def test_examples_have_the_layout_of_their_arguments() -> None:
     for first, again in zip((x, i), example([a, b], seed=1), strict=True):
         assert np.array_equal(first, again)
     assert not np.array_equal(x, example([a, b], seed=2)[0])
+
+
+def test_numbers_of_long_examples_come_again_after_a_prime_number_of_others() -> None:
+    (x,) = example([Argument.contiguous("x", DType.F32, (3, 400_000))], seed=1)
+    flat = x.reshape(-1)
+    assert np.array_equal(flat[PERIOD:], flat[: flat.size - PERIOD])
+    assert np.unique(flat[:PERIOD]).size > 0.9 * PERIOD
+    assert all(PERIOD % n for n in range(2, 1024))
+    (y,) = example([Argument.contiguous("x", DType.F32, (3, 5))], seed=1)
+    assert np.array_equal(y.reshape(-1), flat[:15])
 
 
 def test_examples_leave_the_global_random_state_alone() -> None:
