@@ -3,7 +3,9 @@
 Annotations are no strings in the files of commands: Typer would evaluate each string twice.
 """
 
+import errno
 import json as json_
+import os
 import re
 import signal
 import sys
@@ -368,7 +370,19 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell ignores SIGINT for background jobs
         signal.signal(number, _leave)
     try:
-        sys.exit(app(standalone_mode=False))
+        _run()
+    except OSError as e:
+        if e.errno != errno.ENOSPC:
+            raise
+        sys.exit(_full(e))
+
+
+def _run() -> None:
+    """Run the command line, and tell what went wrong, but for a disk without room."""
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code)
     except DidymaError as e:
         _print(e)
         sys.exit(e.exit_code)
@@ -386,10 +400,23 @@ def main() -> None:
         )  # fmt: skip
         _print(found)
         sys.exit(found.exit_code)
-    except Exception:  # an EOFError among them, of which click makes an Abort
+    except Exception as e:  # an EOFError among them, of which click makes an Abort
+        if isinstance(e, OSError) and e.errno == errno.ENOSPC:
+            raise
         traceback.print_exc()
         print("didyma: this is a bug in didyma, not in your input", file=sys.stderr)
         sys.exit(3)
+
+
+def _full(e: OSError) -> int:
+    """Say that a disk has no room for the output, or for what Didyma keeps; return the code."""
+    where = str(e.filename or "the output")
+    found = DidymaError("unwritable", where, got=str(e.strerror), want="a disk with room")
+    sys.stdout = sys.stderr  # the output takes no more, not even what waits for its end
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    print(f"didyma: {found}", file=sys.stderr)
+    return found.exit_code
 
 
 def _usage(error: Any) -> int:

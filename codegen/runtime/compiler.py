@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import hashlib
 import importlib.util
@@ -11,8 +12,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -41,12 +43,34 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "didyma"
 
 
-def store(path: Path, data: bytes) -> None:
-    """Write a cache entry atomically: no reader sees a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def store(path: Path, data: bytes) -> Path:
+    """Write a cache entry atomically, so that no reader sees a part of it; return where it is.
+
+    Where its folder takes no files, that is a folder that this process deletes at its end.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _written(path, data)
+    except OSError:
+        return _written(_spare() / path.name, data)
+
+
+def _written(path: Path, data: bytes) -> Path:
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as f:
-        f.write(data)
-    Path(f.name).replace(path)
+        try:
+            f.write(data)
+            f.flush()
+        except OSError:
+            Path(f.name).unlink()
+            raise
+    return Path(f.name).replace(path)
+
+
+@cache
+def _spare() -> Path:
+    folder = tempfile.mkdtemp(prefix="didyma-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +143,9 @@ def has_package() -> bool:
 def _version(name: str, command: tuple[str, ...]) -> str:
     try:
         done = subprocess.run(
-            [*command, "--version"], capture_output=True, check=True, text=True, timeout=60
-        )
+            [*command, "--version"], capture_output=True, check=True, text=True, timeout=60,
+            env=environment(name),
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as e:
         raise broken(name, str(e)) from e
     return done.stdout
@@ -137,15 +162,28 @@ def broken(name: str, said: str) -> EngineMissing:
     )
 
 
-def all_found() -> tuple[Found, ...]:
-    """Return the compilers of this machine that start, the preferred first."""
-    found: list[Found] = []
+def each_found() -> Iterator[Found]:
+    """Yield the compilers of this machine that start, the preferred first."""
     for name in NAMES:
-        try:
-            found.append(find(name))
-        except EngineMissing:
-            continue
-    return tuple(found)
+        with suppress(EngineMissing):
+            yield find(name)
+
+
+@cache
+def environment(name: str) -> Mapping[str, str] | None:
+    """Return the environment of a compiler, None for this process's.
+
+    Zig keeps a cache of its own, and never ends where it cannot write that.
+    """
+    if name != "zig" or "ZIG_GLOBAL_CACHE_DIR" in os.environ:
+        return None
+    folder = cache_folder().parent / "zig"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError:
+        return {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(_spare())}
 
 
 @cache
@@ -179,11 +217,11 @@ class CCompiler:
         """
         path = self.path(source)
         if not path.exists():
-            store(path, self._build(source, where, self.found.options))
+            path = store(path, self._build(source, where, self.found.options))
         try:
             lib = ctypes.CDLL(str(path))
         except OSError:  # cut short when a disk was full, say
-            store(path, self._build(source, where, self.found.options))
+            path = store(path, self._build(source, where, self.found.options))
             try:
                 lib = ctypes.CDLL(str(path))
             except OSError as e:
@@ -239,8 +277,9 @@ class CCompiler:
             command = [*self.found.command, *words, "-o", str(out), "-lm"]
             try:
                 done = subprocess.run(
-                    command, input=source, capture_output=True, text=True, check=False
-                )
+                    command, input=source, capture_output=True, text=True, check=False,
+                    env=environment(self.found.name),
+                )  # fmt: skip
             except OSError as e:
                 raise broken(self.found.name, str(e)) from e
             lines = done.stderr.strip().splitlines() or [""]

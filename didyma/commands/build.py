@@ -19,7 +19,7 @@ from didyma.artifacts.build import HOST, Target
 from didyma.artifacts.code import compile_kernels
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
-from didyma.codegen.runtime.compiler import all_found
+from didyma.codegen.runtime.compiler import each_found
 from didyma.codegen.runtime.fast import engine as fast
 from didyma.codegen.runtime.registry import engine as registered
 from didyma.commands import check, common
@@ -128,7 +128,7 @@ def _names(target: str) -> tuple[str, ...]:
 def _on(engine: str | None) -> str:
     """Return the engine that judges what runs on the CPU."""
     if engine is None:
-        return ENGINES[bool(all_found())]
+        return ENGINES[any(each_found())]
     if engine not in ENGINES:
         want = " or ".join(ENGINES)
         raise DidymaError("bad-option", f"--engine {engine}", got="another engine", want=want)

@@ -47,7 +47,7 @@ def doctor(json: bool) -> int:
 
 def compilers() -> show.Compilers:
     """Return the optimising C compilers that were found, and what would make ``host`` faster."""
-    found = compiler.all_found()
+    found = [*compiler.each_found()]
     rows = [
         {"name": f.name, "command": " ".join(f.command), "version": f.version.splitlines()[0]}
         for f in found

@@ -59,6 +59,17 @@ def test_texts_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert given(path.read_bytes(), "plan", "-", "--json").json["dims"] == {"n": 2, "m": 3}
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [["ops", "--json"], ["--version"], ["ops", "nosuch", "--json"]])
+def test_a_full_disk_is_no_bug(words: list[str]) -> None:
+    command = [sys.executable, "-m", "didyma", *words]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "unwritable at `the output`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_messages_name_stdin() -> None:
     said = given(EXP.replace("exp(%x)", "exp()").encode(), "check", "-", "--json")
     assert said.code == 2

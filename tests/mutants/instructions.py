@@ -35,7 +35,7 @@ _BELOW = (
 def same(engine: Engine, targets: Sequence[Target]) -> Iterator[Target]:
     """Yield the mutants of kernel text that compile to what the original does."""
     texts = [t for t in targets if t.mutant is not None and t.mutant.program >= 0]
-    if compiler.all_found():
+    if any(compiler.each_found()):
         for e in forked(texts, partial(_say, engine.plan.seed), engine.plan.jobs):
             if e.said == [True]:
                 yield e.work
@@ -61,7 +61,7 @@ def alike(text: KernelText, kernel: str, one: str, other: str) -> bool:
 
 def _instructions(text: KernelText, s: Signature, source: str) -> str:
     """Return a kernel as the assembler's text; empty where it does not compile."""
-    host, found = Host(), compiler.all_found()[0]
+    host, found = Host(), next(compiler.each_found())
     bounded = replace(text, source=_BELOW + _bounded(s, source))
     unit, _ = hosttext.assemble(bounded, host.prelude, host.driver, [s.name])
     options = [o for o in found.options if o != "-shared"]

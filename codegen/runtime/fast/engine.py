@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 
 from didyma.codegen.emit import prelude
-from didyma.codegen.runtime.compiler import HELP, CCompiler, Found, all_found
+from didyma.codegen.runtime.compiler import HELP, CCompiler, each_found
 from didyma.codegen.runtime.engine import KernelFault
 from didyma.codegen.runtime.fast.units import Unit, units
 from didyma.codegen.runtime.geometry import (
@@ -46,8 +46,8 @@ def compiler(which: str | None = None, cache: Path | None = None) -> CCompiler:
     """Return a compiler by its name, or the best of this machine; EngineMissing if it has none."""
     if which is not None:
         return CCompiler(which, cache)
-    found: tuple[Found, ...] = all_found()
-    if not found:
+    found = next(each_found(), None)
+    if found is None:
         raise EngineMissing(
             "engine-missing",
             "host-fast",
@@ -55,7 +55,7 @@ def compiler(which: str | None = None, cache: Path | None = None) -> CCompiler:
             want="an optimising C compiler",
             help=HELP,
         )
-    return CCompiler(found[0], cache)
+    return CCompiler(found, cache)
 
 
 class HostFast(Host):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import onnx
@@ -48,15 +49,18 @@ def oldest_opset(m: Module) -> int:
 
 
 def save(m: Module, path: Path) -> int:
-    """Write a module as an ONNX file; return the number of its nodes.
+    """Write a module as an ONNX file, all of it or nothing; return the number of its nodes.
 
     Errors: those of ``to_model``, and ``unwritable``.
     """
     model = to_model(m)
-    data = model.SerializeToString()
+    data, staged = model.SerializeToString(), path.with_name(f".{path.name}.writing")
     try:
-        path.write_bytes(data)
+        staged.write_bytes(data)
+        staged.replace(path)
     except OSError as e:
+        with suppress(OSError):
+            staged.unlink(missing_ok=True)
         raise DidymaError(
             "unwritable", str(path), got=e.strerror or str(e), want="a place to write a file"
         ) from None

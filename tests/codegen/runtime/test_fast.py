@@ -29,7 +29,7 @@ from tests.codegen import graphs
 from tests.codegen.runtime.texts import kernel
 from tests.didyma.cli import didyma
 
-pytestmark = pytest.mark.skipif(not compiler.all_found(), reason="no gcc, clang or Zig here")
+pytestmark = pytest.mark.skipif(not any(compiler.each_found()), reason="no gcc, clang or Zig here")
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +273,42 @@ def test_an_object_that_was_cut_short_is_made_again(tmp_path: Path) -> None:
     assert c.compile(source, "three", ["three__"]).addresses["three__"]
 
 
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "a file"
+    in_the_way.write_bytes(b"")
+    c = fast.compiler(cache=in_the_way / "host")
+    assert c.compile("int four__(void) { return 4; }\n", "four", ["four__"]).addresses["four__"]
+    assert [*tmp_path.iterdir()] == [in_the_way]
+
+
+@pytest.mark.skipif(os.name != "posix" or shutil.which("sh") is None, reason="no shell")
+def test_zig_gets_a_cache_that_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone(monkeypatch, tmp_path)
+    command = tmp_path / "zig"
+    command.write_text('#!/bin/sh\necho "in $ZIG_GLOBAL_CACHE_DIR"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(command))  # a file
+    monkeypatch.delenv("ZIG_GLOBAL_CACHE_DIR", raising=False)
+    compiler.environment.cache_clear()
+    folder = compiler.find("zig").about.removeprefix("in ")
+    compiler.environment.cache_clear()
+    assert Path(folder).is_dir()
+
+
+def test_one_compiler_that_works_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def find(name: str) -> compiler.Found:
+        asked.append(name)
+        return compiler.Found(name, (name,), "")
+
+    monkeypatch.setattr(compiler, "find", find)
+    assert fast.compiler().found.name == "clang"
+    assert asked == ["clang"]
+
+
 def test_text_that_is_not_c(tmp_path: Path) -> None:
     with pytest.raises(DidymaError, match="kernel-text") as e:
         HostFast(cache=tmp_path).load(kernel("  y[0] = nothing;"))
@@ -300,7 +336,7 @@ def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_doctor_names_the_compilers() -> None:
     said = didyma("doctor", "--json").json
-    found = compiler.all_found()
+    found = [*compiler.each_found()]
     assert [x["name"] for x in said["compilers"]] == [f.name for f in found]
     assert found[0].name in said["faster"]
 

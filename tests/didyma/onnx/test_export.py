@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -178,6 +179,20 @@ def test_nowhere_to_write(tmp_path: Path) -> None:
     with pytest.raises(DidymaError) as caught:
         save(one("exp", 0)[0], tmp_path / "absent" / "m.onnx")
     assert caught.value.code == "unwritable"
+
+
+def test_a_model_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_short(path: Path, data: bytes) -> int:
+        with path.open("wb") as f:
+            f.write(data[:9])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", cut_short)
+    with pytest.raises(DidymaError, match="No space left"):
+        save(one("exp", 0)[0], tmp_path / "m.onnx")
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize("text", ["dims n in [5, 2]", "dims n in [", "x" * 10000])
