@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 
 from didyma.judging.expressions import evaluate, split
 from didyma.judging.heads import closing, declared
@@ -109,13 +110,22 @@ def number(text: str, known: Mapping[str, int]) -> int | float | None:
 
     >>> number("(n + 255) / 256 * sizeof(float)", {"n": 1000}), number("2.5f", {})
     (16, 2.5)
+    >>> number("in / 16", {"in": 64})
+    4
     """
+    known = {_in_python(n): value for n, value in known.items()}
     bytes_of = re.sub(r"\bsizeof\s*\(([^()]*)\)", lambda m: _sizeof(m[1]), text.strip())
     plainer = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", _CAST.sub("", bytes_of))
     try:
-        return evaluate(re.sub(r"(\d\.\d*)[fF]\b", r"\1", plainer), known, "")
+        unmarked = re.sub(r"(\d\.\d*)[fF]\b", r"\1", plainer)
+        return evaluate(re.sub(r"[A-Za-z_]\w*", lambda m: _in_python(m[0]), unmarked), known, "")
     except DidymaError:
         return None
+
+
+def _in_python(name: str) -> str:
+    """Return a name of C as an expression of Python may have it, which has words of its own."""
+    return f"{name}_" if iskeyword(name) else name
 
 
 def _sizeof(kind: str) -> str:
