@@ -21,7 +21,7 @@ _OPAQUE = re.compile(
     r"|^[ \t]*#(?:\\\n|[^\n])*",
     re.S | re.M,
 )
-_SCOPE = re.compile(r'\s*(?:inline\s+)?(?:namespace\b[^;(]*|extern\s*"[^"]*"\s*)$', re.S)
+_SCOPE = re.compile(r'\s*(?:inline\s+)?(?:namespace\b\s*([\w:]*)[^;(]*|extern\s*"[^"]*"\s*)$', re.S)
 _CLASS = re.compile(r"\b(?:class|struct|union|enum)\b")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)]*\))?((?:\\\n|[^\n])*)", re.M)
 _NAME = re.compile(r"(\w+)\s*(?:<[^<>]*>\s*)?\(")
@@ -121,6 +121,13 @@ _EMPTY = (
     "device_functions.h", "device_atomic_functions.h", "sm_20_atomic_functions.h",
     "math_functions.h", "device_types.h", "vector_types.h",
     "vector_functions.h", "cuda_profiler_api.h", "driver_types.h", "cublas_v2.h",
+    *(f"thrust/{name}.h" for name in (
+        "binary_search", "copy", "count", "device_free", "device_malloc", "device_ptr",
+        "device_vector", "execution_policy", "extrema", "fill", "for_each", "gather", "generate",
+        "host_vector", "inner_product", "merge", "partition", "random", "reduce", "remove",
+        "replace", "reverse", "scan", "scatter", "sequence", "sort", "system/cuda/execution_policy",
+        "transform", "transform_reduce", "transform_scan", "unique", "universal_vector",
+    )),
 )  # fmt: skip
 # Headers of the C++ library that have counterparts for the device, where those are installed.
 _STANDARD = (
@@ -183,12 +190,16 @@ def include_folders() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A declaration of namespace scope: where it is, and what stands before its braces."""
+    """A declaration of namespace scope: where it is, and what stands before its braces.
+
+    ``scope`` are the named namespaces that it is in, such as ``a::b``.
+    """
 
     start: int
     end: int
     head: str
     braced: bool
+    scope: str = ""
 
 
 def parts(text: str) -> Iterator[Part]:
@@ -200,6 +211,7 @@ def parts(text: str) -> Iterator[Part]:
     plain = _OPAQUE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     start = at = depth = 0
     opened = -1
+    scopes = list[str]()
     for m in re.finditer(r"[{}()\[\];]", plain):
         at, ch = m.start(), m[0]
         if ch in "([":
@@ -208,23 +220,25 @@ def parts(text: str) -> Iterator[Part]:
             depth -= 1
         elif ch == "{":
             if not depth and opened < 0:
-                if _SCOPE.match(_without_comments(text[start:at])):
+                if scope := _SCOPE.match(_without_comments(text[start:at])):
+                    scopes.append(scope[1] or "")
                     start = at + 1
                     continue
                 opened = at
             depth += 1
         elif ch == "}":
             if not depth:  # the end of a namespace
+                del scopes[-1:]
                 start = at + 1
                 continue
             depth -= 1
             head = plain[start:opened] if opened >= 0 else ""
             if not depth and opened >= 0 and not _goes_on(head):
-                yield Part(start, at + 1, head, True)
+                yield Part(start, at + 1, head, True, "::".join(filter(None, scopes)))
                 start, opened = at + 1, -1
         elif not depth:
             head = plain[start : opened if opened >= 0 else at]
-            yield Part(start, at + 1, head, opened >= 0)
+            yield Part(start, at + 1, head, opened >= 0, "::".join(filter(None, scopes)))
             start, opened = at + 1, -1
 
 
@@ -271,6 +285,20 @@ def device_part(text: str) -> str:
     )
 
 
+def reached(text: str, instances: Sequence[str]) -> str:
+    """Return a text in which instances of templates can be named without their namespaces.
+
+    >>> text = "namespace a { template <int N> __global__ void f() {} }"
+    >>> reached(text, ["f<3>"]).removeprefix(text)
+    '\\nusing namespace a;\\n'
+    """
+    bare = {i.partition("<")[0] for i in instances} - {""}
+    if not bare or "namespace" not in text:
+        return text
+    scopes = dict.fromkeys(p.scope for p in parts(text) if p.scope and _function(p) in bare)
+    return text + "".join(f"\nusing namespace {s};\n" for s in scopes)
+
+
 def _is_function(p: Part) -> bool:
     return "(" in p.head and not re.search(
         r"\b(?:class|struct|union)\s+\w+\s*(?:final\s*)?(?::[^:]|$)", p.head
@@ -278,7 +306,8 @@ def _is_function(p: Part) -> bool:
 
 
 def _function(p: Part) -> str:
-    m = _NAME.search(re.sub(r"template\s*<[^{}]*?>\s*(?=\w)", "", p.head))
+    head = re.sub(r"\b__\w+__\s*\([^()]*\)", "", p.head)  # such as __launch_bounds__(256)
+    m = _NAME.search(re.sub(r"template\s*<[^{}]*?>\s*(?=\w)", "", head))
     return m[1] if m else ""
 
 

@@ -182,7 +182,7 @@ class NvrtcCompiler:
         """
         found, log = self._attempt(source, name, flags, kernel, device_code.PLAIN, keep=keep)
         if found is None:
-            found = self._device_part(source, name, flags, kernel, log, attempts, keep=keep)
+            found, log = self._device_part(source, name, flags, kernel, log, attempts, keep=keep)
         if found is None:
             raise _message(source, name, log)
         return found
@@ -197,22 +197,25 @@ class NvrtcCompiler:
         attempts: int,
         *,
         keep: bool,
-    ) -> Translated | None:
-        """Compile what of a file is for the device; leave out what NVRTC refuses of the rest."""
+    ) -> tuple[Translated | None, str]:
+        """Compile what of a file is for the device; leave out what NVRTC refuses of the rest.
+
+        Return the translation, or nothing, and what NVRTC says.
+        """
         text, headers = device_code.device_part(source), {**device_code.PLAIN}
         for attempt in range(attempts):
             headers |= dict.fromkeys(device_code.lost_headers(log), "")
             given = [*flags, *AS_NVCC]
             found, log = self._attempt(text, name, given, kernel, headers, keep=keep)
             if found is not None:
-                return replace(found, attempts=attempt + 1)
+                return replace(found, attempts=attempt + 1), log
             less = device_code.without(text, device_code.error_lines(log, name))
             if less == text and not device_code.lost_headers(log):
                 if attempt and "std" not in log:
-                    return None
+                    break
                 headers = {**headers, **device_code.STANDARD}
             text = less
-        return None
+        return None, log
 
     def _attempt(
         self,
@@ -254,8 +257,9 @@ class NvrtcCompiler:
         if not {"-G", "--device-debug"} & {*flags}:
             given.append("-lineinfo")
         parts = ("PTX", "CUBIN") if self._architecture.startswith("sm_") else ("PTX",)
+        whole = device_code.reached(source, expressions)
         job = Job(
-            source, name, {**headers, **own}, (*given,), (*expressions,), parts, keep
+            whole, name, {**headers, **own}, (*given,), (*expressions,), parts, keep
         )  # fmt: skip
         return self._build(job)
 

@@ -34,10 +34,10 @@ def shape(text: str, kernel: Kernel, name: str) -> Shape:
     """Return the launch that the kernel's file tells, as ``hints.launch`` reads it.
 
     Else it has two blocks along each axis that the kernel asks its place on, one if it asks for
-    none, since all would do the same.  The block is the one that the kernel is compiled for, such
-    as by ``__launch_bounds__``, or has 128 threads.
+    none, since all would do the same.  A block of which nothing is told has 128 threads.
     """
-    told = hints.launch(text, name or source_name(text, kernel))
+    bound = kernel.program.kernel.block
+    told = hints.launch(text, name or source_name(text, kernel), bound)
     read = {s.name for i in kernel.program.instrs for s in _specials(i)}
     blocks, threads = (
         max([1, *(k for k, axis in ((2, "y"), (3, "z")) if f"{name}.{axis}" in read)])
@@ -46,8 +46,7 @@ def shape(text: str, kernel: Kernel, name: str) -> Shape:
     placed = any(name.startswith(("ctaid", "nctaid", "cluster")) for name in read)
     extents = _GRIDS[blocks] if placed else (1, 1, 1)
     grid = tuple(n * c for n, c in zip(extents, kernel.cluster, strict=True))
-    block = kernel.program.kernel.block or told[1] or _BLOCKS[threads]
-    return Shape(told[0] or (grid[0], grid[1], grid[2]), block)
+    return Shape(told[0] or (grid[0], grid[1], grid[2]), told[1] or _BLOCKS[threads])
 
 
 def launches(

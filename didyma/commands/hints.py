@@ -14,7 +14,8 @@ from didyma.judging.heads import Parameter, declared
 Extents: TypeAlias = tuple[int, int, int]
 
 _DIM3 = re.compile(r"\bdim3\s+(\w[^;]*);")
-_NAMED = re.compile(r"(\w+)\s*(?:=\s*(?:dim3\s*)?)?[({]([^;(){}]*)[)}]")
+_NAMED = re.compile(r"(\w+)\s*(?:=\s*(?:dim3\s*)?)?[({](.*)[)}]", re.DOTALL)
+_COMPONENT = re.compile(r"\b(\w+)\.([xyz])\b")
 _NOTED = re.compile(r"--(block|grid)Dim[= ]\s*\[?([\d,\s]+)\]?")  # as GPUVerify's suites have it
 _TILE = re.compile(
     r"\bblockIdx\.([xyz])\s*\*\s*(\w+)\b(?!\s*[.(])|\b(\w+)\s*\*\s*blockIdx\.([xyz])\b(?!\s*\*)"
@@ -37,12 +38,15 @@ _LEAST, _MOST = 8, 1024  # threads of a block
 _DEEP = 4  # structures in structures
 
 
-def launch(text: str, name: str) -> tuple[Extents | None, Extents | None]:
+def launch(
+    text: str, name: str, bound: Extents | None = None
+) -> tuple[Extents | None, Extents | None]:
     """Return blocks and threads of a launch of a kernel, each as far as its file tells it.
 
     That is a launch on the host of known numbers, or a comment ``--blockDim=256 --gridDim=2``; else
     a block is as wide as what the kernel multiplies its ``blockIdx`` by, as the steps of a loop
     that begins at ``threadIdx``, or as a shared array of which each thread sets its own element.
+    It is the block that the kernel is compiled for, its ``bound``, if that has other threads.
 
     >>> launch("const int T = 64; int main() { scan<<<4, dim3(T, 2)>>>(x); }", "scan")
     ((4, 1, 1), (64, 2, 1))
@@ -52,18 +56,22 @@ def launch(text: str, name: str) -> tuple[Extents | None, Extents | None]:
     (None, (64, 1, 1))
     >>> launch("__global__ void k() { __shared__ int s[96]; int t = threadIdx.x; s[t] = 0; }", "k")
     (None, (96, 1, 1))
+    >>> launch("int n = 99; dim3 b(16, 4), g((n + b.x - 1) / b.x); k<<<g, b>>>(x);", "k")
+    ((7, 1, 1), (16, 4, 1))
     """
     bare = host_code.bare(text)
     known = host_code.constants(bare)
+    most = _threads(bound) if bound else _MOST
     for call in host_code.calls(bare):
         if plain(call.kernel) == plain(name):
             found = [_extents(p, known) for p in _places(call, bare)]
-            if len(found) == 2 and found[1] and _threads(found[1]) <= _MOST:
+            if len(found) == 2 and found[1] and _threads(found[1]) <= most:
                 return found[0], found[1]
     noted = {m[1]: _extents(m[2], known) for m in _NOTED.finditer(text)}
     if noted:
         return noted.get("grid"), noted.get("block")
-    return None, _tile(_spelled(_body(bare, name)), known | _numbers(bare, name))
+    tile = _tile(_spelled(_body(bare, name)), known | _numbers(bare, name))
+    return None, tile if bound is None or (tile and _threads(tile) == most) else bound
 
 
 def shared(text: str, name: str) -> int | None:
@@ -99,8 +107,15 @@ def arguments(text: str, name: str) -> tuple[int | float | Buffer | None, ...]:
 
 def _places(call: Call, bare: str) -> list[str]:
     """Return what a launch writes as its grid and block, in place of their names."""
-    places = {n: v for d in _DIM3.finditer(bare) for n, v in _NAMED.findall(d[1])}
-    return [places.get(p, p) for p in call.extents[:2]]
+    declared_ = (_NAMED.fullmatch(p) for d in _DIM3.finditer(bare) for p in split(d[1]))
+    places = {m[1]: m[2] for m in declared_ if m}
+
+    def component(m: re.Match[str]) -> str:
+        if m[1] not in places:
+            return m[0]
+        return f"({(*split(places[m[1]]), '1', '1')['xyz'.index(m[2])]})"
+
+    return [_COMPONENT.sub(component, places.get(p, p)) for p in call.extents[:2]]
 
 
 def _body(text: str, name: str) -> str:

@@ -19,6 +19,11 @@ _CONSTANT = re.compile(
     re.MULTILINE,
 )
 _LAUNCH = re.compile(r"\b(\w+\s*(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
+_WORD = re.compile(r"(?<![\w:])[A-Za-z_]\w*(?!\w|::)")
+_TYPE_PARAMETER = re.compile(r"\b(?:typename|class)\s+(\w+)\s*[,>=]")
+_BY_CALL = re.compile(r"\bcudaLaunch(?:Cooperative)?Kernel\s*\(")
+_PASSED = r"\bvoid\s*\*\s*(?:const\s*)?{name}\s*\[[^\[\]]*\]\s*=\s*\{{([^{{}}]*)\}}"
+_QUOTIENT = re.compile(r"\b\w*(?:div_?up|div_?round_?up|ceil_?div|div_?ceil)\s*\(", re.IGNORECASE)
 _MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(")
 _MEMSET = re.compile(r"\bcudaMemset(?:Async)?\s*\(")
 _CAST = re.compile(r"^\(\s*[\w\s:]+[*&\s]*\)\s*(?=[\w&(])|\bstatic_cast\s*<[^<>]*>")
@@ -51,11 +56,21 @@ def calls(text: str) -> Iterator[Call]:
 
     >>> next(calls("int main() { scan<int><<<2, T, T * 4>>>(x, 7); }"))
     Call(kernel='scan<int>', extents=('2', 'T', 'T * 4'), arguments=('x', '7'))
+    >>> next(calls("void* a[] = {&x, &n}; cudaLaunchKernel((void*)scan, 2, 64, a, 0, 0);"))
+    Call(kernel='scan', extents=('2', '64', '0'), arguments=('x', 'n'))
     """
     for m in _LAUNCH.finditer(text):
         inner = text[m.end() : closing(text, m.end() - 1)]
         given = tuple(p for p in split(inner) if p)
         yield Call(re.sub(r"\s+(?=<)", "", m[1].strip()), tuple(split(m[2])), given)
+    for row in _arguments(_BY_CALL, text):
+        match [_CAST.sub("", p).lstrip("&") for p in row]:
+            case [kernel, grid, block, given, *shared]:
+                array = re.search(_PASSED.format(name=re.escape(given)), text)
+                passed = (_CAST.sub("", p).lstrip("&") for p in split(array[1] if array else ""))
+                yield Call(kernel, (grid, block, *shared[:1]), tuple(p for p in passed if p))
+            case _:
+                pass
 
 
 def instance(call: Call, known: Mapping[str, int]) -> str:
@@ -65,9 +80,18 @@ def instance(call: Call, known: Mapping[str, int]) -> str:
     'scan<int, 128, m::B>'
     """
     name, bracket, given = call.kernel.partition("<")
-    numbered = re.sub(r"(?<![\w:])[A-Za-z_]\w*(?!\w|::)",
-                      lambda m: str(known.get(m[0], m[0])), given)  # fmt: skip
-    return name + bracket + numbered
+    return name + bracket + _WORD.sub(lambda m: str(known.get(m[0], m[0])), given)
+
+
+def typed(text: str, kernel: str) -> str:
+    """Return an instance of a template in which ``float`` stands for types that callers choose.
+
+    >>> typed("template <class T> void run(T* x) { f<T, 4><<<1, 32>>>(x); }", "f<T, 4>")
+    'f<float, 4>'
+    """
+    chosen = {"scalar_t", *_TYPE_PARAMETER.findall(text)}
+    name, bracket, given = kernel.partition("<")
+    return name + bracket + _WORD.sub(lambda m: "float" if m[0] in chosen else m[0], given)
 
 
 def plain(name: str) -> str:
@@ -82,6 +106,8 @@ def constants(text: str) -> dict[str, int]:
 
     >>> constants("const int T = 64, U = 2; int n = 10 * T, m = U; int i = 1; i++;")
     {'T': 64, 'U': 2, 'n': 640, 'm': 2}
+    >>> constants("int n = 8; void *args[] = {&n}; int m = 9; read(&m);")
+    {'n': 8}
     """
     found: dict[str, int] = {}
     for m in _CONSTANT.finditer(text):
@@ -100,6 +126,7 @@ def _declared(text: str) -> tuple[str, str]:
 
 
 def _is_set_once(text: str, name: str) -> bool:
+    text = re.sub(_PASSED.format(name=r"\w+"), " ", text)  # addresses of what kernels get
     assigned = rf"\b{name}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)"
     counted = rf"(?:\+\+|--|&)\s*{name}\b|\b{name}\s*(?:\+\+|--)"
     return len(re.findall(f"{assigned}|{counted}", text)) == 1
@@ -110,10 +137,11 @@ def number(text: str, known: Mapping[str, int]) -> int | float | None:
 
     >>> number("(n + 255) / 256 * sizeof(float)", {"n": 1000}), number("2.5f", {})
     (16, 2.5)
-    >>> number("in / 16", {"in": 64})
-    4
+    >>> number("in / 16 + CEIL_DIV(in, 5)", {"in": 64})
+    17
     """
     known = {_in_python(n): value for n, value in known.items()}
+    text = _QUOTIENT.sub("cdiv(", text)
     bytes_of = re.sub(r"\bsizeof\s*\(([^()]*)\)", lambda m: _sizeof(m[1]), text.strip())
     plainer = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", _CAST.sub("", bytes_of))
     try:
