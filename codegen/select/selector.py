@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from threading import Event
 from typing import Any, Protocol
 
 from didyma.codegen.select import worker
@@ -192,6 +193,10 @@ class _Both:
             self.judged(name, reason, lost)
 
 
+class _Stopped(Exception):
+    """Ends a child whose work nobody waits for any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Children:
     """Gives work to child processes, and takes out the candidates at which they were lost."""
@@ -202,6 +207,7 @@ class _Children:
     isolate: Isolate
     limits: Limits
     judged: Judged
+    stopped: Event = field(default_factory=Event)
 
     def judge_all(self, choices: Sequence[Choice], end: float) -> None:
         """Judge choices in several children side by side, until a time of the monotonic clock.
@@ -220,8 +226,12 @@ class _Children:
             work = [partial(self._judge_share, worker.examine, self.judge, choices, end, judged)]
             work += [partial(check, x, end, judged) for x in shares]
         with ThreadPoolExecutor(len(work)) as pool:
-            for done in [pool.submit(f) for f in work]:
-                done.result()
+            try:
+                for done in [pool.submit(f) for f in work]:
+                    done.result()
+            except BaseException:  # Ctrl-C among them: the children end at their next word
+                self.stopped.set()
+                raise
 
     def _judge_share(
         self,
@@ -238,6 +248,8 @@ class _Children:
             begun: list[str] = []
 
             def say(message: str, begun: list[str] = begun) -> None:
+                if self.stopped.is_set():
+                    raise _Stopped
                 row = json.loads(message)
                 if "begin" in row:
                     begun.append(row["begin"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -95,6 +96,29 @@ def test_the_pick_is_right_and_timed() -> None:
     assert {t.reason for t in wrong} == {"planted: wrong sums"}
     assert all(t.seconds is None for t in wrong)
     assert found.trials[0].choice == str(first(loop(), Options()))
+
+
+def test_children_end_when_nobody_waits_for_them() -> None:
+    """One thread is interrupted; the children of the others say their next word in vain."""
+    begun = threading.Barrier(3)
+    ended: list[str] = []
+
+    def interrupted(f: Any, args: tuple[Any, ...], seconds: float, say: Say) -> Any:
+        begun.wait()
+        if str(args[2][0]) == str(first(loop(), Options())):
+            raise KeyboardInterrupt
+        try:
+            for _ in range(3000):
+                say(json.dumps({"choice": str(args[2][0]), "reason": ""}))
+                time.sleep(0.01)
+        except Exception as e:
+            ended.append(type(e).__name__)
+            raise
+        return None
+
+    with pytest.raises(KeyboardInterrupt):
+        select(task(), right, interrupted, replace(MANY, jobs=3))
+    assert ended == ["_Stopped"] * 2
 
 
 def test_what_the_checks_refuse_is_not_timed() -> None:
