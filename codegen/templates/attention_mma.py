@@ -385,7 +385,7 @@ def cost(asked: Asked, values: Values) -> float:
     together = max(1, min(asked.target.dynamic // shared, REGISTERS // (threads * 200), 16))
     blocks = batch * -(-rows // height)
     processors = asked.target.processors or PROCESSORS
-    together = min(together, -(-blocks // processors))
+    together = min(together, max(1, -(-blocks // processors)))
     products = height * width * (terms + features) / PRODUCTS_A_CYCLE
     reads = height // tall * (width * (terms + features) + tall * terms) * 2 / SHARED_A_CYCLE
     fills = width * (terms + features) * 2 / FILLED_A_CYCLE

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
+from didyma.codegen.layouts import layout
 from didyma.codegen.runtime import externs, geometry
 from didyma.codegen.runtime.didyma_runtime import checks, dtypes, maps, rows
 from didyma.codegen.runtime.didyma_runtime.refused import Refused
@@ -187,6 +188,32 @@ def _rows(r: Random) -> Iterator[str]:
     made = laid.array(part)
     yield from _differ(made.tolist(), part.tolist(), "an array that lies so")
     yield from _differ([s // 4 for s in made.strides], steps, "its strides")
+
+
+def _laid(r: Random) -> Iterator[str]:
+    """A base in row-major order has each element of an array where the array's strides put it."""
+    shape = [r.choice((1, 2, 3, 4)) for _ in range(r.randint(1, 3))]
+    packed = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    strides = [s * r.choice((1, 1, 2, 3)) + r.choice((0, 0, 0, 1)) for s in packed]
+    strides = [r.choice((0, 1)) if r.random() < 0.1 else s for s in r.sample(strides, len(shape))]
+    aligned = r.choice((1, 2, 4))
+    room, misaligned = (r.randrange(9), r.choice((5, 40, 200))), r.randrange(aligned)
+    found = layout.placed(shape, strides, room, misaligned, aligned)
+    if isinstance(found, str):
+        return
+    what = f"{found} of {shape} by {strides}"
+    yield from _differ(
+        sorted(s.axis for s in found.layout), [*range(len(shape))], f"axes of {what}"
+    )
+    yield from _differ((misaligned - found.before) % aligned, 0, f"the alignment of {what}")
+    beyond = math.prod(found.shape) - found.before - room[1]
+    yield from _differ(found.before > room[0] or beyond > 0, False, f"elements outside of {what}")
+    for at in product(*map(range, shape)):
+        place = 0
+        for s, size in zip(found.layout, found.shape, strict=True):
+            place = place * size + (at[s.axis] if s.is_whole else s.start + s.step * at[s.axis])
+        want = found.before + sum(i * s for i, s in zip(at, strides, strict=True))
+        yield from _differ(place, want, f"the place of {at} in {what}")
 
 
 # ---- what inputs are refused, and what they tell
@@ -388,5 +415,5 @@ def _returned(r: Random) -> Iterator[str]:
 
 
 JUDGES: tuple[Callable[[Random], Iterator[str]], ...] = (
-    _packed, _strided, _rows, _taken, _finite, _sizes, _launched, _maps, _returned,
+    _packed, _strided, _rows, _laid, _taken, _finite, _sizes, _launched, _maps, _returned,
 )  # fmt: skip

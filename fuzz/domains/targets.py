@@ -15,11 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from didyma.codegen.layouts.layout import Layout, Span
+from didyma.codegen.layouts.variant import variant
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.geometry import evaluate
 from didyma.fuzz import census, counters, traits
 from didyma.fuzz.chooser import Chooser, Dice
+from didyma.fuzz.domains.capacity import excused
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.keys import DECISION
@@ -93,12 +96,20 @@ class Targets(Domain[Case]):
         try:
             made = compile(case.module, options, heard=hear)
         except Exception as e:
+            if isinstance(e, DidymaError) and (pinned(case) or excused(e, case, self.options)):
+                return Outcome(size=size)
             finding = Finding(self.name, "while compiling", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), traits.of_error(e), size)
         sizes = {v.name: v.lo for v in made.source.dims} | dict(case.env)
         wrong = next(laws(made, options.device, sizes), None)
+        try:
+            texts = {"layouts": laid(made, options)}
+        except Exception as e:
+            wrong = Finding("layouts", "while compiling", "error", f"{type(e).__name__}: {e}")
+            texts = {}
         counted = {
-            **census.of_compiled(made, sizes, loaders=True), **counters.of_decisions(heard)
+            **census.of_compiled(made, sizes, loaders=True), **counters.of_decisions(heard),
+            **counters.of_texts(texts),
         }  # fmt: skip
         return Outcome(
             () if wrong is None else (wrong,),
@@ -115,6 +126,34 @@ class Targets(Domain[Case]):
     def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
         """Return how often each decision was made."""
         return {"decisions": {k[1]: n for k, n in sorted(covered.items())}}
+
+
+def pinned(case: Case) -> bool:
+    """Return whether a case says how its functions are scheduled, which suits no other graph."""
+    return not {"kernels.schedules", "kernels.choices"}.isdisjoint(dict(case.changes))
+
+
+def laid(made: Compiled, options: Options) -> str:
+    """Return what becomes of a program whose inputs lie in other ways, and why some are copied."""
+    layouts = {
+        p.name: _layout(p.type, number)
+        for number, p in enumerate(made.source.entry.params)
+        if p.type.rank and p.type.strides is None and 0 not in p.type.shape
+    }
+    found = variant(made, options, layouts)
+    text = "" if found.compiled is None else found.compiled.text.source + found.compiled.wrapper
+    return f"{[*found.taken]} {found.refused}\n{text}"
+
+
+def _layout(t: TensorType, number: int) -> Layout:
+    """Return one of four ways in which an array lies: turned, or rows that are parts of others."""
+    *others, last = map(Span, range(t.rank))
+    size = t.shape[-1]
+    if number % 4 == 0 or not isinstance(size, int) or size < 2:
+        return (last, *reversed(others))
+    if number % 4 == 3:
+        return (*others, Span(last.axis, 1, 0, 0))
+    return (*others, Span(last.axis, 2 * size + 4, 4, number % 4))
 
 
 def laws(made: Compiled, target: Target, sizes: Mapping[str, int]) -> Iterator[Finding]:

@@ -46,6 +46,7 @@ WRONG = (
     "i64 z; {{ i64 z = 1; }}", "{{ i64 z = 1; }} i = z;", "const i64 z = 1; z = 2;",
     "gridDim.x = 1;",
 )  # fmt: skip
+CALL = "other(1)"  # of a function that is not there unless the reader is told of it
 ARGS = ("float *x", "f32 x", "i32 m", "f32 **x", "void *x", "tensor_map x", "f33 *x", "const i64 *")
 
 
@@ -86,7 +87,9 @@ def drawn(r: Random) -> Text:
         args.insert(r.randint(0, len(args)), r.choice(ARGS))
         line = above.count("\n") + 1
     elif broken == 1:
-        args = [*args[len(pointers) :], *args[: len(pointers)]]  # pointers come last
+        first = len(pointers)  # arguments that come after maps, or last
+        at = first + len(maps) if maps and r.random() < 0.5 else len(args)
+        args = [*args[first:at], *args[:first], *args[at:]]
         line = above.count("\n") + 1
     elif broken > 2:
         at = r.randint(1, len(rows))
@@ -116,6 +119,8 @@ def judged(text: Text) -> Iterator[Finding]:
         found = Reader(text.source, where).head()
         other = Reader(renamed(text.source, "name", "name_"), where).head()
     except DidymaError as e:
+        if CALL in text.source and text.line > 0:
+            yield from _called(text)
         at = e.line if text.head is None and e.code == "bad-kernel" else -1
         if at not in (text.line, text.line + 1):  # a row that is no C may end on the next
             yield Finding("emit", where, "refused", f"{e}\n{text.source}")
@@ -129,3 +134,11 @@ def judged(text: Text) -> Iterator[Finding]:
         yield Finding("emit", where, "accepted", f"line {text.line} is wrong:\n{text.source}")
     elif found != text.head or other.name != "name_":
         yield Finding("emit", where, "head", f"{found}, want {text.head}:\n{text.source}")
+
+
+def _called(text: Text) -> Iterator[Finding]:
+    """Yield that a function is not known which the reader of a text is told of."""
+    try:
+        Reader(text.source, "kernel text", ("other",)).head()
+    except DidymaError as e:
+        yield Finding("emit", "kernel text", "refused", f"{e}\n{text.source}")

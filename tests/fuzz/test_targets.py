@@ -86,6 +86,20 @@ def test_a_plan_that_loses_a_value_is_found(made: Compiled) -> None:
     assert any(f.level == "plan" for f in targets.laws(replace(made, program=program), SM_90A, {}))
 
 
+def test_inputs_that_lie_in_other_ways_are_read_or_copied(made: Compiled) -> None:
+    text = targets.laid(made, Options(target="sm_90a"))
+    assert "['x'] {}" in text or "[] {'x': " in text
+    pinned = Options(target="sm_90a").changed({"kernels.schedules": "schedule @f {}"})
+    assert "schedules are given for other layouts" in targets.laid(made, pinned)
+
+
+def test_refusals_of_given_schedules_are_no_findings() -> None:
+    domain = Targets()
+    case = domain.draw(5, 1)
+    wrong = replace(case, changes=(*case.changes, ("kernels.choices", "nothing: row()")))
+    assert not domain.outcome(wrong).findings
+
+
 def test_long_axes_and_narrow_floats_are_drawn() -> None:
     domain = Targets()
     cases = [domain.draw(5, i) for i in range(60)]

@@ -162,3 +162,12 @@ def test_which_tiles_rows_see(
         store = Store("y", (), Select(value, index(1), index(0)))
         run(PrimFunc("f", (Buffer("y", DType.I64, ()),), ("y",), store), {"y": y}, {})
         assert y == holds
+
+
+def test_attention_of_no_heads_compiles() -> None:
+    @dd.trace(dd.f16[0, 4, 64, 80], dd.f16[0, 4, 64, 80], dd.f16[0, 4, 64, 80])
+    def attend(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+        return dd.scaled_dot_product_attention(q, k, v)
+
+    made = compile(attend.module, dd.Options(target="sm_80"))
+    assert len(made.program.kernels) == 1
