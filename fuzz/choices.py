@@ -5,7 +5,7 @@ Every value that a user may write down is either one of a recipe's own, or must 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from random import Random
 
@@ -14,8 +14,10 @@ from didyma.codegen.schedule.dispatch import points, schedule
 from didyma.codegen.schedule.recipes.point import Point, parse_all, show_all
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import PrimFunc
+from didyma.refimpl.ir.text import show
 
 MOST = 256  # ways to schedule a function, of which one is changed
+RECIPES = 6  # lists of recipes by which a function is scheduled
 REFUSALS = ("bad-choice", "target-lacks")
 
 
@@ -35,6 +37,13 @@ def wrong(loops: Mapping[str, PrimFunc], options: Options, r: Random) -> Iterato
         if (code in REFUSALS) == (changed in known) or code not in ("", *REFUSALS):
             listed = "listed" if changed in known else "not listed"
             yield f"{name}: {changed} is {listed}, and {code or 'taken'}"
+
+
+def made(loop: PrimFunc, options: Options, every: Iterable[tuple[Point, ...]]) -> Iterator[str]:
+    """Yield the kernels of a function by the last of its ways with each list of recipes."""
+    last = {tuple(p.recipe for p in way): way for way in every}
+    for way in islice(last.values(), RECIPES):
+        yield from map(show, schedule(loop, options, way))
 
 
 def _changed(p: Point, r: Random) -> Iterator[Point]:

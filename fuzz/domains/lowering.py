@@ -198,8 +198,10 @@ class Lowering(Domain[Case]):
         if not findings and not is_pointed:
             covered += memory.examiner.keys(case, case.inputs(), made, heard)
             options = case.options(self.options)
-            ways = (points(loop, options) for loop in made.loops.values())
-            counted |= counters.of_ways(sum(len([*found]) for found in ways))
+            ways = [(loop, [*points(loop, options)]) for loop in made.loops.values()]
+            texts = (text for loop, every in ways for text in choices.made(loop, options, every))
+            counted |= counters.of_ways(sum(len(every) for _, every in ways))
+            counted |= counters.of_texts({"ways": "\n".join(texts)})
         return Outcome(
             tuple(findings),
             frozenset[str]().union(*map(traits.of_kernel, blamed)),

@@ -125,3 +125,12 @@ def test_small_blocks_and_empty_rows_have_points(text: str, options: dict[str, o
     loops = compile(parse_module(text), asked, until="lower").loops
     assert [*choices.wrong(loops, asked, Random(1))] == []
     assert all(schedule(loop, asked) for loop in loops.values())
+
+
+def test_a_function_is_scheduled_by_each_recipe_once() -> None:
+    (loop,) = LOOPS.values()
+    every = [*points(loop, Options())]
+    texts = [*choices.made(loop, Options(), every)]
+    recipes = {tuple(p.recipe for p in way) for way in every}
+    assert 2 < len(recipes) <= len(texts)
+    assert len({*texts}) == len(texts)
