@@ -180,7 +180,9 @@ class NvrtcCompiler:
         have nothing but a few types.  ``keep`` is that of ``Job``.
         DidymaError ``kernel-text`` with NVRTC's first message and its line.
         """
-        found, log = self._attempt(source, name, flags, kernel, device_code.PLAIN, keep=keep)
+        found, log = None, ""
+        if "<<<" not in source:  # which only code of the host has
+            found, log = self._attempt(source, name, flags, kernel, device_code.PLAIN, keep=keep)
         if found is None:
             found, log = self._device_part(source, name, flags, kernel, log, attempts, keep=keep)
         if found is None:

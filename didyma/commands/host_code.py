@@ -65,8 +65,8 @@ def calls(text: str) -> Iterator[Call]:
         yield Call(re.sub(r"\s+(?=<)", "", m[1].strip()), tuple(split(m[2])), given)
     for row in _arguments(_BY_CALL, text):
         match [_CAST.sub("", p).lstrip("&") for p in row]:
-            case [kernel, grid, block, given, *shared]:
-                array = re.search(_PASSED.format(name=re.escape(given)), text)
+            case [kernel, grid, block, arguments, *shared]:
+                array = re.search(_PASSED.format(name=re.escape(arguments)), text)
                 passed = (_CAST.sub("", p).lstrip("&") for p in split(array[1] if array else ""))
                 yield Call(kernel, (grid, block, *shared[:1]), tuple(p for p in passed if p))
             case _:

@@ -87,12 +87,13 @@ def sanitize(asked: Request, json: bool) -> int:
              extents(asked.block, "--block") if asked.block else None)  # fmt: skip
     args = arguments(vary.first(named(asked.args)), asked.seed)
     source = sources.Source.read(asked.file)
-    names = (asked.kernel,) if asked.kernel else _names(asked, source)
+    made: sources.Made = {}
+    names = (asked.kernel,) if asked.kernel else _names(asked, source, made)
     if len(names) == 1:
-        records = [_record(asked, source, names[0], given, args)]
+        records = [_record(asked, source, made, names[0], given, args)]
         document = records[0]
     else:
-        records = [_tried(asked, source, name, given, args) for name in names]
+        records = [_tried(asked, source, made, name, given, args) for name in names]
         document = {"file": str(asked.file), "kernels": records}
     if json:
         exits.print_json(document)
@@ -109,9 +110,9 @@ _CODES = {
 _WORST = (exits.AGREE, exits.NOTHING_RAN, exits.BAD_INPUT, exits.DISAGREE)
 
 
-def _names(asked: Request, source: sources.Source) -> tuple[str, ...]:
+def _names(asked: Request, source: sources.Source, made: sources.Made) -> tuple[str, ...]:
     """Return the kernels of a file, and the instances of templates that its host code launches."""
-    found = sources.names(source, asked.flags)
+    found = sources.names(source, asked.flags, made)
     if source.file.endswith(".ptx"):
         return found or ("",)
     bare = host_code.bare(source.text)
@@ -133,19 +134,20 @@ def _tried(asked: Request, *given: Any) -> dict[str, Any]:
     try:
         return _record(asked, *given)
     except DidymaError as e:
-        return {"file": str(asked.file), "kernel": given[1], "verdict": "refused", "error": str(e)}
+        return {"file": str(asked.file), "kernel": given[2], "verdict": "refused", "error": str(e)}
 
 
 def _record(
     asked: Request,
     source: sources.Source,
+    made: sources.Made,
     name: str,
     given: tuple[Extents | None, Extents | None],
     args: Sequence[engine.Argument],
 ) -> dict[str, Any]:
     """Run a kernel and return what was found."""
-    kernel = sources.compiled(source, name, asked.flags)
-    also = sources.unoptimised(source, name, asked.flags)
+    kernel = sources.compiled(source, name, asked.flags, made=made)
+    also = sources.unoptimised(source, name, asked.flags, made=made)
     macros = (f"#define {d.replace('=', ' ', 1)}\n" for d in asked.defines)
     text = "".join((*macros, source.text))
     spoken = "" if name == kernel.name else name  # as the text has it

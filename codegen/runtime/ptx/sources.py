@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from didyma.codegen.runtime import device_code, nvrtc_forms
-from didyma.codegen.runtime.nvrtc import AS_NVCC, ATTEMPTS, NvrtcCompiler
+from didyma.codegen.runtime.nvrtc import AS_NVCC, ATTEMPTS, NvrtcCompiler, Translated
 from didyma.codegen.runtime.ptx.code import Module
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.meaning import HEADER, Meaning
@@ -18,6 +19,8 @@ from didyma.codegen.runtime.ptx.text import NEWEST, parse
 from didyma.refimpl.errors import DidymaError
 
 ARCHITECTURE = "compute_90a"
+# Translations of a source, by the options of NVRTC.
+Made: TypeAlias = "dict[tuple[str, ...], Translated]"
 _MANGLED = re.compile(r"_Z(N?)L?(\d.*)$")
 
 
@@ -52,21 +55,34 @@ def compiled(
     meaning: Meaning | None = None,
     *,
     keep: bool = False,
+    made: Made | None = None,
 ) -> Kernel:
     """Compile a kernel of a source; what is for the host is left out in so many attempts.
 
     ``kernel`` may be the name in C++ of a function that is no template, or an instance of one.
     Empty, it is the only kernel.  With ``keep``, what the text includes is kept for others that
     begin with the same directives.  With a ``meaning`` of constants it runs in the ring.
+    Translations that are ``made`` already, of all that is no template, are taken from there.
     EngineMissing without NVRTC; DidymaError ``kernel-text``,
     ``bad-ptx``, ``unknown-instruction``, ``unknown-kernel``.
     """
     if source.file.endswith(".ptx"):
         return _chosen(parse(source.text, NEWEST), kernel, meaning)
-    compiler = NvrtcCompiler(ARCHITECTURE, HEADER if meaning is not None else "")
-    found = compiler.ptx(source.text, source.file, flags, kernel, attempts, keep=keep)
+    if made is not None and "<" not in kernel:
+        found = replace(_translation(source, flags, made), name=kernel)
+    else:
+        compiler = NvrtcCompiler(ARCHITECTURE, HEADER if meaning is not None else "")
+        found = compiler.ptx(source.text, source.file, flags, kernel, attempts, keep=keep)
     module = replace(parse(found.ptx), unset=found.unset, attempts=found.attempts)
     return _chosen(module, found.name, meaning)
+
+
+def _translation(source: Source, flags: Sequence[str], made: Made) -> Translated:
+    """Return the translation of a source with such options of NVRTC, which is made once."""
+    key = tuple(flags)
+    if key not in made:
+        made[key] = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags)
+    return made[key]
 
 
 def forms(
@@ -143,26 +159,29 @@ def _without(module: Module, others: Collection[int]) -> Module:
     )
 
 
-def names(source: Source, flags: Sequence[str] = ()) -> tuple[str, ...]:
+def names(source: Source, flags: Sequence[str], made: Made) -> tuple[str, ...]:
     """Return the kernels of a source by their names in PTX; a template's instances are not known.
 
-    Errors as of ``compiled``.
+    The translation is added to what is ``made``.  Errors as of ``compiled``.
     """
     if source.file.endswith(".ptx"):
         return tuple(parse(source.text, NEWEST).kernels)
-    made = NvrtcCompiler(ARCHITECTURE).ptx(source.text, source.file, flags)
-    return tuple(parse(made.ptx).kernels)
+    return tuple(parse(_translation(source, flags, made).ptx).kernels)
 
 
-def unoptimised(source: Source, kernel: str, flags: Sequence[str] = ()) -> tuple[Kernel, ...]:
+def unoptimised(
+    source: Source, kernel: str, flags: Sequence[str] = (), *, made: Made | None = None
+) -> tuple[Kernel, ...]:
     """Compile a kernel of CUDA C++ without optimisation, which removes faults.
+
+    ``made`` is that of ``compiled``.
 
     Nothing for PTX, nor where NVRTC has no unoptimised translation, as for some inline PTX.
     """
     if source.file.endswith(".ptx"):
         return ()
     try:
-        return (compiled(source, kernel, (*flags, "-G")),)
+        return (compiled(source, kernel, (*flags, "-G"), made=made),)
     except DidymaError:
         return ()
 
