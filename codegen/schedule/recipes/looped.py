@@ -26,6 +26,7 @@ NEAR = 128 << 10  # bytes of a row that the cache of a multiprocessor may keep
 # Bytes of a row that a thread best takes at once where it corrects exponentials, or has few
 # registers, as the threads of a block with a multiprocessor to itself have.
 LITTLE = 64
+ALONE = 4  # bytes of an element that is loaded without a neighbour: those of a register
 RESERVED = 1 << 10  # bytes of shared memory that a block takes beside its own
 HALF = (16, 32)  # elements of exponentials, and of others, where two blocks have one
 CACHE = 48 << 20  # bytes that the cache of a device keeps until blocks read them again
@@ -73,10 +74,11 @@ def usual_turns(work: Work, values: Values) -> int:
     if online is None or not some or order[0] != Fit.TILED:
         return 0
     again = work.rows.each is not None and online.scale and rows.holds(work, rows.default(work))
+    together = values["wide"] * values.get("each", 1)
     if online.scale or is_alone(work, values):
         nbytes = max((x.dtype.nbytes for x in work.row_loads), default=1)
-        some = min(some, LITTLE // nbytes)
-    return 0 if again else max(1, some // values["wide"])
+        some = min(some, LITTLE // (nbytes if together > 1 else max(nbytes, ALONE)))
+    return 0 if again else max(1, some // together)
 
 
 def back(work: Work) -> Values:
@@ -153,10 +155,17 @@ def _block(work: Work, values: Values) -> tuple[int, int]:
 
 
 def _default(work: Work) -> Values:
-    """Return as many threads a row as others have, or fewer where one pass is all there is."""
+    """Return as many threads a row as others have, or fewer where one pass is all there is.
+
+    Of rows side by side whose elements are smaller than a register, a thread has several, and each
+    of them as many more threads.
+    """
     assert work.rows is not None
     found = {k: v for k, v in rows.default(work).items() if k in _SHAPE}
     found |= back(work)
+    if len(work.row_counts) > 1 and 0 < work.row_nbytes < ALONE:
+        each = min(work.row_each, found["groups"])
+        found |= {"each": each, "groups": found["groups"] // each, "lanes": found["lanes"] * each}
     if work.row_online is None:
         return found
     if work.row_halves:

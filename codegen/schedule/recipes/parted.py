@@ -23,7 +23,6 @@ FOLDS = 2  # that blocks share: of any other they would know their own part
 BROAD = 64 << 10  # bytes of a part that is worth more threads
 FEW, SIMPLE = 2, 3  # multiprocessors to a row, at least, else one block for each is as fast
 DEEP = 1 << 12  # elements of neighbouring rows, of which many blocks are to have some
-AT_ONCE = 8  # bytes of neighbouring rows that a thread loads at once
 WAVE = 2  # blocks of all threads that a multiprocessor runs at once
 MOST_READ = 2 * looped.CACHE  # bytes of all rows that are worth reading twice
 
@@ -40,7 +39,7 @@ def _fit(work: Work) -> Fit | None:
     if not isinstance(work.rows.length, Const):
         return Fit.POOR
     count, length = (work.facts.largest(e) for e in (work.rows.nest.numel, work.rows.length))
-    nbytes, target = length * _nbytes(work), work.facts.target
+    nbytes, target = length * work.row_nbytes, work.facts.target
     if work.row_across:
         return Fit.TILED if length >= DEEP and -(-count // target.warp) < MANY else Fit.POOR
     if count * nbytes > MOST_READ and work.rows.each is not None:
@@ -57,11 +56,6 @@ def are_few(target: Target, count: int) -> bool:
     return count * target.cluster < MANY
 
 
-def _nbytes(work: Work) -> int:
-    """Return the bytes of an element that both passes load."""
-    return sum(x.dtype.nbytes for x, stages in work.row_loads.items() if len(stages) > 1)
-
-
 def default(work: Work) -> Values:
     """Return as many parts of a row as give each block enough to read, or all multiprocessors some.
 
@@ -71,7 +65,7 @@ def default(work: Work) -> Values:
     if work.rows.each is None:
         return _folded(work)
     count, length = (work.facts.largest(e) for e in (work.rows.nest.numel, work.rows.length))
-    nbytes, wide = length * max(1, _nbytes(work)), work.row_widths[0]
+    nbytes, wide = length * max(1, work.row_nbytes), work.row_widths[0]
     lanes = LANES[2] if nbytes > MOST * BROAD else LANES[1]
     parts = 2
     while parts < MOST and parts * PART < nbytes:
@@ -80,7 +74,7 @@ def default(work: Work) -> Values:
         if 2 * parts * lanes * wide > length:
             break
         parts *= 2
-    turns = looped.LITTLE // (max(1, _nbytes(work)) * wide)
+    turns = looped.LITTLE // (max(1, work.row_nbytes) * wide)
     turns = min(turns, at_most(max(1, -(-length // (parts * lanes * wide)))))
     return {"lanes": lanes, "wide": wide, "parts": parts, "online": max(1, turns)}
 
@@ -94,10 +88,10 @@ def _folded(work: Work) -> Values:
     assert work.rows is not None
     count, length = (work.facts.largest(e) for e in (work.rows.nest.numel, work.rows.length))
     target, wide, across = work.facts.target, work.row_widths[0], work.row_across
-    each = _each(work)
+    each = work.row_each
     count //= each
     groups = max(2, min(target.warp, at_least(count))) if across else 1
-    turns = min(looped.TURNS[-1], looped.LITTLE // (max(1, _nbytes(work)) * wide))
+    turns = min(looped.TURNS[-1], looped.LITTLE // (max(1, work.row_nbytes) * wide))
     lanes, blocks = LANES[2 if across else 1] // groups, max(1, -(-count // groups))
     full = target.processors * WAVE * target.threads
     parts = max(2, min(MOST, at_most(max(1, full // (groups * lanes * blocks)))))
@@ -114,12 +108,6 @@ def _folded(work: Work) -> Values:
     found = {"lanes": lanes, "wide": wide, "parts": parts, "online": max(1, turns)}
     found |= {"groups": groups} if across else {}
     return found | ({"each": each} if len(work.row_counts) > 1 else {})
-
-
-def _each(work: Work) -> int:
-    """Return how many rows side by side a thread best has: those of an access of 8 bytes."""
-    nbytes = max(1, _nbytes(work))
-    return max((n for n in work.row_counts if n * nbytes <= AT_ONCE), default=1)
 
 
 def space(work: Work) -> Space:

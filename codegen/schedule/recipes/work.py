@@ -42,6 +42,7 @@ from didyma.refimpl.ir.loop import Atomic, Const, Expr, Fold, For, Load, PrimFun
 from didyma.refimpl.ir.walk import expr_children, exprs
 
 HEAD = 1 << 10  # bytes of shared memory that a block takes beside rows
+AT_ONCE = 8  # bytes of neighbouring rows that a thread loads at once
 NEAR = 4  # distance in elements between the reads of neighbouring threads
 
 
@@ -133,6 +134,17 @@ class Work:
         """How many rows side by side a thread may have, the most first."""
         assert self.rows is not None
         return beside.counts(self.facts, self.rows) if self.row_across else (1,)
+
+    @cached_property
+    def row_each(self) -> int:
+        """How many rows side by side a thread best has: those that one access of 8 bytes loads."""
+        most = AT_ONCE // max(1, self.row_nbytes)
+        return max(n for n in self.row_counts if n <= max(1, most))
+
+    @cached_property
+    def row_nbytes(self) -> int:
+        """The bytes of an element of a row that several stages load."""
+        return sum(x.dtype.nbytes for x, stages in self.row_loads.items() if len(stages) > 1)
 
     @cached_property
     def row_values(self) -> Values:

@@ -10,9 +10,10 @@ import pytest
 
 import didyma as dd
 from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.nvrtc import NvrtcCompiler
 from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.schedule import dispatch
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.types import Array
 from didyma.tracer.types import Spec
 
@@ -151,3 +152,31 @@ def test_a_number_of_rows_that_does_not_divide_them_is_refused() -> None:
     p = dd.trace(dd.bf16[201, 36])(softmax)
     with pytest.raises(DidymaError, match="each of 1, 2, 4"):
         compile(p.module, chosen(p, LOOPED.format(8)))
+
+
+def plain_norm(x: dd.Tensor) -> dd.Tensor:
+    wide = dd.astype(x, dd.f32)
+    far = wide - dd.mean(wide, axis=0)
+    return dd.astype(far * dd.rsqrt(dd.mean(far * far, axis=0) + 1e-5), dd.bf16)
+
+
+@pytest.mark.parametrize("f", [softmax, plain_norm])
+@pytest.mark.parametrize(
+    ("columns", "point"),
+    [
+        (6000, "back=0, each=4, groups=8, lanes=128, online=8, shelf=0, wide=1"),
+        (6001, "back=0, groups=32, lanes=32, online=16, shelf=0, wide=1"),
+    ],
+)
+def test_columns_that_are_read_again_spill_no_registers(
+    f: Callable[..., Any], columns: int, point: str
+) -> None:
+    module = dd.trace(dd.bf16[9000, columns])(f).module
+    made = compile(module, SM_90A)
+    (loops,) = made.loops.values()
+    assert [str(x) for x in dispatch.first(loops, SM_90A)] == [f"looped({point})"]
+    try:
+        compiler = NvrtcCompiler()
+    except EngineMissing as e:
+        pytest.skip(str(e))
+    assert [r.spills for r in compiler.compile(made.text).resources] == [0]
