@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from operator import ne
 
-from didyma.judging import borrowed, copied, exchanged, forgotten, structure, usual
+from didyma.judging import borrowed, copied, exchanged, forgotten, indices, structure, usual
 from didyma.judging.borrowed import Rule
 from didyma.judging.natural import Naturalness
 
@@ -25,7 +25,9 @@ _ZERO = re.compile(r"(?<![\w.])(?:0|1)\.0?f?(?![\w.])")
 _FLOAT = re.compile(
     r"(?<![\w.])(?<!\de[-+])(-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+e[-+]?\d+|-?\d+\.?(?=f))(f?)(?![\w.])"
 )
-_START = re.compile(r"\b((?:float|double) \w+ = )(-?\d+)(?=[;,])")
+_START = re.compile(
+    r"\b((?:float|double) \w+ = |\w+ (?:\w*_)?(?:m|mx|max|best|top|largest)\w* = )(-?\d+)(?=[;,])"
+)
 _OPERAND = r"[A-Za-z_][\w.]*(?:\[[^\[\]]*\]|\([^()]*\))?|\d+"
 _TERM = re.compile(rf"\s([-+*/])\s(?:{_OPERAND})(?=[\s;),\]])")
 _LEADING = re.compile(rf"(?<=[-+(=,] )(?:{_OPERAND}) \* |(?<=[(\[])(?:{_OPERAND}) \* ")
@@ -58,6 +60,7 @@ _INNER = re.compile(r"(?:\[|(?<=[\[(])\()([^\[\]()]+)[\])]")
 _ANY_PLACE = re.compile(r"\[([^\[\]]+)\]")
 _PLACES = re.compile(r"\b(\w+)\[([^\[\]]+)\]\[([^\[\]]+)\]")
 _FACTOR = re.compile(rf"(?<=[-+*=(\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|[-+]=))")
+_MASKED = re.compile(r"(?<=[\w)] & )[A-Za-z_]\w*\b(?![\w(\[.])")
 _INNER_TERM = re.compile(r"(?:(?<=[\[(])|(?<=\+ ))[A-Za-z_]\w*(?= [-+/%]|\])")
 _NAMES = {"int": (-0.1, -0.4), "array": (-1.3, -1.2), "": (-0.8, -0.4)}  # near and other ones
 _SHARED = 0.6  # of the logarithm of how many edits a rule makes
@@ -145,17 +148,18 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
     rules: tuple[tuple[float, Rule], ...] = (
         (1.1, forgotten.taken(unused)), (0.5, joined), (-0.3, _joined(floats, (), ())),
         (1.0, structure.guarded(idle)), (1.2, structure.siblings(bare)),
-        (1.0, structure.tiled(bare)),
+        (1.0, structure.tiled(bare)), (1.0, structure.axes(bare)),
         (1.2, structure.conditions(bare, [*ints, *places])),
         (2.0, copied.lines(bare)), (-0.5, copied.parts(bare)),
         (0.4, structure.layouts(ints)), (-0.6, _joined(ints, (), ())),
         *_RULES, *borrowed.rules(text), (-0.2, usual.members(text)), (-0.6, usual.limited(ints)),
-        (0.8, usual.rescaled(text)), (0.0, usual.backwards(text)), (0.3, usual.chosen(text)),
+        (0.8, usual.rescaled(text)), (0.0, indices.backwards(text)), (0.3, usual.chosen(text)),
         (2.0, usual.squares(text)), (1.0, usual.rooted(numbers)), (2.0, usual.ended(ints)),
         (0.3, usual.averaged(extents)), (0.2, usual.computed(floats)),
         (0.6, usual.complements(floats)),
         (0.6, usual.other(extents)), (0.8, usual.squared(floats)), (1.8, usual.weighed(text)),
-        (-0.1, usual.remainders(ints)), (0.6, usual.begun(text)), (0.6, usual.kept(kinds)),
+        (-0.1, indices.remainders(ints)), (0.2, indices.decoded(ints)),
+        (0.6, usual.begun(text)), (0.6, usual.kept(kinds)),
         (0.2, _multiplied(extents)), (0.6, _multiplied(factors)), (0.2, _alike(ints)),
         (-0.4, usual.values(floats)), (0.3, forgotten.given(unused)),
         (0.2, usual.sized(text)), (0.2, usual.placed(text)), (-0.2, forgotten.extended(text)),
@@ -445,7 +449,10 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (0.5, usual.atomic),
     (0.5, usual.wide),
     (0.5, structure.signs),
-    (0.5, usual.halves),
+    (0.8, usual.components),
+    (0.5, _each(_MASKED, lambda m: [f"({m[0]} - 1)"])),
+    (0.5, _each(re.compile(r"(?<= \+= )(\w+)(?=\))"), lambda m: [f"2 * {m[1]}"])),
+    (0.5, indices.halves),
     (0.5, usual.reciprocals),
     (-0.3, _each(_INNER_TERM, lambda m: [f"2 * {m[0]}"])),
     (0.0, usual.epsilons),

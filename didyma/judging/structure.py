@@ -14,7 +14,16 @@ _KNOWN = (
     "1.44269504", "0.69314718", "3.14159265", "6.28318531", "1.57079633", "0.70710678",
     "1.41421356", "0.79788456", "0.04471500", "0.39894228", "1.12837917", "2.30258509",
 )  # fmt: skip
-_AXES = (("x", "y"), ("w", "h"), ("W", "H"), ("X", "Y"), ("i", "j"), ("col", "row"), ("n", "m"))
+_AXES = (
+    ("width", "height"),
+    ("x", "y"),
+    ("w", "h"),
+    ("W", "H"),
+    ("X", "Y"),
+    ("i", "j"),
+    ("col", "row"),
+    ("n", "m"),
+)
 _TERM = r"(?:[A-Za-z_][\w.]*(?:\[[^\[\]]*\])?|\d+\.?\d*(?:e[-+]?\d+)?f?)"
 _CALL = re.compile(r"\b(?!if\b|for\b|while\b|switch\b)[A-Za-z_]\w*\(")
 _LAST = re.compile(rf"( [-+] (?:{_TERM}))$")
@@ -35,6 +44,7 @@ _WHOLE = re.compile(r"\(int\)\s?\(?|__float2int_r[nzud]\(|\b(?:floor|ceil|rint|r
 _ROUNDINGS = ("floorf(", "ceilf(", "rintf(", "roundf(", "truncf(", "__float2int_rn(")
 _SET = re.compile(r"(\s*(?:const )?(?:[A-Za-z_][\w:]*[\s*&]+)?)([A-Za-z_]\w*)(.*)$")
 _COUNTED = re.compile(r"\bint (\w+) = [^,;]*;\s*$")
+_ASKED = re.compile(r"(?:(?<=[(&=?:] )|(?<=\())[\w.+* -]+ [<>]=? [\w.]+\b(?! *[-+*/(\[])")
 _TILES = re.compile(r"\bfor \([^;]*\b(\w+) = [^;]*; \1 [^;]*; \1 \+= ")
 _PLACE = re.compile(r"\[([^\[\]]+)\]")
 _STATEMENT = re.compile(r"(\s*)[A-Za-z_]\w*(?:\[[^;=]*\]|\.\w+)* [-+*/|&]?= [^;]*;\s*$")
@@ -234,6 +244,24 @@ def siblings(rows: Sequence[str]) -> Rule:
                 m = _SET.match(other)
                 if m and own and m[2] != own[2] and turned(m[2]) == own[2]:
                     yield f"{own[1]}{own[2]}{turned(m[3])}"
+
+    return rule
+
+
+def axes(rows: Sequence[str]) -> Rule:
+    """Return the rule that asks along another axis, too, what a line asks along one.
+
+    >>> rows = ["int h, w, height, width;", "if (h < height)"]
+    >>> [*axes(rows)(rows[1])]
+    ['if (h < height && w < width)']
+    """
+    words = {w for r in rows for w in _PLAIN.findall(r)}
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _ASKED.finditer(row):
+            other = _PLAIN.sub(lambda w: _other(w[0], words), m[0])
+            if other not in row:
+                yield f"{row[: m.end()]} && {other}{row[m.end() :]}"
 
     return rule
 

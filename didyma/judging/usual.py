@@ -47,14 +47,12 @@ _DIFFERENCE = re.compile(r"(?<![\w.)\]] )\b[A-Za-z_][\w.]* - [A-Za-z_][\w.]*(?=[
 _CHOICE = re.compile(r"= ([^;?=]+ \? [^;?:]+ : )")
 _ROOT = re.compile(r"\br?sqrtf?\(")
 _LIMIT = re.compile(r"\b\w*(?:end|stop|last|limit|hi)\w* = ([^;=?]* \+ [^;=?]*)(?=;)")
-_COUNTED = re.compile(r"\bint (\w+) = 0; \1 < (\w+);")
 _KERNEL = re.compile(r"\b__global__\b[^(]*\b\w+\s*\(([^()]*)\)")
 _EXTENT = re.compile(r"\b(?:int|unsigned|size_t|long|u?int(?:32|64)_t) (\w+)\s*(?:,|$)")
 _TERM = re.compile(r"(?<=[-+=,(] )[A-Za-z_][\w.]*(?=(?: [-+]|[;,)]))(?!\()")
 _CHANGE = re.compile(r"\b([A-Za-z_]\w*)\(([A-Za-z_][\w.]*) - ([A-Za-z_][\w.]*)\)")
 _NUMBERED = re.compile(r"[A-Za-z_]+(\d+)")
-_PART = re.compile(r"\b([A-Za-z_]\w*) [/%] ([A-Za-z_]\w*)\b(?![\w.(\[])")
-_HALF = re.compile(r"(?<![\w.] [/%*] )\b([A-Za-z_]\w*) / 2\b")
+_OF_VECTOR = re.compile(r"(?<!Idx)(?<!Dim)\.([xyzw])\b")
 _RECIPROCAL = re.compile(r"\b1\.0?f? / (?=\()|\br?sqrtf(?=\()")
 _RECIPROCALS = ("rsqrtf", "1.0f / ", "1.0f / sqrtf", "sqrtf")
 _FIRST = re.compile(r"(\s*)(?=for\b|while\b)")
@@ -185,22 +183,19 @@ def rooted(names: Sequence[str]) -> Rule:
     return rule
 
 
-def backwards(text: str) -> Rule:
-    """Return the rule that counts from the end what a loop counts from the start, or the reverse.
+def components(row: str) -> Iterator[str]:
+    """Yield a line that adds of another component what it assigns of one.
 
-    >>> rule = backwards("for (int k = 0; k < N; ++k)")
-    >>> [*rule("s += w[k];")], [*rule("s += w[N - 1 - k];")]
-    (['s += w[N - 1 - k];'], ['s += w[k];'])
+    >>> next(components("m = (v.x - a) * (v.x - a);"))
+    'm = (v.x - a) * (v.x - a) + (v.y - a) * (v.y - a);'
     """
-    loops = [*dict.fromkeys((m[1], m[2]) for m in _COUNTED.finditer(text))]
-
-    def rule(row: str) -> Iterator[str]:
-        for name, extent in loops if not row.lstrip().startswith("for") else ():
-            end = f"{extent} - 1 - {name}"
-            for m in re.finditer(rf"\b(?:{re.escape(end)}|{name})\b", row):
-                yield row[: m.start()] + (name if m[0] == end else end) + row[m.end() :]
-
-    return rule
+    m = _VALUE.search(row)
+    found = {*_OF_VECTOR.findall(m[0])} if m else set[str]()
+    if m and len(found) == 1:
+        (c,) = found
+        for other in "xyzw".replace(c, ""):
+            more = _OF_VECTOR.sub(f".{other}", m[0])
+            yield f"{row[: m.end()]} + {more}{row[m.end() :]}"
 
 
 def instead(row: str) -> Iterator[str]:
@@ -377,33 +372,6 @@ def weighed(text: str) -> Rule:
                 yield f"{row[: m.start()]}{m[1]} = {m[1]} * {f}({x} - {y}) + {row[m.end() :]}"
 
     return rule
-
-
-def remainders(ints: Sequence[str]) -> Rule:
-    """Return the rule that divides by another number, or takes the remainder of it.
-
-    >>> [*remainders(["k", "n"])("c = i % k;")]
-    ['c = i / k;', 'c = i / n;', 'c = i % n;']
-    """
-
-    def rule(row: str) -> Iterator[str]:
-        for m in _PART.finditer(row):
-            for op, n in product("/%", ints):
-                if (new := f"{m[1]} {op} {n}") != m[0] and n != m[1]:
-                    yield row[: m.start()] + new + row[m.end() :]
-
-    return rule
-
-
-def halves(row: str) -> Iterator[str]:
-    """Yield a line with the reach of a window instead of its half.
-
-    >>> [*halves("t = i - W / 2;")]
-    ['t = i - (W - 1);', 't = i - (W - 1) / 2;', 't = i - (W + 1) / 2;']
-    """
-    for m in _HALF.finditer(row):
-        for new in ("({} - 1)", "({} - 1) / 2", "({} + 1) / 2"):
-            yield row[: m.start()] + new.format(m[1]) + row[m.end() :]
 
 
 def reciprocals(row: str) -> Iterator[str]:

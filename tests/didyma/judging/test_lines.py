@@ -100,6 +100,10 @@ HEAD = (
         ("  float best = -INFINITY;", "  float best = 0;"),
         ("  double all = 0;", "  double all = 1;"),
         ("  float all = 0.0f;", "  float all = 1e-3f;"),
+        ("  T maxval = -INFINITY;", "  T maxval = 0;"),
+        ("  k = j & (i - 1);", "  k = j & i;"),
+        ("  for (k = j; k < i; k += 2 * j)", "  for (k = j; k < i; k += j)"),
+        ("  k = i % T / j;", "  k = i / j;"),
     ],
 )
 def test_an_edit_makes_a_slip_right(right: str, slip: str) -> None:
