@@ -30,8 +30,10 @@ Called: TypeAlias = tuple[str, str, object]  # the group of a part, its name, an
 def add(group: str, name: str, part: object) -> None:
     """Register a part in this process.
 
-    DidymaError ``registered-twice`` if the group has the name already.
+    DidymaError ``registered-twice`` if the group has the name already, ``bad-part`` for None.
     """
+    if part is None:
+        raise DidymaError("bad-part", f"{group}: {name}", got="None", want="an object")
     if (group, name) in _CALLED or name in metadata.entry_points(group=group).names:
         raise twice(group, name, origin(group, name))
     _CALLED[group, name] = part

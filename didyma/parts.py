@@ -126,7 +126,8 @@ def register(kind: str, name: str, part: object) -> Registration:
     ``templates``, ``recipes``, ``routines``, ``intrinsics`` and ``externs``.  ``part`` is what an
     entry point of the group ``didyma.KIND`` would refer to, and is looked at when its name is used.
 
-    Errors: ``unknown-part`` for another kind, ``registered-twice`` for a name that has a part.
+    Errors: ``unknown-part`` for another kind, ``registered-twice`` for a name that has a part,
+    ``bad-part`` for None.
 
     Examples:
         >>> import didyma as dd

@@ -6,6 +6,7 @@ It is loaded where Didyma is installed.  A test asks for the fixture ``didyma`` 
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -111,9 +112,23 @@ def didyma(request: pytest.FixtureRequest) -> Kernels:
         seed = int(kept.get(node.nodeid, _USUAL))
     arguments: dict[str, Any] = {}
     for mark in reversed([*node.iter_markers("didyma")]):  # the nearest comes last
-        arguments |= mark.kwargs
+        arguments |= _named(node, mark)
     folder = config.getoption("didyma_certificates") or _cache_folder(config)
     return Kernels(node, seed, config.getoption("didyma_seconds"), folder, arguments)
+
+
+def _named(node: pytest.Item, mark: pytest.Mark) -> Mapping[str, Any]:
+    """Return the arguments of a marker; DidymaError ``bad-call`` for those of something else."""
+    from didyma.refimpl.errors import DidymaError
+    from didyma.testing import assert_kernel_correct
+
+    _, _, *known = inspect.signature(assert_kernel_correct).parameters
+    if strange := [*map(repr, mark.args), *(name for name in mark.kwargs if name not in known)]:
+        raise DidymaError(
+            "bad-call", f"the marker didyma of {node.nodeid}", got=", ".join(strange),
+            want=f"arguments by name, of {', '.join(known)}",
+        )  # fmt: skip
+    return mark.kwargs
 
 
 @pytest.hookimpl(wrapper=True)

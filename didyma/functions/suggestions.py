@@ -33,6 +33,14 @@ INEXPRESSIBLE: Mapping[str, str] = {
     "__array_namespace_info__": "dtypes and devices are those of an engine: see `didyma doctor`",
 }
 
+# Names of other libraries for which there is nothing to write, and why.
+ABSENT: Mapping[str, str] = {
+    "det": "dd.linalg has no det: " + DECOMPOSED,
+    "grad": "Didyma takes no derivatives: write them as a function of tensors",
+    "inv": "dd.linalg has no inv: " + DECOMPOSED,
+    "vmap": "every function broadcasts leading axes",
+}
+
 # What people write in other libraries where an alias would mislead, and what to write here.
 INSTEAD: Mapping[str, str] = {
     "adaptive_avg_pool2d": "dd.mean(x, axis=(2, 3), keepdims=True) for one place",
@@ -47,7 +55,6 @@ INSTEAD: Mapping[str, str] = {
     "chunk": "dd.split(x, parts, axis=axis)",
     "column_stack": "dd.stack(arrays, axis=1)",
     "cross": "dd.linalg.cross(x, y)",
-    "det": "dd.linalg has no det: " + DECOMPOSED,
     "diag": "dd.linalg.diagonal(x), or dd.eye(n) * x to build one",
     "diagonal": "dd.linalg.diagonal(x)",
     "dstack": "dd.concat(arrays, axis=2)",
@@ -58,14 +65,12 @@ INSTEAD: Mapping[str, str] = {
     "from_numpy": "dd.asarray(array)",
     "gather": "dd.take_along_axis(x, indices, axis=axis), PyTorch's gather; dd.take for rows",
     "global_avg_pool": "dd.mean(x, axis=(2, 3), keepdims=True)",
-    "grad": "Didyma has no gradients",
     "hstack": "dd.concat(arrays, axis=1)",
     "index_add": 'dd.scatter(x, indices, updates, axis=axis, reduction="add")',
     "index_select": "dd.take(x, indices, axis=axis)",
     "inner": "dd.vecdot(x, y) or dd.tensordot",
     "interpolate": "dd.repeat(x, factor, axis=axis) for whole factors; ONNX's Resize is imported",
     "int": "dd.i32 or dd.i64",
-    "inv": "dd.linalg has no inv: " + DECOMPOSED,
     "isclose": "dd.abs(x - y) <= tolerance",
     "allclose": "dd.all(dd.abs(x - y) <= tolerance)",
     "jit": "@dd.trace, then dd.compile",
@@ -95,7 +100,6 @@ INSTEAD: Mapping[str, str] = {
     "tensor": "dd.asarray(numbers)",
     "unique": "dd.unique_values(x), dd.unique_all(x)",
     "vdot": "dd.vecdot(x, y)",
-    "vmap": "leading axes are broadcast by every function",
     "vstack": "dd.concat(arrays, axis=0)",
     "while": "dd.while_loop(test, body, *carried)",
 }
@@ -127,8 +131,9 @@ def unknown(module: str, name: str, names: Iterable[str]) -> UnknownName:
       help: perhaps dd.scatter
     """
     key = name if module == "dd" else f"{module.removeprefix('dd.')}.{name}"
-    if key in INEXPRESSIBLE:
-        help = INEXPRESSIBLE[key]
+    absent = INEXPRESSIBLE.get(key) or ABSENT.get(key)
+    if absent is not None:
+        help = absent
     elif key in INSTEAD:
         help = f"write {INSTEAD[key]}"
     else:

@@ -160,6 +160,8 @@ def test_a_name_has_one_part(kind: str) -> None:
     for name in own[:1]:
         with says("registered-twice", name, "didyma registers it"):
             dd.register(kind, name, object())
+    with says("bad-part", "mine", "None"):
+        dd.register(kind, "mine", None)
     with dd.register(kind, "mine", object()):
         assert ("mine", plugins.CALL) in [(p.name, p.origin) for p in parts() if p.kind == kind]
         with says("registered-twice", "mine", plugins.CALL):

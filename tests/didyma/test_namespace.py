@@ -81,7 +81,7 @@ def test_importing_is_light() -> None:
     (dd, "concatenat", "dd.concatenate"), (dd, "gather", "dd.take_along_axis"),
     (dd, "scatter_add", "dd.scatter"), (dd, "index_select", "dd.take"), (dd, "inv", "NumPy"),
     (dd, "unique", "dd.unique_values"), (dd, "softmx", "dd.softmax"), (dd, "vstack", "dd.concat"),
-    (dd, "randn", "dd.random_normal"), (dd, "grad", "gradients"), (dd.fft, "fft2", "dd.fft.fftn"),
+    (dd, "randn", "dd.random_normal"), (dd.fft, "fft2", "dd.fft.fftn"),
     (dd.linalg, "norm", "dd.linalg.vector_norm"), (dd.linalg, "svd", "decomposition"),
     (dd.complex, "sqrt", ""), (dd.signal, "han", "dd.signal.hann"),
 ])  # fmt: skip
@@ -92,6 +92,15 @@ def test_an_unknown_name_says_what_to_write(module: ModuleType, name: str, call:
     assert isinstance(e.value, DidymaError)
     assert e.value.code == "unknown-name"
     assert call in e.value.help
+
+
+@pytest.mark.parametrize("name", ["grad", "vmap", "det", "inv"])
+def test_a_name_for_which_there_is_nothing_says_why(name: str) -> None:
+    with pytest.raises(AttributeError) as e:
+        getattr(dd, name)
+    assert isinstance(e.value, DidymaError)
+    assert e.value.help
+    assert not e.value.help.startswith("write")
 
 
 def test_what_the_import_system_asks_for_is_no_mistake_of_a_user() -> None:

@@ -76,3 +76,13 @@ def test_seeds_and_certificates_are_kept_by_node_id(tmp_path: Path) -> None:
     assert "1 passed" in run(tmp_path, "-k", "3.0f", "--didyma-seconds", "0.01")
     assert "decided, seed 1" in run(tmp_path, "-k", "2.0f", "-p", "no:cacheprovider")
     assert "1 failed" in run(tmp_path, "-k", "2.0f")
+
+
+@pytest.mark.parametrize("given", ["grid=1, blok=32", '"x"'])
+def test_a_marker_with_arguments_of_something_else_is_refused(given: str, tmp_path: Path) -> None:
+    suite = f"import pytest\n@pytest.mark.didyma({given})\ndef test_it(didyma):\n    pass\n"
+    (tmp_path / "test_it.py").write_text(suite)
+    shown = run(tmp_path)
+    assert "1 error" in shown, shown
+    assert "bad-call at `the marker didyma of test_it.py::test_it`" in shown
+    assert ("blok" if "blok" in given else "'x'") in shown
