@@ -29,23 +29,22 @@ def wrong(
 ) -> Iterator[str]:
     """Yield what the JSON of a program says wrongly of the bytes of a call.
 
-    Where sizes are found by the run, no workspace is judged; and nothing where inputs have strides.
+    Where the run finds sizes, also those of a function, no workspace is judged; and nothing where
+    inputs have strides.
     """
     if any(x.type.strides is not None for x in m.entry.params):
         return
     env = bind(m.entry, m, inputs)
     told = json.loads(text)["main"]["memory"]
-    bound = {s for line in walk(p.lines) for s in binds(line)}
-    late = not bound.isdisjoint(dims.free(d for _, t in p.types for d in t.shape))
     bytes_of = {
         "inputs": sum(_nbytes(p, v, a) for v, a in zip(p.inputs, inputs, strict=True)),
         "outputs": sum(_nbytes(p, v, a) for v, a in zip(p.results, results, strict=True)),
         "constants": sum(len(t.data) for _, t in p.constants),
     }
     for name, nbytes in bytes_of.items():
-        if not late and _value(told[name], env) != nbytes:
+        if not _finds_sizes(p) and _value(told[name], env) != nbytes:
             yield f"its JSON tells {_value(told[name], env)} bytes of {name}, which are {nbytes}"
-    if late:
+    if any(_finds_sizes(f) for f in (p, *p.functions)):
         return
     said, peak = (
         sum(_value(d, env) for d in told["workspace"].values()),
@@ -56,6 +55,12 @@ def wrong(
     plain = not any(any(blocks(line)) for line in p.lines) and not (whole and several)
     if said < peak or (plain and said != peak):
         yield f"its JSON tells {said} bytes of workspace, and its plan takes {peak}"
+
+
+def _finds_sizes(p: Program) -> bool:
+    """Return whether values have sizes that the run binds."""
+    bound = {s for line in walk(p.lines) for s in binds(line)}
+    return not bound.isdisjoint(dims.free(d for _, t in p.types for d in t.shape))
 
 
 def _nbytes(p: Program, value: str, a: Array) -> int:

@@ -193,3 +193,34 @@ def test_the_last_elements_in_place_of_the_first_are_found(
     assert not judge(row).findings
     monkeypatch.setattr(didyma_runtime, "flat", backwards)
     assert judge(row).findings[0].where == "call_with_numel"
+
+
+GROWN = Case(
+    parse_module("""module {
+  dims r in [0, 25]
+  func @few(%i: f32[], %x: f32[r], %most: f32[], %y: f32[1]) -> (%more) {
+    %more = less(%i, %most) : bool[]
+  }
+  func @longer(%i: f32[], %x: f32[r], %most: f32[], %y: f32[1]) -> (%next, %z) {
+    %z = concat(%x, %y, axis=0) : f32[r + 1]
+    %one = constant(value=f32[] 1.0) : f32[]
+    %next = add(%i, %one) : f32[]
+  }
+  func @grown(%i: f32[], %x: f32[0], %most: f32[], %y: f32[1]) -> (%n) attrs(NoInline=1) {
+    %n, %z = while(%i, %x, %most, %y, binds=("r",), body="longer", carried=2, cond="few")
+      : f32[], f32[r]
+  }
+  func @main(%y: f32[1]) -> (%n) {
+    %most = constant(value=f32[] 2.0) : f32[]
+    %x = slice(%y, starts=(0,), steps=(1,), stops=(0,)) : f32[0]
+    %i = constant(value=f32[] 0.0) : f32[]
+    %n = call @grown(%i, %x, %most, %y) : f32[]
+  }
+}
+"""),
+    (), (1,), (("graph.fuse", False), ("memory.planner", "none")), alone=True,
+)  # fmt: skip
+
+
+def test_no_workspace_is_told_of_values_whose_sizes_a_function_finds() -> None:
+    assert not DOMAIN.judge()(GROWN).findings
