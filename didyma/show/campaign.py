@@ -26,7 +26,8 @@ def campaign(r: Record) -> None:
         table.add_column(head, justify="left" if head == "domain" else "right")
     for name, d in r["domains"].items():
         rate, time = f"{d['per_minute_per_core']:,.0f}", f"{d['share_of_time']:.0%}"
-        table.add_row(name, f"{d['cases']:,}", rate, time, f"{d['checked_share']:.4f}")
+        checked = f"{d['checked_share']:.4f}" if d["cases"] else "-"
+        table.add_row(name, f"{d['cases']:,}", rate, time, checked)
     put(out, table)
     if "engines" in r:
         c = r["coverage"]

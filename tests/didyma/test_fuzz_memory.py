@@ -61,6 +61,14 @@ def test_a_finding_is_told_with_the_command_that_shows_it_again(
     assert record(r, [Spoilt()])["findings"][0]["index"] == 9
 
 
+def test_of_a_domain_without_cases_no_share_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan((Plans(),), count=0, seed=0)
+    campaign(record(run(plan, executor=InlineExecutor()), [Plans()]))
+    (row,) = (r for r in capsys.readouterr().out.splitlines() if "planners" in r)
+    assert row.split("│")[-2].strip() == "-"
+    assert "1.0000" not in row
+
+
 def test_a_crash_or_a_hang_costs_its_case_alone() -> None:
     r = run(Plan((Spoilt(run_every=0),), count=16, seed=0, hang_seconds=5))
     assert r.all.cases == 16
