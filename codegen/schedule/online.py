@@ -177,7 +177,7 @@ def loads(facts: NestFacts, rows: RowNest, online: Online) -> list[Load]:
     first = rows.stages[online.first]
     assert isinstance(first, Fold)
     steps = Block((substitute(first.step, renamed(first, rows)), online.step))
-    return sorted({*sure_loads(facts, rows, steps)}, key=attrgetter("buffer"))
+    return sorted(dict.fromkeys(sure_loads(facts, rows, steps)), key=attrgetter("buffer"))
 
 
 def shelvable(facts: NestFacts, rows: RowNest, wide: Wide, online: Online) -> list[Load]:

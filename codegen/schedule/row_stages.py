@@ -465,7 +465,7 @@ class Stages:
         loads = [x for x in sure_loads(self.facts, self.rows, one(turn)) if self.wide.has(x)]
         some = {
             x: Buffer(fresh(f"{x.buffer}_some"), x.dtype, (self.wide.width,), Scope.LOCAL)
-            for x in sorted(set(loads), key=lambda x: x.buffer)
+            for x in sorted(dict.fromkeys(loads), key=lambda x: x.buffer)
         }
         if not some:
             return loop(LoopKind.UNROLLED, one)

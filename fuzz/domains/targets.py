@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from didyma.codegen.emit.dynamic import placed
 from didyma.codegen.layouts.layout import Layout, Span
 from didyma.codegen.layouts.variant import variant
 from didyma.codegen.options import Options
@@ -44,6 +45,8 @@ MOST = 1 << 28  # elements of a value, of which a grid has a thread for each
 NARROW = 3  # one graph in so many has floats of 16 bits alone
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)[^)]*\)\s*(\w+)\(")
 _SHARED = re.compile(r"__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+\w+((?:\s*\[\s*\d+\s*\])+);")
+_ASKED = re.compile(r"\((\w+)_shared__ \+ (\d+)\)")  # arrays in memory that a launch asks for
+ALIGNED = 16  # bytes of the widest access
 _BYTES = {"bool": 1, "uint2": 8, "uint4": 16, "ulonglong2": 16}
 
 
@@ -168,6 +171,9 @@ def launches(
     text: KernelText, target: Target, sizes: Mapping[str, int]
 ) -> Iterator[tuple[str, str]]:
     """Yield the kernels that a target cannot launch as their text and their signature say."""
+    for kernel, at in _ASKED.findall(placed(text.source)[0]):
+        if int(at) % ALIGNED:
+            yield kernel, f"an array begins {at} bytes behind a multiple of {ALIGNED}"
     bounds = {name: int(n) for n, name in _BOUNDS.findall(text.source)}
     for s in text.kernels:
         threads = math.prod(s.block)

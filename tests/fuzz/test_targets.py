@@ -12,6 +12,7 @@ from didyma.codegen.pipeline import Compiled, compile
 from didyma.fuzz.domains import targets
 from didyma.fuzz.domains.targets import Targets
 from didyma.refimpl.ir import expr as ix
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.program import Launch
 from didyma.refimpl.ir.target import PORTABLE, SM_90A
 from didyma.refimpl.ir.text import parse_module
@@ -78,6 +79,16 @@ def test_more_shared_memory_than_a_target_has_is_found(made: Compiled) -> None:
     text = replace(made.text, source=body + made.text.source.replace(f"{name}(", "other("))
     found = [message for _, message in targets.launches(text, SM_90A, {})]
     assert found == [f"{4 * SM_90A.room} bytes of shared memory"]
+
+
+def test_an_array_between_wide_accesses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = 'extern "C" __global__ void __launch_bounds__(32) f(f32 *y) {'
+    source = f"{head} __shared__ f32 s[5]; __shared__ f32 t[20000]; }}"
+    text = KernelText(source, ())
+    assert [*targets.launches(text, SM_90A, {})] == []
+    monkeypatch.setattr("didyma.codegen.emit.dynamic.LEAST", 4)
+    (found,) = targets.launches(text, SM_90A, {})
+    assert found == ("f", "an array begins 20 bytes behind a multiple of 16")
 
 
 def test_a_plan_that_loses_a_value_is_found(made: Compiled) -> None:
