@@ -77,7 +77,7 @@ def _blocks(block: Extents) -> Iterator[Extents]:
     """Yield other shapes of a block along the same axes, each of a whole warp or more."""
     x, y, z = block
     flat = ((64, 1, 1), (256, 1, 1), (x // 2, 1, 1), (32, 1, 1))
-    deep = ((x, y // 2, z), (x, y // 4, z), (16, 16, z), (32, 8, z))
+    deep = ((x, y // 2, z), (x, y // 4, z), (16, 16, z), (32, 8, z), (32, 32, z))
     for other in dict.fromkeys(flat if y == z == 1 else deep):
         if other != block and math.prod(other) >= _WARP and PORTABLE.has_room(other):
             yield other

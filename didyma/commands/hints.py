@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from didyma.commands import host_code
-from didyma.commands.host_code import Buffer, Call, plain
+from didyma.commands.host_code import Buffer, plain
 from didyma.judging.expressions import split
 from didyma.judging.heads import Parameter, declared
 
@@ -62,11 +62,11 @@ def launch(
     bare = host_code.bare(text)
     known = host_code.constants(bare)
     most = _threads(bound) if bound else _MOST
-    for call in host_code.calls(bare):
-        if plain(call.kernel) == plain(name):
-            found = [_extents(p, known) for p in _places(call, bare)]
-            if len(found) == 2 and found[1] and _threads(found[1]) <= most:
-                return found[0], found[1]
+    dims = _dims(bare)
+    for call in host_code.calls_of(bare, name, known):
+        found = [_extents(_spelled_out(p, call.at, dims), known) for p in call.extents[:2]]
+        if len(found) == 2 and found[1] and _threads(found[1]) <= most:
+            return found[0], found[1]
     noted = {m[1]: _extents(m[2], known) for m in _NOTED.finditer(text)}
     if noted:
         return noted.get("grid"), noted.get("block")
@@ -82,8 +82,8 @@ def shared(text: str, name: str) -> int | None:
     """
     bare = host_code.bare(text)
     known = host_code.constants(bare)
-    told = [c.extents[2] for c in host_code.calls(bare)
-            if plain(c.kernel) == plain(name) and len(c.extents) > 2]  # fmt: skip
+    calls = host_code.calls_of(bare, name, known)
+    told = [c.extents[2] for c in calls if len(c.extents) > 2]
     return next((n for t in told if (n := host_code.whole(t, known)) is not None and n >= 0), None)
 
 
@@ -97,25 +97,40 @@ def arguments(text: str, name: str) -> tuple[int | float | Buffer | None, ...]:
     known = host_code.constants(bare)
     memory = host_code.buffers(bare, known)
 
-    def one(a: str) -> int | float | Buffer | None:
+    dims = _dims(bare)
+
+    def one(a: str, at: int) -> int | float | Buffer | None:
         found = memory.get(host_code.variable(a))
-        return host_code.number(a, known) if found is None else found
+        return host_code.number(_spelled_out(a, at, dims), known) if found is None else found
 
-    told = [c.arguments for c in host_code.calls(bare) if plain(c.kernel) == plain(name)]
-    return tuple(map(one, told[0])) if told else ()
+    told = host_code.calls_of(bare, name, known)
+    return tuple(one(a, told[0].at) for a in told[0].arguments) if told else ()
 
 
-def _places(call: Call, bare: str) -> list[str]:
-    """Return what a launch writes as its grid and block, in place of their names."""
-    declared_ = (_NAMED.fullmatch(p) for d in _DIM3.finditer(bare) for p in split(d[1]))
-    places = {m[1]: m[2] for m in declared_ if m}
+def _dims(bare: str) -> list[tuple[int, str, str]]:
+    """Return the variables of ``dim3`` that a text declares: where, their names, their extents."""
+    rows = ((d.start(), _NAMED.fullmatch(p)) for d in _DIM3.finditer(bare) for p in split(d[1]))
+    return [(at, m[1], m[2]) for at, m in rows if m]
+
+
+def _spelled_out(text: str, at: int, dims: Sequence[tuple[int, str, str]]) -> str:
+    """Return an expression at some place with extents for variables of ``dim3``.
+
+    Of several declarations of a name, the last one before that place counts.
+
+    >>> _spelled_out("(n + b.y) / 4", 9, [(0, "b", "16, 2 * a.x"), (5, "a", "4")])
+    '(n + (2 * (4))) / 4'
+    """
+    by_name = {n: v for _, n, v in reversed(dims)} | {n: v for k, n, v in dims if k < at}
+    text = by_name.get(text, text)
 
     def component(m: re.Match[str]) -> str:
-        if m[1] not in places:
-            return m[0]
-        return f"({(*split(places[m[1]]), '1', '1')['xyz'.index(m[2])]})"
+        parts = (*split(by_name[m[1]]), "1", "1") if m[1] in by_name else ()
+        return f"({parts['xyz'.index(m[2])]})" if parts else m[0]
 
-    return [_COMPONENT.sub(component, places.get(p, p)) for p in call.extents[:2]]
+    for _ in range(_DEEP):
+        text = _COMPONENT.sub(component, text)
+    return text
 
 
 def _body(text: str, name: str) -> str:
@@ -146,7 +161,7 @@ def instance(text: str, name: str) -> dict[str, str]:
     {'F': 'Add', 'N': '4'}
     """
     bare = host_code.bare(text)
-    launched = (c.kernel for c in host_code.calls(bare) if plain(c.kernel) == plain(name))
+    launched = (c.kernel for c in host_code.calls_of(bare, name, {}))
     full = next((n for n in (name, *launched) if "<" in n), "")
     given = split(full.partition("<")[2].rpartition(">")[0])
     for m in _TEMPLATE.finditer(bare):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from keyword import iskeyword
 
 from didyma.judging.expressions import evaluate, split
@@ -15,12 +15,17 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INTEGER = r"(?:unsigned\s+int|unsigned|u?int\d*(?:_t)?|size_t|(?:long\s+)?long|auto)"
 _CONSTANT = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n\\]+)$"
-    rf"|\b((?:const|constexpr)\s+(?:static\s+)?)?{_INTEGER}\s+(\w+\s*=\s*[^;{{}}]+);",
+    rf"|\b((?:const|constexpr)\s+(?:static\s+)?)?{_INTEGER}\s+(\w+\s*=\s*[^;{{}}]+);"
+    r"|\b(enum\b)[^{};()]*\{([^{}]*)\}",
     re.MULTILINE,
 )
 _LAUNCH = re.compile(r"\b(\w+\s*(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
 _WORD = re.compile(r"(?<![\w:])[A-Za-z_]\w*(?!\w|::)")
 _TYPE_PARAMETER = re.compile(r"\b(?:typename|class)\s+(\w+)\s*[,>=]")
+_ELEMENT = re.compile(r"\bsizeof\s*\(\s*(?:\*\s*(\w+)|(\w+)\s*\[\s*0\s*\])\s*\)")
+_CONDITION = re.compile(r"\bif\s*\(([^{};]*?)\)\s*(?=[\w{])")
+_IF = re.compile(r"\bif\s*\(([^{};()]*)\)\s*\{?\s*$")
+_ELSE = re.compile(r"\belse\s*\{?\s*$")
 _BY_CALL = re.compile(r"\bcudaLaunch(?:Cooperative)?Kernel\s*\(")
 _PASSED = r"\bvoid\s*\*\s*(?:const\s*)?{name}\s*\[[^\[\]]*\]\s*=\s*\{{([^{{}}]*)\}}"
 _QUOTIENT = re.compile(r"\b\w*(?:div_?up|div_?round_?up|ceil_?div|div_?ceil)\s*\(", re.IGNORECASE)
@@ -31,11 +36,15 @@ _CAST = re.compile(r"^\(\s*[\w\s:]+[*&\s]*\)\s*(?=[\w&(])|\bstatic_cast\s*<[^<>]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A launch as it is written: the kernel with its template's arguments, extents, arguments."""
+    """A launch as it is written: the kernel with its template's arguments, extents, arguments.
+
+    ``at`` is where it begins in the text.
+    """
 
     kernel: str
     extents: tuple[str, ...]
     arguments: tuple[str, ...]
+    at: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +71,44 @@ def calls(text: str) -> Iterator[Call]:
     for m in _LAUNCH.finditer(text):
         inner = text[m.end() : closing(text, m.end() - 1)]
         given = tuple(p for p in split(inner) if p)
-        yield Call(re.sub(r"\s+(?=<)", "", m[1].strip()), tuple(split(m[2])), given)
-    for row in _arguments(_BY_CALL, text):
+        yield Call(re.sub(r"\s+(?=<)", "", m[1].strip()), tuple(split(m[2])), given, m.start())
+    for m in _BY_CALL.finditer(text):
+        row = split(text[m.end() : closing(text, m.end() - 1)])
         match [_CAST.sub("", p).lstrip("&") for p in row]:
             case [kernel, grid, block, arguments, *shared]:
                 array = re.search(_PASSED.format(name=re.escape(arguments)), text)
-                passed = (_CAST.sub("", p).lstrip("&") for p in split(array[1] if array else ""))
-                yield Call(kernel, (grid, block, *shared[:1]), tuple(p for p in passed if p))
+                passed = [_CAST.sub("", p).lstrip("&") for p in split(array[1] if array else "")]
+                extents = (grid, block, *shared[:1])
+                yield Call(kernel, extents, tuple(filter(None, passed)), m.start())
             case _:
                 pass
+
+
+def calls_of(text: str, name: str, known: Mapping[str, int]) -> list[Call]:
+    """Return the launches of a kernel; of an instance of a template its own, if it has any.
+
+    >>> text = "f<1><<<2, 32>>>(x); f<2><<<2, 64>>>(x);"
+    >>> [c.extents for c in calls_of(text, "f<2>", {})]
+    [('2', '64')]
+    """
+    of = [c for c in calls(text) if plain(c.kernel) == plain(name)]
+    wanted = name.replace(" ", "")
+    own = [c for c in of if typed(text, instance(c, known)).replace(" ", "") == wanted]
+    return own or of
+
+
+def is_reached(text: str, call: Call, known: Mapping[str, int]) -> bool:
+    """Return whether no condition right before a launch is known to leave it out.
+
+    >>> text = "if (b == 16) f<16><<<1, b>>>(x); else f<32><<<1, b>>>(x);"
+    >>> [is_reached(text, c, {"b": 16}) for c in calls(text)]
+    [True, False]
+    """
+    before = text[: call.at]
+    if m := _IF.search(before):
+        return number(m[1], known) is not False
+    conditions = _CONDITION.findall(before) if _ELSE.search(before) else []
+    return not conditions or number(conditions[-1], known) is not True
 
 
 def instance(call: Call, known: Mapping[str, int]) -> str:
@@ -108,13 +146,16 @@ def constants(text: str) -> dict[str, int]:
     {'T': 64, 'U': 2, 'n': 640, 'm': 2}
     >>> constants("int n = 8; void *args[] = {&n}; int m = 9; read(&m);")
     {'n': 8}
+    >>> constants("enum Size { T = 64, U = 2 * T };")
+    {'T': 64, 'U': 128}
     """
     found: dict[str, int] = {}
     for m in _CONSTANT.finditer(text):
-        rows = [(m[1], m[2])] if m[1] else [_declared(d) for d in split(m[4])]
+        rows = [(m[1], m[2])] if m[1] else [_declared(d) for d in split(m[4] or m[6])]
         for name, value in rows:
             number = whole(value, found) if value else None
-            if number is not None and number > 0 and (m[1] or m[3] or _is_set_once(text, name)):
+            fixed = m[1] or m[3] or m[5]
+            if number is not None and number > 0 and (fixed or _is_set_once(text, name)):
                 found.setdefault(name, number)
     return found
 
@@ -172,14 +213,23 @@ def buffers(text: str, known: Mapping[str, int]) -> dict[str, Buffer]:
 
     >>> buffers("cudaMalloc((void**)&x, 9 * sizeof(int)); cudaMemset(x, 0, 36);", {})
     {'x': Buffer(nbytes=36, zero=True)}
+    >>> buffers("double *x, *y; cudaMalloc(&y, 9 * sizeof(*y));", {})
+    {'y': Buffer(nbytes=72, zero=False)}
     """
     zeros = {variable(a[0]) for a in _arguments(_MEMSET, text) if len(a) > 2 and a[1] == "0"}
     found: dict[str, Buffer] = {}
     for a in _arguments(_MALLOC, text):
-        name, nbytes = variable(a[0]), whole(a[1], known) if len(a) > 1 else None
+        size = _ELEMENT.sub(lambda m: f"sizeof({_pointed(text, m[1] or m[2])})", (*a, "")[1])
+        name, nbytes = variable(a[0]), whole(size, known)
         if name and nbytes is not None and nbytes > 0:
             found.setdefault(name, Buffer(nbytes, name in zeros))
     return found
+
+
+def _pointed(text: str, name: str) -> str:
+    """Return the type that a pointer's declaration has; empty where none is found."""
+    m = re.search(rf"\b(\w+)\s*\*\s*(?:\w+\s*,\s*\*\s*)*{name}\b", text)
+    return m[1] if m else ""
 
 
 def _arguments(of: re.Pattern[str], text: str) -> Iterator[list[str]]:

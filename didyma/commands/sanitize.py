@@ -117,7 +117,8 @@ def _names(asked: Request, source: sources.Source, made: sources.Made) -> tuple[
         return found or ("",)
     bare = host_code.bare(source.text)
     known = host_code.constants(bare)
-    calls = (host_code.instance(c, known) for c in host_code.calls(bare))
+    reached = (c for c in host_code.calls(bare) if host_code.is_reached(bare, c, known))
+    calls = (host_code.instance(c, known) for c in reached)
     launched = dict.fromkeys(host_code.typed(bare, name) for name in calls)
     more = [k for k in launched if "<" in k and not any(_is_of(n, k) for n in found)]
     return (*found, *more) if len(found) + len(more) > 1 else (*more, *("" for _ in found)) or ("",)

@@ -92,3 +92,37 @@ def test_a_template_of_a_namespace_has_a_type_that_a_caller_would_choose(
     assert (name, block, kinds) == ("tile<float>", [8, 8, 1], set())
     faulty = TEMPLATE.replace("__syncthreads();", "")
     assert found(faulty, tmp_path, capsys)[3] == {"race"}
+
+
+SAMPLE = """
+enum { SIDE = 32 };
+template <int B> __global__ void twice(const float* x, float* y, int width) {
+  __shared__ float s[B][B];
+  int at = (blockIdx.y * B + threadIdx.y) * width + blockIdx.x * B + threadIdx.x;
+  s[threadIdx.y][threadIdx.x] = x[at];
+  __syncthreads();
+  y[at] = 2 * s[threadIdx.y][B - 1 - threadIdx.x];
+}
+int main() {
+  float *x, *y;
+  int block_size = 16;
+  dim3 size(2 * block_size, SIDE), threads(block_size, block_size);
+  dim3 grid(size.x / threads.x, size.y / threads.y);
+  cudaMalloc(&x, SIDE * SIDE * sizeof(*x));
+  cudaMalloc(&y, SIDE * SIDE * sizeof(y[0]));
+  if (block_size == 16) {
+    twice<16><<<grid, threads>>>(x, y, size.x);
+  } else {
+    twice<32><<<grid, threads>>>(x, y, size.x);
+  }
+}
+"""
+
+
+def test_an_instance_that_the_host_does_not_reach_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = [2, 2, 1], [16, 16, 1]
+    assert found(SAMPLE, tmp_path, capsys) == ("twice<16>", *shape, set())
+    faulty = SAMPLE.replace("= x[at]", "= x[at + 1]")
+    assert found(faulty, tmp_path, capsys) == ("twice<16>", *shape, {"out-of-bounds"})
