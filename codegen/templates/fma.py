@@ -217,12 +217,18 @@ def _found(asked: Asked) -> Problem | None:
 
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
-    """Return the threads of a block, and the bytes of its tiles, and of what slices hand over."""
-    del asked
+    """Return the threads of a block, and the bytes of its tiles, and of what slices hand over.
+
+    None fits of which a thread has less than a run of a tile to fetch.
+    """
+    p = _problem(asked)
     height, width, tall, slices = (values[n] for n in ("height", "width", "tall", "slices"))
     threads = height // tall * (width // EACH) * slices
     shared = 2 * values["depth"] * (height + width + 2 * WIDE) + (slices - 1) * height * width
-    return threads if threads <= MOST else 0, shared * DType.F32.nbytes
+    runs = ((side, WIDE if p.run(name, ACCESS) else 1) for name, side in
+            (("left", height), ("right", width)))  # fmt: skip
+    filled = all(side * values["depth"] % (threads * run) == 0 for side, run in runs)
+    return threads if threads <= MOST and filled else 0, shared * DType.F32.nbytes
 
 
 def cost(asked: Asked, values: Values) -> float:

@@ -72,3 +72,16 @@ def test_the_kernel_without_a_fault_is_right() -> None:
     for point in (POINT, SLICED):
         assert judged(layer, point, options=GPU) == {""}
     assert judged(turned, POINT, options=GPU, engines=("simt",)) == {""}
+
+
+def test_each_thread_fetches_at_least_a_run_of_each_tile() -> None:
+    @dd.trace(dd.f32[72, 72], dd.f32[100, 72])
+    def by_terms(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return x @ w.T
+
+    every = points(request(by_terms, GPU), fma.TEMPLATE)
+    assert "fma_gemm(depth=8, height=256, slices=2, tall=16, width=64)" not in every
+    tall = [p for p in every if "width=64" in p and "height=64" not in p]
+    assert len(tall) > 3
+    for point in tall[::3]:
+        assert judged(by_terms, point, options=GPU, engines=("simt",)) == {""}, point
