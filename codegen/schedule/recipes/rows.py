@@ -26,6 +26,7 @@ from didyma.refimpl.ir.loop import Const, Fold, Load, PrimFunc
 
 ROOM = 1024  # threads of a multiprocessor that hold rows, as registers allow
 ANNOUNCED = 512  # bytes of a row that are worth announcing
+MOST = 48  # registers that a thread of a full block has for what it holds
 NARROW = 2  # bytes of an element that takes less room than its exponential
 KEPT_AHEAD = 9 << 20  # bytes that a cache keeps until they are used, beside what is written
 
@@ -49,6 +50,8 @@ def are_held(work: Work, values: Values, *, covered: bool) -> bool:
     assert work.rows is not None
     length, (groups, lanes) = work.facts.largest(work.rows.length), work.row_shape
     alone, options = row_threads.held_alone(work.row_sizes) if covered else 0, work.facts.options
+    if work.row_across and row_threads.words(sum(work.row_sizes), -(-length // lanes)) > MOST:
+        return False
     return row_threads.suits(length, groups, lanes, values["wide"], options, alone)
 
 

@@ -14,6 +14,7 @@ from didyma.codegen.runtime.nvrtc import NvrtcCompiler
 from didyma.codegen.runtime.simt import Simt, Traffic
 from didyma.codegen.schedule import dispatch
 from didyma.refimpl.errors import DidymaError, EngineMissing
+from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.types import Array
 from didyma.tracer.types import Spec
 
@@ -175,8 +176,23 @@ def test_columns_that_are_read_again_spill_no_registers(
     made = compile(module, SM_90A)
     (loops,) = made.loops.values()
     assert [str(x) for x in dispatch.first(loops, SM_90A)] == [f"looped({point})"]
+    assert spills(made.text) == [0]
+
+
+def spills(text: KernelText) -> list[int]:
+    """Return the bytes that each kernel spills."""
     try:
         compiler = NvrtcCompiler()
     except EngineMissing as e:
         pytest.skip(str(e))
-    assert [r.spills for r in compiler.compile(made.text).resources] == [0]
+    return [r.spills for r in compiler.compile(text).resources]
+
+
+@pytest.mark.parametrize(("rows", "recipe"), [(512, "rows"), (900, "looped")])
+def test_threads_hold_no_more_of_columns_than_they_have_registers_for(
+    rows: int, recipe: str
+) -> None:
+    made = compile(dd.trace(dd.f64[rows, 600])(softmax).module, SM_90A)
+    (loops,) = made.loops.values()
+    assert [x.recipe for x in dispatch.first(loops, SM_90A)] == [recipe]
+    assert spills(made.text) == [0]
