@@ -6,7 +6,6 @@ Annotations are no strings in the files of commands: Typer would evaluate each s
 import errno
 import json as json_
 import os
-import re
 import signal
 import sys
 import traceback
@@ -17,6 +16,7 @@ import typer
 
 from didyma import __version__, cli_artifacts, cli_bench, cli_cases, cli_choices, cli_kernels
 from didyma.cli_options import Dim, Engine, File, Json, Option, Planner, complete, engines, stdin
+from didyma.commands.exits import as_given
 from didyma.refimpl.errors import DidymaError
 
 app = typer.Typer(
@@ -429,7 +429,7 @@ def _usage(error: Any) -> int:
 
 
 def _print(e: DidymaError) -> None:
-    print(f"didyma: {_named(str(e))}", file=sys.stderr)
+    print(f"didyma: {as_given(str(e))}", file=sys.stderr)
     for note in getattr(e, "__notes__", ()):
         print(f"  {note}", file=sys.stderr)
     print(f"  `didyma explain {e.code}` says more", file=sys.stderr)
@@ -441,9 +441,4 @@ def _print_json(e: DidymaError) -> None:
     if "--json" in sys.argv:
         fields = {"code": e.code, "where": e.where, "got": e.got, "want": e.want, "help": e.help}
         place = {"file": e.file, "line": e.line} if e.line else {}
-        print(_named(json_.dumps({"error": fields | place}, indent=2)))
-
-
-def _named(text: str) -> str:
-    """Replace the name of the file in which stdin was kept by ``<stdin>``."""
-    return re.sub(r"[^\s`\"]*didyma-[^\s/]+/stdin\.\w+", "<stdin>", text)
+        print(as_given(json_.dumps({"error": fields | place}, indent=2)))

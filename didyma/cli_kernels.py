@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
-from didyma.cli_options import Json
+from didyma.cli_options import Json, stdin
 
 
 def sanitize(
-    file: Annotated[Path, typer.Argument(help="A .cu file of CUDA C++, or a .ptx file.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A .cu file of CUDA C++, or a .ptx file; - is stdin.", callback=stdin),
+    ],
     kernel: Annotated[
         str,
         typer.Option(
@@ -71,7 +74,10 @@ def sanitize(
 def judge(
     file: Annotated[
         Path | None,
-        typer.Argument(help="A .cu file of CUDA C++, a .ptx file, or a description in .toml."),
+        typer.Argument(
+            help="A .cu file of CUDA C++, a .ptx file (- is stdin), or a description in .toml.",
+            callback=stdin,
+        ),
     ] = None,
     spec: Annotated[
         str,

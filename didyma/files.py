@@ -95,7 +95,7 @@ def beside(path: Path) -> texts.Files:
 
 
 def keep_stdin(folder: Path) -> Path:
-    """Write stdin to a file whose suffix tells its format: .dym, .csv or .onnx."""
+    """Write stdin to a file whose suffix tells its format: .dym, .csv, .onnx, .cu or .ptx."""
     data = sys.stdin.buffer.read()
     path = folder / f"stdin{_suffix(data)}"
     path.write_bytes(data)
@@ -110,7 +110,13 @@ def _suffix(data: bytes) -> str:
     if any(c < " " and c not in "\t\r\n\f" for c in words[:4096]):
         return ".onnx"
     first = next((row for row in words.splitlines() if row.strip() and row[0] != "#"), "")
-    return ".csv" if "," in first and not first.startswith(LEVELS) else ".dym"
+    if first.startswith(LEVELS):
+        return ".dym"
+    if "__global__" in words:
+        return ".cu"
+    if re.search(r"^\s*\.version\b", words, re.MULTILINE):
+        return ".ptx"
+    return ".csv" if "," in first else ".dym"
 
 
 def must_have_folder(path: Path) -> None:

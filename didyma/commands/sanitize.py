@@ -94,7 +94,7 @@ def sanitize(asked: Request, json: bool) -> int:
         document = records[0]
     else:
         records = [_tried(asked, source, made, name, given, args) for name in names]
-        document = {"file": str(asked.file), "kernels": records}
+        document = {"file": exits.as_given(str(asked.file)), "kernels": records}
     if json:
         exits.print_json(document)
     else:
@@ -135,7 +135,12 @@ def _tried(asked: Request, *given: Any) -> dict[str, Any]:
     try:
         return _record(asked, *given)
     except DidymaError as e:
-        return {"file": str(asked.file), "kernel": given[2], "verdict": "refused", "error": str(e)}
+        return {
+            "file": exits.as_given(str(asked.file)),
+            "kernel": given[2],
+            "verdict": "refused",
+            "error": str(e),
+        }
 
 
 def _record(
@@ -178,7 +183,9 @@ def _record(
         launches = ((o, arguments(guess.zeroed(o.items, begun.zeros), asked.seed)) for o in others)
         done, varied = vary.more(source, kernel, begun.shape, launches, shared, asked.timeout, done)
     called = name or source_name(source.text, kernel)
-    record = show.record(done, str(asked.file), called, begun.shape, shared, begun.items, varied)
+    record = show.record(
+        done, exits.as_given(str(asked.file)), called, begun.shape, shared, begun.items, varied
+    )
     disputed = {"verdict": "disputed"} if other.differs and not done.faults else {}
     return record | disputed | {"simt": {"outside": other.outside, "differs": other.differs}}
 

@@ -317,7 +317,8 @@ def number(b: Builder, x: Number, dtype: DType) -> Tensor:
         return _size(b, x, dtype)
     if _holds(dtype, x):
         return Tensor(b, b.scalar(x, dtype))
-    raise _overflow(f"{x!r}" if abs(x) < 1e99 else "a number of many digits", dtype)
+    many = isinstance(x, int) and abs(x) >= 10**99
+    raise _overflow("a number of many digits" if many else f"{x!r}", dtype)
 
 
 def _size(b: Builder, s: Size, dtype: DType) -> Tensor:

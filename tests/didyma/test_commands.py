@@ -16,6 +16,7 @@ import pytest
 import didyma as dd
 from didyma import words
 from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime.registry import probe
 from didyma.commands.doctor import EXTRAS
 from didyma.commands.explain import texts
 from didyma.files import beside
@@ -50,6 +51,16 @@ def test_stdin_is_a_file(tmp_path: Path) -> None:
     model = tmp_path / "m.onnx"
     assert given(DIMS.encode(), "export", "-", "--out", model).code == 0
     assert given(model.read_bytes(), "check", "-").code == 0
+
+
+def test_kernels_come_on_stdin() -> None:
+    text = b"__global__ void one(int* x) { x[0] = 1; }"
+    said = given(text, "sanitize", "-", "--grid", "1", "--arg", "x=out:i32[0]", "--json")
+    if probe("ptx").runs:
+        assert (said.code, said.json["file"]) == (1, "<stdin>"), said.err
+    said = given(text, "judge", "-")
+    assert (said.code, "no specification" in said.err) == (2, True), said.err
+    assert "bad-ptx" in given(b"// one\n.version 8.0\n.nothing\n", "sanitize", "-").err
 
 
 def test_texts_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:

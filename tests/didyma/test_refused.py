@@ -38,6 +38,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "300 - k": ("bad-number", "300"),
     "u + -1": ("bad-number", "-1"),
     "x + 10**400": ("bad-number", "many digits"),
+    "x * 1e300": ("bad-number", "1e+300"),
     "x * 1e39": ("bad-number", "1e+39"),
     "h + 70000": ("bad-number", "70000"),
     "x @ 2.0": ("shape-mismatch", "matmul"),
