@@ -48,6 +48,7 @@ KEPT, NEAR = "kept", "near"  # what wishes for members begin with
 SALT = 3 << 32  # of seeds, so that members change in other ways than drawn cases
 SEEDS = 1 << 16  # by which the seeds of values grow
 _HEAD = "# {"
+_MEANT = " (if it is meant, run `python -m tests.mutants.distil counters`)"
 _FLAGS = ("ring", "again", "laid", "quick", "alone")
 
 
@@ -182,7 +183,7 @@ def held(domain: Domain[Any], o: Outcome, wishes: Sequence[Wish]) -> Outcome:
         return o
     key = wishes[0][1]
     why = unlike(o.counters, members(domain.name)[key].counters)
-    return replace(o, findings=(Finding("counters", key, "counter", why),)) if why else o
+    return replace(o, findings=(Finding("counters", key, "counter", why + _MEANT),)) if why else o
 
 
 def changed(case: Any, domain: Domain[Any], c: Chooser, anew: tuple[int, int]) -> Any:
