@@ -168,11 +168,11 @@ class Template:
         """
         known, where = self.space(asked), f"@{asked.function.name}"
         if known is None:
-            others = [t for t in TARGETS.values() if self.space(replace(asked, target=t))]
+            others = [n for n, t in TARGETS.items() if self.space(replace(asked, target=t))]
             raise DidymaError(
                 "bad-choice", where, got=f"{point} for target {asked.target.name}",
                 want=f"a function that {self.name} suits",
-                help=f"it suits this one for {' and '.join(t.name for t in others)}" * bool(others),
+                help=f"it suits this one for {' and '.join(others)}" if others else "",
             )  # fmt: skip
         if known.keys() != point.table.keys() or any(v not in known[k] for k, v in point.values):
             listed = "; ".join(f"{k} of {', '.join(map(str, vs))}" for k, vs in known.items())

@@ -4,7 +4,6 @@ Annotations are no strings in the files of commands: Typer would evaluate each s
 """
 
 import errno
-import json as json_
 import os
 import signal
 import sys
@@ -16,7 +15,7 @@ import typer
 
 from didyma import __version__, cli_artifacts, cli_bench, cli_cases, cli_choices, cli_kernels
 from didyma.cli_options import Dim, Engine, File, Json, Option, Planner, complete, engines, stdin
-from didyma.commands.exits import as_given
+from didyma.commands.exits import as_given, print_json
 from didyma.refimpl.errors import DidymaError
 
 app = typer.Typer(
@@ -441,4 +440,4 @@ def _print_json(e: DidymaError) -> None:
     if "--json" in sys.argv:
         fields = {"code": e.code, "where": e.where, "got": e.got, "want": e.want, "help": e.help}
         place = {"file": e.file, "line": e.line} if e.line else {}
-        print(as_given(json_.dumps({"error": fields | place}, indent=2)))
+        print_json({"error": fields | place})

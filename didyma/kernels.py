@@ -18,8 +18,7 @@ from didyma.codegen.templates.language import compiled, failed_line
 from didyma.codegen.user_kernels import Configuration, UserKernel
 from didyma.composites.builder import Builder, Value
 from didyma.functions.control import traced_body
-from didyma.fuzz import disk
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import KERNEL, PRIMITIVE, Attr, Function, Module, attrs
@@ -186,7 +185,7 @@ def _text_of(source: str | Path) -> str:
         return source.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as e:
         raise DidymaError(
-            "unreadable-file", str(source), got=disk.reason(e), want="a file of CUDA C"
+            "unreadable-file", str(source), got=reason(e), want="a file of CUDA C"
         ) from None
 
 

@@ -41,9 +41,8 @@ from didyma.codegen.select.choosers import (
 from didyma.codegen.select.keys import hints
 from didyma.codegen.select.selector import Isolate, Limits, Lost, Selection, Trial, select
 from didyma.codegen.select.worker import Say, Task, clock_of
-from didyma.fuzz import disk
 from didyma.fuzz.watchdog import Died, Raised, get_ready, guarded
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir.graph import COMPILER, Module, structural_hash
 from didyma.refimpl.ir.kernel import ClaimedKernel, Kernel
 from didyma.refimpl.ir.loop import PrimFunc
@@ -128,7 +127,7 @@ def _read(file: Path) -> Any:
         return json.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as e:
         raise DidymaError(
-            "unreadable-file", str(file), got=disk.reason(e), want="a JSON file of choices",
+            "unreadable-file", str(file), got=reason(e), want="a JSON file of choices",
             help=f"{WORDS} are the other ways to choose",
         ) from None  # fmt: skip
 

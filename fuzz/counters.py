@@ -3,9 +3,9 @@
 They are counted from graphs, kernels and programs at the sizes of a case, so they are the same on
 every machine.  Results may be right although a promise is lost: one launch more, elements that are
 loaded twice, a larger peak; and where less is done than was, a guard may be gone that these values
-do not need.  Of texts a digest is kept, since a wrong operand has the count of the right one.  So
-``fuzz/distilled.py`` holds members of the corpus to their counters, and whoever
-changes them on purpose keeps them anew (``python -m tests.mutants.distil counters``).
+do not need.  Of texts a digest is kept, since a text with a wrong operand counts as the right one
+does.  So ``fuzz/distilled.py`` holds members of the corpus to their counters, and whoever changes
+them on purpose keeps them anew (``python -m tests.mutants.distil counters``).
 """
 
 from __future__ import annotations

@@ -9,14 +9,9 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 
 STDIN = Path("-")
-
-
-def reason(e: OSError | ValueError) -> str:
-    """Return what the system says of a file, without its name, or what a decoder says of it."""
-    return (e.strerror if isinstance(e, OSError) else "") or str(e)
 
 
 def read_text(path: Path) -> str:
@@ -34,8 +29,11 @@ def read_text(path: Path) -> str:
         raise DidymaError("unreadable-file", str(path), got=reason(e), want="a text file") from e
 
 
-def write_text(path: Path, content: str) -> Path:
-    """Write one file into a folder that is there; DidymaError ``unwritable`` if that cannot be."""
+def write_file(path: Path, content: str | bytes) -> Path:
+    """Write one file, all of it or nothing, into a folder that is there.
+
+    DidymaError ``unwritable`` if that cannot be.
+    """
     with _coded_errors(path.parent):
         _write(path.parent, {path.name: content})
     return path
@@ -86,6 +84,6 @@ def _coded_errors(folder: Path) -> Generator[None, None, None]:
         ) from e  # fmt: skip
     except OSError as e:
         raise DidymaError(
-            "unwritable", str(folder), got=e.strerror or str(e), want="a folder that takes files",
+            "unwritable", str(folder), got=reason(e), want="a folder that takes files",
             help="name another folder, or mend its permissions",
         ) from e  # fmt: skip

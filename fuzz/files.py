@@ -39,7 +39,7 @@ class Files:
             found = Outcome((e.finding, *e.others), e.traits)
             write = partial(Domain[Any].text, domain) if undrawn else domain.text
             self._texts[path] = write(e.case, found, "\n".join(lines), self.seed)
-            disk.write_text(path, self._texts[path])
+            disk.write_file(path, self._texts[path])
         file = "" if path is None else str(path)
         return replace(e, file=file, replay=(not undrawn and domain.replay(e.case, file)) or anew)
 
@@ -53,7 +53,7 @@ class Files:
             if str(path) not in needed:
                 path.unlink(missing_ok=True)
             elif not path.exists():
-                disk.write_text(path, text)
+                disk.write_file(path, text)
 
 
 def _file_name(e: Example) -> str:

@@ -76,7 +76,7 @@ class Recorded:
 
 def save(path: Path, r: Recorded, message: str = "") -> Path:
     """Write a finding; DidymaError ``unwritable``."""
-    return disk.write_text(path, text(r, message))
+    return disk.write_file(path, text(r, message))
 
 
 def text(r: Recorded, message: str = "") -> str:

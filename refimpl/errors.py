@@ -15,6 +15,11 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun if n == 1 else many}"
 
 
+def reason(e: OSError | ValueError) -> str:
+    """Return what the system says of a file, without its name, or what a decoder says of it."""
+    return (e.strerror if isinstance(e, OSError) else "") or str(e)
+
+
 class DidymaError(Exception):
     """Bad input, or a machine that lacks something; never a bug in Didyma.
 

@@ -22,7 +22,7 @@ from didyma.codegen.emit.names import sanitise
 from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.options import EMBEDDED
 from didyma.codegen.pipeline import Compiled
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.aliases import Alias, aliases
 from didyma.refimpl.ir.dims import Dim
@@ -133,7 +133,7 @@ def write(folder: Path, found: Mapping[str, bytes]) -> None:
             os.rename(made, folder)
     except OSError as e:
         raise DidymaError(
-            "unwritable", str(folder), got=e.strerror or str(e), want="a folder that takes files",
+            "unwritable", str(folder), got=reason(e), want="a folder that takes files",
             help="name another folder, or mend its permissions",
         ) from e  # fmt: skip
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 
 NAME = "manifest.json"
 HOST = "host"  # the target whose files stand in the folder itself
@@ -115,7 +115,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         data = _read(folder, NAME, MOST)
     except OSError as e:
         raise DidymaError(
-            "not-an-artifact", str(folder), got=e.strerror or str(e), want=f"a folder with {NAME}",
+            "not-an-artifact", str(folder), got=reason(e), want=f"a folder with {NAME}",
             help="didyma build FILE -o DIR makes one",
         ) from None  # fmt: skip
     try:
@@ -146,7 +146,7 @@ def _file(folder: Path, name: str, entry: Mapping[str, Any]) -> bytes:
     try:
         data = _read(folder, name, entry["bytes"])
     except OSError as e:
-        raise _damaged(path, e.strerror or str(e), "a file that can be read") from None
+        raise _damaged(path, reason(e), "a file that can be read") from None
     if len(data) != entry["bytes"]:
         got = "more" if len(data) > entry["bytes"] else f"{len(data)}"
         raise _damaged(path, f"{got} bytes", f"{entry['bytes']} bytes")

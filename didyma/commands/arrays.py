@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from didyma.fuzz import disk
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir.types import Array
 
 
@@ -18,5 +17,5 @@ def array_of(path: Path, where: str) -> Array:
             found: Array = np.lib.format.read_array(f, allow_pickle=False)
     except (OSError, ValueError) as e:
         want = "an array as numpy.save writes it"
-        raise DidymaError("unreadable-file", where, got=disk.reason(e), want=want) from None
+        raise DidymaError("unreadable-file", where, got=reason(e), want=want) from None
     return found

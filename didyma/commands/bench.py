@@ -32,7 +32,7 @@ def count(names: Sequence[str], save: Path | None, given: Sequence[str], json: b
         found = counters.count(w, options, compiler)
         rows.append({"name": w.name, "group": w.group, "extra_info": found})
     if save is not None:
-        disk.write_text(save, records.record(rows))
+        disk.write_file(save, records.record(rows))
     if json:
         common.print_json({"workloads": rows})
     else:
@@ -50,7 +50,7 @@ def compare(before: Path, after: Path, fail_on: str, plot: Path | None, json: bo
     if not grown:  # else the verdict is known, whatever the other limits are of
         _must_be_quantities(allowed, found)
     if plot is not None:
-        disk.write_text(plot, svg(found, f"{before.name} to {after.name}"))
+        disk.write_file(plot, svg(found, f"{before.name} to {after.name}"))
     if json:
         common.print_json(show.comparison(found))
     else:
@@ -87,7 +87,7 @@ def on_gpu(
         print(f"{t.workload}, {t.contender}: {show.figures(t)}", file=sys.stderr, flush=True)
         rows.append(t)
     if save is not None:
-        disk.write_text(save, records.record([_record(t) for t in rows if t.seconds]))
+        disk.write_file(save, records.record([_record(t) for t in rows if t.seconds]))
     if json:
         common.print_json({"timed": [asdict(t) for t in rows]})
     else:

@@ -7,13 +7,18 @@ import re
 from typing import Any
 
 AGREE, DISAGREE, BAD_INPUT, ENGINE_MISSING, NOTHING_RAN = 0, 1, 2, 4, 5
+_KEPT = re.compile(r"(?<![^\s`\"])[^\s`\"]*didyma-[^\s/`\"]+/stdin\.\w+")
 
 
 def as_given(text: str) -> str:
-    """Replace the name of the file in which stdin was kept by ``<stdin>``."""
-    return re.sub(r"[^\s`\"]*didyma-[^\s/]+/stdin\.\w+", "<stdin>", text)
+    """Replace the name of the file in which stdin was kept by ``<stdin>``.
+
+    >>> as_given('{"file": "folder/didyma-x1/stdin.cu"}')
+    '{"file": "<stdin>"}'
+    """
+    return _KEPT.sub("<stdin>", text)
 
 
 def print_json(document: Any) -> None:
     """Print the one JSON document of a command."""
-    print(json.dumps(document, indent=2))
+    print(as_given(json.dumps(document, indent=2)))

@@ -106,7 +106,7 @@ def fuzz(asked: Request, json: bool) -> int:
     each = asked.coverage or asked.lines or asked.html is not None
     seen = record(result, domains, each=each)
     if asked.html is not None:
-        disk.write_text(asked.html, coverage_page.page(seen))
+        disk.write_file(asked.html, coverage_page.page(seen))
     return common.ended(result, seen, show.campaign, json, ran=bool(result.cases))
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from didyma.commands import common
+from didyma.commands import common, exits
 from didyma.files import must_have_folder, require_folders
-from didyma.fuzz.disk import read_text, write_text
+from didyma.fuzz.disk import read_text, write_file
 from didyma.judging import certificate
 from didyma.judging.adapters import load_inline, solution, written
 from didyma.judging.contracts import Declared
@@ -45,6 +45,7 @@ def command(asked: Request, keep: Path | None, json: bool) -> int:
     """Judge a kernel, print the verdict, and keep a certificate where a file is named."""
     if keep is not None:
         must_have_folder(keep)
+        _must_be_kept(asked)
     asked = described(asked)
     found = judged(asked, quiet=json)
     record = show.record(found, asked.file)
@@ -56,6 +57,16 @@ def command(asked: Request, keep: Path | None, json: bool) -> int:
     else:
         show.text(record)
     return _EXITS[found.outcome]
+
+
+def _must_be_kept(asked: Request) -> None:
+    """Raise ``bad-option`` for a kernel on stdin, which ``--check`` could not read again."""
+    if (given := exits.as_given(asked.file)) != asked.file:
+        raise DidymaError(
+            "bad-option", "--certificate", got=f"a kernel from {given}",
+            want="a kernel in a file, which --check reads again",
+            help="write the kernel to a file, and name that",
+        )  # fmt: skip
 
 
 def check(path: Path, json: bool) -> int:
@@ -97,7 +108,7 @@ def write(asked: Request, path: Path) -> int:
     """
     must_have_folder(path)
     for name, text in _written(described(asked), path).items():
-        write_text(path.parent / name, text)
+        write_file(path.parent / name, text)
         print(f"{path.parent / name} written")
     return common.AGREE
 

@@ -62,7 +62,7 @@ def minimise(asked: Request, json: bool) -> int:
         return _nothing(m, json)
     kernel = None if m.stopped_by else _kernel(best, asked)
     if asked.script is not None:
-        disk.write_text(asked.script, script(best))
+        disk.write_file(asked.script, script(best))
     record = _record(source, best, m, {"file": str(out), "script": str(asked.script or "")})
     record |= {"kernel": kernel} if kernel else {}
     if json:
@@ -133,7 +133,7 @@ def _kernel(r: Recorded, asked: Request) -> dict[str, Any] | None:
     small: kernels.KernelCase = m.example.case
     path = asked.script and asked.script.with_stem(f"{asked.script.stem}_kernel")
     if path is not None:
-        disk.write_text(path, kernel_script(domain, small, m.example.finding))
+        disk.write_file(path, kernel_script(domain, small, m.example.finding))
     return {
         "before": parts(case.function),
         "after": parts(small.function),

@@ -25,7 +25,7 @@ from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, print_json
 from didyma.files import beside, read_fixed
 from didyma.fuzz import disk
 from didyma.oracle.placement_check import check
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.program import ALIGNMENT, Program
 from didyma.show import plan as show
@@ -103,7 +103,7 @@ def _text(file: Path) -> str:
     try:
         return file.read_bytes().decode("utf-8-sig")  # as it is: the reader takes CRLF
     except (OSError, UnicodeDecodeError) as e:
-        got, want = disk.reason(e), "a text file"
+        got, want = reason(e), "a text file"
         raise DidymaError("unreadable-file", str(file), got=got, want=want) from None
 
 
@@ -159,7 +159,7 @@ def plan(
         raise rows[0].error
     best = min((r for r in reversed(rows) if r.placed), key=_peak, default=None)
     if plot is not None and best is not None and best.placed is not None:
-        disk.write_text(plot, svg(p, best.placed, f"{file.name}, {best.planner}"))
+        disk.write_file(plot, svg(p, best.placed, f"{file.name}, {best.planner}"))
     record = show.record(task, file.name, rows)
     if json:
         print_json(record["planners"] if planner == "all" else record["planners"][0])

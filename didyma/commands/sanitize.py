@@ -90,11 +90,11 @@ def sanitize(asked: Request, json: bool) -> int:
     made: sources.Made = {}
     names = (asked.kernel,) if asked.kernel else _names(asked, source, made)
     if len(names) == 1:
-        records = [_record(asked, source, made, names[0], given, args)]
+        records = [_record(asked, names[0], source, made, given, args)]
         document = records[0]
     else:
-        records = [_tried(asked, source, made, name, given, args) for name in names]
-        document = {"file": exits.as_given(str(asked.file)), "kernels": records}
+        records = [_tried(asked, name, source, made, given, args) for name in names]
+        document = {"file": str(asked.file), "kernels": records}
     if json:
         exits.print_json(document)
     else:
@@ -130,24 +130,19 @@ def _is_of(mangled: str, instance: str) -> bool:
     return f"{len(plain)}{plain}I" in mangled
 
 
-def _tried(asked: Request, *given: Any) -> dict[str, Any]:
+def _tried(asked: Request, name: str, *given: Any) -> dict[str, Any]:
     """Return the record of one of several kernels; of one that is refused, why."""
     try:
-        return _record(asked, *given)
+        return _record(asked, name, *given)
     except DidymaError as e:
-        return {
-            "file": exits.as_given(str(asked.file)),
-            "kernel": given[2],
-            "verdict": "refused",
-            "error": str(e),
-        }
+        return {"file": str(asked.file), "kernel": name, "verdict": "refused", "error": str(e)}
 
 
 def _record(
     asked: Request,
+    name: str,
     source: sources.Source,
     made: sources.Made,
-    name: str,
     given: tuple[Extents | None, Extents | None],
     args: Sequence[engine.Argument],
 ) -> dict[str, Any]:
@@ -183,9 +178,7 @@ def _record(
         launches = ((o, arguments(guess.zeroed(o.items, begun.zeros), asked.seed)) for o in others)
         done, varied = vary.more(source, kernel, begun.shape, launches, shared, asked.timeout, done)
     called = name or source_name(source.text, kernel)
-    record = show.record(
-        done, exits.as_given(str(asked.file)), called, begun.shape, shared, begun.items, varied
-    )
+    record = show.record(done, str(asked.file), called, begun.shape, shared, begun.items, varied)
     disputed = {"verdict": "disputed"} if other.differs and not done.faults else {}
     return record | disputed | {"simt": {"outside": other.outside, "differs": other.differs}}
 

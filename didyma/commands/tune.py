@@ -68,7 +68,7 @@ def tune(w: Wanted) -> int:
             log.append(_log(cache), {"engine": request.engine, "target": request.target, **row})
     if w.export is not None:
         must_have_folder(w.export)
-        disk.write_text(w.export, exported(picks))
+        disk.write_file(w.export, exported(picks))
         document["exported"] = len(picks)
     if w.json:
         common.print_json(document)

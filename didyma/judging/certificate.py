@@ -13,8 +13,9 @@ from typing import Any, cast
 import numpy as np
 
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
+from didyma.fuzz import disk
 from didyma.judging.judge import Judgement
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import show
 from didyma.refimpl.version import VERSION
@@ -77,13 +78,8 @@ def _seal(body: Mapping[str, Any]) -> str:
 
 
 def write(path: Path, made: Mapping[str, Any]) -> None:
-    """Write a certificate; DidymaError ``unwritable``."""
-    try:
-        path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as e:
-        raise DidymaError(
-            "unwritable", str(path), got=e.strerror or str(e), want="a file that can be written"
-        ) from e
+    """Write a certificate, all of it or nothing; DidymaError ``unwritable``."""
+    disk.write_file(path, json.dumps(made, indent=2, ensure_ascii=False) + "\n")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -95,9 +91,7 @@ def read(path: Path) -> dict[str, Any]:
     try:
         loaded: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as e:
-        raise DidymaError(
-            "unreadable-file", str(path), got=e.strerror or str(e), want="a certificate"
-        ) from e
+        raise DidymaError("unreadable-file", str(path), got=reason(e), want="a certificate") from e
     except ValueError as e:
         raise _bad(path, f"no JSON: {e}") from None
     found = cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,7 @@ def described(asked: Request) -> Request:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as e:
-        raise DidymaError(
-            "unreadable-file", str(path), got=e.strerror or str(e), want="a description"
-        ) from e
+        raise DidymaError("unreadable-file", str(path), got=reason(e), want="a description") from e
     except ValueError as e:
         raise DidymaError("bad-option", str(path), got=str(e), want="a file of TOML") from None
     usual = asdict(Request(""))

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from didyma.onnx.importer import Importer
 from didyma.onnx.open_dims import Assumptions, OpenDims
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Module
@@ -40,7 +40,7 @@ def load(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
     try:
         data = path.read_bytes()
     except OSError as e:
-        got, want = e.strerror or str(e), "an ONNX model"
+        got, want = reason(e), "an ONNX model"
         raise DidymaError("unreadable-file", str(path), got=got, want=want) from None
     return load_bytes(data, str(path), path.parent, sizes)
 

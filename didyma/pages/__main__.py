@@ -11,4 +11,4 @@ from didyma.pages.index import PAGES
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     for name, page in PAGES.items():
-        print(disk.write_text(folder / name, page()))
+        print(disk.write_file(folder / name, page()))

@@ -53,11 +53,18 @@ def test_stdin_is_a_file(tmp_path: Path) -> None:
     assert given(model.read_bytes(), "check", "-").code == 0
 
 
-def test_kernels_come_on_stdin() -> None:
+def test_kernels_come_on_stdin(tmp_path: Path) -> None:
     text = b"__global__ void one(int* x) { x[0] = 1; }"
     said = given(text, "sanitize", "-", "--grid", "1", "--arg", "x=out:i32[0]", "--json")
     if probe("ptx").runs:
         assert (said.code, said.json["file"]) == (1, "<stdin>"), said.err
+        path = tmp_path / "one.dym"
+        path.write_text(EXP)
+        copied = b"__global__ void f(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }"
+        said = given(copied, "judge", "-", "--spec", path, "--block", "2", "--json")
+        assert (said.code, said.json["file"]) == (1, "<stdin>"), said.err
+    said = given(text, "judge", "-", "--certificate", str(tmp_path / "c.json"))
+    assert (said.code, "bad-option at `--certificate`" in said.err) == (2, True), said.err
     said = given(text, "judge", "-")
     assert (said.code, "no specification" in said.err) == (2, True), said.err
     assert "bad-ptx" in given(b"// one\n.version 8.0\n.nothing\n", "sanitize", "-").err

@@ -69,8 +69,8 @@ class Launch:
     """What a launch did; ``ended`` is false where it could not go on.
 
     ``late``: it was stopped at its time limit, or long after an access out of bounds, which ends
-    a launch on a GPU.  ``met`` are the regions that atomics and ordered
-    loads were seen to access.  ``copies`` tells of the grid's copies which have ended.
+    a launch on a GPU.  ``met`` are the regions that atomics and ordered loads were seen to access.
+    ``copies`` tells of the grid's copies which have ended.
     """
 
     kernel: Kernel

@@ -16,7 +16,7 @@ from didyma.codegen.runtime.ptx.code import Module
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.meaning import HEADER, Meaning
 from didyma.codegen.runtime.ptx.text import NEWEST, parse
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 
 ARCHITECTURE = "compute_90a"
 # Translations of a source, by the options of NVRTC.
@@ -38,7 +38,7 @@ class Source:
             return cls(path.read_text(encoding="utf-8-sig", errors="replace"), path.name)
         except OSError as e:
             raise DidymaError(
-                "unreadable-file", str(path), got=e.strerror or str(e), want="a .cu or .ptx file"
+                "unreadable-file", str(path), got=reason(e), want="a .cu or .ptx file"
             ) from e
 
     def line(self, file: str, line: int) -> str:
@@ -174,9 +174,8 @@ def unoptimised(
 ) -> tuple[Kernel, ...]:
     """Compile a kernel of CUDA C++ without optimisation, which removes faults.
 
-    ``made`` is that of ``compiled``.
-
     Nothing for PTX, nor where NVRTC has no unoptimised translation, as for some inline PTX.
+    ``made`` is that of ``compiled``.
     """
     if source.file.endswith(".ptx"):
         return ()

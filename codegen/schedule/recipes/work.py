@@ -274,11 +274,9 @@ class Work:
         if self.fold is None or self.reads_along or self.fold_groups is not None:
             return None
         found = lines.find(self.facts, self.fold)
-        return (
-            None
-            if found is None
-            else (found.count, Work.of(found.func, found.nest, self.facts.options))
-        )
+        if found is None:
+            return None
+        return found.count, Work.of(found.func, found.nest, self.facts.options)
 
     @cached_property
     def length(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from didyma.judging.outcome import Outcome
 from didyma.judging.pytorch import program_of, torch_or_raise
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir.types import DType
 from didyma.tracer.tracing import Program
 
@@ -62,9 +62,7 @@ def read(path: Path) -> Definition:
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as e:
-        raise DidymaError(
-            "unreadable-file", str(path), got=e.strerror or str(e), want="a definition"
-        ) from e
+        raise DidymaError("unreadable-file", str(path), got=reason(e), want="a definition") from e
     except ValueError as e:
         raise DidymaError("bad-spec", str(path), got=str(e), want="JSON") from None
     if not is_definition(found):

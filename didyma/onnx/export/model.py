@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import onnx
 from onnx import helper
 
+from didyma.fuzz import disk
 from didyma.onnx.export import casts, pointwise, products, random, shapes
 from didyma.onnx.export.control import express
 from didyma.onnx.export.dialect import LATER_OPS, LATER_TYPES, OPSET, Dialect, How
@@ -16,7 +16,6 @@ from didyma.onnx.export.shapes import expanded
 from didyma.onnx.export.writer import Use, Val, Writer
 from didyma.onnx.open_dims import RANGES
 from didyma.onnx.tensors import code_of
-from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module, Node
@@ -54,16 +53,7 @@ def save(m: Module, path: Path) -> int:
     Errors: those of ``to_model``, and ``unwritable``.
     """
     model = to_model(m)
-    data, staged = model.SerializeToString(), path.with_name(f".{path.name}.writing")
-    try:
-        staged.write_bytes(data)
-        staged.replace(path)
-    except OSError as e:
-        with suppress(OSError):
-            staged.unlink(missing_ok=True)
-        raise DidymaError(
-            "unwritable", str(path), got=e.strerror or str(e), want="a place to write a file"
-        ) from None
+    disk.write_file(path, model.SerializeToString())
     return len(model.graph.node)
 
 
