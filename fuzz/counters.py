@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TypeAlias
@@ -147,6 +147,21 @@ def of_traffic(traffic: Traffic) -> Counters:
         "moved": traffic.read.total() + traffic.written.total(),
         "sectors": traffic.sectors.total(),
     }
+
+
+def listener() -> tuple[dict[str, list[str]], Callable[[str, str], None]]:
+    """Return the values that each decision of a compile is about, and what a compile tells of them.
+
+    >>> heard, hear = listener()
+    >>> hear("cast once", "x"), heard
+    (None, {'cast once': ['x']})
+    """
+    heard: dict[str, list[str]] = {}
+
+    def hear(decision: str, value: str) -> None:
+        heard.setdefault(decision, []).append(value)
+
+    return heard, hear
 
 
 def of_decisions(heard: Mapping[str, Sequence[str]]) -> Counters:

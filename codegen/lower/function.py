@@ -33,7 +33,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import DType, Shape, TensorType
-from didyma.refimpl.ir.walk import exprs
+from didyma.refimpl.ir.walk import exprs, items
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Scatter
 
@@ -67,14 +67,14 @@ def lower(f: Function, m: Module, target: Target = PORTABLE, *, atomics: bool = 
     for stored, nodes in before:
         outputs = [(r, own[r] if r in own else buffer(r)) for r in stored]
         part = replace(f, nodes=nodes, results=stored)
-        nests += _nests(_Lowering(part, m, target, atomics, names, types, inputs, outputs).body())
+        nests += items(_Lowering(part, m, target, atomics, names, types, inputs, outputs).body())
         inputs = inputs | dict(outputs)
         workspace += (b for r, b in outputs if r not in own)
     part = replace(f, nodes=last, results=rest)
     outputs = [(r, b) for r, b in results if r in rest]
     body = _Lowering(part, m, target, atomics, names, types, inputs, outputs).body()
     if workspace:
-        body = Block((*nests, *_nests(body)))
+        body = Block((*nests, *items(body)))
     for b in reversed(workspace):
         body = Allocate(b, body)
     params = (*(inputs[p.name] for p in f.params), *(b for _, b in results))
@@ -86,10 +86,6 @@ def lower(f: Function, m: Module, target: Target = PORTABLE, *, atomics: bool = 
         _dims(m, body, (*params, *workspace)),
         attrs({"source": tuple(r for n in f.nodes for r in n.results)}),
     )
-
-
-def _nests(body: Stmt) -> tuple[Stmt, ...]:
-    return body.body if isinstance(body, Block) else (body,)
 
 
 def _dims(m: Module, body: Stmt, buffers: Sequence[Buffer]) -> tuple[DimVar, ...]:

@@ -39,7 +39,7 @@ from didyma.refimpl.ir.loop import (
     Yield,
 )
 from didyma.refimpl.ir.types import DType, Shape
-from didyma.refimpl.ir.walk import expr_children, map_expr, subexprs, substitute_expr
+from didyma.refimpl.ir.walk import expr_children, items, map_expr, subexprs, substitute_expr
 
 Root: TypeAlias = tuple[Expr, Callable[[Expr], Stmt]]  # a value, and how it is stored
 
@@ -324,7 +324,7 @@ class Placer:
             return Fold(accs, axes, combine, step, rest, merge)
         stores = tuple(Store(h.name, (), f) for h, f in zip(homes, found, strict=True))
         run = If(self._emit(guard, p), Fold(accs, axes, combine, step, _block(stores), merge))
-        body: Stmt = Block((run, *(rest.body if isinstance(rest, Block) else (rest,))))
+        body: Stmt = Block((run, *items(rest)))
         for h in reversed(homes):
             body = Allocate(Buffer(h.name, h.dtype, (), Scope.LOCAL), body)
         return body

@@ -35,7 +35,7 @@ from didyma.refimpl.ir.loop import (
     Store,
     Var,
 )
-from didyma.refimpl.ir.walk import subexprs, substitute_expr
+from didyma.refimpl.ir.walk import items, subexprs, substitute_expr
 
 TILE = 16
 SMALL = 4  # products with fewer terms than this are not worth a tile
@@ -208,5 +208,5 @@ def _closed(facts: NestFacts, lets: Sequence[Let], e: Expr, table: dict[str, Exp
     return freshened(substitute_expr(e, table), facts.names)
 
 
-def _flattened(items: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    return tuple(s for x in items for s in (x.body if isinstance(x, Block) else (x,)))
+def _flattened(parts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    return tuple(s for x in parts for s in items(x))

@@ -33,6 +33,7 @@ from didyma.refimpl.ir.loop import (
     Stmt,
     Var,
 )
+from didyma.refimpl.ir.walk import items
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def of_row(
     for x in rows.values:
         body = Allocate(Buffer(x.name, x.dtype, (held,), Scope.LOCAL), body)
     if stages.team.rank is not None:  # every block has begun before another gives it something
-        body = Block((Barrier(Scope.CLUSTER), *_items(body)))
+        body = Block((Barrier(Scope.CLUSTER), *items(body)))
     if new := {x: b for x, b in stages.kept.items() if x not in known}:
 
         def here(place: Expr) -> Stmt:
@@ -154,7 +155,7 @@ def of_row(
 
         fill = stages.over(here, computed, at_once=True)
         fill = fill if copied is None else AttrStmt("copies", "end", fill)
-        body = Block((fill, *hint, *_items(body)))
+        body = Block((fill, *hint, *items(body)))
         for b in reversed(new.values()):
             body = Allocate(b, body)
     body = let_all({} if wide.edges is None else wide.edges.lets, body)
@@ -165,7 +166,3 @@ def of_row(
     last = Binary("min", row, ix.sub(nest.numel, ix.ONE))
     index = dict(zip(nest.index, ix.unflatten(at, nest.extents), strict=True))
     return let_all({**({at: last} if exists else {}), **index, **beside.lets}, body)
-
-
-def _items(s: Stmt) -> tuple[Stmt, ...]:
-    return s.body if isinstance(s, Block) else (s,)

@@ -32,13 +32,7 @@ from didyma.refimpl.ir.loop import (
     Yield,
 )
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ir.walk import (
-    exprs,
-    stmts,
-    subexprs,
-    substitute,
-    substitute_expr,
-)
+from didyma.refimpl.ir.walk import exprs, items, stmts, subexprs, substitute, substitute_expr
 
 _FLAT = (Let, Block, Store, Yield)
 
@@ -97,7 +91,7 @@ def find(nest: Nest) -> RowNest | None:
         stages.append(s)
         s = s.body
     folds = [x for x in stages if isinstance(x, Fold)]
-    last = s.body if isinstance(s, Block) else (s,)
+    last = items(s)
     loops = [x for x in last if isinstance(x, For)]
     if not folds or len(folds) + len(loops) < 2 or len(loops) > 1 or not folds[0].axes:
         return None

@@ -46,7 +46,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.types import DType
-from didyma.refimpl.ir.walk import substitute
+from didyma.refimpl.ir.walk import items, substitute
 
 Values: TypeAlias = Sequence[Expr]
 Then: TypeAlias = Callable[[Values, Values], Stmt]
@@ -198,7 +198,7 @@ class _Scan:
             body = self._exchange(total, lambda p, q: combined([p], q))
         else:
             body = self._segments(sums, [], None, combined)
-        body = Block((*loads, *inner, *_items(body)))
+        body = Block((*loads, *inner, *items(body)))
         for b in reversed((*held, *(x for x in sums if x not in held))):
             body = Allocate(b, body)
         return body
@@ -367,7 +367,7 @@ class _Scan:
         loop = For(other, ix.index(self.parts), Block(tuple(steps)), LoopKind.UNROLLED)
         rest = then(_scalars(before), firsts, _scalars(whole) if again else total)
         share = guarded(first, shared[0] if len(shared) == 1 else Block(shared))
-        body = Block((*starts, share, Barrier(), loop, *_items(rest)))
+        body = Block((*starts, share, Barrier(), loop, *items(rest)))
         return _allocated((*before, *whole), body)
 
     # Other blocks
@@ -474,7 +474,3 @@ def _allocated(buffers: Sequence[Buffer], body: Stmt) -> Stmt:
     for b in reversed(buffers):
         body = Allocate(b, body)
     return body
-
-
-def _items(s: Stmt) -> tuple[Stmt, ...]:
-    return s.body if isinstance(s, Block) else (s,)

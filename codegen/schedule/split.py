@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from didyma.codegen.schedule import folds, groups
 from didyma.codegen.schedule.folds import FoldNest, loaded, merged, with_lets
 from didyma.codegen.schedule.groups import Groups
+from didyma.codegen.schedule.meeting import size_of
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, scan, tail
 from didyma.codegen.schedule.row_wide import Edges, Wide
 from didyma.refimpl.ir import dims
@@ -90,11 +91,7 @@ def may_part(facts: NestFacts, extents: Sequence[Expr]) -> bool:
 
 def sizes(facts: NestFacts, extents: Sequence[Expr]) -> list[dims.Dim]:
     """Return those extents that are sizes."""
-    return [d for e in extents if (d := _size(facts, e)) is not None]
-
-
-def _size(facts: NestFacts, e: Expr) -> dims.Dim | None:
-    return ix.dim_of(e, {d.name: dims.symbol(d.name) for d in facts.func.dims})
+    return [d for e in extents if (d := size_of(facts, e)) is not None]
 
 
 def _places(facts: NestFacts, fold: FoldNest, count: int) -> tuple[Buffer, ...]:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from didyma.commands import common
 from didyma.files import must_have_folder, need_onnx, read_fixed
+from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
 
 
 def export(file: Path, out: Path, given: Sequence[str], json: bool) -> int:
-    """Write a file as an ONNX model.
+    """Write a file as an ONNX model, all of it or nothing.
 
     Errors: ``onnx-inexpressible``, ``unwritable`` and those of reading the file.
     """
@@ -21,10 +22,12 @@ def export(file: Path, out: Path, given: Sequence[str], json: bool) -> int:
         )
     must_have_folder(out)
     need_onnx(out)
-    from didyma.onnx.export import save
+    from didyma.onnx.export import to_model
 
     m, _ = read_fixed(file, common.sizes(given))
-    count = save(m, out)
+    model = to_model(m)
+    disk.write_file(out, model.SerializeToString())
+    count = len(model.graph.node)
     if json:
         common.print_json({"file": str(out), "nodes": count})
     else:

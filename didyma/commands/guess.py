@@ -119,7 +119,7 @@ def items(
     inner = {p.name: _members(text, p) for p in found}
     flat = [q for p in found for q in inner[p.name] or (p,)]
     told = _told(text, found, name or source_name(text, kernel))
-    numbers = [p for p in flat if not _is_pointer(p) and not _is_float(p)]
+    numbers = [p for p in flat if not _is_pointer(p) and not p.is_float]
     open_ = [p for p in numbers if not isinstance(told.get(p.name), int)]
     threads = launched.blocks * launched.threads
     if extent is None:
@@ -202,10 +202,6 @@ def _laid_out(members: Sequence[Parameter]) -> int:
 
 def _is_pointer(p: Parameter) -> bool:
     return bool(p.pointer) or (p.pointer is None and p.nbytes == 8)
-
-
-def _is_float(p: Parameter) -> bool:
-    return p.dtype is not None and p.dtype.is_float
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,7 @@ class _Binding:
         self._strides()
         numbers = [
             k for k, r in enumerate(self.roles)
-            if r is None and not self.params[k].pointer and not _is_float(self.params[k])
+            if r is None and not self.params[k].pointer and not self.params[k].is_float
             and self.params[k].nbytes <= _NUMBER
         ]  # fmt: skip
         used = {r.expression for r in self.roles if isinstance(r, Scalar)}
@@ -304,10 +304,6 @@ def _stride(name: str, ranks: Mapping[str, int]) -> tuple[str, int | None] | Non
             return array, int(m[1])
         return array, None if m[1] else max(0, rank - 2)
     return None
-
-
-def _is_float(p: Parameter) -> bool:
-    return p.dtype is not None and p.dtype.is_float
 
 
 def _scalar_dtype(p: Parameter) -> DType:

@@ -44,6 +44,11 @@ class Parameter:
     dtype: DType | None = None
     of: str = ""
 
+    @property
+    def is_float(self) -> bool:
+        """Whether it is known to be a float, or to point to some."""
+        return self.dtype is not None and self.dtype.is_float
+
 
 def parameters(text: str, kernel: Kernel, name: str) -> tuple[Parameter, ...]:
     """Return the parameters of a kernel; ``name`` is its name in C++, empty for the only kernel.

@@ -151,11 +151,7 @@ class Lowering(Domain[Case]):
         Loops are judged only where kernels are wrong: right kernels come of right loops.
         """
         size, is_pointed = len(case.module.entry.nodes), CHOICES in dict(case.changes)
-        heard = dict[str, list[str]]()
-
-        def hear(decision: str, value: str) -> None:
-            heard.setdefault(decision, []).append(value)
-
+        heard, hear = counters.listener()
         memory, env = memory or Memory(), dict(case.env)
         try:
             if is_pointed:

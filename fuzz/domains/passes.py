@@ -144,12 +144,8 @@ class PassJudge:
 
     def __call__(self, case: Case) -> Outcome:
         """Judge every pass alone, and all of them in order."""
-        heard: dict[str, list[str]] = {}
+        heard, hear = counters.listener()
         options = case.options(self.options)
-
-        def hear(name: str, value: str) -> None:
-            heard.setdefault(name, []).append(value)
-
         try:
             last = "fuse" if options.graph.fuse else "separate"
             made = compile(case.module, options, until=last, heard=hear)

@@ -107,11 +107,7 @@ class Programs(Domain[Case]):
     def outcome(self, case: Case) -> Outcome:
         """Compile a graph up to its plan, and judge the plan and its wrapper."""
         size = len(case.module.entry.nodes)
-        stages, heard = ["source"], dict[str, list[str]]()
-
-        def hear(decision: str, value: str) -> None:
-            heard.setdefault(decision, []).append(value)
-
+        stages, (heard, hear) = ["source"], counters.listener()
         options = case.options(self.options)
         try:
             made = compile(case.module, options, stages.append, until="plan", heard=hear)

@@ -90,11 +90,7 @@ class Targets(Domain[Case]):
 
     def outcome(self, case: Case) -> Outcome:
         """Compile a graph, and judge what there is to launch."""
-        size, heard = len(case.module.entry.nodes), dict[str, list[str]]()
-
-        def hear(decision: str, value: str) -> None:
-            heard.setdefault(decision, []).append(value)
-
+        size, (heard, hear) = len(case.module.entry.nodes), counters.listener()
         options = case.options(self.options)
         try:
             made = compile(case.module, options, heard=hear)

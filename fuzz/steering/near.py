@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
+from didyma.fuzz import counters
 from didyma.fuzz.builder import MAX_ELEMENTS
 from didyma.fuzz.chooser import Chooser
 from didyma.fuzz.graphs import Case
@@ -74,12 +75,8 @@ def near_miss(case: Case, c: Chooser, base: Options) -> Case:
 
 def decided(case: Case, base: Options) -> Values:
     """Return the values that each decision of the graph passes is about; none if they fail."""
-    heard: dict[str, list[str]] = {}
+    heard, hear = counters.listener()
     options = case.options(base)
-
-    def hear(name: str, value: str) -> None:
-        heard.setdefault(name, []).append(value)
-
     try:
         compile(case.module, options, until="fuse" if options.graph.fuse else "separate",
                 heard=hear)  # fmt: skip

@@ -311,6 +311,11 @@ def substitute(s: Stmt, table: Mapping[str, Expr]) -> Stmt:
     return on_stmt(s)
 
 
+def items(s: Stmt) -> tuple[Stmt, ...]:
+    """Return the statements of a block, or the one statement."""
+    return s.body if isinstance(s, Block) else (s,)
+
+
 def _substituting(table: Mapping[str, Expr]) -> ExprFn:
     def on_expr(e: Expr) -> Expr:
         if isinstance(e, Var):

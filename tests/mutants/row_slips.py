@@ -24,7 +24,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "registers of a row read before they are filled", "schedule/row_kernel.py",
-        "body = Block((fill, *hint, *_items(body)))", "body = Block((*_items(body), fill))",
+        "body = Block((fill, *hint, *items(body)))", "body = Block((*items(body), fill))",
         "kernel",
     ),
     _slip(

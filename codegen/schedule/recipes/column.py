@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from didyma.codegen.schedule import reduction
 from didyma.codegen.schedule.recipes import row
-from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, fills_warp
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.refimpl.ir.loop import PrimFunc
 
@@ -33,7 +33,7 @@ def _block(work: Work, values: Values) -> tuple[int, int]:
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return row.legal(work, {"groups": values["side"], "lanes": values["layers"]})
+    return fills_warp(work, {"groups": values["side"], "lanes": values["layers"]})
 
 
 def _build(work: Work, values: Values) -> PrimFunc:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from didyma.codegen.schedule.inverse import by_inverse
 from didyma.codegen.schedule.recipes import rows
-from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, fills_warp
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import scheduled
 from didyma.codegen.schedule.row_stages import OnePass
@@ -205,7 +205,7 @@ def _space(work: Work) -> Space:
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return rows.is_warp(work, values) and is_whole(work, values)
+    return fills_warp(work, values) and is_whole(work, values)
 
 
 RECIPE = Recipe("looped", _fit, _default, _space, _block, _build, _legal)

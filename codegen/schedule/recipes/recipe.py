@@ -52,6 +52,11 @@ def _always(work: Work, values: Values) -> bool:
     return True
 
 
+def fills_warp(work: Work, values: Values) -> bool:
+    """Return whether a block of ``groups`` of ``lanes`` threads is not too small for a warp."""
+    return values["groups"] * values["lanes"] >= work.facts.target.warp
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A class of schedules for one nest.

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from didyma.codegen.schedule import row_kernel
-from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
+from didyma.codegen.schedule.recipes.recipe import (
+    Fit,
+    Recipe,
+    Space,
+    Values,
+    at_least,
+    fills_warp,
+    powers,
+)
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import Threads
 from didyma.codegen.schedule.team import shared
@@ -45,11 +53,6 @@ def block(work: Work, values: Values) -> tuple[int, int]:
     return threads, shared(work.facts.target, dtypes, groups, lanes, across=False)
 
 
-def legal(work: Work, values: Values) -> bool:
-    """Return whether a block is not too small for a warp."""
-    return values["groups"] * values["lanes"] >= work.facts.target.warp
-
-
 def build(work: Work, values: Values) -> PrimFunc:
     """Schedule ``lanes`` threads for each result, and ``groups`` results in a block."""
     threads = Threads(values["groups"], values["lanes"], values["wide"])
@@ -57,4 +60,4 @@ def build(work: Work, values: Values) -> PrimFunc:
     return row_kernel.scheduled(work.facts, work.fold_rows, threads, None, name)
 
 
-RECIPE = Recipe("row", _fit, default, space, block, build, legal)
+RECIPE = Recipe("row", _fit, default, space, block, build, fills_warp)

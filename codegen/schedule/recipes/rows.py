@@ -16,7 +16,15 @@ from collections.abc import Mapping
 
 from didyma.codegen.schedule import prefetch, row_kernel, row_threads, rows
 from didyma.codegen.schedule.inverse import by_inverse
-from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
+from didyma.codegen.schedule.recipes.recipe import (
+    Fit,
+    Recipe,
+    Space,
+    Values,
+    at_least,
+    fills_warp,
+    powers,
+)
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import Threads
 from didyma.codegen.schedule.row_stages import OnePass
@@ -170,12 +178,7 @@ def block(work: Work, values: Values) -> tuple[int, int]:
 def is_legal(work: Work, values: Values) -> bool:
     """Return whether values go together, for threads that hold a row."""
     one = not (values.get("keep") and values.get("online"))
-    return one and holds(work, values) and is_warp(work, values)
-
-
-def is_warp(work: Work, values: Values) -> bool:
-    """Return whether a block is not too small for a warp."""
-    return values["groups"] * values["lanes"] >= work.facts.target.warp
+    return one and holds(work, values) and fills_warp(work, values)
 
 
 def _build(work: Work, values: Values) -> PrimFunc:

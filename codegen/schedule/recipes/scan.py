@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from didyma.codegen.schedule import scan, scan_shape
-from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
+from didyma.codegen.schedule.recipes.recipe import (
+    Fit,
+    Recipe,
+    Space,
+    Values,
+    at_least,
+    fills_warp,
+    powers,
+)
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.scan_shape import Shape
 from didyma.refimpl.ir.loop import PrimFunc
@@ -80,14 +88,9 @@ def _across(work: Work) -> bool:
     return scan_shape.is_across(work.facts, work.running)
 
 
-def _legal(work: Work, values: Values) -> bool:
-    """Return whether a block is not too small for a warp."""
-    return values["groups"] * values["lanes"] >= work.facts.target.warp
-
-
 def _build(work: Work, values: Values) -> PrimFunc:
     assert work.running is not None
     return scan.scheduled(work.facts, work.running, _shape(work, values))
 
 
-RECIPE = Recipe("scan", _fit, _default, _space, _block, _build, _legal)
+RECIPE = Recipe("scan", _fit, _default, _space, _block, _build, fills_warp)

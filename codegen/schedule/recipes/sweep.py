@@ -13,6 +13,7 @@ from didyma.codegen.schedule.recipes.recipe import (
     Values,
     at_least,
     best,
+    fills_warp,
 )
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.rows import RowNest
@@ -127,7 +128,7 @@ def _block(work: Work, values: Values) -> tuple[int, int]:
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return _holds(work, values) and rows.is_warp(work.swept, values)
+    return _holds(work, values) and fills_warp(work.swept, values)
 
 
 def _build(work: Work, values: Values) -> tuple[PrimFunc, ...]:

@@ -10,7 +10,6 @@ from didyma.codegen.schedule.steps.dependence import Dependence, refuse, unstead
 from didyma.codegen.schedule.steps.loops import (
     claim,
     find,
-    items,
     names_of,
     names_of_all,
     replaced,
@@ -33,7 +32,7 @@ from didyma.refimpl.ir.loop import (
     Stmt,
     Var,
 )
-from didyma.refimpl.ir.walk import stmts, substitute
+from didyma.refimpl.ir.walk import items, stmts, substitute
 
 MOST_DEPTH = 8
 

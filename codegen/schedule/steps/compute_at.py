@@ -7,14 +7,14 @@ from dataclasses import replace
 from didyma.codegen.schedule.nest import guarded, same
 from didyma.codegen.schedule.steps.accesses import scan
 from didyma.codegen.schedule.steps.inline import producer, unchanged, until_used
-from didyma.codegen.schedule.steps.loops import find, items, sequence
+from didyma.codegen.schedule.steps.loops import find, sequence
 from didyma.codegen.schedule.steps.records import ComputeAt
 from didyma.codegen.schedule.steps.regions import Regions, nested, redirected
 from didyma.codegen.schedule.steps.split import wrong
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import Allocate, Block, PrimFunc, Stmt, Store
-from didyma.refimpl.ir.walk import map_stmt, stmts, substitute_expr
+from didyma.refimpl.ir.walk import items, map_stmt, stmts, substitute_expr
 
 
 def compute_at(step: ComputeAt, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:

@@ -13,14 +13,14 @@ from didyma.codegen.schedule.steps.dependence import (
     refuse,
     unsteady,
 )
-from didyma.codegen.schedule.steps.loops import claim, find, items, replaced, sequence
+from didyma.codegen.schedule.steps.loops import claim, find, replaced, sequence
 from didyma.codegen.schedule.steps.records import Fuse, Join
 from didyma.codegen.schedule.steps.reorder import movable, nest, not_nested
 from didyma.codegen.schedule.steps.split import wrong
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import Block, For, If, LoopKind, PrimFunc, Stmt, Var
 from didyma.refimpl.ir.text import show_expr
-from didyma.refimpl.ir.walk import stmts, substitute
+from didyma.refimpl.ir.walk import items, stmts, substitute
 
 FUSED = (LoopKind.SERIAL, LoopKind.PARALLEL)
 

@@ -14,7 +14,7 @@ from didyma.codegen.schedule.steps.dependence import (
     Direction,
     refuse,
 )
-from didyma.codegen.schedule.steps.loops import items, names_of, replaced, sequence
+from didyma.codegen.schedule.steps.loops import names_of, replaced, sequence
 from didyma.codegen.schedule.steps.records import Inline
 from didyma.codegen.schedule.steps.split import wrong
 from didyma.refimpl.errors import DidymaError
@@ -34,7 +34,15 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.text import show_line
-from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts, subexprs, substitute_expr
+from didyma.refimpl.ir.walk import (
+    exprs,
+    items,
+    map_expr,
+    map_stmt,
+    stmts,
+    subexprs,
+    substitute_expr,
+)
 
 
 @dataclass(frozen=True, slots=True)

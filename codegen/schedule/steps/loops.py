@@ -11,7 +11,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.expand import declared
 from didyma.refimpl.ir.loop import Block, For, PrimFunc, Stmt
 from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.walk import map_stmt, stmt_children, stmts
+from didyma.refimpl.ir.walk import items, map_stmt, stmt_children, stmts
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +104,9 @@ def names_of_all(f: PrimFunc) -> list[str]:
     return [*f.names, *declared(f.body)]
 
 
-def sequence(items: Iterable[Stmt]) -> Stmt:
+def sequence(parts: Iterable[Stmt]) -> Stmt:
     """Return statements as one, without blocks in blocks."""
     flat: list[Stmt] = []
-    for s in items:
-        flat += s.body if isinstance(s, Block) else (s,)
+    for s in parts:
+        flat += items(s)
     return flat[0] if len(flat) == 1 else Block(tuple(flat))
-
-
-def items(s: Stmt) -> tuple[Stmt, ...]:
-    """Return the statements of a block, or the one statement."""
-    return s.body if isinstance(s, Block) else (s,)

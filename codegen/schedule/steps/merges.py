@@ -14,15 +14,7 @@ import numpy as np
 
 from didyma.codegen.schedule.folds import loaded
 from didyma.codegen.schedule.nest import guarded
-from didyma.codegen.schedule.steps.loops import (
-    claim,
-    find,
-    items,
-    loops_of,
-    names_of,
-    replaced,
-    sequence,
-)
+from didyma.codegen.schedule.steps.loops import claim, find, loops_of, names_of, replaced, sequence
 from didyma.codegen.schedule.steps.records import Bind, Parallel, Rfactor, Split, Tail
 from didyma.codegen.schedule.steps.split import remainder, require_factor, wrong
 from didyma.refimpl.errors import DidymaError
@@ -49,7 +41,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.text import show_expr
 from didyma.refimpl.ir.unfold import folded_into
-from didyma.refimpl.ir.walk import stmts, subexprs, substitute, substitute_expr
+from didyma.refimpl.ir.walk import items, stmts, subexprs, substitute, substitute_expr
 
 
 def split_axis(step: Split, f: PrimFunc) -> PrimFunc | None:

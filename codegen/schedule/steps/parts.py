@@ -9,7 +9,7 @@ from didyma.codegen.schedule.folds import freshened, loaded
 from didyma.codegen.schedule.steps.accesses import scan
 from didyma.codegen.schedule.steps.dependence import Dependences, carried_among, refuse
 from didyma.codegen.schedule.steps.folds import FoldLoop, fold_loop, neutral
-from didyma.codegen.schedule.steps.loops import items, names_of, path_to, sequence
+from didyma.codegen.schedule.steps.loops import names_of, path_to, sequence
 from didyma.codegen.schedule.steps.merges import fold_over, merger_of
 from didyma.codegen.schedule.steps.records import Across, ReduceAcross
 from didyma.codegen.schedule.steps.split import wrong
@@ -30,7 +30,7 @@ from didyma.refimpl.ir.loop import (
     Store,
 )
 from didyma.refimpl.ir.unfold import assigned, folded_into, unfolded
-from didyma.refimpl.ir.walk import stmts, substitute, substitute_expr
+from didyma.refimpl.ir.walk import items, stmts, substitute, substitute_expr
 
 _THREADS = (Across.SHUFFLE, Across.SHARED)  # of one block, whose shared memory they have in common
 _GLOBAL = Scope.GLOBAL  # of a function's workspace, which is around its nests

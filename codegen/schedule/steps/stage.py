@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from didyma.codegen.schedule.nest import guarded
 from didyma.codegen.schedule.steps.accesses import Access, Scan, scan
-from didyma.codegen.schedule.steps.loops import LoopSite, claim, find, items, replaced, sequence
+from didyma.codegen.schedule.steps.loops import LoopSite, claim, find, replaced, sequence
 from didyma.codegen.schedule.steps.records import Memory, Stage
 from didyma.codegen.schedule.steps.regions import Region, Regions, nested, redirected
 from didyma.codegen.schedule.steps.split import wrong
@@ -31,6 +31,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.target import PORTABLE, Target
+from didyma.refimpl.ir.walk import items
 
 
 def stage(step: Stage, f: PrimFunc, target: Target = PORTABLE) -> PrimFunc:

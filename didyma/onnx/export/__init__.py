@@ -1,5 +1,5 @@
 """The exporter: modules become ONNX models, which compute symbolic sizes themselves."""
 
-from didyma.onnx.export.model import save, to_model
+from didyma.onnx.export.model import to_model
 
-__all__ = ["save", "to_model"]
+__all__ = ["to_model"]

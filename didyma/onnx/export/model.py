@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import onnx
 from onnx import helper
 
-from didyma.fuzz import disk
 from didyma.onnx.export import casts, pointwise, products, random, shapes
 from didyma.onnx.export.control import express
 from didyma.onnx.export.dialect import LATER_OPS, LATER_TYPES, OPSET, Dialect, How
@@ -45,16 +43,6 @@ def oldest_opset(m: Module) -> int:
         [OPSET, *(v for t, v in LATER_TYPES.items() if t in types)]
         + [v for op, v in LATER_OPS.items() if op in ops]
     )
-
-
-def save(m: Module, path: Path) -> int:
-    """Write a module as an ONNX file, all of it or nothing; return the number of its nodes.
-
-    Errors: those of ``to_model``, and ``unwritable``.
-    """
-    model = to_model(m)
-    disk.write_file(path, model.SerializeToString())
-    return len(model.graph.node)
 
 
 class _Exporter:
