@@ -64,13 +64,13 @@ def launch(
     most = _threads(bound) if bound else _MOST
     dims = _dims(bare)
     for call in host_code.calls_of(bare, name, known):
-        found = [_extents(_spelled_out(p, call.at, dims), known) for p in call.extents[:2]]
+        found = [_extents(_without_dims(p, call.at, dims), known) for p in call.extents[:2]]
         if len(found) == 2 and found[1] and _threads(found[1]) <= most:
             return found[0], found[1]
     noted = {m[1]: _extents(m[2], known) for m in _NOTED.finditer(text)}
     if noted:
         return noted.get("grid"), noted.get("block")
-    tile = _tile(_spelled(_body(bare, name)), known | _numbers(bare, name))
+    tile = _tile(_with_indices(_body(bare, name)), known | _numbers(bare, name))
     return None, tile if bound is None or (tile and _threads(tile) == most) else bound
 
 
@@ -101,7 +101,7 @@ def arguments(text: str, name: str) -> tuple[int | float | Buffer | None, ...]:
 
     def one(a: str, at: int) -> int | float | Buffer | None:
         found = memory.get(host_code.variable(a))
-        return host_code.number(_spelled_out(a, at, dims), known) if found is None else found
+        return host_code.number(_without_dims(a, at, dims), known) if found is None else found
 
     told = host_code.calls_of(bare, name, known)
     return tuple(one(a, told[0].at) for a in told[0].arguments) if told else ()
@@ -113,12 +113,12 @@ def _dims(bare: str) -> list[tuple[int, str, str]]:
     return [(at, m[1], m[2]) for at, m in rows if m]
 
 
-def _spelled_out(text: str, at: int, dims: Sequence[tuple[int, str, str]]) -> str:
+def _without_dims(text: str, at: int, dims: Sequence[tuple[int, str, str]]) -> str:
     """Return an expression at some place with extents for variables of ``dim3``.
 
     Of several declarations of a name, the last one before that place counts.
 
-    >>> _spelled_out("(n + b.y) / 4", 9, [(0, "b", "16, 2 * a.x"), (5, "a", "4")])
+    >>> _without_dims("(n + b.y) / 4", 9, [(0, "b", "16, 2 * a.x"), (5, "a", "4")])
     '(n + (2 * (4))) / 4'
     """
     by_name = {n: v for _, n, v in reversed(dims)} | {n: v for k, n, v in dims if k < at}
@@ -191,10 +191,10 @@ def _tile(text: str, known: Mapping[str, int]) -> Extents | None:
     return block if _LEAST <= _threads(block) <= _MOST else None
 
 
-def _spelled(text: str) -> str:
+def _with_indices(text: str) -> str:
     """Return a text with indices of threads and blocks in place of variables that hold one.
 
-    >>> _spelled("int b = blockIdx.x, t = threadIdx.x; y[b * 64 + t] = 0;").partition("; ")[2]
+    >>> _with_indices("int b = blockIdx.x, t = threadIdx.x; y[b * 64 + t] = 0;").partition("; ")[2]
     'y[blockIdx.x * 64 + threadIdx.x] = 0;'
     """
     for name, index in _ALIAS.findall(text):
