@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SEEDS = "didyma/seeds"  # in pytest's cache: the seed at which a test failed, by node id
 _USUAL = 1
+_LONGEST = 150  # characters of a node id in the name of a file
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -98,7 +99,11 @@ class Kernels:
         return f"the judge of kernels, seed {self.seed}"
 
     def _file(self) -> Path:
-        name = re.sub(r"[^\w.-]+", "_", self.node.nodeid).strip("_")
+        from didyma.judging.certificate import digest
+
+        own = self.node.nodeid
+        readable = re.sub(r"[^\w.-]+", "_", own, flags=re.ASCII).strip("_")[:_LONGEST]
+        name = f"{readable}-{digest(own)[:8]}"  # other ids may read the same
         return self.folder / f"{name}{f'-{self.judged}' if self.judged > 1 else ''}.json"
 
 

@@ -133,7 +133,8 @@ def assert_kernel_correct(
     values that a size is drawn from, ``where`` conditions on sizes, ``values`` the range of an
     input's values.
     Rounds end after 7 seconds of processor time, or after ``seconds``; if those are given, new
-    seeds are tried until they have passed.  A launch counts as hung after ``timeout`` seconds.
+    seeds are tried until they have passed, for what else is wrong.  A launch counts as hung after
+    ``timeout`` seconds.
     ``launches`` are several launches of one text, in order, each a mapping with ``kernel``,
     ``grid``, ``block``, ``shared`` and ``arg``, and ``memory`` what they share, such as
     ``{"part": "f32[rows, 4]"}``.

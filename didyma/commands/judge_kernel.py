@@ -75,6 +75,12 @@ def check(path: Path, json: bool) -> int:
     Errors: ``bad-certificate``, ``stale-certificate``, and those of judging.
     """
     old = certificate.read(path)
+    if test := old["asked"].get("test"):
+        raise DidymaError(
+            "bad-certificate", str(path), got=f"a certificate of {test}, which has the kernel",
+            want="a certificate as `didyma judge` wrote it",
+            help=f'run the test again: pytest "{test}"',
+        )  # fmt: skip
     asked = absolute(old["asked"], path.parent)
     task = task_of(asked)
     now = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task, read_source
 from didyma.judging.specs import as_program, load_spec
 from didyma.judging.task import Draw, Task
+from didyma.refimpl.errors import DidymaError
 from didyma.show import judge_kernel as show
 from didyma.tracer.tracing import Program
 
@@ -36,8 +38,10 @@ def task_of(
 ) -> Task:
     """Return the task of a kernel as a test gives it: its text, or a file of it.
 
-    Errors: those of reading files, specifications and tasks.
+    Errors: ``bad-option`` for a timeout without end, those of reading files, specifications and
+    tasks.
     """
+    _must_last("timeout", timeout)
     if isinstance(source, Path):
         read = read_source(source)
         own = f"-I{source.resolve().parent}"
@@ -67,11 +71,28 @@ def draw_of(
     seed: int,
     seconds: float | None,
 ) -> Draw:
-    """Return what the judge may draw."""
+    """Return what the judge may draw.
+
+    Errors: ``bad-option`` for no rounds, a negative seed, and seconds that no clock shows.
+    """
+    _must("rounds", rounds, rounds >= 1, "a number from 1 on")
+    _must("seed", seed, seed >= 0, "a number from 0 on")
+    if seconds is not None:
+        _must_last("seconds", seconds)
     rows = (sizes or {}).items()
     chosen = {k: (v,) if isinstance(v, int) else tuple(v) for k, v in rows}
     usual = Draw(chosen, tuple(where), values or {}, rounds, seed)
     return usual if seconds is None else replace(usual, seconds=seconds)
+
+
+def _must_last(option: str, seconds: float) -> None:
+    """Require seconds that pass; DidymaError ``bad-option``."""
+    _must(option, seconds, 0 < seconds < inf, "a positive number of seconds")
+
+
+def _must(option: str, given: float, holds: bool, want: str) -> None:
+    if not holds:
+        raise DidymaError("bad-option", option, got=str(given), want=want)
 
 
 class NotCorrectError(AssertionError):
@@ -85,15 +106,23 @@ class NotCorrectError(AssertionError):
 def require_correct(task: Task, seconds: float = 0.0) -> Judgement:
     """Judge a task, with new seeds until ``seconds`` have passed; return the first judgement.
 
-    NotCorrectError with the findings where a judgement is another than "correct".
+    NotCorrectError with the findings where the first judgement is another than "correct", or a
+    later one, whose rounds end with the seconds, shows that the kernel is not.
     """
     __tracebackhide__ = True
-    begun = monotonic()
+    end = monotonic() + seconds
     first = found = judge(task)
-    while found.outcome is Outcome.CORRECT and monotonic() - begun < seconds:
-        task = replace(task, draw=replace(task.draw, seed=task.draw.seed + 1))
-        found = judge(task)
-    if found.outcome is not Outcome.CORRECT:
+    _require(found, Outcome.CORRECT)
+    while (left := end - monotonic()) > 0:
+        draw = replace(found.task.draw, seed=found.task.draw.seed + 1, seconds=left)
+        found = judge(replace(task, draw=draw))
+        _require(found, Outcome.CORRECT, Outcome.CANNOT_TELL)  # of few rounds, and the first told
+    return first
+
+
+def _require(found: Judgement, *allowed: Outcome) -> None:
+    __tracebackhide__ = True
+    if found.outcome not in allowed:
+        task = found.task
         text = "\n".join(show.lines(show.record(located(found), task.source.file)))
         raise NotCorrectError(text, task.draw.seed)
-    return first

@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import didyma as dd
 from didyma.codegen.runtime.registry import probe
+from didyma.commands import judge_kernel
+from didyma.judging import asserting
+from didyma.judging.judge import Judgement, Outcome
+from didyma.judging.task import Task
+from didyma.refimpl.errors import DidymaError
 from tests.test_house import ROOT
 from tests.warm import python
 
@@ -66,10 +73,15 @@ def test_seeds_and_certificates_are_kept_by_node_id(tmp_path: Path) -> None:
     assert "--didyma-seed 5" in shown
     assert "asserting.py" not in shown, "the judge's own frames are hidden"
     (file,) = (tmp_path / "kept").iterdir()
-    assert file.name == "test_twice.py_test_double_2.0f.json"
+    assert file.name.startswith("test_twice.py_test_double_2.0f-")
     made = json.loads(file.read_text())
     assert (made["verdict"], made["seed"]) == ("correct", 5)
     assert made["asked"] == {"test": "test_twice.py::test_double[2.0f]"}
+    with pytest.raises(DidymaError, match=r'pytest "test_twice.py::test_double\[2.0f\]"'):
+        judge_kernel.check(file, json=True)
+    file.write_text(file.read_text().replace('"correct"', '"certain"'))
+    with pytest.raises(DidymaError, match="a certificate that was edited"):
+        judge_kernel.check(file, json=True)
     shown = run(tmp_path, "-k", "3.0f")
     assert "decided, seed 5" in shown, "the seed of the failure is tried first"
     (tmp_path / "test_twice.py").write_text(SUITE.replace("x + x", "3.0 * x"))
@@ -86,3 +98,72 @@ def test_a_marker_with_arguments_of_something_else_is_refused(given: str, tmp_pa
     assert "1 error" in shown, shown
     assert "bad-call at `the marker didyma of test_it.py::test_it`" in shown
     assert ("blok" if "blok" in given else "'x'") in shown
+
+
+ALIKE = '''
+import pytest
+import didyma as dd
+
+n = dd.dim("n", 1, 300)
+TEXT = """__global__ void k(const float* x, float* y, int n) {
+  if (threadIdx.x < n) y[threadIdx.x] = 2 * x[threadIdx.x];
+}"""
+
+
+def double(x: dd.f32[n]) -> dd.f32[n]:
+    return x + x
+
+
+@pytest.mark.didyma(grid=1, block=300, rounds=1)
+@pytest.mark.parametrize("tail", ["float", "float ", "float*", "f" * 100])
+@pytest.mark.parametrize("head", ["h" * 90])
+@pytest.mark.parametrize("name", ["k" * 90])
+def test_it(didyma, head, tail, name):
+    didyma.assert_kernel_correct(TEXT, double)
+'''
+
+
+def test_ids_that_read_the_same_or_are_long_have_certificates_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(ALIKE)
+    shown = run(tmp_path, "--didyma-certificates", "kept")
+    assert "4 passed" in shown, shown
+    assert len([*(tmp_path / "kept").iterdir()]) == 4
+
+
+n = dd.dim("n", 1, 300)
+
+
+def double(x: dd.Tensor) -> dd.Tensor:
+    return x + x
+
+
+def test_later_seeds_have_the_seconds_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, given = [0.0], list[float]()
+
+    def judge(task: Task) -> Judgement:
+        given.append(task.draw.seconds)
+        clock[0] += 4.0
+        found = Judgement(task, checked=1)
+        found.accepted = ["zeros"] if len(given) > 1 else []
+        return found
+
+    monkeypatch.setattr(asserting, "judge", judge)
+    monkeypatch.setattr(asserting, "monotonic", lambda: clock[0])
+    first = dd.testing.assert_kernel_correct(
+        KERNEL, dd.trace(double, dd.f32[n]), grid="cdiv(n, 32)", seconds=10.0
+    )
+    assert given == [10.0, 6.0, 2.0]
+    assert first.outcome is Outcome.CORRECT
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("seconds", 0.0), ("seconds", -1.0), ("seconds", float("nan")), ("seconds", float("inf")),
+     ("timeout", 0.0), ("rounds", 0), ("seed", -1)],
+)  # fmt: skip
+def test_a_number_that_cannot_be_is_refused(option: str, value: float) -> None:
+    given: dict[str, Any] = {option: value}
+    with pytest.raises(DidymaError, match=f"bad-option at `{option}`"):
+        dd.testing.assert_kernel_correct(
+            KERNEL, dd.trace(double, dd.f32[n]), grid="cdiv(n, 32)", **given
+        )
