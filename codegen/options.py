@@ -177,7 +177,8 @@ class GraphOptions(_Group):
         metadata=_about("whether folds of the same rows and what uses them are one kernel", _FLAG),
     )
     channels: bool = _flag(
-        "whether convolutions of 16 bits read their channels last, on targets with the family mma"
+        "whether convolutions of 16 bits read their channels last, on targets with the family mma,"
+        " and others weights by the channels of results, on a CPU"
     )
     parts: int = _number(
         0,

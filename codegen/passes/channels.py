@@ -21,13 +21,16 @@ from didyma.codegen.passes.blocks import blocks
 from didyma.codegen.passes.folding import fold
 from didyma.codegen.passes.rewriting import Rewriting
 from didyma.codegen.passes.values import Values
+from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Attr, Function, Module, Node, attrs
 from didyma.refimpl.ir.target import Target
 from didyma.refimpl.ir.types import DType, Tensor, TensorType
 
 PIECE = 8  # elements of 16 bits in a piece of 16 bytes
+LANES = 16  # neighbours that a core runs together
 TERMS = 16  # of a product, for one step of tensor cores
 NARROW = frozenset({DType.F16, DType.BF16})
+WEIGHTS = "store the weights of a convolution by the channels of its result"
 STORED = "store the channels of a convolution last"
 
 
@@ -35,13 +38,15 @@ def channels_last(m: Module, target: Target, heard: Heard) -> Module:
     """Store what convolutions of 16 bits read with the channels last, if the target has ``mma``.
 
     A value with its channels last is a permutation that another undoes at once; fusion stores what
-    is between the two.
+    is between the two.  On a core, constant weights are stored with the channels of results last,
+    where neighbouring channels are best computed together.
     """
-    if "mma" not in target.families:
+    if not target.in_turn and "mma" not in target.families:
         return m
+    rewriting = _Weights if target.in_turn else _Rewriting
     entered = blocks(m)
     functions = (
-        _Rewriting(f, "last", heard=heard).run() if f.name in entered else f for f in m.functions
+        rewriting(f, "last", heard=heard).run() if f.name in entered else f for f in m.functions
     )
     return replace(m, functions=tuple(functions))
 
@@ -147,6 +152,47 @@ class _Rewriting(Rewriting):
         t = self.types[like].with_shape()
         given = attrs({"value": Tensor.of(np.zeros((), t.dtype.numpy))})
         return self.add(Node((self.names.fresh("zero"),), "constant", (), (t,), given))
+
+
+@dataclass
+class _Weights(_Rewriting):
+    """A function under rewriting in which weights are stored with the channels of results last."""
+
+    def run(self) -> Function:
+        for n in self.f.nodes:
+            if _reads_apart(n, self.types) and Values(self.types, self.defs).constant(n.args[1]):
+                self.heard(WEIGHTS, n.results[0])
+                n = replace(n, args=(n.args[0], self.weights(n.args[1])))
+            self.add(n)
+        return replace(self.f, nodes=tuple(self.nodes))
+
+    def weights(self, w: str) -> str:
+        """Return weights that are stored with axis 0 last."""
+        rank, key = self.types[w].rank, (w, Lack())
+        if key not in self.made:
+            near = self.packed("permute_dims", w, axes=(*range(1, rank), 0))
+            self.made[key] = self.op("permute_dims", near, axes=(rank - 1, *range(rank - 1)))
+        return self.made[key]
+
+
+def _reads_apart(n: Node, types: dict[str, TensorType]) -> bool:
+    """Return whether neighbours in an image of a convolution read elements that lie apart.
+
+    Then neighbouring channels, which read the same elements, are better run together.  Rows of few
+    elements lie together where they are as long as those that are read.
+    """
+    if n.op != "conv" or n.attr["groups"] != 1 or n.types[0].device:
+        return False
+    (_, channels, *places), strides = n.types[0].shape, n.attr["strides"]
+    assert isinstance(strides, tuple)
+    if not isinstance(channels, int) or channels < LANES:
+        return False
+    run: Dim = 1
+    for size, read in zip(places[::-1], types[n.args[0]].shape[::-1], strict=False):
+        run = run * size
+        if size != read:
+            break
+    return strides[-1:] != (1,) or (isinstance(run, int) and run < LANES)
 
 
 def _lack(n: Node, types: dict[str, TensorType]) -> int:

@@ -15,6 +15,7 @@ from didyma.refimpl.ir.types import Array, DType, Tensor
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind
 
+_MOVES = frozenset({"flip", "permute_dims", "reshape", "slice"})
 _WIDER = (DType.F16, DType.BF16)  # kernels keep intermediates of these in f32
 
 # What has a constant as every operand: enough to draw around, though others fold too.
@@ -82,6 +83,25 @@ def fold_joined(n: Node, values: Values) -> Node | None:
     if t.numel > sum(found.values()):
         return None
     value = OPS["concat"].apply(n.attr).eval(parts, t)
+    return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(value)}))
+
+
+def fold_moved(n: Node, values: Values) -> Node | None:
+    """Return a constant for a constant, of any size, that a node moves.
+
+    So no call moves it.  None where it has other readers than moves, or these have more elements
+    than it has: both would be kept.
+    """
+    if n.op not in _MOVES or n.types[0].device or any(attr_symbols(v) for _, v in n.attrs):
+        return None
+    constant, readers = values.constant(n.args[0]), values.readers.get(n.args[0], ())
+    if constant is None or any(r.op not in _MOVES for r in readers):
+        return None
+    numels = [r.types[0].numel for r in readers]
+    known = [k for k in numels if isinstance(k, int)]
+    if not readers or len(known) < len(numels) or sum(known) > math.prod(constant.shape):
+        return None
+    value = OPS[n.op].apply(n.attr).eval([constant.array()], n.types[0])
     return Node(n.results, "constant", (), n.types, attrs({"value": Tensor.of(value)}))
 
 

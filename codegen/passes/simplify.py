@@ -40,7 +40,7 @@ def rules(options: Options) -> tuple[Rule, ...]:
     fold = partial(
         folding.fold, operand=options.graph.fold_operand, result=options.graph.fold_result
     )
-    return (
+    found = (
         Rule("drop identity movement", movement.identity, movement.IDENTITY),
         Rule("reshape instead of moving nothing", movement.as_reshape, movement.AS_RESHAPE),
         Rule("compose movement", movement.compose, movement.COMPOSE),
@@ -55,6 +55,9 @@ def rules(options: Options) -> tuple[Rule, ...]:
         Rule("fold joined slices of constants", folding.fold_joined, ()),
         Rule("fold repeated constants", folding.fold_repeated, folding.REPEATED),
     )
+    # On a GPU, a product may read its weights faster as they lie.
+    moved = Rule("move constants once", folding.fold_moved, ())
+    return (*found, moved) if options.device.in_turn else found
 
 
 EQUAL_NODES = "merge equal nodes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from didyma.refimpl.ir.graph import Function, Node
@@ -13,16 +14,27 @@ from didyma.refimpl.ops.spec import Kind
 
 @dataclass
 class Values:
-    """Types and defining nodes of the values that a pass has met, in the order of the nodes."""
+    """Types and defining nodes of the values that a pass has met, in the order of the nodes.
+
+    ``readers`` are the nodes that read a value in the function as it was given, a node for each
+    operand; results of the function have none.
+    """
 
     types: dict[str, TensorType]
     defs: dict[str, Node] = field(default_factory=dict[str, Node])
     names: Names = field(default_factory=Names)  # those that are free in the whole function
+    readers: Mapping[str, Sequence[Node]] = field(default_factory=dict[str, list[Node]])
 
     @staticmethod
     def of(f: Function) -> Values:
         """Return the values of a function before its first node: its parameters."""
-        return Values({p.name: p.type for p in f.params}, names=Names(f.types()))
+        readers = dict[str, list[Node]]()
+        for n in f.nodes:
+            for a in n.args:
+                readers.setdefault(a, []).append(n)
+        for r in f.results:
+            readers.pop(r, None)
+        return Values({p.name: p.type for p in f.params}, names=Names(f.types()), readers=readers)
 
     def define(self, n: Node) -> None:
         """Add the results of a node."""

@@ -60,6 +60,11 @@ class Target:
         """The bytes of shared memory that a kernel may declare: a launch asks for large ones."""
         return max(self.shared, self.dynamic)
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether the threads of a block run in turn: then one thread alone is as fast as many."""
+        return [way for way in self.order if way in ("alone", "across")][:1] == ["alone"]
+
     def covers(self, other: Target) -> bool:
         """Return whether what relies on another target runs on this one.
 

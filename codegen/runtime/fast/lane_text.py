@@ -31,6 +31,7 @@ from didyma.codegen.runtime.hosttext import arguments
 from didyma.refimpl.ir.kernel import Signature
 
 _DIGIT: Final = "DIGIT__ "  # before the name of one whose lanes may be needed
+ONCE: Final = "once__"  # before the number of a choice, as a copy of a loop's body knows it
 UNROLLED: Final = 4  # copies of a loop's body, at most
 JAMMED: Final = 9  # rounds in one loop over lanes, at most: those of a window of 3 by 3
 _COMPARE: Final = ("<", "<=", ">", ">=", "==", "!=")
@@ -64,6 +65,8 @@ class _Writer(CGenerator):
         self.cut = cut
         self.in_lane = False
         self.digits: set[str] = set()  # that lanes look at
+        self.once: list[str] = []  # choices that lanes share, of the statement that is written
+        self.guarded = True  # whether some lane may leave out what is written
 
     def _is_digit(self, name: str) -> bool:
         digits = self.cut.kinds.digits
@@ -146,10 +149,22 @@ class _Writer(CGenerator):
         op = n.op
         if op in ("&&", "||") and self.in_lane and _is_plain(n):
             return f"(({self.visit(n.left)}) {op[0]} ({self.visit(n.right)}))"
-        return f"({self.visit(n.left)}) {op} ({self.visit(n.right)})"
+        right = self._guarded(n.right) if op in ("&&", "||") else self.visit(n.right)
+        return f"({self.visit(n.left)}) {op} ({right})"
 
     def _choice(self, n: c.TernaryOp) -> str:
-        return f"(({self.visit(n.cond)}) ? ({self.visit(n.iftrue)}) : ({self.visit(n.iffalse)}))"
+        if self.in_lane and not self.guarded and self.cut.kinds.kind(n) == 0:
+            self.once.append(self.shared(n))
+            return f"{ONCE}{len(self.once) - 1}"
+        then, other = self._guarded(n.iftrue), self._guarded(n.iffalse)
+        return f"(({self.visit(n.cond)}) ? ({then}) : ({other}))"
+
+    def _guarded(self, n: c.Node) -> str:
+        """Return an expression that is not evaluated in every case."""
+        was, self.guarded = self.guarded, True
+        text = self.visit(n)
+        self.guarded = was
+        return text
 
     def _compared(self, n: c.BinaryOp) -> str:
         """Return a comparison of lane numbers, which are narrow, in place of wide indices."""
@@ -195,9 +210,9 @@ class _Writer(CGenerator):
 
     def lane(self, n: c.Node) -> str:
         """Return a statement as one lane runs it."""
-        self.in_lane = True
+        self.in_lane, self.guarded = True, isinstance(n, (c.If, c.For, c.While, c.Compound))
         text = self._generate_stmt(n, add_indent=True)
-        self.in_lane = False
+        self.in_lane, self.guarded = False, True
         return text
 
 
@@ -222,6 +237,7 @@ class _Text:
         self.again: dict[str, c.Decl] = {}
         self.inits: dict[str, c.Node] = {}  # of digits
         self.ends: set[str] = set()  # of runs
+        self.chosen = 0  # choices made before loops over lanes
 
     def items(self, items: Sequence[Item]) -> Iterator[str]:
         for item in items:
@@ -278,7 +294,7 @@ class _Text:
         first, counts = loops[0].head.init.decls[0].name, [rounds(x) or 0 for x in loops]
         whole = math.prod(counts) <= JAMMED
         if not whole:
-            yield f"for (i64 {first}__ = 0; {first}__ < {counts[0]}; {first}__ += {UNROLLED})"
+            yield f"for (i64 {first}__ = 0; {first}__ < {counts[0]}; {first}__ += {UNROLLED}) {{"
             counts[0] = UNROLLED
         copies = list[list[str]]()
         for numbers in product(*map(range, counts)):
@@ -292,6 +308,7 @@ class _Text:
                 lines.append(f"const i64 {name} = {more}{number};")
             copies.append(lines)
         yield from self.group(inner.statements, copies)
+        yield from () if whole else ("}",)
 
     def _shorter(self, lanes: str) -> Iterator[str]:
         if lanes not in self.ends:
@@ -304,9 +321,12 @@ class _Text:
         """Yield a loop over lanes, whose body is copied after each of some declarations."""
         if not statements:
             return
+        self.writer.once = []
         made = [m for s in statements if (m := self.writer.lane(s).strip()) not in ("", ";")]
         if not made:
             return
+        copies, before = self._once(copies)
+        yield from before
         # gcc takes the promise for the loop around one that has a single turn.
         apart = "" if self.cut.atomics or self.block[0] == 1 else "APART__ "
         if self.cut.barriers:
@@ -326,6 +346,21 @@ class _Text:
         for lines in copies:
             yield from ("{", *lines, *made, "}") if lines else made
         yield "}"
+
+    def _once(
+        self, copies: Sequence[Sequence[str]]
+    ) -> tuple[Sequence[Sequence[str]], Sequence[str]]:
+        """Return copies that know what all lanes choose alike, and what chooses before the loop."""
+        chosen, before, found = self.writer.once, list[str](), list[list[str]]()
+        for lines in copies:
+            known = list(lines)
+            for k, text in enumerate(chosen):
+                name = f"{ONCE}{self.chosen}__"
+                self.chosen += 1
+                before.append(f"const __auto_type {name} = ({{ {' '.join(lines)} {text}; }});")
+                known.append(f"const __auto_type {ONCE}{k} = {name};")
+            found.append(known)
+        return found, before
 
     def _anew(self, statements: Sequence[c.Node]) -> Iterator[str]:
         needed = set[str]().union(*(names(s) for s in statements))

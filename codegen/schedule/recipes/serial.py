@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from didyma.codegen.schedule import serial
 from didyma.codegen.schedule.recipes import by_thread
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
@@ -42,6 +44,8 @@ def _space(work: Work) -> Space:
 
 def _build(work: Work, values: Values) -> PrimFunc:
     """With ``parts``, a long sum is a sum of partial sums."""
+    if work.fold is not None and work.facts.target.in_turn:
+        work = replace(work, facts=replace(work.facts, nest=work.lanes))
     if work.fold is None or not values["parts"]:
         return by_thread.build(work, values)
     return by_thread.build(work, values, serial.in_parts(work.facts, work.fold))

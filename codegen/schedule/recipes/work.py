@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
@@ -43,6 +43,7 @@ from didyma.refimpl.ir.walk import expr_children, exprs
 
 HEAD = 1 << 10  # bytes of shared memory that a block takes beside rows
 AT_ONCE = 8  # bytes of neighbouring rows that a thread loads at once
+LANES = 16  # neighbours that a core runs together
 NEAR = 4  # distance in elements between the reads of neighbouring threads
 
 
@@ -337,6 +338,43 @@ class Work:
         nest = self.facts.nest
         pairs = zip(nest.index, nest.extents, strict=True)
         return tuple(v for v, n in pairs if self.facts.largest(n) > 1)[-1:]
+
+    @cached_property
+    def lanes(self) -> Nest:
+        """The nest with the loop last whose neighbours a core best runs together.
+
+        These read the same elements, or neighbours in memory, and are more than a few.
+        """
+        nest = self.facts.nest
+        order = list(range(len(nest.index)))
+        if self._run(order) < LANES:
+            turns = ([*order[:k], *order[k + 1 :], k] for k in reversed(order))
+            order = next((o for o in turns if self._run(o) >= LANES), order)
+        index, extents = (nest.index[k] for k in order), (nest.extents[k] for k in order)
+        return Nest(tuple(index), tuple(extents), nest.body)
+
+    def _run(self, order: Sequence[int]) -> int:
+        """Return how many neighbours, in an order of the loops, read elements side by side."""
+        nest = self.facts.nest
+        loops = [(nest.index[k].name, self.facts.largest(nest.extents[k])) for k in order]
+        steps, run = list[int](), 1
+        for name, count in reversed(loops):
+            found = [self._step(p, name) for p, _ in self._reads]
+            if count > 1 and not steps:
+                steps = [s for s in found if s in (0, 1)]
+                if len(steps) < len(found) or 1 not in steps:
+                    return 0
+            elif count > 1 and found != [s * run for s in steps]:
+                break
+            run *= count
+        return run
+
+    def _step(self, offset: Poly, name: str) -> int | None:
+        """Return how far apart neighbours in a loop read; None if that is not known."""
+        step = coefficient(offset, name)
+        if step == {}:
+            return None if name in self.facts.affine.names(offset) else 0
+        return step[()] if step is not None and is_constant(step) else None
 
     @cached_property
     def _along_and_across(self) -> tuple[int, int]:

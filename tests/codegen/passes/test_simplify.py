@@ -336,3 +336,42 @@ def test_a_size_that_nothing_needs_is_still_checked(text: str) -> None:
 def test_rules_have_names() -> None:
     names = [r.name for r in rules(Options())]
     assert len(set(names)) == len(names)
+
+
+TABLE = np.arange(6000, dtype=np.float32).reshape(60, 100)
+
+
+@dd.trace(dd.f32[3, 100], dd.f32[50, 2])
+def read_by_moves(x: dd.Tensor, y: dd.Tensor) -> dd.Tensor:
+    """Each half of a table is moved, and nothing else reads it."""
+    table = dd.asarray(TABLE)
+    far = dd.permute_dims(dd.reshape(table[30:], (30, 2, 50)), (2, 0, 1))
+    return x @ dd.permute_dims(table[:30], (1, 0)) + dd.sum(far @ y[0])
+
+
+@dd.trace(dd.f32[3, 100], dd.i64[3])
+def read_as_it_lies(x: dd.Tensor, i: dd.Tensor) -> dd.Tensor:
+    table = dd.asarray(TABLE)
+    return x @ dd.permute_dims(table, (1, 0)) + dd.take(table, i, axis=0)[:, :60]
+
+
+@dd.trace(dd.f32[3, 100], dd.f32[3, 60])
+def read_twice(x: dd.Tensor, y: dd.Tensor) -> dd.Tensor:
+    table = dd.asarray(TABLE)
+    back = dd.flip(table, axis=0)
+    return x @ dd.permute_dims(table, (1, 0)) + dd.sum(y @ back)
+
+
+@pytest.mark.parametrize(
+    ("program", "kept"), [(read_by_moves, 0), (read_as_it_lies, 1), (read_twice, 2)]
+)
+def test_a_core_is_given_constants_as_they_are_moved_if_none_is_kept_twice(
+    program: Program, kept: int
+) -> None:
+    made = simplify(program.module, Options(target="cpu"))
+    moves = {"flip", "permute_dims", "reshape"}
+    constants = {n.results[0] for n in made.entry.nodes if n.op == "constant"}
+    assert sum(n.op in moves and n.args[0] in constants for n in made.entry.nodes) == kept
+    elsewhere = simplify(program.module, Options(target="portable"))
+    assert any(n.op == "permute_dims" for n in elsewhere.entry.nodes)
+    assert dd.check(program, options=Options(target="cpu"), engines=["host"], tries=1).agree

@@ -110,6 +110,42 @@ def test_rows_of_images_that_end_within_a_run_of_lanes(
     assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
+@pytest.mark.parametrize(
+    ("channels", "size", "kernel", "padding", "stride", "dilation"),
+    [
+        (6, 19, 3, 1, 2, 1), (6, 5, 3, 0, 1, 1), (40, 1, 1, 0, 1, 1), (6, 9, 3, 2, 3, 2),
+        (256, 9, 1, 1, 2, 1), (4, 12, 5, 2, 2, 1),
+    ],
+)  # fmt: skip
+def test_channels_are_the_lanes_of_convolutions_that_read_images_apart(
+    channels: int, size: int, kernel: int, padding: int, stride: int, dilation: int,
+    shared: HostFast,
+) -> None:  # fmt: skip
+    """The sums are those of weights that are an input, which lie as they are given."""
+    rng = np.random.default_rng(size)
+    shapes = (2, channels, size, size), (24, channels, kernel, kernel)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in shapes)
+
+    def conv(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return dd.relu(dd.conv(x, w, None, stride, padding, dilation))
+
+    def conv_of(x: dd.Tensor) -> dd.Tensor:
+        return conv(x, dd.asarray(w))
+
+    known = dd.trace(dd.f32[shapes[0]])(conv_of)
+    given = dd.trace(*(dd.f32[s] for s in shapes))(conv)
+    made, other = (compile(p.module, dd.Options(target="cpu")) for p in (known, given))
+    (stored,) = (t.shape for _, t in made.program.constants if t.shape)
+    assert stored == (channels, kernel, kernel, 24)
+    assert len(made.kernels) == 1, "no kernel moves the weights"
+    (unit,) = units(made.text, shared.prelude, shared.blocks, shared.driver)
+    assert "+ ((i1 + x__))]" in unit.source, "neighbouring lanes read neighbouring weights"
+    want = levels.runner(other, Host())(Host(), [x, w])[0]
+    for e in (shared, Host()):
+        got = levels.runner(made, e)(e, [x])[0]
+        assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
 def test_every_one_of_these_kernels_runs_as_lanes(shared: HostFast) -> None:
     parts = (shared.prelude, shared.blocks, shared.driver)
     for f in SHAPES:
@@ -172,6 +208,31 @@ def test_rounds_of_an_unrolled_loop_lie_in_one_loop_over_lanes(
     for row in x:
         want = want + row * np.float32(0.3)
     np.testing.assert_array_equal(shared.download(out, "f32", (rounds * 8,))[:8], want)
+
+
+def test_what_all_lanes_choose_alike_is_chosen_once_unless_a_lane_may_not_read_it(
+    shared: HostFast,
+) -> None:
+    text = kernel(
+        """  f32 sum = 0.0f;
+  for (i64 k = 0; k < 12; ++k) {
+    sum = sum + (k < 8 ? x[k] : 0.5f) * x[threadIdx.x];
+    sum = sum + (threadIdx.x > n ? (k < 8 ? x[k + n * 1000000000000] : 0.25f) : 1.0f);
+  }
+  y[threadIdx.x] = sum;""",
+        dims=("n",),
+    )
+    (unit,) = units(text, shared.prelude, shared.blocks, shared.driver)
+    assert unit.source.count("const __auto_type once__0__ =") == 1
+    assert "once__1__" not in unit.source
+    x = np.random.default_rng(1).standard_normal(8).astype(np.float32)
+    for n in (0, 7):
+        found = list[Array]()
+        for e in (shared, Host()):
+            on, out = e.upload(x), e.allocate(x.nbytes)
+            e.load(text).launch("k", [on, out], {"n": n})
+            found.append(e.download(out, "f32", (8,)))
+        assert np.array_equal(found[0], found[1])
 
 
 def test_it_passes_the_suite_of_structure(shared: HostFast) -> None:
