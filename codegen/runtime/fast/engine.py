@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import struct
 import threading
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
@@ -38,7 +38,7 @@ from didyma.refimpl.ir.kernel import KernelText
 
 WORTH = 100e-6  # seconds of one thread from which on others help
 TURNS = 8  # that each thread takes of a launch, at least
-_WORK = struct.Struct("<4Q3I4x")  # Work__ of blocks.c
+WORDS = 6  # of Work__ of blocks.c, behind which the arguments stand
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -157,12 +157,13 @@ class FastLoaded:
             k = self._kernels[signature(self.text, kernel).name]
         g = k.geometry(dims)
         check_buffers(k.unit.signature, g, [b.nbytes for b in buffers])
-        assert all(b.root.live for b in buffers), "a buffer was freed"
+        assert all([b.root.live for b in buffers]), "a buffer was freed"
         if g.empty:
             return
         args = [b.address for b in buffers]
-        args += (d % 2**64 for d in g.dims)
-        args += words(k.unit.signature, scalars)
+        args += [d % 2**64 for d in g.dims]
+        if scalars or k.unit.signature.scalars:
+            args += words(k.unit.signature, scalars)
         self._team.run(k, args, g.grid, (self, *(b.array for b in buffers)))
         self._engine.looked_at(self, kernel, buffers)
 
@@ -203,17 +204,16 @@ class _Team:
         helpers = min(self._threads, blocks) - 1 if k.unit.parallel else 0
         if k.seconds.get(blocks, 0.0) < WORTH:
             helpers = 0
-        words_ = (ctypes.c_uint64 * len(args))(*args)
         grain = max(1, blocks // ((helpers + 1) * TURNS)) if helpers else blocks
-        record = ctypes.create_string_buffer(
-            _WORK.pack(ctypes.addressof(words_), blocks, 0, grain, *grid), _WORK.size
-        )
-        at = ctypes.addressof(record)
+        x, y, z = grid
+        work = array("Q", (0, blocks, 0, grain, x | y << 32, z, *args))
+        at, _ = work.buffer_info()
+        work[0] = at + WORDS * work.itemsize
         begin = perf_counter()
         if helpers:
             given: list[Future[None]] = []
             try:
-                self._give(given, partial(_help, k.entry, at, (kept, words_, record)), helpers)
+                self._give(given, partial(_help, k.entry, at, (kept, work)), helpers)
                 k.entry(at)
             finally:
                 _end(given)
