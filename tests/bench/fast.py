@@ -1,7 +1,7 @@
 """The engine ``host-fast`` beside ``host`` and ONNX Runtime, on the same cores, in one process.
 
-``python -m tests.bench.fast`` runs onnx's light CNNs and a small transformer; ``-k NAME`` takes
-some.
+``python -m tests.bench.fast`` runs onnx's light CNNs, a small transformer, recurrent layers and
+convolutions with strides of small images; ``-k NAME`` takes some.
 The engines take turns, and the least time of each counts.  ``--drawn N`` also compares the bits of
 ``host-fast`` with those of ``host`` over N drawn programs, ``--save FILE`` keeps the table.
 """
@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -44,6 +44,12 @@ def models(wanted: str) -> Iterator[tuple[str, Path, Mapping[str, Array]]]:
         if wanted in path.stem:
             model = onnx.load_model_from_string(path.read_bytes())
             yield path.stem, path, light.inputs(model)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, node, gates in (("lstm", "LSTM", 4), ("gru", "GRU", 3)):
+            if wanted in name:
+                yield name, *_built(Path(folder), *_recurrent(node, gates))
+        if wanted in "strided":
+            yield "strided", *_built(Path(folder), *_strided())
     if wanted in "transformer":
         m = decoder(LAYERS, WIDTH, HEADS, (1, 8), (1, 512))
         rng = np.random.default_rng(1)
@@ -58,6 +64,48 @@ def models(wanted: str) -> Iterator[tuple[str, Path, Mapping[str, Array]]]:
             path = Path(folder) / "transformer.onnx"
             save(m, path)
             yield "transformer", path, feeds
+
+
+Sizes: TypeAlias = tuple[int, ...]
+Part: TypeAlias = tuple[list[Any], dict[str, Sizes], Sizes]  # nodes, weights, and the input
+
+
+def _recurrent(op: str, gates: int) -> Part:
+    """Return a recurrent layer of 128 features over 32 steps."""
+    helper: Any = importlib.import_module("onnx.helper")
+    weights = {"w": (1, gates * 128, 128), "r": (1, gates * 128, 128), "b": (1, gates * 256)}
+    node = helper.make_node(op, ["x", *weights], ["y"], hidden_size=128)
+    return [node], weights, (32, 1, 128)
+
+
+def _strided() -> Part:
+    """Return four convolutions with strides of 2, as heads that look for objects have them."""
+    helper: Any = importlib.import_module("onnx.helper")
+    nodes, weights = list[Any](), dict[str, Sizes]()
+    channels, value = 32, "x"
+    for k, out in enumerate((64, 128, 128, 256)):
+        weights |= {f"w{k}": (out, channels, 3, 3), f"b{k}": (out,)}
+        made, read = ("y" if k == 3 else f"y{k}"), [value, f"w{k}", f"b{k}"]
+        nodes.append(helper.make_node("Conv", read, [f"c{k}"], strides=[2, 2], pads=[1] * 4))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [made]))
+        channels, value = out, made
+    return nodes, weights, (1, 32, 40, 40)
+
+
+def _built(
+    folder: Path, nodes: Sequence[Any], weights: Mapping[str, Sizes], image: Sizes
+) -> tuple[Path, Mapping[str, Array]]:
+    """Return the file of a model from ``x`` to ``y``, and its input."""
+    onnx: Any = importlib.import_module("onnx")
+    rng = np.random.default_rng(1)
+    drawn = {n: (rng.standard_normal(s) * 0.1).astype(np.float32) for n, s in weights.items()}
+    make, dtype = onnx.helper, onnx.TensorProto.FLOAT
+    x, y = (make.make_tensor_value_info(n, dtype, s) for n, s in (("x", image), ("y", None)))
+    initial = [onnx.numpy_helper.from_array(v, n) for n, v in drawn.items()]
+    graph = make.make_graph(nodes, "model", [x], [y], initial)
+    path, opset = folder / "model.onnx", make.make_opsetid("", 17)
+    onnx.save_model(make.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    return path, {"x": rng.standard_normal(image).astype(np.float32)}
 
 
 def least(runs: Mapping[str, Callable[[], object]], turns: int) -> dict[str, float]:

@@ -157,7 +157,7 @@ class FastLoaded:
             k = self._kernels[signature(self.text, kernel).name]
         g = k.geometry(dims)
         check_buffers(k.unit.signature, g, [b.nbytes for b in buffers])
-        assert all([b.root.live for b in buffers]), "a buffer was freed"
+        assert all(b.root.live for b in buffers), "a buffer was freed"
         if g.empty:
             return
         args = [b.address for b in buffers]
