@@ -101,7 +101,7 @@ def _program(file: Path) -> Program | None:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8-sig")  # as it is: the reader takes CRLF
+        return file.read_bytes().decode()  # as it is: the reader takes a mark and CRLF
     except (OSError, UnicodeDecodeError) as e:
         got, want = reason(e), "a text file"
         raise DidymaError("unreadable-file", str(file), got=got, want=want) from None
