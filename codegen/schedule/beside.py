@@ -23,6 +23,7 @@ from didyma.refimpl.ir.loop import (
     Barrier,
     Block,
     Buffer,
+    Const,
     Expr,
     Fold,
     For,
@@ -156,8 +157,11 @@ class _Spread:
                 return self._leaf(s)
 
     def _let(self, s: Stmt, var: Var, value: Expr, body: Stmt) -> Stmt:
-        """Return a body with a variable: one value for all rows, or one for each."""
-        if not self._varies(value):
+        """Return a body with a variable: one value for all rows, or one for each.
+
+        What is constant is put in its place, so that places are known to be between no rows.
+        """
+        if not self._varies(value) and not isinstance(value, Const):
             return Let(var, value, self.stmt(body))
         if not any(isinstance(e, Load) for e in subexprs(value)):
             self.table[var.name] = value

@@ -107,6 +107,16 @@ def test_rows_of_a_thread_agree(
     assert report.agree, [str(x) for x in report.findings]
 
 
+def either(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    return dd.any(x, axis=(0, 2)), dd.logical_or(dd.any(x, axis=(0, 2), keepdims=True), x)
+
+
+def test_an_axis_of_one_element_is_no_distance_between_rows() -> None:
+    p, point = dd.trace(either, dd.bool_[70, 8, 1]), LOOPED.format(2).replace("online=2, ", "")
+    report = dd.check(p, engines=["simt"], options=chosen(p, point))
+    assert report.agree, [str(x) for x in report.findings]
+
+
 @pytest.mark.parametrize(("f", "types", "point", "each"), CASES, ids=IDS)
 def test_every_bit_is_that_of_threads_with_one_row(
     f: Callable[..., Any], types: tuple[Spec, ...], point: str, each: int
