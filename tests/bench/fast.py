@@ -24,7 +24,7 @@ from didyma.codegen.pipeline import compile
 from didyma.codegen.runtime.fast.engine import HostFast
 from didyma.codegen.runtime.host import Host
 from didyma.fuzz import levels
-from didyma.onnx.export import save
+from didyma.onnx.export import to_model
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.types import Array
 from tests.bench import light
@@ -62,7 +62,7 @@ def models(wanted: str) -> Iterator[tuple[str, Path, Mapping[str, Array]]]:
         }
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "transformer.onnx"
-            save(m, path)
+            path.write_bytes(to_model(m).SerializeToString())
             yield "transformer", path, feeds
 
 

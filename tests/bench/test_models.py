@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import didyma as dd
-from didyma.onnx.export import save
+from didyma.onnx.export import to_model
 from tests.gpu import models
 
 
@@ -22,7 +22,7 @@ def test_a_log_keeps_what_was_found_and_is_gone_on_with(
 ) -> None:
     log, asked = tmp_path / "log.jsonl", ["--engine", "host", "--log", str(tmp_path / "log.jsonl")]
     for name in "ab":
-        save(small.module, tmp_path / f"{name}.onnx")
+        (tmp_path / f"{name}.onnx").write_bytes(to_model(small.module).SerializeToString())
     known = {"file": "a.onnx", "engine": "host", "line": "a.onnx: disagree", "agrees": False}
     log.write_text(json.dumps(known | {"seconds": 9.5}) + "\n", "utf-8")
     assert models.main([str(tmp_path), *asked]) == 1
@@ -41,6 +41,6 @@ def test_a_log_keeps_what_was_found_and_is_gone_on_with(
 def test_a_model_that_takes_too_long_is_said_to(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    save(small.module, tmp_path / "a.onnx")
+    (tmp_path / "a.onnx").write_bytes(to_model(small.module).SerializeToString())
     assert models.main([str(tmp_path), "--engine", "host", "--seconds", "0.01"]) == 1
     assert "a.onnx: not done within 0.01 s" in capfd.readouterr().out

@@ -10,6 +10,7 @@ import pytest
 
 import didyma as dd
 from didyma.refimpl.errors import DidymaError
+from didyma.tracer.types import Element
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -38,7 +39,7 @@ def gradients(
 
 
 def program(
-    t: Any, sizes: tuple[int, ...], *, causal: bool = False, window: int | None = None
+    t: Element, sizes: tuple[int, ...], *, causal: bool = False, window: int | None = None
 ) -> dd.Program:
     """Trace gradients for sizes of batch, heads, heads of keys, queries, keys, depth and width."""
     b, h, own, n, m, d, e = sizes

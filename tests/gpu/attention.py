@@ -29,6 +29,7 @@ import didyma as dd
 from didyma.codegen.codegens import own
 from didyma.codegen.runtime.cuda import Cuda
 from didyma.tracer.tracing import Program
+from didyma.tracer.types import Element
 from tests.codegen.templates.draw_attention import drawn
 from tests.codegen.templates.judging import judged, points, request
 
@@ -41,7 +42,7 @@ Timed = Callable[[Mapping[str, Burst]], dict[str, float]]
 
 
 def program(
-    width: int, *, causal: bool, groups: int = 1, window: int = 0, dtype: Any = dd.bf16
+    width: int, *, causal: bool, groups: int = 1, window: int = 0, dtype: Element = dd.bf16
 ) -> Program:
     """Trace an attention of any length; a window is of keys before a query."""
     n = dd.dim("n", 128, 1 << 14)
