@@ -41,7 +41,7 @@ THOROUGH = 3  # rounds that run in all of them
 class Wrong:
     """An output outside of its bars in a round, in an order of warps.
 
-    ``faulty`` says that checks found faults there.
+    ``faulty`` says that checks found faults there, ``again`` that it was so in a second launch.
     """
 
     output: str
@@ -49,6 +49,7 @@ class Wrong:
     case: Case
     faulty: bool = False
     schedule: int = 0
+    again: bool = False
 
 
 @dataclass(slots=True)
@@ -211,7 +212,8 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
         return found
     left = found.task.draw.seconds - found.seconds - found.task.compiling
     seconds = min(seconds, LEAST_SEARCH + max(0.0, left))
-    wrong = {w.case.number: w.schedule for w in reversed(found.wrong) if not w.faulty}
+    wrong = {w.case.number: w.schedule for w in reversed(found.wrong)
+             if not (w.faulty or w.again)}  # fmt: skip
     faulty = {c.number: f.schedule for f, c in reversed(found.faults) if f.kind != "hang"}
     failing = wrong or faulty
     if failing:
@@ -228,9 +230,9 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
 def kept_factors(found: Judgement) -> str:
     """Return the format to which a kernel that is wrong only since it does so rounds factors."""
     task = found.task
-    if found.faults or not found.wrong or task.contract.multiply != "f32":
+    if found.faults or all(w.again for w in found.wrong) or task.contract.multiply != "f32":
         return ""
-    wrong = {w.case.number: w for w in found.wrong}.values()
+    wrong = {w.case.number: w for w in found.wrong if not w.again}.values()
     for name in (f for f in FORMATS if any(_multiplies(s, f) for s in task.steps)):
         looser = replace(task, contract=replace(task.contract, multiply=name))
         rounds = (Round.of(looser, w.case, w.schedule) for w in wrong)
@@ -285,7 +287,24 @@ def _round(
         _compare(found, case, right, ran, schedule, count=schedule == orders[0])
         if any(f.kind == "hang" for f in ran.faults):
             return None
+        if ran.left and case.finite and schedule == orders[0] and not found.wrong:
+            _again(found, case, ran.left)
     return before
+
+
+def _again(found: Judgement, case: Case, left: Mapping[str, bytes]) -> None:
+    """Launch kernels again, on other inputs, with what the launch before left in variables."""
+    task, entry = found.task, found.task.spec.entry
+    arrays = inputs.values(task, case, again=1)
+    ran = launching.run(task, case.env, arrays, before=left)
+    found.launches += 1
+    right = truth(task, case, arrays)
+    rows = zip(entry.results, entry.result_types(), right, ran.outputs, strict=True)
+    for name, t, bar, out in rows:
+        c = compare(name, bar, out, TensorType(t.dtype, out.shape))
+        if not c.agree:
+            told = f"in a second launch, after one on other inputs has changed {', '.join(left)}"
+            found.wrong.append(Wrong(name, f"{c.message} {told}", case, again=True))
 
 
 def _compare(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class Ran:
     writers: tuple[tuple[int, Array], ...] = ()
     instructions: int = 0
     empty: bool = False  # a launch of no threads
+    left: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # in changed variables
 
     @property
     def faults(self) -> tuple[Finding, ...]:
@@ -98,13 +99,22 @@ def _whole(text: str, env: Mapping[str, int], option: str, known: Functions) -> 
     return int(n)
 
 
-def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: int = 0) -> Ran:
+def run(
+    task: Task,
+    env: Mapping[str, int],
+    arrays: Sequence[Array],
+    schedule: int = 0,
+    before: Mapping[str, bytes] | None = None,
+) -> Ran:
     """Launch the kernels of a task once, in one order of warps.
+
+    Variables of their text hold what the launch before it has left there, and at first ``before``.
 
     Errors: ``launch-failed`` for a launch that no device runs, ``bad-option``.
     """
     findings, steps = list[Finding](), 0
     held: dict[str, Argument] = {}
+    variables = dict(before or {})
     writers: dict[str, tuple[int, Array]] = {}
     spread = _Spread(_shapes(task, env), layouts.strides(task, env))
     for k, step in enumerate(task.steps):
@@ -112,10 +122,12 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
         shape, shared = geometry(task, step, env, arrays)
         pointers = [(r, x) for r, a in zip(step.roles, made, strict=True) for x in a.arrays()]
         if shape.blocks and shape.threads:
+            kernel = step.kernel.holding(variables) if variables else step.kernel
             done = sanitize(
-                task.source, step.kernel, shape, made, shared, 1, task.timeout, first=schedule
+                task.source, kernel, shape, made, shared, 1, task.timeout, first=schedule
             )
             steps += done.instructions
+            variables |= done.left
             left = [replace(a, value=v, written=w) for (_, a), v, w
                     in zip(pointers, done.outputs, done.written, strict=True)]  # fmt: skip
             findings += _kept(task, k, done.findings)
@@ -134,7 +146,7 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array], schedule: i
         if any(f.kind == "hang" for f in findings):
             break
     by = tuple(writers.get(n, (0, np.zeros(0, np.int32))) for n in task.spec.entry.results)
-    return Ran(results(task, env, held), tuple(findings), by, steps, not steps)
+    return Ran(results(task, env, held), tuple(findings), by, steps, not steps, variables)
 
 
 def side_by_side(

@@ -125,6 +125,14 @@ class Kernel:
         made.stretches, made.ends, made.reductions, made.rules = {}, {}, {}, {}
         return made
 
+    def holding(self, left: Mapping[str, bytes]) -> Kernel:
+        """Return the kernel with what launches before have left in variables of the module."""
+        made = copy(self)
+        rows = self.program.variables.items()
+        own = {n: replace(v, init=left.get(v.name, v.init)) for n, v in rows}
+        made.program = replace(self.program, variables=own)
+        return made
+
     def lines(self, file: str) -> set[int]:
         """Return the lines of a file from which comes what has run."""
         ran = (

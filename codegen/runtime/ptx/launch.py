@@ -70,7 +70,8 @@ class Launch:
 
     ``late``: it was stopped at its time limit, or long after an access out of bounds, which ends
     a launch on a GPU.  ``met`` are the regions that atomics and ordered loads were seen to access.
-    ``copies`` tells of the grid's copies which have ended.
+    ``copies`` tells of the grid's copies which have ended.  ``left`` has the bytes of each variable
+    of the module that has others than before the launch.
     """
 
     kernel: Kernel
@@ -81,6 +82,7 @@ class Launch:
     lane_steps: int = 0
     met: set[int] = field(default_factory=set[int])
     copies: Array = field(default_factory=lambda: np.zeros(0, np.bool_))
+    left: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 def launch(
@@ -183,6 +185,12 @@ def _batches(
         region.writers = space.writers(a)
         if ring:
             region.units = _units(space, a).copy()
+    for v in kernel.program.variables.values():
+        if v.space == "global" and not v.refers:
+            start = symbols[v.name] - GLOBAL
+            now = space.data[start : start + v.size].tobytes()
+            if now != v.init.ljust(v.size, b"\0")[: v.size]:
+                out.left[v.name] = now
     return out
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import process_time
 
 import numpy as np
@@ -111,7 +111,7 @@ class Sanitized:
 
     ``written`` has for each of them which bytes are written, ``writers`` which instruction wrote a
     byte last, or -1; ``met`` the names of the arrays that atomics and ordered loads were seen to
-    access.
+    access; ``left`` the bytes of variables of the module that the last launch has changed.
     """
 
     findings: tuple[Finding, ...]
@@ -121,6 +121,7 @@ class Sanitized:
     written: tuple[Array, ...] = ()
     met: frozenset[str] = frozenset()
     writers: tuple[Array, ...] = ()
+    left: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
     @property
     def faults(self) -> tuple[Finding, ...]:
@@ -153,7 +154,7 @@ def sanitize(
     _demand_fit(kernel, args)
     found: dict[tuple[str, str, int, str], Finding] = {}
     steps, after, met = 0, list[Array](), set[str]()
-    written, writers = list[Array](), list[Array]()
+    written, writers, left = list[Array](), list[Array](), dict[str, bytes]()
     arrays = [a for given in args for a in given.arrays()]
     runs = [(kernel, k) for k in range(first, first + schedules)]
     hung, longest = False, 0.0
@@ -186,13 +187,14 @@ def sanitize(
                 for r, a in zip(regions, arrays, strict=True)
             ]
             written, writers = [r.written for r in regions], [r.writers for r in regions]
+            left = done.left
         hung |= any(r.kind == "hang" for r in done.reports.values())
         if done.late:
             break  # it would take as long in other orders
     ordered = sorted(found.values(), key=lambda f: (f.is_note, f.schedule))
     return Sanitized(
         tuple(ordered), schedules, steps, tuple(after), tuple(written), frozenset(met),
-        tuple(writers),
+        tuple(writers), left,
     )  # fmt: skip
 
 
