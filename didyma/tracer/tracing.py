@@ -107,7 +107,7 @@ Type: TypeAlias = Spec | Element
 
 
 @overload
-def trace(f: Traceable, /, *types: Type) -> Program: ...
+def trace(f: Traceable, /) -> Program: ...
 
 
 @overload
@@ -118,42 +118,42 @@ def trace(*args: Any) -> Program | Callable[[Traceable], Program]:
     """Make a program of a function: ``@trace`` reads the types off its annotations.
 
     A parameter's annotation is ``f32[n, 4]``, or ``Annotated[Tensor, f32[n, 4]]`` where a type
-    checker reads it too.  ``@trace(f32[n, 4], f32[4])`` and ``trace(f, f32[n, 4], f32[4])`` name
-    the parameters' types instead.  A parameter with a default value and no type keeps that value.
+    checker reads it too.  ``@trace(f32[n, 4], f32[4])`` names the parameters' types instead.  A
+    parameter with a default value and no type keeps that value.
 
     Errors: ``unannotated``; ``bad-result`` for what is no tensor; ``type-mismatch`` if the results
     are not as annotated; whatever the ops raise.
     """
     # Sizes named in annotations alone are in no closure: they are the caller's local names.
     caller = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]  # the documented way
-    first = args[0] if args and spec_of(args[0]) is None else None
-    f = cast("Traceable", first) if callable(first) and not isinstance(first, type) else None
-    types = args if f is None else args[1:]
-    if f is not None and not types:
+    first = args[0] if len(args) == 1 and spec_of(args[0]) is None else None
+    if callable(first) and not isinstance(first, type):
+        f = cast("Traceable", first)
         return _trace(f, _hints(f, caller))
-    for t in types:
+    for t in args:
         if spec_of(t) is None:
             raise DidymaError(
                 "unannotated",
                 "dd.trace",
                 got=repr(t),
-                want="a function or a type such as dd.f32[n, 4], and types after it",
+                want="a function alone, or types such as dd.f32[n, 4]",
+                help="types come before the function: dd.trace(dd.f32[n, 4])(f)",
             )
 
     def decorate(f: Traceable) -> Program:
         names = signature_of(f).parameters
-        untyped = list(names.values())[len(types) :]
-        if len(types) > len(names) or any(p.default is p.empty for p in untyped):
+        untyped = list(names.values())[len(args) :]
+        if len(args) > len(names) or any(p.default is p.empty for p in untyped):
             raise DidymaError(
-                "unannotated", name_of(f), got=counted(len(types), "type"),
+                "unannotated", name_of(f), got=counted(len(args), "type"),
                 want=f"one for each of {', '.join(names) or 'no parameters'}",
             )  # fmt: skip
-        hints: dict[str, object] = dict(zip(names, types, strict=False))
+        hints: dict[str, object] = dict(zip(names, args, strict=False))
         with suppress(DidymaError):  # the function's own annotations may be for checkers alone
             hints["return"] = _hints(f, caller).get("return")
         return _trace(f, hints)
 
-    return decorate if f is None else decorate(f)
+    return decorate
 
 
 def _hints(f: Traceable, caller: Mapping[str, Any]) -> dict[str, Any]:

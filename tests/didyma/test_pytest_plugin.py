@@ -150,7 +150,7 @@ def test_later_seeds_have_the_seconds_that_are_left(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(asserting, "judge", judge)
     monkeypatch.setattr(asserting, "monotonic", lambda: clock[0])
     first = dd.testing.assert_kernel_correct(
-        KERNEL, dd.trace(double, dd.f32[n]), grid="cdiv(n, 32)", seconds=10.0
+        KERNEL, dd.trace(dd.f32[n])(double), grid="cdiv(n, 32)", seconds=10.0
     )
     assert given == [10.0, 6.0, 2.0]
     assert first.outcome is Outcome.CORRECT
@@ -165,5 +165,5 @@ def test_a_number_that_cannot_be_is_refused(option: str, value: float) -> None:
     given: dict[str, Any] = {option: value}
     with pytest.raises(DidymaError, match=f"bad-option at `{option}`"):
         dd.testing.assert_kernel_correct(
-            KERNEL, dd.trace(double, dd.f32[n]), grid="cdiv(n, 32)", **given
+            KERNEL, dd.trace(dd.f32[n])(double), grid="cdiv(n, 32)", **given
         )

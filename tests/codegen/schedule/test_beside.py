@@ -112,7 +112,7 @@ def either(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
 
 
 def test_an_axis_of_one_element_is_no_distance_between_rows() -> None:
-    p, point = dd.trace(either, dd.bool_[70, 8, 1]), LOOPED.format(2).replace("online=2, ", "")
+    p, point = dd.trace(dd.bool_[70, 8, 1])(either), LOOPED.format(2).replace("online=2, ", "")
     report = dd.check(p, engines=["simt"], options=chosen(p, point))
     assert report.agree, [str(x) for x in report.findings]
 
