@@ -212,9 +212,7 @@ class _Lowering:
             root = narrowed(b.read(name, index[out.shape]), out.dtype)
             (each if inside else once).append((root, self._store(out, index)))
         loops, ends = [at[a] for a in rows.axes], [extents[a] for a in rows.axes]
-        body = Placer(b, self.shapes).rows(
-            each, once, frozenset(v.name for v in loops), partial(_nested, loops, ends)
-        )
+        body = Placer(b, self.shapes).rows(each, once, loops, ends, partial(_nested, loops, ends))
         return _nested([at[a] for a in outer], [extents[a] for a in outer], body)
 
     def _store(self, out: Buffer, index: Mapping[Shape, tuple[Expr, ...]]) -> StoreOf:

@@ -62,7 +62,7 @@ class Placer:
         self._mentioned: dict[str, tuple[frozenset[str], bool]] = {}
         self._pending: set[str] = set()
         self._emitted: set[CodeScope] = set()
-        self._in_rows = False
+        self._row: tuple[tuple[Var, ...], tuple[Expr, ...]] | None = None  # loops, and extents
 
     def body(self, roots: Sequence[Expr], final: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
         """Return the statements that compute the roots and then do ``final``."""
@@ -74,17 +74,18 @@ class Placer:
         self,
         each: Sequence[Root],
         once: Sequence[Root],
-        loops: frozenset[str],
+        loops: Sequence[Var],
+        extents: Sequence[Expr],
         around: Callable[[Stmt], Stmt],
     ) -> Stmt:
         """Return the statements of a row: roots of ``each`` element of it, and of it all ``once``.
 
-        ``around`` puts the loops over the row, whose variables are ``loops``, around a statement.
+        ``around`` puts the ``loops`` over the row, of as many ``extents``, around a statement.
         What is the same all along a row is computed once, before these loops.
         """
-        self._in_rows = True
+        self._row = tuple(loops), tuple(extents)
         top = CodeScope(None, 0)
-        inner = CodeScope(top, 1, loops=loops)
+        inner = CodeScope(top, 1, loops=frozenset(v.name for v in loops))
         for e, _ in each:
             self._walk(e, inner)
         self._place_all([e for e, _ in once], top)
@@ -186,7 +187,7 @@ class Placer:
         Away from rows, a value that does not come of a fold stays where it is.
         """
         mentioned, folds = self._mentions(v)
-        found, at = p, p if folds or self._in_rows else None
+        found, at = p, p if folds or self._row else None
         while at is not None and not at.loops & mentioned:
             if at.loops:
                 assert at.parent is not None
@@ -231,23 +232,27 @@ class Placer:
         return inner
 
     def _reached(self, v: Scalar, p: CodeScope, cond: Expr, searches: list[Scalar]) -> Expr:
-        """Return whether a fold that uses ``v`` comes to where a condition in its body holds."""
-        assert p.fold is not None, "a fold is shared by the body of a row and what follows it"
-        assert p.fold.fold is not None
-        name, fold = p.fold.var.name, p.fold.fold
-        extents = tuple(self._settled(e, v) for e in fold.extents)
+        """Return whether a fold or row that uses ``v`` comes to where a condition in it holds."""
+        if p.fold is None:
+            assert self._row is not None
+            name, (over, ends) = "row", self._row
+        else:
+            assert p.fold.fold is not None
+            name, over, ends = p.fold.var.name, p.fold.fold.ks, p.fold.fold.extents
+        extents = tuple(self._settled(e, v) for e in ends)
         some = ix.all_of(ix.compare("lt", ix.ZERO, e) for e in extents)
         found = ix.select(some, cond, ix.FALSE)
         if not p.loops.isdisjoint(self._mentioned_in(cond)[0]):
             ks = tuple(self._b.loop("k", e) for e in extents)
-            names = (k.name for k in fold.ks)
+            names = (k.name for k in over)
             body = self._renamed(cond, dict(zip(names, ks, strict=True)))
             var = Var(self._b.names.fresh(f"{name}_reached"), cond.dtype)
             search = Scalar(var, ix.FALSE, Folding("or", ks, extents, body))
             self._b.by_name[var.name] = search
             searches.append(search)
             found = var
-        if (guard := self._guards.get(name)) is None:
+        guard = self._guards.get(name) if p.fold else None
+        if guard is None:
             return found
         return Select(self._settled(guard, v), found, ix.FALSE)
 
