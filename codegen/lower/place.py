@@ -58,6 +58,7 @@ class Placer:
         self._bound: dict[str, dict[CodeScope, Var]] = {}
         self._loops: dict[str, CodeScope] = {}
         self._guards: dict[str, Expr] = {}
+        self._starts: dict[str, Expr] = {}  # of guarded folds that begin with a guarded load
         self._safe: dict[str, bool] = {}
         self._mentioned: dict[str, tuple[frozenset[str], bool]] = {}
         self._pending: set[str] = set()
@@ -177,7 +178,11 @@ class Placer:
             for search in reversed(searches):
                 assert search.fold is not None
                 self._place_fold(search, search.fold, self._uses[search.var.name])
-        for e in (v.expr, *fold.extents):
+            if not all(self._is_safe(e) for e in subexprs(v.expr)):
+                dtype = v.expr.dtype
+                none = identity("or" if dtype is DType.BOOL else "add", dtype)
+                self._starts[v.var.name] = Select(guard, v.expr, none)
+        for e in (self._starts.get(v.var.name, v.expr), *fold.extents):
             self._walk(e, top)
         self._walk(fold.body, loop)
 
@@ -313,7 +318,8 @@ class Placer:
     def _fold(self, v: Scalar, fold: Folding, p: CodeScope, rest: Stmt) -> Stmt:
         loop, fresh = self._loops[v.var.name], self._b.names.fresh
         item = self._emit(fold.body, loop)
-        homes, starts, terms = [v.var], [self._emit(v.expr, p)], [item]
+        start = self._starts.get(v.var.name, v.expr)
+        homes, starts, terms = [v.var], [self._emit(start, p)], [item]
         if fold.op == "argmin" or fold.op == "argmax":
             homes.insert(0, Var(fresh(f"{v.var.name}_best"), item.dtype))
             starts.insert(0, identity(fold.op, item.dtype))

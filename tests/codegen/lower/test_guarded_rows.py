@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 import didyma as dd
+from didyma.refimpl.ir.text import parse_module
+from didyma.refimpl.ir.types import DType
+from tests.codegen.lower.judged import agree, array, primitive
 
 N = dd.dim("n", 0, 9)
 APART = dd.Options().changed({"graph.attention": False})
@@ -45,3 +48,18 @@ def test_a_fold_behind_a_guard_is_used_along_its_row_and_after_it(
     p = dd.trace(dd.f32[4, width], dd.f32[3, 1])(f)
     report = dd.check(p, options=APART, engines=["simt"], tries=3)
     assert report.agree, [str(x) for x in report.findings]
+
+
+PACKED = """module {
+  func @main(%x: f32[2, 1], %at: i32[1, 1], %more: f32[1, 1]) -> (%z) {
+    %s = sign(%x) : f32[2, 1]
+    %y = scatter(%s, %at, %more, axis=0, reduction="add") : f32[2, 1]
+    %z = saturating_cast(%y, dtype=i2) : i2[2, 1]
+  }
+}"""
+
+
+def test_a_fold_behind_a_guard_begins_with_what_lies_behind_it() -> None:
+    m = primitive(parse_module(PACKED))
+    xs = [array([[0.5], [-3.0]]), array([[1]], DType.I32), array([[2.0]])]
+    agree(m.entry, m, xs, {})
