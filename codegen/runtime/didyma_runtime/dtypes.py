@@ -31,7 +31,6 @@ _OTHERS = {
     "f8e5m2": "float8_e5m2", "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu",
     "f4e2m1": "float4_e2m1fn", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
 }  # fmt: skip
-_OF_OTHERS = 2  # ``isbuiltin`` of dtypes that are not NumPy's
 _BITS = {"f4e2m1": 4, "i4": 4, "u4": 4, "i2": 2, "u2": 2}  # of those that share bytes
 
 
@@ -129,7 +128,5 @@ def strided(array: Array, shape: Sequence[int], strides: Sequence[int], offset: 
         return flat[:0].reshape(tuple(shape))
     repeats = any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True))
     steps = [s * flat.itemsize for s in strides]
-    words = flat[offset:]
-    if array.dtype.isbuiltin == _OF_OTHERS:  # of which NumPy shows no f8 by strides
-        words = words.view(f"u{flat.itemsize}")
+    words = flat[offset:].view(f"V{flat.itemsize}")  # as NumPy shows no f8 by strides
     return as_strided(words, tuple(shape), steps, writeable=not repeats).view(array.dtype)

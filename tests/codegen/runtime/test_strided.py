@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from didyma.codegen.runtime import strided
+from didyma.codegen.runtime.didyma_runtime import dtypes
 from didyma.codegen.runtime.host import Host
 from didyma.codegen.runtime.nvrtc import Nvrtc
 from didyma.codegen.runtime.registry import probe
@@ -43,3 +45,13 @@ def test_elements_come_side_by_side(name: str, dtype: str) -> None:
     loaded.launch(strided.NAME, [x, y], sizes)
     want = VIEWS[name].astype(dtype)
     assert host.download(y, DType.of(base), view.shape).tobytes() == want.tobytes()
+
+
+def test_elements_of_other_libraries_and_records_of_them_are_shown_by_strides() -> None:
+    f8 = np.arange(6).astype(ml_dtypes.float8_e5m2)
+    records = np.zeros(6, [("value", f8.dtype), ("payload", np.uint64)])
+    records["value"] = f8
+    for a in (f8, records):
+        shown = dtypes.strided(a, (2, 3), (1, 2), 0)
+        assert shown.dtype == a.dtype
+        assert shown.tobytes() == a[[0, 2, 4, 1, 3, 5]].tobytes()
