@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 from unittest import mock
 
 import numpy as np
@@ -62,7 +62,7 @@ def judged(r: Random) -> Iterator[str]:
     def bound(given: list[Array]) -> Env:
         rows_of, sizes = made["bind"](given)
         for t, a, row in zip(types, given, rows_of, strict=True):
-            _require_memory(t, a, row)
+            _require_memory(t, dict(sizes), a, row)
         return dict(sizes)
 
     def defined(given: list[Array]) -> Env:
@@ -157,14 +157,29 @@ def _arrays(laid: Sequence[Laid]) -> list[Array]:
     return found
 
 
-def _require_memory(t: TensorType, given: Array, row: Array) -> None:
-    """Raise ValueError unless an input's memory is given on: that from its first element on."""
+def _require_memory(t: TensorType, env: Env, given: Array, row: Array) -> None:
+    """Raise ValueError unless an input's memory is given on, as far ahead of it as its type says.
+
+    Where less memory lies ahead of the input, a copy of its elements has to lie so.
+    """
     if t.strides is None or not given.size:
+        return
+    offset, memory = dims.evaluate(t.offset, env), cast("Array", given.base)
+    begin = _ahead(memory, given) - offset
+    if begin < 0:
+        shown = np.ndarray(given.shape, np.int8, row, offset, given.strides)
+        if not np.array_equal(shown, given):
+            raise ValueError("the copy of an input has other elements")
         return
     if row.flags.writeable != given.flags.writeable:
         raise ValueError("the memory of an input may be written, or may not, unlike the input")
-    if not np.may_share_memory(row, given) or row[0] != 0:
+    if _ahead(memory, row) != begin:
         raise ValueError("the memory of an input is another")
+
+
+def _ahead(memory: Array, part: Array) -> int:
+    """Return the bytes of memory ahead of the first element of a part of it."""
+    return part.ctypes.data - memory.ctypes.data
 
 
 def _found(bind: Bind, laid: Sequence[Laid]) -> Env | str:

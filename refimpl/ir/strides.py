@@ -80,45 +80,54 @@ def bind(
     """Return the values of the symbols that shapes and strides of inputs tell, all checked.
 
     ``given`` are a name, the declared type and the array of each.  An axis of at most one position
-    may have any stride, and a symbol that such axes alone have is as small as it may be.  Errors:
-    ``input-strides``, and those of ``dims.bind``.
+    may have any stride.  Symbols that no shape tells are read from the strides in which all others
+    are known, in the order of ``declared``; one that only axes of at most one position have there
+    is as small as it may be.  Errors: ``input-strides``, and those of ``dims.bind``.
     """
     env = dims.bind([(name, t.shape, a.shape) for name, t, a in given], declared)
     if all(t.strides is None for _, t, _ in given):
         return env
     axes = [axis for name, t, a in given if t.strides is not None for axis in _axes(name, t, a)]
-    for _ in declared:  # a symbol that is bound may leave one in a stride before it
-        for _, want, got in axes:
-            unbound = [s for s in dims.free(want) if s not in env]
-            if len(unbound) == 1 and (value := _solved(want, unbound[0], got, env)) is not None:
-                env[unbound[0]] = value
     told = symbols(t for _, t, _ in given)
-    env = {v.name: v.lo for v in declared if v.name in told} | env
+    left = [v for v in declared if v.name in told and v.name not in env]
+    while left:
+        lines = {v: [*_lines(v.name, axes, env)] for v in left}
+        var = next((v for v in left if lines[v]), left[0])
+        env[var.name] = next((k for k in lines[var] if k is not None), var.lo)
+        left.remove(var)
     dims.check_ranges(env, declared)
     for where, want, got in axes:
-        if dims.evaluate(want, env) != got:
+        if got is not None and dims.evaluate(want, env) != got:
             wanted = f"{dims.text(want)} = {dims.evaluate(want, env)} elements"
             raise DidymaError("input-strides", where, got=f"stride {got}", want=wanted)
     return env
 
 
-def _axes(name: str, t: TensorType, a: Array) -> Iterable[tuple[str, Dim, int]]:
+def _axes(name: str, t: TensorType, a: Array) -> Iterable[tuple[str, Dim, int | None]]:
+    """Yield the place of each axis, its stride as declared and as got; None if it does not move."""
     assert t.strides is not None
     for axis, (n, want, nbytes) in enumerate(zip(a.shape, t.strides, a.strides, strict=True)):
-        if a.size and n > 1:
-            where = f"{name}, axis {axis}"
-            if nbytes % a.itemsize:
-                raise DidymaError(
-                    "input-strides", where, got=f"a stride of {nbytes} bytes",
-                    want=f"a multiple of the {a.itemsize} bytes of an element",
-                )  # fmt: skip
-            yield where, want, nbytes // a.itemsize
+        where, moves = f"{name}, axis {axis}", a.size and n > 1
+        if moves and nbytes % a.itemsize:
+            raise DidymaError(
+                "input-strides", where, got=f"a stride of {nbytes} bytes",
+                want=f"a multiple of the {a.itemsize} bytes of an element",
+            )  # fmt: skip
+        yield where, want, nbytes // a.itemsize if moves else None
 
 
-def _solved(d: Dim, name: str, got: int, env: Mapping[str, int]) -> int | None:
-    """Return the value of a symbol that makes a stride linear in it what it is; None for none."""
-    at = [dims.evaluate(d, {**env, name: k}) for k in (0, 1, 2)]
-    slope = at[1] - at[0]
-    if slope == 0 or at[2] - at[1] != slope or (got - at[0]) % slope:
-        return None
-    return (got - at[0]) // slope
+def _lines(
+    name: str, axes: Iterable[tuple[str, Dim, int | None]], env: Mapping[str, int]
+) -> Iterable[int | None]:
+    """Yield the value that each stride linear in a symbol alone tells; None where it tells none."""
+    for _, d, got in axes:
+        if {*dims.free(d)} - env.keys() != {name}:
+            continue
+        at = [dims.evaluate(d, {**env, name: k}) for k in (0, 1, 2)]
+        slope = at[1] - at[0]
+        if at[2] - at[1] != slope:
+            continue
+        if got is None or slope == 0 or (got - at[0]) % slope:
+            yield None
+        else:
+            yield (got - at[0]) // slope

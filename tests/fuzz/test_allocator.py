@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from didyma.codegen.runtime.didyma_runtime.host import Buffer, Stage
 from didyma.codegen.runtime.didyma_runtime.recorder import MEMORY, Place, Placed, Recorder, Taken
 from didyma.codegen.runtime.didyma_runtime.walk import Walk
 from didyma.codegen.runtime.engine import KernelText
+from didyma.fuzz.allocator import given
 from didyma.fuzz.allocator.domains import PARTS, every, judge_case
 from didyma.fuzz.allocator.functions import dispatched, outlined
 from didyma.fuzz.allocator.kernels import movers
@@ -417,3 +419,8 @@ def test_a_search_that_never_climbs_is_found(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_a_routine_allocates_is_of_known_size() -> None:
     judged = judge_case(67973)  # of a program that the compiler has spread over streams
     assert (judged.domain, judged.verdicts) == ("wrappers", ())
+
+
+@pytest.mark.parametrize("seed", [131, 254, 2598, 7182])
+def test_calls_near_right_ones_are_read_as_defined(seed: int) -> None:
+    assert not [*given.judged(Random(seed))]

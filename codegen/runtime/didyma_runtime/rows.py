@@ -64,13 +64,13 @@ def strides(name: str, array: Any) -> tuple[int | None, ...]:
 
 
 def pitch(least: int, *lines: tuple[int | None, int, int]) -> int:
-    """Return the ``s`` of ``slope * s + offset = got``, rounded, of the first line that tells it.
+    """Return the ``s`` of ``slope * s + offset = got`` of the first line that has one.
 
-    Each line is what was got, slope and offset.  Where no axis moves, any ``s`` would do: it is the
-    ``least``.
+    Each line is what was got, slope and offset; ``s`` is an integer.  Where no line has one, it is
+    the ``least``: either no axis moves, so that any would do, or ``stride`` refuses what was got.
     """
     for got, slope, offset in lines:
-        if got is not None and slope != 0:
+        if got is not None and slope != 0 and (got - offset) % slope == 0:
             return (got - offset) // slope
     return least
 

@@ -177,6 +177,30 @@ def test_an_axis_that_moves_nowhere_may_have_any_stride() -> None:
     assert strides.bind([("x", t, x)], dd.dim("p", 5, 9).ranges) == {"p": 5}
 
 
+def test_a_stride_tells_one_symbol_where_an_axis_that_moves_nowhere_leaves_the_other() -> None:
+    k, m = dd.dim("k", 1, 9), dd.dim("m", 2, 9)
+    ranges = (*k.ranges, *m.ranges)
+    t = TensorType(DType.F32, (2, 1, 4), strides=((k + m + 4).value, (m + 4).value, 1))
+    x = np.ndarray((2, 1, 4), np.float32, bytes(200), 0, (48, 4, 4))
+    assert strides.bind([("x", t, x)], ranges) == {"k": 6, "m": 2}
+
+
+def test_no_symbol_is_read_from_a_stride_that_none_fits() -> None:
+    pair = dd.dim("p", 2, 3)
+
+    @dd.trace(dd.f32[2, 3].strided((pair * 2, 1)))
+    def more(x: dd.Tensor) -> dd.Tensor:
+        return x + 1
+
+    x = np.ndarray((2, 3), np.float32, bytes(200), 0, (60, 4))
+    t = more.module.entry.params[0].type
+    with pytest.raises(DidymaError) as defined:
+        strides.bind([("x", t, x)], pair.ranges)
+    with pytest.raises(DidymaError) as caught:
+        dd.compile(more)(x)
+    assert defined.value.code == caught.value.code == "input-strides"
+
+
 def test_random_graphs_agree_at_every_level() -> None:
     graphs = Graphs(("simt", "host"))
     judge, laid = graphs.judge(), 0
