@@ -4,6 +4,7 @@ Annotations are no strings in the files of commands: Typer would evaluate each s
 """
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -14,7 +15,19 @@ from typing import Annotated, Any
 import typer
 
 from didyma import __version__, cli_artifacts, cli_bench, cli_cases, cli_choices, cli_kernels
-from didyma.cli_options import Dim, Engine, File, Json, Option, Planner, complete, engines, stdin
+from didyma.cli_options import (
+    LONGEST,
+    Dim,
+    Engine,
+    File,
+    Json,
+    Option,
+    Planner,
+    Timeout,
+    complete,
+    engines,
+    stdin,
+)
 from didyma.commands.exits import as_given, print_json
 from didyma.refimpl.errors import DidymaError
 
@@ -50,7 +63,7 @@ def _options(
 
 @app.command(short_help="Judge random graphs, expressions and memory plans for a time.")
 def fuzz(
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to judge.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=0.1, max=LONGEST, help="How long to judge.")] = 60.0,
     domain: Annotated[
         list[str] | None,
         typer.Option(
@@ -88,7 +101,7 @@ def fuzz(
         int, typer.Option(min=0, help="End after this many groups of findings; 0: never.")
     ] = 0,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds after which a case counts as hung.")
+        float, typer.Option(min=0.1, max=LONGEST, help="Seconds after which a case counts as hung.")
     ] = 30.0,
     memory: Annotated[
         bool, typer.Option("--memory", help="The same as --domain planners.")
@@ -133,9 +146,7 @@ def check(
     ] = None,
     planner: Planner = "didyma",
     option: Option = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds without a launch until a level counts as hung.")
-    ] = 600.0,
+    timeout: Timeout = 600.0,
     peer: Annotated[
         list[str] | None,
         typer.Option(
@@ -211,9 +222,7 @@ def replay(
         typer.Argument(help="Findings written by `didyma fuzz`, folders of them, or - for stdin."),
     ],
     engine: Engine = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds without a launch until a level counts as hung.")
-    ] = 600.0,
+    timeout: Timeout = 600.0,
     json: Json = False,
 ) -> None:
     """Judge findings again, each with its own inputs, engines and options."""
@@ -296,7 +305,9 @@ def plan(
         int | None, typer.Option(min=0, help="Bytes that the arena may have.")
     ] = None,
     dim: Dim = None,
-    seconds: Annotated[float, typer.Option(min=0, help="Longest that a planner searches.")] = 50.0,
+    seconds: Annotated[
+        float, typer.Option(min=0, max=LONGEST, help="Longest that a planner searches.")
+    ] = 50.0,
     plot: Annotated[
         Path | None, typer.Option(help="Write the best plan as a picture, in .svg.")
     ] = None,
@@ -366,6 +377,7 @@ def main() -> None:
     """Run the command line; exit codes: 0 agree, 1 disagreement, 2 bad input, 3 internal,
     4 engine missing, 5 nothing ran, 130 Ctrl-C, 141 the reader of stdout left, 143 SIGTERM.
     """
+    _mend_streams()
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell ignores SIGINT for background jobs
         signal.signal(number, _leave)
     try:
@@ -374,6 +386,16 @@ def main() -> None:
         if e.errno != errno.ENOSPC:
             raise
         sys.exit(_full(e))
+
+
+def _mend_streams() -> None:
+    """Open streams that are closed on the null device, and print what an encoding lacks escaped."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 stays open
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run() -> None:
@@ -420,11 +442,15 @@ def _full(e: OSError) -> int:
 
 def _usage(error: Any) -> int:
     """Print an error of the command line's syntax; return the exit code."""
-    error.show()
     command = error.ctx.command_path if getattr(error, "ctx", None) else "didyma"
+    got = error.format_message()
+    if got.startswith("Usage:"):  # no words at all, and this is the help
+        print(got, file=sys.stderr)
+        return int(error.exit_code)
     want = f"arguments and options as `{command} --help` lists them"
-    _print_json(DidymaError("bad-option", command, got=error.format_message(), want=want))
-    return int(error.exit_code)
+    found = DidymaError("bad-option", command, got=got, want=want)
+    _print(found)
+    return found.exit_code
 
 
 def _print(e: DidymaError) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from didyma.cli_options import Dim, File, Json, Option, Planner
+from didyma.cli_options import Dim, File, Json, Option, Planner, Timeout
 
 artifact = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Folder = Annotated[Path, typer.Argument(help="A folder that `didyma build` wrote.")]
@@ -40,9 +40,7 @@ def build(
     tries: Annotated[
         int | None, typer.Option(help="Rounds of inputs that it is judged on, 1 or more.")
     ] = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds without a launch until a level counts as hung.")
-    ] = 600.0,
+    timeout: Timeout = 600.0,
     dump: Annotated[Path | None, typer.Option(help="Folder for the texts of all levels.")] = None,
     json: Json = False,
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from didyma.cli_options import Dim, Engine, Json, Option, Planner, engines, stdin
+from didyma.cli_options import LONGEST, Dim, Engine, Json, Option, Planner, engines, stdin
 
 corpus = typer.Typer(no_args_is_help=True)
 
@@ -13,7 +13,9 @@ Folder = Annotated[
     Path | None, typer.Option(help="Folder of the corpus (default: that of Didyma itself).")
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes (default: one for each core).")]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds until a case counts as hung.")]
+Timeout = Annotated[
+    float, typer.Option(min=0.1, max=LONGEST, help="Seconds until a case counts as hung.")
+]
 
 
 def minimise(
@@ -30,7 +32,9 @@ def minimise(
     script: Annotated[
         Path | None, typer.Option(help="Also write a Python script that shows the disagreement.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0, help="How long to look for less.")] = 30.0,
+    seconds: Annotated[
+        float, typer.Option(min=0, max=LONGEST, help="How long to look for less.")
+    ] = 30.0,
     engine: Engine = None,
     dim: Dim = None,
     seed: Annotated[

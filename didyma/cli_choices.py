@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from didyma.cli_options import Dim, Json, Option, complete, stdin
+from didyma.cli_options import LONGEST, Dim, Json, Option, complete, stdin
 
 
 def tune(
@@ -21,14 +21,19 @@ def tune(
     ] = "host",
     dim: Dim = None,
     option: Option = None,
-    seconds: Annotated[float, typer.Option(min=0, help="Longest for one function.")] = 30.0,
+    seconds: Annotated[
+        float, typer.Option(min=0, max=LONGEST, help="Longest for one function.")
+    ] = 30.0,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds after which a candidate counts as hung.")
+        float,
+        typer.Option(min=0.1, max=LONGEST, help="Seconds after which a candidate counts as hung."),
     ] = 30.0,
     rest: Annotated[
         float,
         typer.Option(
-            min=0, help="Seconds of rest before each sample: a GPU is timed in a burst, not a load."
+            min=0,
+            max=LONGEST,
+            help="Seconds of rest before each sample: a GPU is timed in a burst, not a load.",
         ),
     ] = 0.0,
     jobs: Annotated[

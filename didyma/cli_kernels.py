@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from didyma.cli_options import Json, stdin
+from didyma.cli_options import LONGEST, Json, stdin
 
 
 def sanitize(
@@ -53,7 +53,9 @@ def sanitize(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the values that are drawn.")] = 1,
     timeout: Annotated[
         float,
-        typer.Option(min=0.1, help="Seconds on the processor until a launch counts as hung."),
+        typer.Option(
+            min=0.1, max=LONGEST, help="Seconds on the processor until a launch counts as hung."
+        ),
     ] = 60.0,
     json: Json = False,
 ) -> None:
@@ -163,13 +165,16 @@ def judge(
         float,
         typer.Option(
             min=0.1,
+            max=LONGEST,
             help="Seconds of processor time for the rounds. Those that would "
             "likely end later have smaller sizes, or are named as not tried.",
         ),
     ] = 7.0,
     timeout: Annotated[
         float,
-        typer.Option(min=0.1, help="Seconds on the processor until a launch counts as hung."),
+        typer.Option(
+            min=0.1, max=LONGEST, help="Seconds on the processor until a launch counts as hung."
+        ),
     ] = 10.0,
     certificate: Annotated[
         Path | None, typer.Option(help="Write a certificate to a file, in .json.")
@@ -193,13 +198,13 @@ def judge(
     It draws sizes and values, runs the kernel with all checks of its memory and synchronisation,
     and compares its results with the error bars of the reference.
     """
+    if (file is None and write is None) if check is None else (file or write):
+        raise typer.BadParameter("want one of a kernel, --write FILE or --check FILE")
     from didyma.commands import judge_kernel as command
     from didyma.judging.request import Request
 
     if check is not None:
         raise typer.Exit(command.check(check, json))
-    if file is None and write is None:
-        raise typer.BadParameter("a kernel, or --check FILE")
     asked = Request(
         str(file or ""), spec, kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()),
         tuple(map(str, include or ())), accumulate, order, fast_math, finite, structure,
@@ -207,5 +212,5 @@ def judge(
         timeout,
     )  # fmt: skip
     if write is not None:
-        raise typer.Exit(command.write(asked, write))
+        raise typer.Exit(command.write(asked, write, json))
     raise typer.Exit(command.command(asked, certificate, json))

@@ -34,6 +34,7 @@ def stdin(ctx: typer.Context, file: str | Path) -> str | Path:
     return str(kept) if isinstance(file, str) else kept
 
 
+LONGEST = 31_536_000.0  # seconds that an option may ask for: a year
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Engine = Annotated[
     list[str] | None,
@@ -54,6 +55,12 @@ Option = Annotated[
         metavar="PATH=VALUE",
         help="A choice of the compiler, e.g. kernels.block=64; may be given more than once.",
         autocompletion=complete("options"),
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        min=0.1, max=LONGEST, help="Seconds without a launch until a level counts as hung."
     ),
 ]
 Dim = Annotated[

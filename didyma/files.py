@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from didyma import texts
-from didyma.fuzz import disk
+from didyma.codegen.runtime import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.loop import PrimFunc
@@ -52,8 +52,9 @@ def read_module(path: Path, sizes: Mapping[str, int] | None = None) -> Module:
         return _read_onnx(path, sizes or {})
     if path.suffix != ".dym" and path.exists():
         raise DidymaError(
-            "unknown-format", str(path), got=path.suffix or "no suffix", want=".dym or .onnx"
-        )
+            "unknown-format", str(path), want=".dym or .onnx",
+            got=path.suffix or ("a folder" if path.is_dir() else "no suffix"),
+        )  # fmt: skip
     return texts.read_module(disk.read_text(path), str(path), beside(path))
 
 
@@ -62,7 +63,7 @@ def read_loops(path: Path) -> PrimFunc | None:
 
     Errors: ``unreadable-file``, ``several-functions``, and those of the parser and the verifier.
     """
-    if path.suffix != ".dym":
+    if path.suffix == ".onnx" or (path.suffix != ".dym" and path.exists()):
         return None
     text = disk.read_text(path)
     if not _LOOPS.match(text):
@@ -70,9 +71,10 @@ def read_loops(path: Path) -> PrimFunc | None:
     found = texts.read(text, str(path), beside(path))
     assert isinstance(found, tuple)
     if len(found) != 1:
+        names = ", ".join(f.name for f in found)
         raise DidymaError(
-            "several-functions", str(path), got=f"{len(found)} functions", want="one",
-            help="functions that it calls stand between its braces",
+            "several-functions", str(path), got=f"{len(found)} functions: {names}", want="one",
+            help="write one of them to a file; functions that it calls stand between its braces",
         )  # fmt: skip
     return found[0]
 
@@ -117,15 +119,6 @@ def _suffix(data: bytes) -> str:
     if re.search(r"^\s*\.version\b", words, re.MULTILINE):
         return ".ptx"
     return ".csv" if "," in first else ".dym"
-
-
-def must_have_folder(path: Path) -> None:
-    """Raise ``unwritable`` where the folder that would hold a file or folder does not exist."""
-    if not path.parent.is_dir():
-        raise DidymaError(
-            "unwritable", str(path), got=f"no folder {path.parent}", want="a folder that exists",
-            help=f"make it first: mkdir -p {path.parent}",
-        )  # fmt: skip
 
 
 def need_onnx(path: Path) -> Callable[[Path, Mapping[str, int]], Module]:

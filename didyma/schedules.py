@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, cast, get_args
 
+from didyma.codegen.runtime import disk
 from didyma.codegen.schedule.steps.choose import SOURCE
 from didyma.codegen.schedule.steps.records import Step
 from didyma.codegen.schedule.steps.text import ScheduleText, parse, show
-from didyma.fuzz import disk
 from didyma.mappings import mapping
 from didyma.refimpl.errors import DidymaError
 

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from didyma.fuzz import disk, distilled, worker
+from didyma.codegen.runtime import disk
+from didyma.fuzz import distilled, worker
 from didyma.fuzz.distilled import Member
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.executor import WatchedExecutor, WorkerDiedError, WorkerStartError

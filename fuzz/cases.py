@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from didyma.fuzz import disk, saved, worker
+from didyma.codegen.runtime import disk
+from didyma.fuzz import saved, worker
 from didyma.fuzz.allocator import written
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.domains.emission import Emission

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from didyma.fuzz import disk, replay
+from didyma.codegen.runtime import disk
+from didyma.fuzz import replay
 from didyma.fuzz.groups import cause
 from didyma.fuzz.replay import Recorded
 from didyma.refimpl.errors import DidymaError

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from didyma.fuzz import disk
+from didyma.codegen.runtime import disk
 from didyma.fuzz.domains.domain import Domain, Outcome
 from didyma.fuzz.groups import Example
 from didyma.fuzz.steering import meter

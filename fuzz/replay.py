@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from didyma.codegen.options import USUAL, Options
-from didyma.fuzz import alone, calls_again, disk, given, layouts, saved, shown
+from didyma.codegen.runtime import disk
+from didyma.fuzz import alone, calls_again, given, layouts, saved, shown
 from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError

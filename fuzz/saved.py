@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from didyma.fuzz import disk
+from didyma.codegen.runtime import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.version import VERSION
 

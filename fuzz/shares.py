@@ -63,7 +63,7 @@ class Shares:
     def record(self) -> dict[str, float]:
         """Return the share of time that each domain has had so far."""
         total = sum(self._spent.values())
-        return {n: round(s / total, 4) if total else 0.0 for n, s in self._spent.items()}
+        return {n: max(0.0, round(s / total, 4)) if total else 0.0 for n, s in self._spent.items()}
 
 
 def possible(names: Sequence[str], fixed: Mapping[str, float]) -> bool:

@@ -22,6 +22,7 @@ from didyma.codegen.emit.names import sanitise
 from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.options import EMBEDDED
 from didyma.codegen.pipeline import Compiled
+from didyma.codegen.runtime import disk
 from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.aliases import Alias, aliases
@@ -111,16 +112,22 @@ def _host(
     return found, machine_code.about if machine_code else {"machines": []}
 
 
-def write(folder: Path, found: Mapping[str, bytes]) -> None:
-    """Write an artifact, in the place of one that is there: all of it, or nothing.
-
-    DidymaError ``unwritable`` where something else is there, or the folder cannot be written.
-    """
+def require_place(folder: Path) -> None:
+    """Raise ``unwritable`` unless an artifact may be written as this folder."""
+    disk.must_have_folder(folder)
     if folder.exists() and not (folder / manifest.NAME).is_file() and any(_inside(folder)):
         raise DidymaError(
             "unwritable", str(folder), got="a file, or a folder of something else",
             want="a new folder, an empty one, or an artifact to replace",
         )  # fmt: skip
+
+
+def write(folder: Path, found: Mapping[str, bytes]) -> None:
+    """Write an artifact, in the place of one that is there: all of it, or nothing.
+
+    DidymaError ``unwritable`` where something else is there, or the folder cannot be written.
+    """
+    require_place(folder)
     try:
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".building-") as staged:
             made = Path(staged) / "new"

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from didyma.fuzz import disk
+from didyma.codegen.runtime import disk
 from didyma.refimpl.errors import DidymaError
 
 RATIO = "ratio"

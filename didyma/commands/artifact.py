@@ -57,7 +57,7 @@ def run(
     module refuses; ``not-finite`` with ``finite``.
     """
     from didyma.artifacts.load import load
-    from didyma.files import must_have_folder
+    from didyma.codegen.runtime.disk import must_take_files
 
     program = load(folder, target)
     inputs = _inputs(program, values, given, seed)
@@ -65,8 +65,7 @@ def run(
         got, others = "one of them beside it", "--finite, --synchronous and --dump"
         raise DidymaError("bad-option", "--walk", got=got, want=f"--walk without {others}")
     if dump is not None:
-        must_have_folder(dump)
-        dump.mkdir(exist_ok=True)
+        must_take_files(dump)
     watch = None if dump is None else program.runtime.dumped(dump)
     asked = {"finite": finite, "synchronous": synchronous, "watch": watch}
     results = program.walk(inputs) if walk else program(inputs, **asked)
@@ -94,7 +93,7 @@ def _save(folder: Path, arrays: Mapping[str, Array]) -> None:
 
     import numpy as np
 
-    from didyma.fuzz import disk
+    from didyma.codegen.runtime import disk
 
     files: dict[str, str | bytes] = {}
     for name, a in arrays.items():

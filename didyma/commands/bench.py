@@ -10,9 +10,8 @@ from typing import Any
 
 from didyma.bench import counters, gpu, records
 from didyma.bench.workloads import WORKLOADS, Workload
+from didyma.codegen.runtime import disk
 from didyma.commands import common
-from didyma.files import must_have_folder
-from didyma.fuzz import disk
 from didyma.refimpl.errors import DidymaError
 from didyma.show import bench as show
 from didyma.show.bench_plot import svg
@@ -22,7 +21,7 @@ from didyma.show.plan_plot import must_be_svg
 def count(names: Sequence[str], save: Path | None, given: Sequence[str], json: bool) -> int:
     """Count what each workload does at its small size."""
     if save is not None:
-        must_have_folder(save)
+        disk.must_take_file(save)
     options, compiler = common.options("didyma", given), counters.compiler()
     if compiler is None:
         print("no NVRTC: registers, spills and shared are left out", file=sys.stderr)
@@ -76,7 +75,7 @@ def on_gpu(
 ) -> int:
     """Time the workloads on a GPU beside other libraries."""
     if save is not None:
-        must_have_folder(save)
+        disk.must_take_file(save)
     for p in peers:
         if p not in gpu.PEERS:
             raise DidymaError(

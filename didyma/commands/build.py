@@ -19,14 +19,14 @@ from didyma.artifacts.build import HOST, Target
 from didyma.artifacts.code import compile_kernels
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime import disk
 from didyma.codegen.runtime.compiler import each_found
 from didyma.codegen.runtime.fast import engine as fast
 from didyma.codegen.runtime.registry import engine as registered
 from didyma.commands import check, common
 from didyma.commands.explain import texts
 from didyma.commands.judge import exit_code, guarded
-from didyma.files import must_have_folder, read_module
-from didyma.fuzz import disk
+from didyma.files import read_module
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import TARGETS
 from didyma.show import verdict as show
@@ -62,9 +62,9 @@ def build(
     ``unwritable``, and those of `check`.
     """
     names, on = _names(target), _on(engine)
-    must_have_folder(out)
+    artifacts.require_place(out)
     if dump is not None:
-        must_have_folder(dump)
+        disk.must_have_folder(dump)
     common.require([_engine(name, on) for name in names])
     m = read_module(file)
     padding = padded.of(m, padded.parsed(buckets)) if buckets else None

@@ -9,6 +9,7 @@ from pathlib import Path
 from didyma import rounds
 from didyma.checking import ENGINES
 from didyma.codegen.options import Options
+from didyma.codegen.runtime import disk
 from didyma.commands import common, inputs
 from didyma.commands.judge import Task, Verdict, guarded, print_verdict
 from didyma.files import read_fixed
@@ -37,6 +38,8 @@ def check(
     The round that disagreed, or else the first, is written to ``save_to`` for ``replay``, with the
     values of its inputs.
     """
+    if save_to is not None:
+        disk.must_take_file(save_to)
     task = prepared(
         file, engines or ENGINES, given, seed, options, values, tuple(dict.fromkeys(peers)), tries
     )

@@ -12,10 +12,10 @@ from didyma import apart, codes, moves, on_gpu, splits, strided, tuning
 from didyma.codegen.emit import wrapper
 from didyma.codegen.options import EMBEDDED, Options
 from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.runtime import disk
 from didyma.codegen.runtime.registry import engine as engine_by_name
 from didyma.commands import common
-from didyma.files import must_have_folder, read_module
-from didyma.fuzz import disk
+from didyma.files import read_module
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.aliases import aliases
 from didyma.refimpl.ir.loop import PrimFunc
@@ -42,7 +42,7 @@ def explain(
     path = Path(what)
     if not path.is_file() and path.suffix not in (".dym", ".onnx"):
         return _code(what, json)
-    must_have_folder(out)
+    disk.must_have_folder(out)
     common.require([engine])
     m, by = read_module(path), dict[str, str]()
     if choose != HEURISTIC:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from didyma.codegen.runtime import disk
 from didyma.commands import common
-from didyma.files import must_have_folder, need_onnx, read_fixed
-from didyma.fuzz import disk
+from didyma.files import need_onnx, read_fixed
 from didyma.refimpl.errors import DidymaError
 
 
@@ -20,7 +20,7 @@ def export(file: Path, out: Path, given: Sequence[str], json: bool) -> int:
         raise DidymaError(
             "unknown-format", str(out), got=out.suffix or "no suffix", want="a name in .onnx"
         )
-    must_have_folder(out)
+    disk.must_take_file(out)
     need_onnx(out)
     from didyma.onnx.export import to_model
 

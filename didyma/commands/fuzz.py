@@ -14,9 +14,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 
 from didyma.checking import ENGINES
 from didyma.codegen.options import Options
+from didyma.codegen.runtime import disk
 from didyma.commands import common
-from didyma.files import must_have_folder
-from didyma.fuzz import campaign, disk, distilled, shares
+from didyma.fuzz import campaign, distilled, shares
 from didyma.fuzz.domains import registry
 from didyma.fuzz.domains.domain import Domain
 from didyma.fuzz.lines import must_be_possible
@@ -82,7 +82,7 @@ def fuzz(asked: Request, json: bool) -> int:
         )  # fmt: skip
     wishes = None if asked.wishes is None else _wishes(asked.wishes, domains[0])
     if asked.html is not None:
-        must_have_folder(asked.html)
+        disk.must_take_file(asked.html)
     if asked.lines:
         must_be_possible()
     disk.must_take_files(asked.findings)

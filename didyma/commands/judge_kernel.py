@@ -10,9 +10,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from didyma.codegen.runtime.disk import must_have_folder, must_take_file, read_text, write_file
 from didyma.commands import common, exits
-from didyma.files import must_have_folder, require_folders
-from didyma.fuzz.disk import read_text, write_file
+from didyma.files import require_folders
 from didyma.judging import certificate
 from didyma.judging.adapters import load_inline, solution, written
 from didyma.judging.contracts import Declared
@@ -44,7 +44,7 @@ _EXITS = {
 def command(asked: Request, keep: Path | None, json: bool) -> int:
     """Judge a kernel, print the verdict, and keep a certificate where a file is named."""
     if keep is not None:
-        must_have_folder(keep)
+        must_take_file(keep)
         _must_be_kept(asked)
     asked = described(asked)
     found = judged(asked, quiet=json)
@@ -107,15 +107,19 @@ def check(path: Path, json: bool) -> int:
     return _EXITS[found.outcome] if not differ else common.DISAGREE
 
 
-def write(asked: Request, path: Path) -> int:
+def write(asked: Request, path: Path, json: bool) -> int:
     """Write the specification, or a kernel of it, as what a judge of others takes.
 
     Errors: ``unknown-format``, ``bad-spec``, those of specifications and of tasks.
     """
     must_have_folder(path)
-    for name, text in _written(described(asked), path).items():
-        write_file(path.parent / name, text)
-        print(f"{path.parent / name} written")
+    files = {path.parent / name: text for name, text in _written(described(asked), path).items()}
+    for file, text in files.items():
+        write_file(file, text)
+        if not json:
+            print(f"{file} written")
+    if json:
+        common.print_json({"files": list(map(str, files))})
     return common.AGREE
 
 

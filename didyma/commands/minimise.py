@@ -9,11 +9,11 @@ from typing import Any
 
 from didyma.checking import ENGINES
 from didyma.codegen.options import Options
+from didyma.codegen.runtime import disk
 from didyma.commands import check, common
 from didyma.commands.fuzz import bar
 from didyma.commands.judge import guarded, print_verdict
-from didyma.files import must_have_folder
-from didyma.fuzz import disk, replay
+from didyma.fuzz import replay
 from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.graphs import Case
 from didyma.fuzz.groups import Example, cause
@@ -53,7 +53,7 @@ def minimise(asked: Request, json: bool) -> int:
     """
     out = asked.out or Path(f"{asked.file.stem}.min.dym")
     for path in (out, *([asked.script] if asked.script else [])):
-        must_have_folder(path)
+        disk.must_take_file(path)
     source = _recorded(asked, json)
     if isinstance(source, int):
         return source

@@ -21,9 +21,9 @@ from didyma.codegen.memory.planners import names
 from didyma.codegen.memory.planners import planner as planner_by_name
 from didyma.codegen.options import MemoryOptions, Options
 from didyma.codegen.pipeline import compile
+from didyma.codegen.runtime import disk
 from didyma.commands.common import AGREE, DISAGREE, NOTHING_RAN, print_json
 from didyma.files import beside, read_fixed
-from didyma.fuzz import disk
 from didyma.oracle.placement_check import check
 from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir import control, dims
@@ -50,6 +50,11 @@ def read(file: Path, given: Sequence[str], capacity: int | None) -> Task:
     sizes, fixed, default = bound(given), dict[str, int](), dict[str, int]()
     p = _program(file)
     if p is None:
+        if file.suffix not in (".dym", ".onnx") and file.exists():
+            want = "a trace in .csv, a .dym text or an .onnx model"
+            raise DidymaError(
+                "unknown-format", str(file), got=file.suffix or "no suffix", want=want
+            )
         m, known = read_fixed(file, sizes)
         fixed.update(known)
         p = compile(m, Options(memory=MemoryOptions(planner="none")), until="plan").unplanned

@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from didyma.codegen.memory import planner
+from didyma.codegen.runtime.disk import STDIN
 from didyma.commands import common
 from didyma.commands.judge import Task, Verdict, exit_code, guarded, print_verdict
 from didyma.fuzz import cases, saved
 from didyma.fuzz import replay as findings
-from didyma.fuzz.disk import STDIN
 from didyma.fuzz.replay import Recorded
 from didyma.refimpl.errors import DidymaError
 from didyma.show import replay as show

@@ -9,6 +9,7 @@ from typing import Any
 from didyma.checking import ENGINES
 from didyma.checking import check as judge
 from didyma.codegen.options import Options
+from didyma.codegen.runtime import disk
 from didyma.codegen.schedule.steps.apply import run
 from didyma.codegen.schedule.steps.choose import loop_hash, other_function
 from didyma.codegen.schedule.steps.loops import loops_of
@@ -16,7 +17,7 @@ from didyma.codegen.schedule.steps.text import ScheduleText, parse, show_step
 from didyma.commands.common import AGREE, print_json
 from didyma.commands.judge import exit_code
 from didyma.files import read_loops
-from didyma.fuzz import disk, watchdog
+from didyma.fuzz import watchdog
 from didyma.loops import LoopProgram
 from didyma.oracle.report import Finding, Level, Report
 from didyma.refimpl.errors import DidymaError

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from didyma import splits, tuning
+from didyma.codegen.runtime import disk
 from didyma.codegen.runtime.registry import engine as engine_by_name
 from didyma.codegen.select import log
 from didyma.codegen.select.cache import Cache, Pick, default_path, exported, imported
 from didyma.codegen.select.choosers import Request, Tuned
 from didyma.codegen.select.selector import Limits, Trial
 from didyma.commands import common
-from didyma.files import must_have_folder, read_fixed
-from didyma.fuzz import disk
+from didyma.files import read_fixed
 from didyma.fuzz.watchdog import get_ready
 from didyma.refimpl.cores import cores
 from didyma.refimpl.errors import DidymaError
@@ -50,6 +50,8 @@ def tune(w: Wanted) -> int:
             "bad-option", "didyma tune", got="nothing to do",
             want="a file, --import, --export or --clear",
         )  # fmt: skip
+    if w.export is not None:
+        disk.must_take_file(w.export)
     cache = Cache(w.cache or default_path())
     document: dict[str, Any] = {"cache": os.fspath(cache.path)}
     if w.clear:
@@ -67,7 +69,6 @@ def tune(w: Wanted) -> int:
                 show.table(row)
             log.append(_log(cache), {"engine": request.engine, "target": request.target, **row})
     if w.export is not None:
-        must_have_folder(w.export)
         disk.write_file(w.export, exported(picks))
         document["exported"] = len(picks)
     if w.json:

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from didyma.codegen.runtime import disk
 from didyma.codegen.runtime.nvrtc import NvrtcCompiler
-from didyma.fuzz import disk
 from didyma.judging.judge import Judgement
 from didyma.refimpl.errors import DidymaError, reason
 from didyma.refimpl.ir.graph import Module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from didyma.fuzz import disk
+from didyma.codegen.runtime import disk
 from didyma.pages.index import PAGES
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from didyma.codegen.memory.arena import Placement, Problem, loads, lower_bound
-from didyma.files import must_have_folder
+from didyma.codegen.runtime.disk import must_take_file
 from didyma.refimpl.errors import DidymaError
 
 Scale: TypeAlias = Callable[[float], float]
@@ -39,7 +39,7 @@ def must_be_svg(path: Path) -> None:
             want="a name in .svg",
             help="a browser shows it, and most programs turn it into other formats",
         )  # fmt: skip
-    must_have_folder(path)
+    must_take_file(path)
 
 
 def svg(p: Problem, placed: Placement, title: str) -> str:

@@ -177,6 +177,15 @@ def test_bad_option(name: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_needs_no_suffix_to_be_missed(tmp_path: Path) -> None:
     refused_with(didyma("check", tmp_path / "absent", "--json"), "unreadable-file", "absent")
+    refused_with(didyma("schedule", tmp_path / "absent", "--json"), "unreadable-file", "absent")
+
+
+def test_a_file_of_another_kind_is_told_which_kinds_there_are(tmp_path: Path) -> None:
+    kernel = raw("k.cu", b"")(tmp_path)
+    said = didyma("plan", kernel, "--json")
+    refused_with(said, "unknown-format", "k.cu")
+    assert ".csv" in said.json["error"]["want"]
+    refused_with(didyma("check", tmp_path, "--json"), "unknown-format", "a folder")
 
 
 def test_explain_refuses_an_engine_that_is_none(tmp_path: Path) -> None:
@@ -184,15 +193,6 @@ def test_explain_refuses_an_engine_that_is_none(tmp_path: Path) -> None:
     said = didyma("explain", text(EXP)(tmp_path), "-o", out, "--json", "-e", "abacus")
     refused_with(said, "unknown-engine", "abacus")
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    "words", [["check"], ["check", "a", "b"], ["frob"], ["fuzz", "--seconds", "-1"], ["ops", "--x"]]
-)
-def test_wrong_words(words: list[str]) -> None:
-    said = didyma(*words)
-    assert (said.code, said.out) == (2, "")
-    assert "Traceback" not in said.err
 
 
 @pytest.mark.parametrize(
@@ -257,16 +257,24 @@ def test_bad_finding(name: str, tmp_path: Path) -> None:
     ("words", "got"),
     [
         (["check", "--json"], "Missing argument"),
+        (["check", "a", "b", "--json"], "unexpected extra argument"),
         (["plan", "x.csv", "--capacity", "many", "--json"], "--capacity"),
         (["fuzz", "--seconds", "0", "--json"], "--seconds"),
+        (["check", "x.dym", "--timeout", "inf", "--json"], "--timeout"),
+        (["tune", "x.dym", "--rest", "inf", "--json"], "--rest"),
+        (["plan", "x.csv", "--seconds", "nan", "--json"], "--seconds"),
+        (["judge", "--json"], "--check FILE"),
+        (["judge", "x.cu", "--check", "c.json", "--json"], "--check FILE"),
         (["guess", "--json"], "No such command 'guess'"),
         (["ops", "--jsn", "--json"], "No such option"),
     ],
 )
 def test_a_wrong_command_line_is_one_json_document_too(words: list[str], got: str) -> None:
+    refused_with(didyma(*words), "bad-option", got)
+
+
+@pytest.mark.parametrize("words", [[], ["bench"], ["corpus"]])
+def test_no_words_print_the_help(words: list[str]) -> None:
     said = didyma(*words)
-    assert said.code == 2
-    error = said.json["error"]
-    assert error["code"] == "bad-option"
-    assert got in error["got"]
-    assert got in said.err
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("Usage: didyma")

@@ -88,6 +88,25 @@ def test_a_full_disk_is_no_bug(words: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("closed", "words", "code"),
+    [(">&-", "ops exp", 0), ("<&-", "plan -", 2), (">&- 2>&-", "plan nosuch.csv", 2)],
+)
+def test_a_closed_stream_is_no_bug(closed: str, words: str, code: int) -> None:
+    command = f"{sys.executable} -m didyma {words} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_what_an_encoding_lacks_is_printed_escaped() -> None:
+    command = [sys.executable, "-m", "didyma", "ops"]
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "\\u" in done.stdout
+
+
 def test_messages_name_stdin() -> None:
     said = given(EXP.replace("exp(%x)", "exp()").encode(), "check", "-", "--json")
     assert said.code == 2
@@ -103,6 +122,9 @@ def test_messages_name_stdin() -> None:
         ("explain", "{source}", "--out", "{at}/no/such"),
         ("export", "{source}", "--out", "{at}/no/such.onnx"),
         ("plan", "{source}", "--plot", "{at}/no/such.svg"),
+        ("check", "{source}", "--save", "{at}/no/such.dym"),
+        ("build", "{source}", "--out", "{at}/no/such"),
+        ("tune", "--export", "{at}/no/such.json", "--cache", "{at}/no/cache"),
     ],
 )
 def test_folders_are_not_made(words_: tuple[str, ...], tmp_path: Path) -> None:
@@ -111,6 +133,7 @@ def test_folders_are_not_made(words_: tuple[str, ...], tmp_path: Path) -> None:
     said = didyma(*(w.format(source=source, at=tmp_path) for w in words_), "--json")
     assert said.code == 2
     assert said.json["error"]["code"] == "unwritable"
+    assert f"{tmp_path / 'no'}/such" in said.json["error"]["where"]
     assert f"mkdir -p {tmp_path / 'no'}" in said.json["error"]["help"]
     assert [p.name for p in tmp_path.iterdir()] == ["exp.dym"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_the_command_writes_tasks_and_solutions(
     (tmp_path / "add.dym").write_text(str(kernel.spec))
     asked = Request("", str(tmp_path / "add.dym"))
     for name in ("definition.json", "task.yml", "task.py"):
-        assert judge_kernel.write(asked, tmp_path / name) == 0
+        assert judge_kernel.write(asked, tmp_path / name, False) == 0
     written = sorted(p.name for p in tmp_path.iterdir())
     assert written == [
         "add.cu",
@@ -73,9 +74,12 @@ def test_the_command_writes_tasks_and_solutions(
         "task.yml",
     ]
     given = Request(str(tmp_path / "add.cu"), str(tmp_path / "add.dym"), grid="4", block="32")
-    assert judge_kernel.write(given, tmp_path / "new.py") == 0
+    assert judge_kernel.write(given, tmp_path / "new.py", False) == 0
     assert "class ModelNew" in (tmp_path / "new.py").read_text()
     assert "new.py written" in capsys.readouterr().out
+    assert judge_kernel.write(asked, tmp_path / "task.yml", True) == 0
+    both = [str(tmp_path / name) for name in ("reference.py", "task.yml")]
+    assert json.loads(capsys.readouterr().out) == {"files": both}
     for request, name in ((asked, "task.txt"), (given, "definition.json"), (Request(""), "a.py")):
         with pytest.raises(DidymaError, match=r"unknown-format|bad-option"):
-            judge_kernel.write(request, tmp_path / name)
+            judge_kernel.write(request, tmp_path / name, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 from didyma.refimpl.errors import DidymaError, reason
 
 STDIN = Path("-")
+_FILE = "the name of a file, in a folder that takes files"
 
 
 def read_text(path: Path) -> str:
@@ -32,10 +34,14 @@ def read_text(path: Path) -> str:
 def write_file(path: Path, content: str | bytes) -> Path:
     """Write one file, all of it or nothing, into a folder that is there.
 
+    What is no file, such as a device or a pipe, is written to and not replaced.
     DidymaError ``unwritable`` if that cannot be.
     """
-    with _coded_errors(path.parent):
-        _write(path.parent, {path.name: content})
+    with _coded_errors(path, _FILE):
+        if _is_special(path):
+            path.write_bytes(_bytes(content))
+        else:
+            _write(path.parent, {path.name: content})
     return path
 
 
@@ -54,13 +60,29 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
 def _write(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as staged:
         for name, content in contents.items():
-            data = content if isinstance(content, bytes) else content.encode("utf-8")
-            (Path(staged) / name).write_bytes(data)
+            (Path(staged) / name).write_bytes(_bytes(content))
         taken = [name for name in contents if (folder / name).is_dir()]
         if taken:
             raise IsADirectoryError(f"{folder / taken[0]} is a folder")
         for name in contents:
             os.replace(Path(staged) / name, folder / name)
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8")
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def must_have_folder(path: Path) -> None:
+    """Raise ``unwritable`` where the folder that would hold a file or folder does not exist."""
+    if not path.parent.is_dir():
+        raise DidymaError(
+            "unwritable", str(path), got=f"no folder {path.parent}", want="a folder that exists",
+            help=f"make it first: mkdir -p {path.parent}",
+        )  # fmt: skip
 
 
 def must_take_files(folder: Path) -> None:
@@ -71,19 +93,25 @@ def must_take_files(folder: Path) -> None:
             pass
 
 
+def must_take_file(path: Path) -> None:
+    """Raise ``unwritable`` where `write_file` could not write a file; before long work, mostly."""
+    with _coded_errors(path, _FILE):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not _is_special(path):
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+
+
 @contextmanager
-def _coded_errors(folder: Path) -> Generator[None, None, None]:
+def _coded_errors(
+    place: Path, want: str = "a folder that takes files"
+) -> Generator[None, None, None]:
     try:
         yield
-    except FileNotFoundError as e:
-        missing = next((p for p in reversed(folder.parents) if not p.exists()), folder)
-        raise DidymaError(
-            "unwritable", str(folder), got=f"no folder {missing}",
-            want="a folder in one that exists",
-            help=f"make it first: mkdir -p {folder if missing == folder else folder.parent}",
-        ) from e  # fmt: skip
     except OSError as e:
+        must_have_folder(place)
         raise DidymaError(
-            "unwritable", str(folder), got=reason(e), want="a folder that takes files",
-            help="name another folder, or mend its permissions",
+            "unwritable", str(place), got=reason(e), want=want,
+            help="name another place, or mend its permissions",
         ) from e  # fmt: skip
