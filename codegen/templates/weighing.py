@@ -21,6 +21,7 @@ from didyma.codegen.templates.attention import weighing
 from didyma.codegen.templates.attentions import is_ranged, limited
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.ranges import RANGES
+from didyma.codegen.templates.scores import shortened
 from didyma.refimpl.ir.loop import Binary, Const, Expr, LetExpr, Select, Var
 from didyma.refimpl.ir.types import DType
 
@@ -45,9 +46,12 @@ def scaling(p: Problem) -> tuple[Problem, Mapping[str, int | str]]:
     p = limited(p)
     limits = sum(name in p.bodies for name in ("last_seen", "first_seen"))
     changes = int(p.bodies["open_score"].value != dot)
+    steps, by = dict[str, int](), factor or 1.0
     if limits and not changes:
         p = replace(p, bodies={k: v for k, v in p.bodies.items() if k != "open_score"})
-    by = factor or 1.0
+    elif limits:
+        p, steps, more = shortened(p)
+        by *= more
     numbers = {"power": by / math.log(2), "lazy": LAZY / by, "unit": by}
     texts = {name: literal(x, DType.F32).text for name, x in numbers.items()}
     return p, {
@@ -56,6 +60,7 @@ def scaling(p: Problem) -> tuple[Problem, Mapping[str, int | str]]:
         "ranged": is_ranged(p),
         "lse": int(p.line is not None),
         **weighing(p),
+        **steps,
         **texts,
     }
 
@@ -69,9 +74,10 @@ def _split(e: Expr, dot: Var) -> tuple[Expr, float | None]:
         case Select(_, then, Const(other)) if other == -math.inf:
             inner, factor = _split(then, dot)
             return replace(e, then=inner), factor
-        case Binary("mul", Var() as lhs, Const(value)) if lhs == dot:
-            by = float(value)
-            return (dot, by) if RANGE[0] < by < RANGE[1] else (e, None)
+        case Binary("mul", lhs, Const(value)):
+            inner, factor = _split(lhs, dot)
+            by = float(value) * (factor or 1.0)
+            return (inner, by) if RANGE[0] < by < RANGE[1] else (e, None)
         case _:
             return e, None
 
@@ -151,12 +157,26 @@ WEIGHING = (
 {{ ask("whole", "seen_by_all", turn) }}
 {% if limits %}
 {% if changes %}
+{% set indexed = column_step or row_step %}
+{% if indexed %}
+    const i64 first_row = top + upper + lane / 4;
+    const i64 first_column = (i64){{ turn }} * {{ width }} + lane % 4 * 2;
+    {{ modification("apart", "first_apart", the_batch="batch", the_row="first_row",
+                    the_column="first_column") }}
+{% endif %}
     #pragma unroll
     for (u32 n = 0; n < {{ width // 2 }}; ++n) {
+{% if indexed %}
+      const i32 right_by = n / 4 * 8 + n % 2;
+      const i32 down_by = n / 2 % 2 * 8;
+      const f32 the_apart =
+          first_apart + cast_i32_f32(right_by * {{ column_step }} + down_by * {{ row_step }});
+{% endif %}
       const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
       const i64 column = (i64){{ turn }} * {{ width }} + (n / 4 * 8 + lane % 4 * 2 + n % 2);
       {{ modification("open_score", "opened", the_batch="batch", the_row="row",
-                      the_column="column", the_dot="score[n]") }}
+                      the_column="column", the_dot="score[n]",
+                      **({"the_apart": "the_apart"} if indexed else {})) }}
       score[n] = opened;
     }
 {% endif %}

@@ -24,6 +24,7 @@ from tests.codegen.templates import (
     test_gemm,
     test_mma,
     test_order,
+    test_scores,
     test_tma,
     test_weighted_mma,
     test_weighted_tma,
@@ -112,6 +113,7 @@ CASES: Mapping[str, Case] = {
     "attention by ranges": Case(
         test_attention_ranges.FAULTS, test_attention_ranges.test_a_planted_fault_is_found
     ),
+    "short scores": Case(test_scores.FAULTS, test_scores.test_a_planted_fault_is_found),
     "mma_weighted": Case(
         test_weighted_mma.FAULTS,
         test_weighted_mma.test_a_planted_fault_is_found_before_anything_is_timed,

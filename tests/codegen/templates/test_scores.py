@@ -1,0 +1,142 @@
+"""Scores that are polynomials of the product: judged, where it is infinite, and with faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import didyma as dd
+from didyma.codegen.pipeline import compile
+from didyma.codegen.templates import attention_tma, attention_wgmma
+from didyma.codegen.templates.language import Text
+from didyma.tracer.tracing import Program
+from tests.codegen.templates.judging import judged
+
+Change = Callable[..., dd.Tensor]
+POINTS = {
+    attention_tma: "tma_attention(height=128, order=0, width=64)",
+    attention_wgmma: "wgmma_attention(height=64, width=64)",
+}
+OPTIONS = dd.Options(target="sm_90a")
+
+
+def away(places: tuple[dd.Tensor, ...]) -> dd.Tensor:
+    return dd.astype(places[-1] - places[-2], dd.f32)
+
+
+def six(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    return (s + away(places) * 0.01) / 2.0 + s * s / 4.0
+
+
+def cubic(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    return 0.01 * (s * s * s) + (s + 3.0) * 0.5 - away(places) * 0.25
+
+
+def crossing(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    """Be no number where the product is infinite, though Horner's scheme says otherwise."""
+    return 0.01 * (s * s * s) - (s + 3.0) * 0.5 - away(places) * 0.25
+
+
+def steep(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    """Grow by two with each row, and fall by three with each column."""
+    i, j = places[-2:]
+    return s + dd.astype(i * 2 - j * 3 + 7, dd.f32) * 0.125 + 1.0
+
+
+def huge(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    """Have an index that is no float, so that it is converted for each element."""
+    i, j = places[-2:]
+    return s + dd.astype((j - i) * 1048577, dd.f32) / 2097152.0
+
+
+def capped(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    return dd.tanh((s - 0.5) / 3.0) * 4.0
+
+
+def falling(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    """Be no number where the product is infinite, though Horner's scheme says minus infinity."""
+    return s - s * s
+
+
+def scaled(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    return s * 3.0 * 0.5
+
+
+CHANGES = (six, cubic, crossing, steep, huge, capped, falling, scaled)
+
+
+def program(change: Change, *, causal: bool = True, logs: bool = False) -> Program:
+    def attention(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> tuple[dd.Tensor, ...]:
+        if logs:
+            return dd.scaled_dot_product_attention(
+                q, k, v, None, causal, score_mod=change, return_lse=True
+            )
+        return (dd.scaled_dot_product_attention(q, k, v, None, causal, score_mod=change),)
+
+    side = dd.f16[2, 140, 64]
+    return dd.trace(side, side, side)(attention)
+
+
+def shown(change: Change) -> str:
+    choice = {"kernels.choices": f"fused_attention_0: {POINTS[attention_tma]}"}
+    return compile(program(change).module, OPTIONS.changed(choice)).text.source
+
+
+@pytest.mark.parametrize("module", POINTS)
+@pytest.mark.parametrize("change", CHANGES)
+def test_scores_are_right(module: ModuleType, change: Change) -> None:
+    p = program(change, causal=change is not cubic, logs=change in (six, capped))
+    assert judged(p, POINTS[module], options=OPTIONS, suits=module.TEMPLATE.space) == {""}
+
+
+def test_polynomials_are_short() -> None:
+    assert ") * the_dot + the_apart;" in shown(six)  # the factor of the index is part of the power
+    assert ") * the_dot * the_dot" not in shown(crossing)
+    assert "first_apart" in shown(steep)
+    assert "first_apart" not in shown(huge)
+    assert " / 3.0f" not in shown(capped)
+    assert "const f32 opened" not in shown(scaled)
+
+
+@pytest.mark.parametrize("change", [six, falling])
+def test_infinite_products_spoil_the_rows_that_they_should(change: Change) -> None:
+    r = np.random.default_rng(0)
+    q, k, v = (r.normal(size=(2, 140, 64)).astype(np.float16) for _ in "qkv")
+    q[0, 3, 5], q[1, 60, 7] = np.inf, -np.inf
+    p = program(change, causal=False)
+    choice = {"kernels.choices": f"fused_attention_0: {POINTS[attention_tma]}"}
+    got = dd.compile(p, options=OPTIONS.changed(choice), engine="simt")(q, k, v)
+    truth = dd.interpret(p, q, k, v)
+    assert np.isnan(truth.values[0]).any()
+    assert truth.contains(got)
+
+
+FAULTS = {
+    "column": (attention_tma, "right_by * {{ column_step }}", "right_by"),
+    "row": (attention_tma, " + down_by * {{ row_step }}", ""),
+    "first row": (attention_tma, "the_row=\"first_row\"", "the_row=\"top\""),
+    "first column": (
+        attention_tma, "* {{ width }} + lane % 4 * 2;\n    {{ mod", "* {{ width }};\n    {{ mod"),
+    "column of an element": (attention_tma, "right_by = n / 4 * 8 + n % 2", "right_by = n / 4 * 8"),
+    "power": (attention_tma, "top_score[r] * {{ power }};", "top_score[r] * 1.442695f;"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str) -> None:
+    module, old, new = FAULTS[fault]
+    assert old in module.TEXT.source
+    text = Text("tma_attention", module.TEXT.source.replace(old, new))
+    template = module.TEMPLATE
+    wrong = replace(template, render=partial(module.render, text=text))
+    options = OPTIONS.changed({"kernels.codegens": (wrong,)})
+    point = POINTS[module]
+    said = judged(
+        program(steep, logs=True), point, wrong, options, template.space, engines=["simt"]
+    )
+    assert said != {""}
