@@ -24,6 +24,7 @@ from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import FoldOp
 
 SIZE = TensorType(DType.I64, ())
+INNER = "only the main function has such sizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,10 @@ def padded(m: Module, sizes: Mapping[str, Dim]) -> Padded:
     for f in m.functions[:-1]:
         for name, t in f.types().items():
             if {*dims.free(t.shape)} & grown:
-                raise _refused(f, f"%{name}: {t}", "only the main function has such sizes")
+                raise _refused(f, f"%{name}: {t}", INNER)
+        for n in f.nodes:
+            if control.symbols(n) & grown:
+                raise _refused(f, f"%{n.results[0]} = {n.op}: {n.types[0]}", INNER)
     known = control.input_symbols(m)
     for name, t in m.entry.types().items():
         if any(found & grown and found - known for found in ({*dims.free(d)} for d in t.shape)):
@@ -88,7 +92,7 @@ class _Padding:
     def _node(self, n: Node) -> None:
         types = [self.types[a] for a in n.args]
         if n.op not in OPS:
-            if self._grows(*types, *n.types):
+            if self._grows(*types, *n.types) or control.symbols(n) & self.sizes.keys():
                 raise _refused(self.f, n.op, "such sizes are of ops alone")
             self.larger |= zip(n.results, n.types, strict=True)
             self.nodes.append(n)

@@ -285,8 +285,8 @@ def _sizes(r: Random) -> Iterator[str]:
         code = _code(checks.solve, "x", *lines[0], *lines[1:])
         yield from _differ(code, "unbound-dim", f"what {lines} tell")
     seen = [(None if r.random() < 0.4 else got, a, b) for got, a, b in lines]
-    moved = [math.floor((got - b) / a) for got, a, b in seen if got is not None and a]
-    yield from _differ(rows.pitch(7, *seen), moved[0] if moved else 7, f"the pitch of {seen}")
+    fit = [k for got, a, b in seen for k in range(-12, 13) if a and a * k + b == got]
+    yield from _differ(rows.pitch(7, *seen), fit[0] if fit else 7, f"the pitch of {seen}")
     value, low, high = r.randint(-2, 6), r.randint(-1, 3), r.randint(2, 5)
     code = "" if value in range(low, high + 1) else "dim-out-of-range"
     yield from _differ(_code(checks.in_range, "n", value, low, high), code, f"{value} is in")

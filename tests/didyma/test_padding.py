@@ -19,6 +19,8 @@ from didyma.fuzz.domains.graphs import Graphs
 from didyma.fuzz.graphs import Case
 from didyma.oracle.report import Finding
 from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.ir import dims
+from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Module, Node
 from didyma.refimpl.ir.text import parse_module
 from didyma.refimpl.verify.graph import verify
@@ -193,6 +195,41 @@ def test_a_padded_size_that_attributes_alone_mention_is_refused() -> None:
     )
     with pytest.raises(DidymaError) as e:
         padded(m, {"n": 9})
+    assert e.value.code == "not-padded"
+
+
+REPEATED = """module {
+  dims n in [0, 9]
+  func @step(%s: f32[2], %i: i64[]) -> (%a) {
+    %a = add(%s, %s) : f32[2]
+  }
+  func @main(%x: f32[n], %y: f32[2]) -> (%a) {
+    %i = constant(value=i64[] 1) : i64[]
+    %a = scan(%y, %i, body="step", index="", length=n, scanned=0, states=1) : f32[2]
+  }
+}
+"""
+INSIDE = """module {
+  dims n in [0, 9]
+  func @step(%s: f32[2], %i: i64[]) -> (%a) {
+    %a = add(%s, %s) : f32[2]
+  }
+  func @outer(%s: f32[2], %i: i64[]) -> (%a) {
+    %a = scan(%s, %i, body="step", index="", length=n, scanned=0, states=1) : f32[2]
+  }
+  func @main(%x: f32[n], %y: f32[2]) -> (%a) {
+    %i = constant(value=i64[] 1) : i64[]
+    %a = scan(%y, %i, body="outer", index="", length=2, scanned=0, states=1) : f32[2]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("text", [REPEATED, INSIDE])
+@pytest.mark.parametrize("size", [9, dims.symbol("n")])
+def test_loops_that_know_the_old_size_are_refused(text: str, size: Dim) -> None:
+    with pytest.raises(DidymaError) as e:
+        padded(parse_module(text), {"n": size})
     assert e.value.code == "not-padded"
 
 
