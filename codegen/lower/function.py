@@ -33,7 +33,7 @@ from didyma.refimpl.ir.loop import (
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import DType, Shape, TensorType
-from didyma.refimpl.ir.walk import exprs, items
+from didyma.refimpl.ir.walk import exprs, items, one_of
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.spec import Kind, Scatter
 
@@ -139,7 +139,7 @@ class _Lowering:
             else:
                 groups.setdefault(out.shape, []).append((result, out))
         nests += [self._nest(shape, group) for shape, group in groups.items()]
-        return nests[0] if len(nests) == 1 else Block(tuple(nests))
+        return one_of(nests)
 
     def _builder(self, stored: Collection[str] = ()) -> ScalarBuilder:
         """Return a builder that loads operands, and the results that were ``stored`` before."""
@@ -161,7 +161,7 @@ class _Lowering:
 
         def final(values: Sequence[Expr]) -> Stmt:
             stores = [Store(o.name, index, v) for (_, o), v in zip(group, values, strict=True)]
-            return stores[0] if len(stores) == 1 else Block(tuple(stores))
+            return one_of(stores)
 
         return _nested(index, extents, Placer(b, self.shapes).body(roots, final))
 

@@ -39,7 +39,7 @@ from didyma.refimpl.ir.loop import (
     Yield,
 )
 from didyma.refimpl.ir.types import DType, Shape
-from didyma.refimpl.ir.walk import expr_children, items, map_expr, subexprs, substitute_expr
+from didyma.refimpl.ir.walk import expr_children, items, map_expr, one_of, subexprs, substitute_expr
 
 Root: TypeAlias = tuple[Expr, Callable[[Expr], Stmt]]  # a value, and how it is stored
 
@@ -93,8 +93,8 @@ class Placer:
         stores = [store(unwidened(self._emit(e, inner))) for e, store in each]
         last = [store(unwidened(self._emit(e, top))) for e, store in once]
         if stores:
-            last.insert(0, around(self._region(inner, _block(stores))))
-        return self._region(top, _block(last))
+            last.insert(0, around(self._region(inner, one_of(stores))))
+        return self._region(top, one_of(last))
 
     def _place_all(self, roots: Sequence[Expr], top: CodeScope) -> None:
         """Decide where the values are bound that roots in a scope need."""
@@ -334,7 +334,7 @@ class Placer:
         if guard is None:
             return Fold(accs, axes, combine, step, rest, merge)
         stores = tuple(Store(h.name, (), f) for h, f in zip(homes, found, strict=True))
-        run = If(self._emit(guard, p), Fold(accs, axes, combine, step, _block(stores), merge))
+        run = If(self._emit(guard, p), Fold(accs, axes, combine, step, one_of(stores), merge))
         body: Stmt = Block((run, *items(rest)))
         for h in reversed(homes):
             body = Allocate(Buffer(h.name, h.dtype, (), Scope.LOCAL), body)
@@ -383,10 +383,6 @@ class Placer:
 
 def _parts(v: Scalar) -> tuple[Expr, ...]:
     return (v.expr,) if v.fold is None else (v.expr, v.fold.body, *v.fold.extents)
-
-
-def _block(body: Sequence[Stmt]) -> Stmt:
-    return body[0] if len(body) == 1 else Block(tuple(body))
 
 
 def _either(a: Expr, b: Expr) -> Expr:

@@ -48,7 +48,7 @@ from didyma.refimpl.ir.loop import (
 )
 from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.unfold import folded_into
-from didyma.refimpl.ir.walk import exprs, subexprs, substitute
+from didyma.refimpl.ir.walk import exprs, one_of, subexprs, substitute
 
 
 def extreme(fold: FoldNest) -> Literal["min", "max"] | None:
@@ -191,9 +191,9 @@ class _Kernel:
             for x, b in self.held.items()
             if x.buffer not in every
         ]
-        loads = [self._lanes(_one(once), LoopKind.VECTORIZED)] if once else []
+        loads = [self._lanes(one_of(once), LoopKind.VECTORIZED)] if once else []
         if own:
-            loads.append(self._each(_one(own), filled, lanes=LoopKind.VECTORIZED))
+            loads.append(self._each(one_of(own), filled, lanes=LoopKind.VECTORIZED))
         body: Stmt = Block((*loads, self._each(self._compared(best, at, r), r)))
         body = guarded(tail(self.group, self.count, shape.lanes), body)
         k = ix.add(ix.mul(turn, ix.index(shape.lanes)), self.lane)
@@ -272,7 +272,3 @@ class _Kernel:
         """Return a local buffer of a thread for each accumulator of the fold."""
         fresh, accs = self.facts.names.fresh, self.fold.fold.accs
         return [Buffer(fresh(f"{a.var.name}_mine"), a.var.dtype, (), Scope.LOCAL) for a in accs]
-
-
-def _one(stores: Sequence[Stmt]) -> Stmt:
-    return stores[0] if len(stores) == 1 else Block(tuple(stores))

@@ -46,7 +46,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.unfold import folded_into
-from didyma.refimpl.ir.walk import map_stmt, substitute
+from didyma.refimpl.ir.walk import map_stmt, one_of, substitute
 
 UNROLLED = 4  # turns of a loop that are written out, so that as many loads are on their way
 
@@ -302,7 +302,7 @@ class Stages:
         places = ((self._shelved(x, position), some[x]) for x in self.shelf)
         held = ((to, Load(b.name, (position,), b.dtype)) for to, b in places)
         stores = [Store(to.buffer, to.index, x) for to, x in held]
-        return stores[0] if len(stores) == 1 else Block(tuple(stores))
+        return one_of(stores)
 
     def _shelved(self, load: Load, position: Expr) -> Load:
         """Return the load from the shelf of the element at a thread's position."""
@@ -360,9 +360,9 @@ class Stages:
             last += [Barrier(scope)] if table else []
             self.filled += bool(table)
             first = [ix.compare("eq", self.team.place, ix.ZERO), *exists]
-            body = once[0] if len(once) == 1 else Block(once)
+            body = one_of(once)
             last.append(guarded(first, self.wide.flat(with_loads(body, table.get))))
-        return last[0] if len(last) == 1 else Block(tuple(last))
+        return one_of(last)
 
     def results(self, each: Stmt, exists: list[Expr]) -> list[Stmt]:
         """Return the loops over a thread's elements for the results, those on the shelf apart."""
@@ -497,4 +497,4 @@ class Stages:
 def filled(some: Mapping[Load, Buffer], place: Expr) -> Stmt:
     """Return the statement that loads what local buffers hold of an element."""
     stores = tuple(Store(b.name, (place,), x) for x, b in some.items())
-    return stores[0] if len(stores) == 1 else Block(stores)
+    return one_of(stores)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from didyma.codegen.schedule import lanes
-from didyma.codegen.schedule.folds import copied
+from didyma.codegen.schedule.folds import allocated, copied
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, tail
 from didyma.codegen.schedule.nest import scan as scan_of
 from didyma.codegen.schedule.pointwise import moved
@@ -176,7 +176,7 @@ class _Scan:
         turn = Var(self.facts.names.fresh("turn"))
         carries = [self._scalar("carry") for _ in range(self.beside)]
         starts = [Store(b.name, (), self.run.start) for b in carries]
-        return _allocated(carries, Block((*starts, For(turn, rounds, self.round(turn, carries)))))
+        return allocated(carries, Block((*starts, For(turn, rounds, self.round(turn, carries)))))
 
     def round(self, turn: Expr, carries: Sequence[Buffer]) -> Stmt:
         """Return one round: load and fold, combine with other threads, and finish each element."""
@@ -368,7 +368,7 @@ class _Scan:
         rest = then(_scalars(before), firsts, _scalars(whole) if again else total)
         share = guarded(first, shared[0] if len(shared) == 1 else Block(shared))
         body = Block((*starts, share, Barrier(), loop, *items(rest)))
-        return _allocated((*before, *whole), body)
+        return allocated((*before, *whole), body)
 
     # Other blocks
 
@@ -420,7 +420,7 @@ class _Scan:
             stmts.append(self._each(place, final))
         for b, x in zip(carries, total, strict=True) if carries else ():
             stmts.append(Store(b.name, (), self._joined(Load(b.name, (), self.dtype), x)))
-        return _allocated(made, Block(tuple(stmts)))
+        return allocated(made, Block(tuple(stmts)))
 
     def _final(self, source: Buffer | None, base: Buffer | None, v: Expr) -> Stmt:
         parts = list[Expr]()
@@ -468,9 +468,3 @@ class _Scan:
 
 def _scalars(buffers: Sequence[Buffer]) -> list[Expr]:
     return [Load(b.name, (), b.dtype) for b in buffers]
-
-
-def _allocated(buffers: Sequence[Buffer], body: Stmt) -> Stmt:
-    for b in reversed(buffers):
-        body = Allocate(b, body)
-    return body

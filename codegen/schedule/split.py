@@ -45,7 +45,7 @@ from didyma.refimpl.ir.loop import (
     Yield,
 )
 from didyma.refimpl.ir.unfold import folded_into
-from didyma.refimpl.ir.walk import subexprs, substitute, substitute_expr
+from didyma.refimpl.ir.walk import one_of, subexprs, substitute, substitute_expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ class _Parts:
         fold, at = self.fold, (ix.index(u), self.v)
         if load:
             stores = [Store(b.name, at, fold.terms[n]) for n, b in self.terms.items()]
-            body: Stmt = stores[0] if len(stores) == 1 else Block(tuple(stores))
+            body: Stmt = one_of(stores)
         else:
             values = [
                 Load(self.terms[n].name, at, e.dtype) if n in self.terms else e
@@ -329,7 +329,7 @@ class _Parts:
 
     def _each(self, body: Sequence[Stmt]) -> Stmt:
         """Return a loop over the neighbours that a thread has, or the body for the only one."""
-        s = body[0] if len(body) == 1 else Block(tuple(body))
+        s = one_of(body)
         if self.groups is None:
             return self._copied(substitute(s, {self.v.name: ix.ZERO}))
         here = ix.add(ix.mul(self.group, ix.index(self.groups.size)), self.v)

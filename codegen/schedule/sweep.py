@@ -44,7 +44,7 @@ from didyma.refimpl.ir.loop import (
     Yield,
 )
 from didyma.refimpl.ir.unfold import folded_into
-from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, stmts, subexprs, substitute
+from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, one_of, stmts, subexprs, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ def _rest(sweep: Sweep, blocks: int, parts: Sequence[Buffer]) -> PrimFunc:
         for v, n in reversed(list(zip(a.nest.index, a.nest.extents, strict=True))):
             body = For(v, n, body, LoopKind.PARALLEL)
         nests.append(body)
-    return replace(sweep.func, params=(*parts, *sweep.func.params), body=_block(nests))
+    return replace(sweep.func, params=(*parts, *sweep.func.params), body=one_of(nests))
 
 
 @dataclass(slots=True)
@@ -331,7 +331,7 @@ class _Sweeping:
         e = Var(self.sweep.facts.names.fresh("e"))
         pairs = zip(self.sweep.folds, self.sums, strict=True)
         starts = tuple(Store(b.name, (e,), f.accs[0].start) for f, b in pairs)
-        return For(e, ix.index(self.size), _block(starts), LoopKind.UNROLLED)
+        return For(e, ix.index(self.size), one_of(starts), LoopKind.UNROLLED)
 
     def _end(self, block: Var) -> list[Stmt]:
         """Return the statements by which a block leaves what its rows come to."""
@@ -341,7 +341,7 @@ class _Sweeping:
         def left(place: Expr) -> Stmt:
             pairs = zip(self.parts, self.sums, strict=True)
             at = (block, *axes)
-            return _block([Store(p.name, at, Load(b.name, (place,), b.dtype)) for p, b in pairs])
+            return one_of([Store(p.name, at, Load(b.name, (place,), b.dtype)) for p, b in pairs])
 
         first = [ix.compare("eq", team.group, ix.ZERO)] if team.groups > 1 else []
         return [*met, self.stages.over(left, first, at_once=True)]
@@ -366,7 +366,3 @@ class _Sweeping:
             ]
         found.append(Barrier())
         return For(e, ix.index(self.size), Block(tuple(found)), LoopKind.UNROLLED)
-
-
-def _block(body: Sequence[Stmt]) -> Stmt:
-    return body[0] if len(body) == 1 else Block(tuple(body))

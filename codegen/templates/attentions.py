@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from didyma.codegen.codegens import Asked
 from didyma.codegen.lower.affine import Affine
@@ -99,15 +99,7 @@ def _problem(
     }  # fmt: skip
     bound = [*zip(parts, ix.unflatten(b, sizes), strict=True)]
     reading = Reading(f, loop, names, types, extents, bound, known)
-
-    def operand(name: str, at: tuple[Var, Var], order: tuple[Var, ...]) -> Subgraph:
-        """Return an operand of a product, whose batches may be broadcast."""
-        own = types[name].shape[:-2]
-        last = parts[len(parts) - len(own) :]
-        index = (ix.ZERO if d == 1 else part for d, part in zip(own, last, strict=True))
-        return Subgraph(
-            order, reading.element(name, (*index, *at)), tuple(extents[v] for v in order)
-        )
+    operand = partial(reading.operand, parts)
 
     def of_rows(name: str) -> Expr:
         """Return an element of a value whose last axis is 1, and whose others may be broadcast."""

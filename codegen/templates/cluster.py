@@ -190,22 +190,17 @@ def _beside(values: Values) -> int:
     return 4 * values["height"] * values["width"] + BARRIERS
 
 
-def _stage(p: Problem, values: Values) -> int:
-    """Return the bytes of a stage of tiles."""
-    return (values["height"] + span(p, values)) * LINE * 2
-
-
 def _stages(asked: Asked, values: Values) -> int:
     """Return how many stages of tiles the shared memory of a target has room for."""
     room = asked.target.dynamic - _beside(values)
-    return min(MOST_STAGES, room // _stage(_viewed(asked, values), values))
+    return min(MOST_STAGES, room // tma.stage_bytes(_viewed(asked, values), values))
 
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of its shared memory."""
     stages = _stages(asked, values)
     threads = GROUP * (1 + values["height"] // ROWS) if stages >= 2 else 0
-    return threads, stages * _stage(_viewed(asked, values), values) + _beside(values)
+    return threads, stages * tma.stage_bytes(_viewed(asked, values), values) + _beside(values)
 
 
 def cost(asked: Asked, values: Values) -> float:

@@ -10,6 +10,8 @@ from didyma.codegen.lower.build import ScalarBuilder
 from didyma.codegen.lower.place import Placer
 from didyma.codegen.lower.scalar import narrowed
 from didyma.codegen.passes.values import kind
+from didyma.codegen.templates.problem import Subgraph
+from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.graph import Function, Node
 from didyma.refimpl.ir.loop import (
     Binary,
@@ -67,6 +69,19 @@ class Reading:
             if var.name in {x.name for x in subexprs(value) if isinstance(x, Var)}:
                 value = LetExpr(var, e, value)
         return value
+
+    def operand(
+        self, batches: Sequence[Var], name: str, at: tuple[Var, Var], order: tuple[Var, ...]
+    ) -> Subgraph:
+        """Return an operand of products of matrices, whose batches may be broadcast.
+
+        ``at`` is the place in a matrix, and ``order`` are the inputs of the subgraph.
+        """
+        own = self.types[name].shape[:-2]
+        last = batches[len(batches) - len(own) :]
+        index = (ix.ZERO if d == 1 else part for d, part in zip(own, last, strict=True))
+        element = self.element(name, (*index, *at))
+        return Subgraph(order, element, tuple(self.extents[v] for v in order))
 
     def factor(self, n: Node, at: Sequence[Expr], steps: Sequence[Var], *, weights: bool) -> Expr:
         """Return a factor of the product that a convolution adds: of its weights, or its image.

@@ -303,7 +303,7 @@ def _tall(values: Values) -> int:
     return values["height"] // (1 if values["alternate"] else 2)
 
 
-def _stage(p: Problem, values: Values) -> int:
+def stage_bytes(p: Problem, values: Values) -> int:
     """Return the bytes of a stage of tiles."""
     return (values["height"] + span(p, values)) * LINE * 2
 
@@ -317,7 +317,7 @@ def _beside(p: Problem, values: Values) -> int:
 def _stages(asked: Asked, values: Values) -> int:
     """Return how many stages of tiles the shared memory of a target has room for."""
     p = _problem(asked)
-    return min(MOST_STAGES, (asked.target.dynamic - _beside(p, values)) // _stage(p, values))
+    return min(MOST_STAGES, (asked.target.dynamic - _beside(p, values)) // stage_bytes(p, values))
 
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
@@ -331,7 +331,7 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
         chunks = tall // ROWS * (values["width"] // LINE)  # of four warps
         fits &= values["width"] % LINE == chunks % slots == 0
         fits &= result(p, ACCESS) is not None
-    return THREADS if fits else 0, stages * _stage(p, values) + _beside(p, values)
+    return THREADS if fits else 0, stages * stage_bytes(p, values) + _beside(p, values)
 
 
 def cost(asked: Asked, values: Values) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from didyma.codegen.codegens import Asked
 from didyma.codegen.lower.names import loop_names
@@ -76,16 +76,7 @@ def _problem(f: Function, loop: PrimFunc, w: Weighted, more: Sequence[Weighted])
     known |= {x.output.results[0]: sum for x, sum in zip((w, *more), (acc, *also), strict=True)}
     bound = [*zip(parts, ix.unflatten(b, sizes), strict=True)]
     reading = Reading(f, loop, names, types, extents, bound, known)
-
-    def operand(name: str, at: tuple[Var, Var], order: tuple[Var, ...]) -> Subgraph:
-        """Return an operand of a product, whose batches may be broadcast."""
-        own = types[name].shape[:-2]
-        last = parts[len(parts) - len(own) :]
-        index = (ix.ZERO if d == 1 else part for d, part in zip(own, last, strict=True))
-        return Subgraph(
-            order, reading.element(name, (*index, *at)), tuple(extents[v] for v in order)
-        )
-
+    operand = partial(reading.operand, parts)
     operands = {
         name: operand(x.output.args[1], (j, e), (b, j, e))
         for name, x in zip(("value", "also"), (w, *more), strict=False)

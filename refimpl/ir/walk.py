@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import is_
 from typing import TypeAlias, assert_never
 
@@ -286,6 +286,11 @@ def subexprs(e: Expr) -> list[Expr]:
     return found
 
 
+def mentions(e: Expr, names: Collection[str]) -> bool:
+    """Return whether an expression reads one of some variables."""
+    return any(isinstance(x, Var) and x.name in names for x in subexprs(e))
+
+
 def stmts(s: Stmt) -> list[Stmt]:
     """Return a statement and everything below it, parents first, in order."""
     found, todo = list[Stmt](), [s]
@@ -309,6 +314,11 @@ def substitute(s: Stmt, table: Mapping[str, Expr]) -> Stmt:
         return map_stmt(b, on_expr, on_stmt)
 
     return on_stmt(s)
+
+
+def one_of(parts: Sequence[Stmt]) -> Stmt:
+    """Return statements as one: the only one itself, or a block of several."""
+    return parts[0] if len(parts) == 1 else Block(tuple(parts))
 
 
 def items(s: Stmt) -> tuple[Stmt, ...]:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import didyma as dd
-from didyma.codegen.runtime.registry import probe
 from didyma.commands import judge_kernel
 from didyma.judging import asserting
 from didyma.judging.judge import Judgement, Outcome
@@ -18,6 +17,8 @@ from didyma.judging.task import Task
 from didyma.refimpl.errors import DidymaError
 from tests.test_house import ROOT
 from tests.warm import python
+
+pytestmark = pytest.mark.usefixtures("ptx")
 
 SUITE = """
 from pathlib import Path
@@ -48,13 +49,6 @@ KERNEL = """__global__ void twice(const float* x, float* y, int n) {
   if (i < n) y[i] = 2.0f * x[i];
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def _nvrtc() -> None:
-    state = probe("ptx")
-    if not state.runs:
-        pytest.skip(f"ptx: {state.why}")
 
 
 def run(folder: Path, *words: str) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from didyma.codegen.runtime.registry import probe
 from didyma.commands.sanitize import Request, sanitize
+
+pytestmark = pytest.mark.usefixtures("ptx")
 
 IMAGE = """
 #define W 70
@@ -51,13 +52,6 @@ void run(const torch::Tensor& x, torch::Tensor& y) {
 }
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def _nvrtc() -> None:
-    state = probe("ptx")
-    if not state.runs:
-        pytest.skip(f"ptx: {state.why}")
 
 
 def found(

@@ -46,7 +46,7 @@ def _transposed(ops: Operands) -> Body:
     get, put = ops.source(1, "b32"), ops.target(0, "b32")
 
     def run(m: Machine, present: Array, want: Array) -> None:
-        pair = _by_warp(m, get).view(np.uint16).reshape(-1, 32, 2)
+        pair = by_warp(m, get).view(np.uint16).reshape(-1, 32, 2)
         matrix = np.zeros((pair.shape[0], 8, 8), np.uint16)
         for side in (0, 1):
             matrix[:, _ROW, _COLUMN + side] = pair[..., side]
@@ -56,7 +56,8 @@ def _transposed(ops: Operands) -> Body:
     return run
 
 
-def _by_warp(m: Machine, f: Source) -> Array:
+def by_warp(m: Machine, f: Source) -> Array:
+    """Return the registers of active threads, a row for each warp."""
     return m.active(f(m)).reshape(-1, 32)
 
 
@@ -90,7 +91,7 @@ def _move(ops: Operands) -> Body:
         lanes, at, _ = rows(m)
         matrices = np.zeros((m.ids.size // 32, count, 8, 8), np.uint16)
         for k, get in enumerate(gets):
-            pair = _by_warp(m, get).view(np.uint16).reshape(-1, 32, 2)
+            pair = by_warp(m, get).view(np.uint16).reshape(-1, 32, 2)
             for side in (0, 1):
                 i, j = (_COLUMN + side, _ROW) if turned else (_ROW, _COLUMN + side)
                 matrices[:, k, i, j] = pair[..., side]
@@ -166,7 +167,7 @@ def _product(ops: Operands) -> Body:
         """Return the matrices of rows (of A, or of B turned), one a warp."""
         out: Array = np.zeros((m.ids.size // 32, 8 * high, depth), wide)
         for k, f in enumerate(gets):
-            each = _elements(_by_warp(m, f), kind)
+            each = _elements(by_warp(m, f), kind)
             for e, v in enumerate(each):
                 column = _LANE % 4 * len(each) + e + 4 * len(each) * (k // high)
                 out[:, _ROW + 8 * (k % high), column] = truncated(v, kind, wide)
@@ -179,7 +180,7 @@ def _product(ops: Operands) -> Body:
         if "xor" in ins.mods:  # the bits of both rows but for those that they share
             out = left.sum(2)[:, :, None] + right.sum(1)[:, None, :] - 2 * out
         for k, (f, put) in enumerate(zip(c, puts, strict=True)):
-            old = _by_warp(m, f)
+            old = by_warp(m, f)
             if sums == "f16":
                 i = _ROW + 8 * k
                 low, high = halves(old, "f16")

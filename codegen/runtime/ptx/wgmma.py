@@ -18,6 +18,7 @@ import numpy as np
 from didyma.codegen.runtime.ptx.bulk import BUSY_FLAG, unfenced
 from didyma.codegen.runtime.ptx.code import Imm, Instr, Reg, Vector, registers, unknown
 from didyma.codegen.runtime.ptx.kinds import TYPES, canonical, packed
+from didyma.codegen.runtime.ptx.matrices import by_warp
 from didyma.codegen.runtime.ptx.meeting import ALL, Body
 from didyma.codegen.runtime.ptx.memory import BUSY, READ, SPACES
 from didyma.codegen.runtime.ptx.operands import Action, Operands, Source
@@ -235,17 +236,17 @@ def compile_product(ops: Operands) -> Body:
             return
         _demand_fence(m, names)
         quarter = m.ids[::32] % m.shape.padded // 32 % 4
-        b = places(_by_warp(m, b_at)[:, 0], np.arange(columns), size, form.b_across)
+        b = places(by_warp(m, b_at)[:, 0], np.arange(columns), size, form.b_across)
         mine = np.arange(columns)[None, :] * 4 // columns == quarter[:, None]
         y = truncated(_fetched(m, b, mine, right), right, _wide(to))
         if a_at is None:
             x = _fragment(m, fragments, left)
         else:
             rows = rows_of(m)
-            at = places(_by_warp(m, a_at)[:, 0], rows, size, form.a_across)
+            at = places(by_warp(m, a_at)[:, 0], rows, size, form.a_across)
             x = _fetched(m, at, np.ones(rows.shape, np.bool_), left)
         out = form.sign * np.matmul(truncated(x, left, _wide(to)), y.transpose(0, 2, 1))
-        _add(m, out, to, _by_warp(m, keep), sums, puts)
+        _add(m, out, to, by_warp(m, keep), sums, puts)
         p = _products(m)
         for r in accumulators:
             p.busy.setdefault(r.index, np.zeros(m.size, np.int64))[m.ids] = p.closed[m.ids] + 1
@@ -257,16 +258,12 @@ def _wide(to: str) -> Any:
     return np.dtype(np.int32 if to == "s32" else np.float32)
 
 
-def _by_warp(m: Machine, f: Source) -> Array:
-    return m.active(f(m)).reshape(-1, 32)
-
-
 def _fragment(m: Machine, parts: list[Source], kind: str) -> Array:
     """Return the rows of A that the registers of warps hold: warps, 16 rows, terms."""
     each = 4 // _TYPES[kind].itemsize
     x = np.zeros((m.ids.size // 32, 16, 8 * each), _TYPES[kind])
     for i, f in enumerate(parts):
-        v = _by_warp(m, f).view(_TYPES[kind]).reshape(-1, 32, each)
+        v = by_warp(m, f).view(_TYPES[kind]).reshape(-1, 32, each)
         for j in range(each):
             x[:, _ROW + 8 * (i & 1), _COLUMN * each + 4 * each * (i >> 1) + j] = v[..., j]
     return x
@@ -284,7 +281,7 @@ def _add(
     dtype = TYPES[to]
     each = 4 // dtype.itemsize
     for k, (f, put) in enumerate(zip(sums, puts, strict=True)):
-        old = _by_warp(m, f).view(dtype).reshape(-1, 32, each)
+        old = by_warp(m, f).view(dtype).reshape(-1, 32, each)
         parts = list[Array]()
         for j in range(each):
             n = k * each + j

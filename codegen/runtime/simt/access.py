@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from didyma.codegen.runtime.simt import clusters
 from didyma.codegen.runtime.simt.copies import KINDS, Copies, Moved, Place, zeros_like
 from didyma.codegen.runtime.simt.meets import Box, Meets, whole
-from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Warps
+from didyma.codegen.runtime.simt.memory import LaneArray, Lanes, Report, Warps
 from didyma.codegen.runtime.simt.turns import Turn
 from didyma.refimpl.interp import scalar, scalar_ring
 from didyma.refimpl.ir.loop import AtomicOp
@@ -80,6 +80,14 @@ class Run:
     def who(self, m: Mask) -> Lanes:
         """Positions of the active lanes."""
         return self.everyone if m is None else np.flatnonzero(m)
+
+    def reporter(self, name: str, line: int) -> Report:
+        """Return what reports faults of an intrinsic by its name, at a line."""
+
+        def report(kind: str, detail: str, lanes: int) -> None:
+            self.report(kind, f"{detail}, by {name}", lanes, line)
+
+        return report
 
     def lanes(self, v: Value) -> Lanes:
         """Spread a uniform value over the lanes."""
@@ -218,10 +226,7 @@ def copy(
     With a ``count`` only so many of the elements are read, and the others are zero.
     """
     who, many = r.who(m), nbytes // to.data.itemsize
-
-    def report(kind: str, detail: str, lanes: int) -> None:
-        r.report(kind, f"{detail}, by {name}", lanes, line)
-
+    report = r.reporter(name, line)
     given = r.lanes(many if count is None else count)[who].astype(np.int64)
     if (lost := given > many).any():
         report("out-of-bounds", f"{int(given[lost][0])} of {many} elements", int(lost.sum()))

@@ -33,9 +33,7 @@ def _store(
     r: Run, name: str, described: tuple[LaneArray, int], corner: tuple[int, int, int],
     held: tuple[LaneArray, int], lane: int, line: int,
 ) -> None:  # fmt: skip
-    def report(kind: str, detail: str, lanes: int) -> None:
-        r.report(kind, f"{detail}, by {name}", lanes, line)
-
+    report = r.reporter(name, line)
     (maps, where), (source, first) = described, held
     assert r.meets is not None, "no groups"
     box = r.meets.boxes.get((maps.name, where))

@@ -62,9 +62,7 @@ def product(arithmetic: Arithmetic, name: str) -> Callable[[Run, Mask, Sequence[
     rows, columns = p.of_sums()
 
     def run(r: Run, m: Mask, places: Sequence[Place], line: int) -> None:
-        def report(kind: str, detail: str, lanes: int) -> None:
-            r.report(kind, f"{detail}, by {name}", lanes, line)
-
+        report = r.reporter(name, line)
         lead = _leaders(r, m, report)
         (sums, first), left, right = places
         of_left = p.of_registers() if p.a_by == "r" else p.of_a()

@@ -47,10 +47,7 @@ def load(
     lane = np.arange(r.warps.size) % WARP
     base, at = np.arange(r.warps.size) - lane, r.lanes(index).astype(np.int64)
     active = lane if m is None else np.where(m, lane, WARP)
-
-    def report(kind: str, detail: str, lanes: int) -> None:
-        r.report(kind, f"{detail}, by {name}", lanes, line)
-
+    report = r.reporter(name, line)
     Place(a, at[active < 8 * many]).check(ROW, "shared", report)
     turned = "_trans_" in name
     found: dict[str, Value] = {}

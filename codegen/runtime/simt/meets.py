@@ -291,10 +291,7 @@ def mbarrier(r: Run, name: str, array: str, index: Value, given: Value, m: Mask,
     every = r.lanes(index)[who].astype(np.int64)
     numbers = r.lanes(given)[who].astype(np.int64)
     a = r.arrays[array]
-
-    def report(kind: str, detail: str, lanes: int) -> None:
-        r.report(kind, f"{detail}, by {name}", lanes, line)
-
+    report = r.reporter(name, line)
     block, rank = who // r.warps.threads, None
     if name == "mbarrier_arrive_at":
         rank = numbers
@@ -352,10 +349,7 @@ def describe(
 ) -> None:  # fmt: skip
     """Write the description of an array, which a whole warp does together."""
     assert r.meets is not None, "no groups"
-
-    def report(kind: str, detail: str, lanes: int) -> None:
-        r.report(kind, f"{detail}, by {name}", lanes, line)
-
+    report = r.reporter(name, line)
     if not whole(r, m, name, line):
         return
     who = r.who(m)[:: PORTABLE.warp]
@@ -383,10 +377,7 @@ def fetch(
     corner: list[Value], barrier: tuple[str, Value], blocks: Value | None, m: Mask, line: int,
 ) -> None:  # fmt: skip
     """Let active lanes start the copy of a box each, to their own blocks or those of a mask."""
-
-    def report(kind: str, detail: str, lanes: int) -> None:
-        r.report(kind, f"{detail}, by {name}", lanes, line)
-
+    report = r.reporter(name, line)
     for lane in r.who(m):
         who = np.asarray([lane])
         at, where, bar, *c = (int(r.lanes(v)[lane]) for v in (index, place, barrier[1], *corner))

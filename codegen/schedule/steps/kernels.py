@@ -25,7 +25,7 @@ from didyma.refimpl.ir.loop import (
     Stmt,
     Var,
 )
-from didyma.refimpl.ir.walk import exprs
+from didyma.refimpl.ir.walk import exprs, one_of
 from didyma.refimpl.ir.workspace import opened
 from didyma.refimpl.verify.outside import top
 
@@ -85,7 +85,7 @@ def workspace(parts: Sequence[Part], known: Iterable[str]) -> tuple[Buffer, ...]
 
 def _several(run: list[Stmt]) -> Iterator[Stmt]:
     """Yield the nests of statements that follow one another without a call between them."""
-    s = run[0] if len(run) == 1 else Block(tuple(run))
+    s = one_of(run)
     if isinstance(s, Block) and any(map(_at_once, s.body)):
         yield from s.body
     elif run:

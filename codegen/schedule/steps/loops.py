@@ -9,9 +9,9 @@ from didyma.codegen.lower.names import loop_names
 from didyma.codegen.schedule.nest import same
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.expand import declared
-from didyma.refimpl.ir.loop import Block, For, PrimFunc, Stmt
+from didyma.refimpl.ir.loop import For, PrimFunc, Stmt
 from didyma.refimpl.ir.names import Names
-from didyma.refimpl.ir.walk import items, map_stmt, stmt_children, stmts
+from didyma.refimpl.ir.walk import items, map_stmt, one_of, stmt_children, stmts
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,4 +109,4 @@ def sequence(parts: Iterable[Stmt]) -> Stmt:
     flat: list[Stmt] = []
     for s in parts:
         flat += items(s)
-    return flat[0] if len(flat) == 1 else Block(tuple(flat))
+    return one_of(flat)

@@ -23,10 +23,9 @@ from didyma.refimpl.ir.loop import (
     LoopKind,
     PrimFunc,
     Stmt,
-    Var,
 )
 from didyma.refimpl.ir.text import show_line
-from didyma.refimpl.ir.walk import stmts, subexprs
+from didyma.refimpl.ir.walk import mentions, stmts, subexprs
 
 
 def reorder(step: Reorder, f: PrimFunc, *, unchecked: bool = False) -> PrimFunc:
@@ -111,7 +110,7 @@ def movable(f: PrimFunc, chain: Sequence[For], wrappers: Sequence[If | Let]) -> 
     for x in chain:
         if x.kind in (LoopKind.BOUND, LoopKind.VECTORIZED):
             raise wrong(f, f"{x.var.name}, a {x.kind} loop", "loops of other kinds")
-        if _uses(x.extent, bound) or _loads(x.extent):
+        if mentions(x.extent, bound) or _loads(x.extent):
             raise wrong(
                 f, f"`{show_line(x)}`, whose extent varies in the nest",
                 "extents that are the same in all iterations of the nest",
@@ -125,10 +124,6 @@ def movable(f: PrimFunc, chain: Sequence[For], wrappers: Sequence[If | Let]) -> 
             )  # fmt: skip
     if any(isinstance(s, Barrier | Chain | Exchange) for s in stmts(chain[-1].body)):
         raise wrong(f, "a barrier or exchange in the nest", "a nest without those")
-
-
-def _uses(e: Expr, names: set[str]) -> bool:
-    return any(isinstance(x, Var) and x.name in names for x in subexprs(e))
 
 
 def _loads(e: Expr) -> set[str]:

@@ -24,7 +24,7 @@ from didyma.refimpl.ir.loop import (
     Var,
 )
 from didyma.refimpl.ir.text import show_line
-from didyma.refimpl.ir.walk import map_expr, subexprs
+from didyma.refimpl.ir.walk import map_expr, mentions
 from didyma.refimpl.verify.vectors import MOST
 
 
@@ -59,7 +59,7 @@ class _Lanes:
             case Let(var, value, body):
                 found = self.bind(var, value)
                 inner = self.store(body)
-                if any(_mentions(i, {var.name}) for i in inner.index):
+                if any(mentions(i, {var.name}) for i in inner.index):
                     raise self.refused(f"`{show_line(s)}`, by which the place is known")
                 return replace(inner, value=LetExpr(var, found, inner.value))
             case Store(buffer, index, value):
@@ -79,7 +79,7 @@ class _Lanes:
         return self.vector(value)
 
     def varies(self, e: Expr) -> bool:
-        return _mentions(e, self.varying)
+        return mentions(e, self.varying)
 
     def place(self, e: Expr, s: Stmt) -> Expr:
         """Return one index of the store: a ramp where it depends on the lane."""
@@ -111,7 +111,3 @@ class _Lanes:
                 return LetExpr(var, self.bind(var, value), self.vector(body))
             case _:
                 return map_expr(self.vector, e)
-
-
-def _mentions(e: Expr, names: set[str]) -> bool:
-    return any(isinstance(x, Var) and x.name in names for x in subexprs(e))

@@ -10,7 +10,6 @@ import pytest
 
 import didyma as dd
 from didyma.codegen.runtime.ptx.sources import Source
-from didyma.codegen.runtime.registry import probe
 from didyma.commands import judge_kernel
 from didyma.judging.contracts import Declared
 from didyma.judging.edits import edits
@@ -26,14 +25,9 @@ from didyma.show import judge_kernel as show
 from tests.didyma.judging.kernels import ADD, KERNELS, SUMS, added, n, r, sums
 from tests.errors.test_codes import says
 
+pytestmark = pytest.mark.usefixtures("ptx")
+
 FAULTS = [(name, fault) for name, judged in KERNELS.items() for fault in judged.faults]
-
-
-@pytest.fixture(autouse=True)
-def _nvrtc() -> None:
-    state = probe("ptx")
-    if not state.runs:
-        pytest.skip(f"ptx: {state.why}")
 
 
 def verdict(

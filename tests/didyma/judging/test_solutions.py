@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from didyma.codegen.runtime.ptx.sources import Source
-from didyma.codegen.runtime.registry import probe
 from didyma.commands import judge_kernel
 from didyma.judging.adapters import load_inline, solution
 from didyma.judging.making import Launch, make_task
@@ -19,12 +18,7 @@ from tests.bench.found import FOUND
 from tests.bench.idioms import IDIOMS
 from tests.didyma.judging.kernels import KERNELS, Judged
 
-
-@pytest.fixture(autouse=True)
-def _nvrtc() -> None:
-    state = probe("ptx")
-    if not state.runs:
-        pytest.skip(f"ptx: {state.why}")
+pytestmark = pytest.mark.usefixtures("ptx")
 
 
 def meanings(task: Task) -> list[list[Role | None]]:

@@ -8,15 +8,9 @@ import pytest
 from didyma.codegen.runtime.ptx.sanitize import Argument, Sanitized, sanitize
 from didyma.codegen.runtime.ptx.shape import Shape
 from didyma.codegen.runtime.ptx.sources import Source, compiled
-from didyma.codegen.runtime.registry import probe
 from didyma.refimpl.ir.types import Array
 
-
-@pytest.fixture(autouse=True)
-def _nvrtc() -> None:
-    state = probe("ptx")
-    if not state.runs:
-        pytest.skip(f"ptx: {state.why}")
+pytestmark = pytest.mark.usefixtures("ptx")
 
 
 def ran(text: str, blocks: int, threads: int, *arrays: Array, output: int = -1) -> Sanitized:

@@ -8,16 +8,10 @@ import pytest
 from didyma.codegen.runtime.ptx.sanitize import Argument, Sanitized, sanitize
 from didyma.codegen.runtime.ptx.shape import Shape
 from didyma.codegen.runtime.ptx.sources import Source, compiled, unoptimised
-from didyma.codegen.runtime.registry import probe
 from didyma.refimpl.errors import DidymaError
 from tests.codegen.runtime.ptx.kernels import CASES, PLANTED, Case
 
-
-@pytest.fixture(autouse=True)
-def _nvrtc() -> None:
-    state = probe("ptx")
-    if not state.runs:
-        pytest.skip(f"ptx: {state.why}")
+pytestmark = pytest.mark.usefixtures("ptx")
 
 
 def judged(case: Case, text: str, schedules: int) -> Sanitized:

@@ -8,18 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from didyma.codegen.runtime.registry import probe
 from tests.bench.families import FOLDER, members
 from tests.codegen.runtime.ptx.suite import Variant, variants
 
+pytestmark = pytest.mark.usefixtures("ptx")
+
 SAMPLE = [v for v in variants() if not v.needs_headers]
-
-
-@pytest.fixture(autouse=True)
-def _nvrtc() -> None:
-    state = probe("ptx")
-    if not state.runs:
-        pytest.skip(f"ptx: {state.why}")
 
 
 @pytest.mark.parametrize("variant", SAMPLE, ids=lambda v: v.name)
