@@ -18,7 +18,7 @@ from didyma.codegen.templates.language import compiled, failed_line
 from didyma.codegen.user_kernels import Configuration, UserKernel
 from didyma.composites.builder import Builder, Value
 from didyma.functions.control import traced_body
-from didyma.refimpl.errors import DidymaError, reason
+from didyma.refimpl.errors import DidymaError, counted, reason
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import KERNEL, PRIMITIVE, Attr, Function, Module, attrs
@@ -55,7 +55,7 @@ class KernelOp:
         name, types = self.kernel.name, list(self.params.values())
         if len(args) != len(types):
             raise DidymaError(
-                "arity", name, got=f"{len(args)} arguments", want=", ".join(self.params)
+                "arity", name, got=counted(len(args), "argument"), want=", ".join(self.params)
             )
         b = common(*(a for a in args if isinstance(a, Tensor)))
         operands = [

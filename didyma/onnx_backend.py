@@ -20,7 +20,7 @@ from didyma.onnx.context import NotConstant
 from didyma.onnx.load import load_model
 from didyma.oracle import lanes
 from didyma.oracle.kernels import run_primfuncs
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.interp import graph, program
 from didyma.refimpl.ir.graph import CALL, RESHAPE_ONLY, Function, Module, Node
 from didyma.refimpl.ir.types import Array
@@ -142,7 +142,7 @@ class Prepared(BackendRep):
         arrays = [np.asarray(a) for a in inputs]
         if len(arrays) > len(self.names):
             raise DidymaError(
-                "input-count", self.model.graph.name, got=f"{len(arrays)} inputs",
+                "input-count", self.model.graph.name, got=counted(len(arrays), "input"),
                 want=f"{len(self.names)}",
             )  # fmt: skip
         given = dict(zip(self.names, arrays, strict=False))

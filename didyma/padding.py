@@ -13,7 +13,7 @@ from didyma.codegen.options import Options
 from didyma.codegen.passes.padded import padded
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.externs import Implementation
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.dims import Dim, DimVar
 from didyma.refimpl.ir.graph import Module
@@ -52,7 +52,7 @@ class Bucketed:
         arrays = arguments(entry, ordered(entry.params, inputs, named))
         if len(arrays) != len(entry.params):
             raise DidymaError(
-                "input-count", f"@{entry.name}", got=f"{len(arrays)} inputs",
+                "input-count", f"@{entry.name}", got=counted(len(arrays), "input"),
                 want=f"{len(entry.params)}",
             )  # fmt: skip
         rows = [(p.name, p.type.shape, a.shape) for p, a in zip(entry.params, arrays, strict=True)]

@@ -108,14 +108,19 @@ def _inputs(program: Loaded, values: Sequence[str], given: Sequence[str], seed: 
     m, space = program.artifact.manifest, program.module
     files = {name: _array(v, item) for item, v, name in _items(m, values)}
     sizes = {name: min(max(lo, 2), hi) for name, (lo, hi) in space["DIMS"].items()}
+    told = dict[str, int]()
     for v in m["inputs"]:
         if v["name"] in files:
             pairs = zip(v["shape"], files[v["name"]].shape, strict=False)
-            sizes |= {d: n for d, n in pairs if d in sizes}
+            told |= {d: n for d, n in pairs if d in sizes}
+    sizes |= told
     for item in given:
         name, _, value = item.partition("=")
         if name not in sizes or not value.isdecimal():
             want = f"NAME=N with NAME of: {', '.join(sizes) or 'no sizes'}"
+            raise DidymaError("bad-option", f"--dim {item}", got=item, want=want)
+        if name in told and sizes[name] != int(value):
+            want = f"{name} = {sizes[name]}, which an input has"
             raise DidymaError("bad-option", f"--dim {item}", got=item, want=want)
         sizes[name] = int(value)
     shapes = space["shapes"](*sizes.values())

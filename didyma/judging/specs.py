@@ -117,7 +117,7 @@ def _definitions(path: Path) -> tuple[dict[str, Any], dict[str, DidymaError]]:
             alone = ast.Module([part], [])
             try:
                 exec(compile(alone, str(path), "exec", flags, dont_inherit=True), vars(module))
-            except Exception as e:
+            except (Exception, SystemExit) as e:
                 if not isinstance(part, ast.FunctionDef):
                     raise _unfit(path, e) from e
                 refused[part.name] = _unfit(path, e)
@@ -133,7 +133,7 @@ def _parsed(path: Path) -> ast.Module:
         raise _unfit(path, e) from e
 
 
-def _unfit(path: Path, e: Exception) -> DidymaError:
+def _unfit(path: Path, e: Exception | SystemExit) -> DidymaError:
     """Return the error of a Python file that does not run."""
     if isinstance(e, DidymaError):
         return e

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.interp.graph_bars import Bars, Estimate
 from didyma.refimpl.interp.graph_float64 import InFloat64
 from didyma.refimpl.interp.graph_machine import Arrays, Step
@@ -163,7 +163,7 @@ def _bound(
 ) -> dict[str, int]:
     if len(shapes) != len(f.params):
         raise DidymaError(
-            "input-count", f"@{f.name}", got=f"{len(shapes)} inputs", want=f"{len(f.params)}"
+            "input-count", f"@{f.name}", got=counted(len(shapes), "input"), want=f"{len(f.params)}"
         )
     declared = list(m.dims)
     pairs = list(zip(f.params, shapes, strict=True))

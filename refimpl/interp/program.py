@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.interp import loop
 from didyma.refimpl.interp.faults import ProgramFault
 from didyma.refimpl.interp.loop import Routine
@@ -82,7 +82,7 @@ def bind(p: ir.Program, inputs: Sequence[Array]) -> dict[str, int]:
     """Return the values of the program's dims; DidymaError for inputs of another type."""
     if len(inputs) != len(p.inputs):
         raise DidymaError(
-            "arity", p.name, got=f"{len(inputs)} inputs", want=f"{len(p.inputs)}: {p.inputs}"
+            "arity", p.name, got=counted(len(inputs), "input"), want=f"{len(p.inputs)}: {p.inputs}"
         )
     types = p.type
     for name, array in zip(p.inputs, inputs, strict=True):

@@ -331,7 +331,7 @@ def test_calls_that_do_not_fit_are_refused() -> None:
         return (*op(x, w), *other(x, w))
 
     x, w = dd.f32[3, 5], dd.f32[5]
-    with says("arity", "1 arguments", "x, w"):
+    with says("arity", "1 argument", "x, w"):
         dd.trace(x)(wrong)
     with says("type-mismatch", "spread(w)"):
         dd.trace(x, dd.f32[4])(called)

@@ -15,7 +15,7 @@ from didyma.codegen.runtime.ptx.launch import Launch, Pointer, Region, Value, la
 from didyma.codegen.runtime.ptx.machine import Report, Shape
 from didyma.codegen.runtime.ptx.shape import RANDOM
 from didyma.codegen.runtime.ptx.sources import Source
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, counted
 from didyma.refimpl.ir.target import PORTABLE
 from didyma.refimpl.ir.types import Array
 
@@ -259,7 +259,7 @@ def _demand_fit(kernel: Kernel, args: Sequence[Argument]) -> None:
     params = kernel.program.kernel.params
     if len(params) != len(args):
         raise DidymaError(
-            "input-count", f"kernel {kernel.name}", got=f"{len(args)} arguments",
+            "input-count", f"kernel {kernel.name}", got=counted(len(args), "argument"),
             want=f"{len(params)}, of {', '.join(str(p.size) for p in params)} bytes",
         )  # fmt: skip
     for k, (p, a) in enumerate(zip(params, args, strict=True)):

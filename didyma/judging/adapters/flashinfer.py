@@ -106,7 +106,11 @@ def load(path: Path) -> Program:
     d = read(path)
     torch = torch_or_raise(str(path))
     space: dict[str, Any] = {"__name__": d.name}
-    exec(compile(d.reference, f"{path}: reference", "exec"), space)
+    try:
+        exec(compile(d.reference, f"{path}: reference", "exec"), space)
+    except Exception as e:
+        got = f"{type(e).__name__}: {e}"
+        raise DidymaError("bad-spec", str(path), got=got, want="a reference that runs") from e
     if "run" not in space:
         raise DidymaError("bad-spec", str(path), got="no function run", want="run(inputs…)")
     sizes = {**dict.fromkeys(d.variables, _EXAMPLE), **d.constants}

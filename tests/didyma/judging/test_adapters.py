@@ -171,7 +171,9 @@ DEFINITION = {
 }  # fmt: skip
 
 
-def test_definitions_workloads_and_evaluations(tmp_path: Path) -> None:
+def test_definitions_workloads_and_evaluations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps(DEFINITION))
     d = flashinfer.read(path)
@@ -185,6 +187,11 @@ def test_definitions_workloads_and_evaluations(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(DidymaError, match="bad-spec"):
             flashinfer.read(path)
+    monkeypatch.setattr(flashinfer, "torch_or_raise", lambda where: None)
+    for text, why in (("def run(", "SyntaxError"), ("import no_such_module", "no_such_module")):
+        path.write_text(json.dumps({**DEFINITION, "reference": text}))
+        with pytest.raises(DidymaError, match=why):
+            flashinfer.load(path)
     row = {"kind": "hang", "detail": "it never ends"}
     for verdict, findings, status in (
         ("correct", [], "PASSED"), ("cannot tell", [], "INCORRECT_NUMERICAL"),

@@ -403,6 +403,9 @@ def test_a_function_that_cannot_be_traced_spoils_no_other(tmp_path: Path) -> Non
     path.write_text(f"{SPECS}\nraise ValueError(3)\n")
     with pytest.raises(DidymaError, match="ValueError: 3"):
         load_spec(f"{path}::total")
+    path.write_text(f"{SPECS}\nraise SystemExit(3)\n")
+    with pytest.raises(DidymaError, match="SystemExit: 3"):
+        load_spec(f"{path}::total")
 
 
 def test_bad_specifications_and_descriptions_are_refused(tmp_path: Path) -> None:
