@@ -49,7 +49,7 @@ def sanitize(
     include: Annotated[
         list[Path] | None, typer.Option("--include", "-I", help="A folder of headers.")
     ] = None,
-    schedules: Annotated[int, typer.Option(min=0, help="Orders of warps to run.")] = 3,
+    schedules: Annotated[int, typer.Option(min=1, help="Orders of warps to run.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the values that are drawn.")] = 1,
     timeout: Annotated[
         float,

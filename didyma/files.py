@@ -99,7 +99,7 @@ def beside(path: Path) -> texts.Files:
 def keep_stdin(folder: Path) -> Path:
     """Write stdin to a file whose suffix tells its format: .dym, .csv, .onnx, .cu or .ptx."""
     data = sys.stdin.buffer.read()
-    path = folder / f"stdin{_suffix(data)}"
+    path = folder / f"didyma-stdin{_suffix(data)}"
     path.write_bytes(data)
     return path
 

@@ -349,6 +349,8 @@ def function_of(name: str, reference: Reference) -> Callable[..., Tensor | Seque
     f = reference.source if isinstance(reference, Program) else reference
     if f is None:
         raise misfit(name, "a program from a file", "a function of tensors")
+    if not callable(f):
+        raise misfit(name, f"{f!r:.40}", "a function of tensors")
     return f
 
 

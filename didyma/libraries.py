@@ -8,7 +8,7 @@ from typing import Any
 
 from didyma.codegen import plugins
 from didyma.codegen.runtime.externs import InPlace
-from didyma.kernels import Reference, applied, function_of, is_name, misfit
+from didyma.kernels import Reference, applied, function_of, is_name
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.graph import COMPILER
 from didyma.tracer.tensor import Operand, Tensor, common, constant, is_scalar, within
@@ -79,7 +79,5 @@ def library(
         got = "neither call nor out" if call is None else "call and out"
         raise DidymaError("bad-call", f"dd.library({name!r})", got=got, want="one of them")
     f = function_of(name, reference)
-    if not callable(f):
-        raise misfit(name, f"{reference!r:.40}", "a function of tensors")
     plugins.add(plugins.EXTERNS, name, InPlace(out) if out is not None else call)
     return LibraryOp(name, f)

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from didyma.commands.exits import as_given
+
 FINDINGS = 20  # of one report, printed
 _WIDTH = 80
 
@@ -19,8 +21,11 @@ def console() -> Console:
 
 
 def line(to: Console, text: str) -> None:
-    """Print a line as it is: neither wrapped nor read as markup, so that it can be copied."""
-    to.print(text, soft_wrap=True, markup=False)
+    """Print a line as it is: neither wrapped nor read as markup, so that it can be copied.
+
+    The file in which stdin was kept is called ``<stdin>``.
+    """
+    to.print(as_given(text), soft_wrap=True, markup=False)
 
 
 def paragraph(to: Console, text: str) -> None:

@@ -58,6 +58,9 @@ def test_kernels_come_on_stdin(tmp_path: Path) -> None:
     said = given(text, "sanitize", "-", "--grid", "1", "--arg", "x=out:i32[0]", "--json")
     if probe("ptx").runs:
         assert (said.code, said.json["file"]) == (1, "<stdin>"), said.err
+        assert said.json["findings"][0]["file"] == "<stdin>"
+        said = given(text, "sanitize", "-", "--grid", "1", "--arg", "x=out:i32[0]")
+        assert said.out.startswith("<stdin>:1: out-of-bounds"), said.out
         path = tmp_path / "one.dym"
         path.write_text(EXP)
         copied = b"__global__ void f(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }"
@@ -105,6 +108,11 @@ def test_what_an_encoding_lacks_is_printed_escaped() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
     assert "\\u" in done.stdout
+
+
+def test_no_order_of_warps_is_a_mistake() -> None:
+    said = given(b"", "sanitize", "-", "--schedules", "0")
+    assert (said.code, "--schedules" in said.err) == (2, True)
 
 
 def test_messages_name_stdin() -> None:

@@ -288,6 +288,7 @@ WRONG: dict[str, tuple[str, str, dict[str, Any]]] = {
     "the name of a recipe": ("bad-kernel", "no recipe", {"name": "matmul"}),
     "a file that is not there": ("unreadable-file", "none.cu", {"text": Path("none.cu")}),
     "other operands": ("bad-reference", "1 parameters", {"reference": dd.exp}),
+    "a number": ("bad-reference", "3", {"reference": 3}),
     "other results": ("bad-reference", "f32[n, k], f32[n]", {"reference": one_result}),
     "two products": ("bad-reference", "matmul", {"reference": two_products}),
     "zeros that are no workspace": ("bad-kernel", "zeros in y", {"zeroed": ["y"]}),
