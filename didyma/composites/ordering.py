@@ -78,8 +78,10 @@ def _by_pairs(b: Builder, x: Value, descending: bool) -> Value:
     here, there = (b("iota", (), dtype=DType.I64, shape=(1, n, n), axis=a) for a in (1, 2))
     behind = _precedes(b, mine, other, descending)
     before = _precedes(b, other, mine, descending)
-    tied = b("logical_and", (b("logical_not", (behind,)), b("less", (there, here))))
-    counted = b("cast", (b("logical_or", (before, tied)),), dtype=DType.I64)
+    # An element is never compared with itself, which within an error bar could not be decided.
+    sooner = b("logical_and", (b("less", (there, here)), b("logical_not", (behind,))))
+    later = b("logical_and", (b("less", (here, there)), before))
+    counted = b("cast", (b("logical_or", (sooner, later)),), dtype=DType.I64)
     places = b("sum", (counted,), axes=(2,), keepdims=False)
     return _moved(b, _numbers(b, rows, n), places)
 

@@ -12,6 +12,7 @@ from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.interp import graph
 from didyma.refimpl.ir.dims import DimVar, symbol
 from didyma.refimpl.ir.types import Array, DType, TensorType
+from didyma.refimpl.ops.bars import exact
 from didyma.refimpl.verify.graph import verify
 
 DTYPES = (DType.F32, DType.F16, DType.BF16, DType.I8, DType.U64, DType.BOOL)
@@ -99,6 +100,19 @@ def test_sorted_within_a_loop() -> None:
 
     x = np.array([[3, 1, 2, 9, 0], [5, 5, 4, 7, -1]], np.int32)
     assert np.array_equal(dd.compile(f)(x), np.sort(x, axis=1))
+
+
+def test_the_order_of_computed_numbers_is_decided_where_their_bars_are_apart() -> None:
+    @dd.trace(dd.f32[2, 4])
+    def largest(x: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+        return dd.top_k(dd.exp(x), 2)
+
+    x = np.array([[0.5, 2.0, 1.0, -1.0], [0.5, 1.0, np.nextafter(1, 2), 3.0]], np.float32)
+    bars = graph.bars(largest.module.entry, largest.module, [exact(x, DType.F32)], {}, stored=True)
+    values, places = bars
+    assert [np.isinf(b.e).tolist() for b in bars] == 2 * [[[False, False], [True, True]]]
+    assert places.c[0].tolist() == [1, 2]
+    assert (np.abs(values.c[0] - np.exp(x[0, [1, 2]].astype(np.float64))) < 1e-6).all()
 
 
 def test_an_axis_that_is_not_there() -> None:
