@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from operator import ne
 
-from didyma.judging import borrowed, copied, exchanged, forgotten, indices, structure, usual
+from didyma.judging import borrowed, copied, exchanged, forgotten, indices, slips, structure, usual
 from didyma.judging.borrowed import Rule
 from didyma.judging.natural import Naturalness
 
@@ -34,7 +34,7 @@ _LEADING = re.compile(rf"(?<=[-+(=,] )(?:{_OPERAND}) \* |(?<=[(\[])(?:{_OPERAND}
 _ARGUMENT = re.compile(r"(?<=[(,] )[A-Za-z_]\w*(?=[,)])|(?<=\()[A-Za-z_]\w*(?=,)")
 _DIFFERENCE = re.compile(rf"(?<![\w.])({_OPERAND})\s*-\s*({_OPERAND})")
 _COMPARED = re.compile(r"(?<=[\w\])])\s*(?<![<>])(<=|>=|<|>)(?![<>])\s*(?=[\w(])")
-_BOUND = re.compile(r"([<>=]=|[<>])(\s*)(\w+)(?=\s*[;)&|?])")
+_BOUND = re.compile(r"([<>=]=|[<>])(\s*)([\w.]+)(?=\s*[;)&|?])")
 _INDEX = re.compile(r"\b(\w+)\[(\w+) \* (\w+) \+ (\w+)\]")
 _PLACED = re.compile(r"\b(?:threadIdx|blockIdx)\.[xyz]")
 _INT = re.compile(r"\b(?:int|unsigned|size_t|long|uint32_t|int64_t)\s+(\w+)(?=\s*[=,;)>])")
@@ -52,6 +52,9 @@ _NOTHING = (
         r"(?<![\w.\])*/%] )(?<![\w.\])*/%])(\w[\w.]*) (?:[-/%<>]|[<>=!]=) \1(?![\w.(\[]| [*/%])"
     ),
     re.compile(r"\b(?:int|float|unsigned|auto|\w+_t) (\w+) = (?:[^;]*\W)?\1\b"),
+    re.compile(r"(?:<<|>>|[-+])=? 0\b(?!\.[\df]|x)|[*/]=? 1\b(?!\.[\df])|[/%]=? 0\b(?!\.)"),
+    re.compile(r">= 0; \w+ (?:>>|/)="),  # a loop without an end
+    re.compile(r"(?<![\w.\])])(\w+) (?:\+=|-=) \1;"),
 )
 _CAST = re.compile(
     r"\((?:float|double|int|unsigned|long long|char|half|__half|u?int\d+_t)\)\s*(?=[\w(])"
@@ -165,7 +168,9 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
         (0.2, usual.sized(text)), (0.2, usual.placed(text)), (-0.2, forgotten.extended(text)),
         (0.6, forgotten.extended(text, forgotten.INDEX)), (-0.6, forgotten.divided(ints)),
         (-0.1, forgotten.repeated(kinds, text)), (-0.1, forgotten.updated(kinds, text)),
-        (-0.3, _moved(ints)), (-0.3, _each(_NUMBER, lambda m: _nearest(m, ints))),
+        (1.0, slips.cases(text)), (0.4, slips.offsets(text)), (1.2, slips.multiplied(idle)),
+        (1.0, slips.neighbours(bare)), (-0.3, _moved([*ints, *places])),
+        (-0.3, _each(_NUMBER, lambda m: _nearest(m, ints))),
         (-0.3, _each(_NUMBER, lambda m: _near(m, literals))),
         (-0.2, _each(_ZERO, lambda m: floats)), (-0.6, exchanged.names),
         (-0.2, exchanged.choices), (-0.1, _offset), (0.0, _multiplied(floats)),
@@ -188,7 +193,7 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
             best = found.get((e.line, e.new))
             if e.new != e.old and not _void(e) and (best is None or best[0] < score):
                 found[e.line, e.new] = score, e
-    turned = [Edit(*p) for p in exchanged.statements(rows, chosen)]
+    turned = [Edit(*p) for f in (exchanged.statements, slips.between) for p in f(rows, chosen)]
     score = _TURNED - _SHARED * math.log(len(turned) + 1)
     found |= {(e.line, e.new): (score, e) for e in turned}
     return [e for _, e in sorted(found.values(), key=lambda p: -p[0])]
@@ -199,6 +204,8 @@ def _void(e: Edit) -> bool:
 
     >>> _void(Edit(1, "int m = n / 4;", "int m = n / m;")), _void(Edit(1, "i < n", "i < i"))
     (True, True)
+    >>> _void(Edit(1, "s > 0; s >>= 1", "s > 0; s >>= 0")), _void(Edit(1, "a / n", "a / 1.0f"))
+    (True, False)
     """
     return any(len(p.findall(e.new)) > len(p.findall(e.old)) for p in _NOTHING)
 
@@ -223,15 +230,6 @@ def _offset(row: str) -> Iterator[str]:
         for end in _ENDS.finditer(row, m.end()):
             for more in (" - 1", " + 1"):
                 yield row[: end.start()] + more + row[end.start() :]
-
-
-def with_barriers(text: str, lines: Sequence[int]) -> Iterator[Edit]:
-    """Yield edits that put a barrier of the block before one of some lines of a text."""
-    rows = text.split("\n")
-    for n in lines:
-        if 0 < n <= len(rows) and (row := rows[n - 1]).strip():
-            indent = row[: len(row) - len(row.lstrip())]
-            yield Edit(n, row, f"{indent}__syncthreads(); {row.lstrip()}")
 
 
 def _declared(text: str) -> dict[str, set[str]]:
@@ -445,7 +443,7 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (0.0, _each(re.compile(r"(?<=[(,=?:] )-(?=\w)|(?<=\()-(?=\w)"), lambda m: [""])),
     (0.4, _each(re.compile(r"= (\w+);"), lambda m: [f"= {m[1]} * {m[1]};"])),
     (0.5, usual.accumulated),
-    (0.5, usual.ceiling),
+    (2.0, usual.ceiling),
     (0.5, usual.atomic),
     (0.5, usual.wide),
     (0.5, structure.signs),
@@ -464,4 +462,9 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (-0.3, structure.dropped),
     (1.5, usual.started),
     (1.3, usual.instead),
+    (1.0, slips.factors),
+    (1.0, slips.grouped),
+    (0.8, slips.bounded),
+    (2.0, slips.strides),
+    (0.3, slips.returns),
 )  # fmt: skip

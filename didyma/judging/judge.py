@@ -215,15 +215,18 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
     wrong = {w.case.number: w.schedule for w in reversed(found.wrong)
              if not (w.faulty or w.again)}  # fmt: skip
     faulty = {c.number: f.schedule for f, c in reversed(found.faults) if f.kind != "hang"}
-    failing = wrong or faulty
+    again = {w.case.number: w.schedule for w in reversed(found.wrong) if w.again}
+    failing = wrong or faulty or again
     if failing:
         failed = [(c, failing[c.number]) for c in found.cases if c.number in failing]
         failed.sort(key=lambda f: found.instructions[f[0].number])
         hung = {c.number for f, c in found.faults if f.kind == "hang"}
-        passed = [c for c in found.cases if c.number not in hung | failing.keys()]
+        passed = [
+            c for c in found.cases if failing is again or c.number not in hung | failing.keys()
+        ]
         races = [n for f, _ in found.faults if f.kind == "race" for n in f.lines]
-        time = seconds if wrong else seconds / 2
-        found.suspect = suspect(found.task, failed, passed, time, races)
+        time = seconds / 2 if failing is faulty else seconds
+        found.suspect = suspect(found.task, failed, passed, time, races, again=failing is again)
     return found
 
 

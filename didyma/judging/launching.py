@@ -154,14 +154,15 @@ def side_by_side(
 ) -> list[tuple[Array, ...] | None]:
     """Launch the kernels of a task in copies of their grids; return the results of each copy.
 
-    They have the number 0, and some ``numbers``.  Nothing for a copy that takes too long.
+    They have the number 0, and some ``numbers``.  Nothing for a copy that takes too long, and no
+    array for one that would not end.
 
     Each has outputs and memory of its own, and only reads the inputs.  Nothing is checked.
     DidymaError ``launch-failed`` for tensor maps, which belong to one address.
     """
     held: dict[str, tuple[Argument, Array]] = {}
     copies = 1 + len(numbers)
-    ended = np.ones(copies, np.bool_)
+    ended, endless = np.ones(copies, np.bool_), np.zeros(copies, np.bool_)
     for step in task.steps:
         if step.maps:
             raise DidymaError("launch-failed", "copies of a grid", got="maps", want="pointers")
@@ -178,8 +179,8 @@ def side_by_side(
         left = own
         if shape.blocks and shape.threads:
             many = replace(shape, copies=copies, second=numbers.start)
-            left, done = copied(step.kernel, many, made, own, shared, seconds)
-            ended &= done
+            left, done, given_up = copied(step.kernel, many, made, own, shared, seconds)
+            ended, endless = ended & done, endless | given_up
         for role, a, rows in zip(step.roles, made, left, strict=True):
             if isinstance(role, Result | Kept) and rows is not None:
                 held[key(role)] = a, rows
@@ -188,7 +189,7 @@ def side_by_side(
     for k in range(copies):
         of = {n: replace(a, value=r[k].view(a.value.dtype)) for n, (a, r) in held.items()}
         kept = {n: of[n] for n in names if n in of}
-        found.append(results(task, env, kept) if ended[k] else None)
+        found.append(results(task, env, kept) if ended[k] else () if endless[k] else None)
     return found
 
 

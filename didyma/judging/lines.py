@@ -15,8 +15,9 @@ from didyma.codegen.runtime.ptx.code import Instr
 from didyma.codegen.runtime.ptx.kernel import Kernel
 from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging import instructions
-from didyma.judging.edits import Edit, edits, with_barriers
+from didyma.judging.edits import Edit, edits
 from didyma.judging.inputs import Case
+from didyma.judging.inserted import with_barriers, with_resets
 from didyma.judging.mending import mended
 from didyma.judging.rounds import Later, Round, later
 from didyma.judging.task import Task
@@ -59,6 +60,8 @@ def suspect(
     passed: Sequence[Case],
     seconds: float,
     races: Sequence[int] = (),
+    *,
+    again: bool = False,
 ) -> Suspect | None:
     """Return the line to which what is wrong in some rounds is traced; None where none is known.
 
@@ -67,18 +70,18 @@ def suspect(
     edit that makes all those right for which there is time, the line near which other edits are
     the most likely, the one that wrote the first wrong element, or the last one that stores to
     global memory.  ``failed`` rounds, those first that take the least time, have the order of
-    warps in which they failed.  ``races``
-    are lines that race: barriers around them are tried, too.
+    warps in which they failed, ``again`` if they did so in a second launch.  ``races`` are lines
+    that race: barriers around them are tried, too.
     """
     kernels = [s.kernel for s in task.steps]
-    wrong = [later(task, c, order) for c, order in failed]
+    wrong = [later(task, c, order, again=again) for c, order in failed]
     if failed and seconds > 0:
         right = [later(task, c) for c in passed]
         with _without_garbage():
             if task.source.file.endswith(".ptx"):
                 found = _in_instructions(task, wrong, right, seconds)
             else:
-                found = _in_text(task, wrong, right, seconds, races)
+                found = _in_text(task, wrong, right, seconds, races, again=again)
         if found:
             return found
     line = _writer(task, wrong[0]()) if wrong else 0
@@ -94,12 +97,16 @@ def _in_text(
     right: Sequence[Later],
     seconds: float,
     races: Sequence[int],
+    *,
+    again: bool,
 ) -> Suspect | None:
     """Return the line of edits of the text, or the one near which others are the likeliest."""
     begun, text = processor_time(), task.source.text
     lines = sorted({n for s in task.steps for n in executed(s.kernel, task.source)})
     near = [n for n in lines if races and min(races) - _AROUND <= n <= max(races) + _AROUND]
-    tried = [*with_barriers(text, near), *edits(text, lines)]
+    barriers = with_barriers(text, near, races, fences="atom" in text)
+    first = with_resets(text, lines) if again else barriers
+    tried = [*first, *edits(text, lines)]
     found = mended(task, tried, wrong, right, seconds - (processor_time() - begun))
     if found.edits:
         best = found.edits[0]

@@ -208,7 +208,7 @@ def smaller(task: Task, r: Round, evidence: Evidence) -> tuple[Round, Evidence]:
         for n in below(task.spec, r.case.env, name, near, task.draw):
             with suppress(DidymaError):  # a launch that cannot be
                 case = replace(r.case, env={**r.case.env, name: n})
-                less = Round.of(task, case, r.schedule)
+                less = Round.of(task, case, r.schedule, again=r.before is not None)
                 ran = less.run(quick)
                 found = Evidence(~less.right(task, ran.outputs), ran.outputs)
                 fails = found.wrong.any() if evidence.wrong.any() else bool(ran.faults)
@@ -234,7 +234,8 @@ def _promising(
     alone: list[Edit] = []
     again = Counter[Edit]()
     limit, many = (deadline - processor_time()) / 2, _TOGETHER
-    while evidence.wrong.any() and way.needed <= 1 and (some := search.next(many)):
+    together = evidence.wrong.any() and way.needed <= 1 and first.before is None
+    while together and (some := search.next(many)):
         made = copies(way, some)
         begun, c = processor_time(), made.copies
         left = min(limit, deadline - begun)

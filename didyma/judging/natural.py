@@ -10,8 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import ne
+from typing import TypeVar
 
+T = TypeVar("T")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d+\.?\d*f?|<<|>>|[<>=!+*/%&|^-]=|&&|\|\||\+\+|--|\S")
 _LENGTHS = (2, 3)  # of sequences of tokens
 _BESIDE = 3  # lines
@@ -22,12 +25,16 @@ _GAIN, _HERE, _NEAR, _ALIKE, _NEW = 0.17, 0.5, 0.4, 0.35, -0.4
 
 @dataclass(frozen=True, slots=True)
 class Naturalness:
-    """The tokens of a text's lines in order, their sequences, those of all, and each line's set."""
+    """The tokens of a text's lines in order, their sequences, those of all, and sets of tokens.
+
+    The sets are those of each line, and of the lines around it.
+    """
 
     rows: Sequence[Sequence[str]]
     lines: Sequence[Counter[tuple[str, ...]]]
     whole: Counter[tuple[str, ...]]
     tokens: Sequence[set[str]]
+    around: Sequence[set[str]]
 
     @classmethod
     def of(cls, rows: Sequence[str]) -> Naturalness:
@@ -38,8 +45,12 @@ class Naturalness:
         (4, 0)
         """
         words = [_words(r) for r in rows]
-        lines = [_sequences(w) for w in words]
-        return cls(words, lines, sum(lines, Counter[tuple[str, ...]]()), [{*w} for w in words])
+        lines = [Counter(_sequences(w)) for w in words]
+        whole, tokens = Counter[tuple[str, ...]](), [{*w} for w in words]
+        for row in lines:
+            whole.update(row)
+        near = (tokens[max(0, k - _BESIDE) : k + 1 + _BESIDE] for k in range(len(words)))
+        return cls(words, lines, whole, tokens, [{*chain(*rows)} for rows in near])
 
     def gain(self, line: int, new: str) -> int:
         """Return how many sequences that no other line has a line, counted from 1, has fewer as."""
@@ -47,9 +58,9 @@ class Naturalness:
 
     def _gain(self, line: int, old: Sequence[str], edited: Sequence[str]) -> int:
         whole, own = self.whole, self.lines[line - 1]
-        a, b = _sequences(old), _sequences(edited)
-        fewer = sum(1 for s, n in a.items() if n > b[s] and whole[s] == own[s])
-        return fewer - sum(1 for s, n in b.items() if n > a[s] and whole[s] == own[s])
+        lost, more = ({*row} for row in _differences(_sequences(old), _sequences(edited)))
+        fewer = sum(1 for s in lost if whole[s] == own[s])
+        return fewer - sum(1 for s in more if whole[s] == own[s])
 
     def likely(self, line: int, new: str) -> float:
         """Return the logarithm of how much more likely than others a line's edit mends a slip.
@@ -60,16 +71,18 @@ class Naturalness:
         """
         old = self.tokens[line - 1]
         before, after = _changed(self.rows[line - 1], _words(new))
-        added, lost = Counter(after), Counter(before)
-        added, lost = added - lost, lost - added
-        words, gone = ([w for w in row if w[0].isalnum() or w[0] == "_"] for row in (added, lost))
-        beside = self.tokens[max(0, line - 1 - _BESIDE) : line + _BESIDE]
-        near = all(any(w in row for row in beside) for w in words) if words else False
+        lost, added = _differences(before, after)
+        words, gone = (
+            [w for w in dict.fromkeys(row) if w[:1].isalnum() or w[:1] == "_"]
+            for row in (added, lost)
+        )
+        around = self.around[line - 1]
+        near = all(w in around for w in words) if words else False
         here = all(w in old for w in words) if words else False
         alike = len(words) == len(gone) == 1 and _alike(words[0], gone[0])
         return (
             _GAIN * max(-8, min(8, self._gain(line, before, after)))
-            + _HERE * here + _NEAR * near + _ALIKE * alike + _NEW * min(6, added.total())
+            + _HERE * here + _NEAR * near + _ALIKE * alike + _NEW * min(6, len(added))
         )  # fmt: skip
 
 
@@ -95,5 +108,20 @@ def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[Sequence[str], Seq
     return old[start : len(old) - left], new[start : len(new) - left]
 
 
-def _sequences(tokens: Sequence[str]) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(tokens[k : k + n]) for n in _LENGTHS for k in range(len(tokens) - n + 1))
+def _sequences(tokens: Sequence[str]) -> list[tuple[str, ...]]:
+    return [tuple(tokens[k : k + n]) for n in _LENGTHS for k in range(len(tokens) - n + 1)]
+
+
+def _differences(old: Sequence[T], new: Sequence[T]) -> tuple[list[T], list[T]]:
+    """Return what the first of two sequences has more often than the second, and the reverse.
+
+    >>> _differences("aab", "abc")
+    (['a'], ['c'])
+    """
+    left, more = [*old], list[T]()
+    for x in new:
+        if x in left:
+            left.remove(x)
+        else:
+            more.append(x)
+    return left, more

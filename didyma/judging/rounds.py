@@ -21,22 +21,31 @@ from didyma.refimpl.ops.bars import Bar
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round of inputs in an order of warps, with the bars of its outputs."""
+    """A round of inputs in an order of warps, with the bars of its outputs.
+
+    Where it has inputs ``before``, kernels are launched on these first, and then once more, with
+    what that leaves in the variables of their text.
+    """
 
     case: Case
     schedule: int
     arrays: tuple[Array, ...]
     bars: tuple[Bar, ...]
+    before: tuple[Array, ...] | None = None
 
     @classmethod
-    def of(cls, task: Task, case: Case, schedule: int = 0) -> Round:
-        """Draw the inputs of a round and compute the bars."""
-        arrays = inputs.values(task, case)
-        return cls(case, schedule, arrays, tuple(truth(task, case, arrays)))
+    def of(cls, task: Task, case: Case, schedule: int = 0, *, again: bool = False) -> Round:
+        """Draw the inputs of a round, or of a second launch after it, and compute the bars."""
+        arrays = inputs.values(task, case, again=int(again))
+        before = inputs.values(task, case) if again else None
+        return cls(case, schedule, arrays, tuple(truth(task, case, arrays)), before)
 
     def run(self, task: Task) -> Ran:
         """Run a kernel in this round."""
-        return launching.run(task, self.case.env, self.arrays, self.schedule)
+        env, left = self.case.env, None
+        if self.before is not None:
+            left = launching.run(task, env, self.before, self.schedule).left
+        return launching.run(task, env, self.arrays, self.schedule, left)
 
     def right(self, task: Task, outputs: Sequence[Array]) -> Array:
         """Return which of all elements of the outputs are right."""
@@ -52,9 +61,9 @@ class Round:
 Later: TypeAlias = Callable[[], Round]
 
 
-def later(task: Task, case: Case, schedule: int = 0) -> Later:
+def later(task: Task, case: Case, schedule: int = 0, *, again: bool = False) -> Later:
     """Return a function that makes a round when it is first called: its bars may take long."""
-    return cache(partial(Round.of, task, case, schedule))
+    return cache(partial(Round.of, task, case, schedule, again=again))
 
 
 def truth(task: Task, case: Case, arrays: Sequence[Array]) -> list[Bar]:

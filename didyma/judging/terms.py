@@ -132,6 +132,7 @@ def run(
     """
     held = dict[str, Argument]()
     marks = dict[str, Array]()
+    variables, held_units = dict[str, bytes](), dict[str, Array]()
     for step, kernel in zip(task.steps, kernels, strict=True):
         made = launching.arguments(task, step, env, arrays, held)
         shape, shared = launching.geometry(task, step, env, arrays)
@@ -142,9 +143,13 @@ def run(
                 for r, a in zip(step.roles, made, strict=True) for _ in a.arrays()]  # fmt: skip
         for k, r in zip(keys, regions, strict=True):
             r.units = marks.get(k, r.units)
+        own = kernel.holding(variables) if variables else kernel
         done = launch(
-            kernel, shape, regions, given, shared, 0, LONGEST, _computed(step, kernel, made)
-        )
+            own, shape, regions, given, shared, 0, LONGEST, _computed(step, kernel, made),
+            held_units,
+        )  # fmt: skip
+        variables |= done.left
+        held_units |= done.left_units
         if faults := [r for r in done.reports.values() if r.kind not in NOTES]:
             raise DidymaError(
                 "launch-failed", f"kernel {kernel.name}", got=f"{faults[0].kind} in the ring",

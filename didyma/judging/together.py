@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.judging import launching
 from didyma.judging.edited import Way
@@ -91,6 +93,8 @@ def outcomes(
 ) -> Iterator[tuple[Edit, tuple[Array, ...], tuple[Array, ...], Array]]:
     """Run a round with each edit; yield the outputs without it and with it, and what is right.
 
+    There are no outputs, and nothing is right, with one of which a loop does not end.
+
     Copies of so many ``lanes`` run at a time.  What takes much longer than the kernel without any
     edit is left out.
     Nothing where the text with all edits has other ``wrong`` elements than the kernel, without any.
@@ -104,8 +108,10 @@ def outcomes(
         if before is None or (wrong is not None and (r.right(c.task, before) == wrong).any()):
             return
         for n, outputs in zip(numbers, after, strict=True):
-            if outputs is not None:
+            if outputs:
                 yield c.edits[n - 1], before, outputs, r.right(c.task, outputs)
+            elif outputs is not None:
+                yield c.edits[n - 1], before, (), np.zeros(1, np.bool_)
         k, took = numbers.stop, left - (deadline - processor_time())
         # So many that half of the time that is left is likely enough for them.
         step = max(_LEAST, min(most, int((left - took) / 2 / max(took, 1e-3) * len(numbers))))
@@ -121,8 +127,9 @@ def restoring(
     found, known = list[Edit](), set[Edit]()
     with suppress(DidymaError):
         for e, before, outputs, right in outcomes(c, r, evidence.wrong, seconds, lanes):
-            replace(evidence, before=before).meet(e.line, outputs, right)
             known.add(e)
+            if outputs:
+                replace(evidence, before=before).meet(e.line, outputs, right)
             if right.all():
                 found.append(e)
     return found, known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ import numpy as np
 from didyma.codegen.runtime.ptx import bulk, clusters, units
 from didyma.codegen.runtime.ptx.calls import FUNCTIONS, HEAP, allocates
 from didyma.codegen.runtime.ptx.kernel import Kernel
-from didyma.codegen.runtime.ptx.machine import DONE, Machine, Report, Shape
+from didyma.codegen.runtime.ptx.machine import DONE, GIVEN_UP, Machine, Report, Shape
 from didyma.codegen.runtime.ptx.memory import (
     CONSTANT,
     GLOBAL,
@@ -81,8 +81,10 @@ class Launch:
     steps: int = 0
     lane_steps: int = 0
     met: set[int] = field(default_factory=set[int])
-    copies: Array = field(default_factory=lambda: np.zeros(0, np.bool_))
-    left: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    copies: Array = field(default_factory=lambda: np.zeros(0, np.bool_))  # that ended
+    given_up: Array = field(default_factory=lambda: np.zeros(0, np.bool_))  # and that would not
+    left: dict[str, bytes] = field(default_factory=dict[str, bytes])  # in changed variables
+    left_units: dict[str, Array] = field(default_factory=dict[str, Array])  # in all, in the ring
 
 
 def launch(
@@ -94,13 +96,15 @@ def launch(
     schedule: int = 0,
     seconds: float = 60.0,
     passed: Sequence[tuple[int, Array]] = (),
+    held: Mapping[str, Array] | None = None,
 ) -> Launch:
     """Run all blocks of a kernel.
 
     ``shared``: bytes of dynamic shared memory.  ``schedule`` chooses which warps go first, where
     there is a choice.  A launch that takes ``seconds`` of processor time counts as a hang.
     ``passed`` are floats among the arguments whose digits somebody has computed, at bytes of the
-    parameters, which in the ring are what constants of the text are.
+    parameters, which in the ring are what constants of the text are.  ``held`` are the units of
+    variables that a launch before has left in the ring.
     """
     most = _TOGETHER if kernel.synchronises else _BATCH
     lanes = shape.blocks * shape.padded
@@ -108,12 +112,13 @@ def launch(
         most = lanes
     again = most < lanes <= _WHOLE
     kept = [(r.data.copy(), r.written.copy(), r.units.copy()) for r in regions if again]
-    done = _batches(kernel, shape, regions, args, shared, schedule, seconds, most, passed)
+    more = passed, held or {}
+    done = _batches(kernel, shape, regions, args, shared, schedule, seconds, most, *more)
     if not again or not _hung(done):
         return done
     for r, (data, written, marks) in zip(regions, kept, strict=True):  # it may wait for a later one
         r.data[:], r.written[:], r.units = data, written, marks
-    return _batches(kernel, shape, regions, args, shared, schedule, seconds, lanes, passed)
+    return _batches(kernel, shape, regions, args, shared, schedule, seconds, lanes, *more)
 
 
 def _hung(done: Launch) -> bool:
@@ -130,16 +135,18 @@ def _batches(
     seconds: float,
     most: int,
     passed: Sequence[tuple[int, Array]],
+    units_of: Mapping[str, Array],
 ) -> Launch:
     """Run all blocks in batches of at most so many lanes."""
     out = Launch(kernel)
     room = sum(r.data.size + 2 * GUARD for r in regions) + kernel.param_bytes + 8 * GUARD
-    room += sum(v.size + 2 * GUARD for v in kernel.program.variables.values() if v.space in _DEVICE)
+    variables = kernel.program.variables.values()
+    room += sum((v.size + 256 + GUARD) * shape.copies for v in variables if v.space in _DEVICE)
     heap = HEAP if allocates(kernel.program) else 0
     ring = kernel.meaning is not None
     cell = kernel.cell if shape.copies == 1 else 0
     space = Space("global", room + heap, 0, 1, cell, ring=ring)
-    places, symbols, params = _fill(space, kernel, regions, args)
+    places, symbols, params, spread = _fill(space, kernel, regions, args, shape.copies)
     strides = _strides(kernel, places, args)
     symbols["the heap"] = room
     if kernel.meaning is not None:
@@ -149,6 +156,11 @@ def _batches(
                 payload = np.full((1, 1), kernel.meaning.constant(number[()]), np.uint64)
             row = units.made(payload, number.itemsize // units.WIDTH)[0]
             space.units[at : at + row.size] = row
+    own = [Allocation(v.name, symbols[v.name] - GLOBAL, v.size) for v in variables
+           if v.space == "global" and not v.refers]  # fmt: skip
+    for a in own:
+        if a.name in units_of:
+            _units(space, a)[:] = units_of[a.name]
     deadline = time.process_time() + seconds
     shape = replace(shape, cluster=kernel.cluster)
     whole = clusters.unit(shape)
@@ -166,7 +178,7 @@ def _batches(
             )
             m.specials["dynamic_smem_size"] = np.uint32(shared)
             m.specials["total_smem_size"] = np.uint32(kernel.shared_end + shared)
-            m.reports, m.strides = out.reports, strides
+            m.reports, m.strides, m.spread = out.reports, strides, spread
             try:
                 run(m)
                 bulk.finish(m)
@@ -174,6 +186,7 @@ def _batches(
                 out.ended = False
                 out.late = m.steps > m.last_step or time.process_time() > deadline
             out.copies = (m.state.reshape(shape.copies, -1) == DONE).all(1)
+            out.given_up = (m.state.reshape(shape.copies, -1) == GIVEN_UP).any(1)
             out.steps += m.steps
             out.lane_steps += m.lane_steps
             out.met |= _regions(places, m.met.values())
@@ -185,12 +198,12 @@ def _batches(
         region.writers = space.writers(a)
         if ring:
             region.units = _units(space, a).copy()
-    for v in kernel.program.variables.values():
-        if v.space == "global" and not v.refers:
-            start = symbols[v.name] - GLOBAL
-            now = space.data[start : start + v.size].tobytes()
-            if now != v.init.ljust(v.size, b"\0")[: v.size]:
-                out.left[v.name] = now
+    for a in own:
+        now = space.data[a.start : a.start + a.size].tobytes()
+        if now != kernel.program.variables[a.name].init.ljust(a.size, b"\0")[: a.size]:
+            out.left[a.name] = now
+        if ring:
+            out.left_units[a.name] = _units(space, a).copy()
     return out
 
 
@@ -212,9 +225,13 @@ _WORKSPACE = "the barrier of the grid"  # which a cooperative launch gives to th
 
 
 def _fill(
-    space: Space, kernel: Kernel, regions: Sequence[Region], args: Sequence[Value]
-) -> tuple[list[Allocation], dict[str, int], bytes]:
-    """Put regions, variables and parameters into global memory."""
+    space: Space, kernel: Kernel, regions: Sequence[Region], args: Sequence[Value], copies: int
+) -> tuple[list[Allocation], dict[str, int], bytes, dict[str, int]]:
+    """Put regions, variables and parameters into global memory.
+
+    Each copy of the grid has variables of its own, but for those that refer to others.  The last
+    result has how far apart these are, by name.
+    """
     end = GUARD
 
     def put(name: str, data: Array, flags: int) -> Allocation:
@@ -230,13 +247,17 @@ def _fill(
         space.flags[a.start : a.start + a.size] |= np.where(r.written, INIT, 0).astype(np.uint8)
         if r.units.size and space.units.size:
             _units(space, a)[:] = r.units
-    symbols = dict(kernel.offsets)
+    symbols, spread = dict(kernel.offsets), dict[str, int]()
     symbols |= {n: FUNCTIONS + 64 * k for k, n in enumerate(kernel.program.functions)}
     for v in kernel.program.variables.values():
         if v.space in _DEVICE:
             raw = np.frombuffer(v.init.ljust(v.size, b"\0")[: v.size], np.uint8)
             flags = INIT | (CONSTANT if v.space == "const" else 0)
-            symbols[v.name] = GLOBAL + put(v.name, raw, flags).start
+            own = copies if v.space == "global" and not v.refers else 1
+            starts = [put(v.name, raw, flags).start for _ in range(own)]
+            symbols[v.name] = GLOBAL + starts[0]
+            if own > 1:
+                spread[v.name] = starts[1] - starts[0]
     for v in kernel.program.variables.values():
         for at, name, offset in v.refers if v.space in _DEVICE else ():
             start = symbols[v.name] - GLOBAL + at
@@ -254,7 +275,7 @@ def _fill(
     whole = np.frombuffer(bytes(params) or b"\0", np.uint8)
     name = "parameters of the kernel"
     symbols[name] = GLOBAL + put(name, whole, INIT | CONSTANT).start
-    return places, symbols, bytes(params)
+    return places, symbols, bytes(params), spread
 
 
 def _strides(kernel: Kernel, places: Sequence[Allocation], args: Sequence[Value]) -> dict[int, int]:

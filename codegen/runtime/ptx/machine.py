@@ -22,7 +22,7 @@ from didyma.refimpl.ir.types import Array
 if TYPE_CHECKING:
     from didyma.codegen.runtime.ptx.kernel import Kernel
 
-RUN, DONE, AT_BARRIER, AT_WARP = range(4)
+RUN, DONE, AT_BARRIER, AT_WARP, GIVEN_UP = range(5)
 _NEVER, _LONGER, _MORE = 1 << 62, 10, 1 << 16  # steps; times as many, and more, out of bounds
 
 
@@ -93,6 +93,8 @@ class Machine:
         self.key = order(schedule, n, shape.padded, ranks)
         self.early = schedule % 2 == 1  # whether asynchronous copies land at once, or late
         self.spin: Array = np.zeros(n, np.int64)
+        self.jumps: Array = np.zeros(n if self.one else 0, np.int64)  # back, of several copies
+        self.most_jumps = 0  # of a lane that is not given up, once the first copy has ended
         self.barrier = Barrier(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))
         self.knowledge = Knowledge(memory, self.exists)
         self.clusters: Array = np.arange(memory.bar.size)
@@ -101,6 +103,7 @@ class Machine:
         self.under_way: dict[str, Any] = {}  # copies, products and barriers of other modules
         self.reports: dict[tuple[str, int], Report] = {}
         self.strides: dict[int, int] = {}  # between the regions of copies, by bytes of parameters
+        self.spread: dict[str, int] = {}  # between the copies' variables
         self.met: dict[int, int] = {}  # the first address of each atomic and ordered load
         self.at = 0
         self.steps = self.lane_steps = 0
@@ -196,11 +199,13 @@ class Machine:
         lanes = self.every if self.index is None else self.index
         return lanes // (self.size // self.shape.copies)
 
-    def symbol(self, name: str) -> int:
-        """Return the address of a variable."""
+    def symbol(self, name: str) -> Any:
+        """Return the address of a variable, or those of each copy's own."""
         if name not in self.symbols:
             raise unknown(self.kernel.program.instrs[self.at], f"no variable {name}")
-        return self.symbols[name]
+        stride = self.spread.get(name)
+        at = self.symbols[name]
+        return at if stride is None else at + self.copy().astype(np.int64) * stride
 
     def param_address(self, name: str) -> int:
         """Return the address of a parameter of the kernel."""

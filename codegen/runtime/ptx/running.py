@@ -2,7 +2,8 @@
 
 Of the lanes that can run, those with the smallest counter run together, up to the next branch or
 meeting.  Lanes that spin are set aside now and then, so that others can end what they wait for.
-Of several copies of a grid, one that jumps back more often than the first one is set aside, too.
+Of several copies of a grid, one that jumps back more often than the first one is set aside, too,
+and is given up once it has done so several times as often.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from didyma.codegen.runtime.ptx.machine import AT_BARRIER, AT_WARP, DONE, RUN, Machine
+from didyma.codegen.runtime.ptx.machine import (
+    AT_BARRIER,
+    AT_WARP,
+    DONE,
+    GIVEN_UP,
+    RUN,
+    Machine,
+)
 from didyma.codegen.runtime.ptx.shape import RANDOM, order
 from didyma.codegen.runtime.ptx.stillness import needed, timed
 from didyma.codegen.runtime.ptx.taint import unset
@@ -22,6 +30,7 @@ from didyma.refimpl.ir.types import Array
 _ASIDE = np.int64(1) << 40  # in the key of a lane that spins
 _TURNS = 64  # jumps back until a lane is set aside
 _FEW = 2  # more of them, than the first of several copies has
+_OFTEN, _JUMPS = 4, 32  # times as many, and more, and a copy's loop counts as one without an end
 _LONG = 1 << 14  # steps of all lanes together until jumps back count as spinning
 _LONGEST = 8  # two to this power are more steps than any from one random order to the next
 _MORE, _LEAST = 1.0, 0.02  # times as long, and seconds, that copies may run after the first ends
@@ -61,6 +70,7 @@ def run(m: Machine) -> None:
             raise Ended
         now = time.process_time()
         if m.one and (m.state[: m.one] == DONE).all():
+            m.most_jumps = _OFTEN * int(m.jumps[: m.one].max()) + _JUMPS
             m.deadline, m.one = min(m.deadline, now + _MORE * (now - begun) + _LEAST), 0
         if now > m.deadline and not (m.state == DONE).all():
             _hang(m, "it still runs at the time limit")
@@ -100,7 +110,7 @@ def _stretch(m: Machine, pc: int, alone: bool) -> int | None:
     if getattr(to, "ndim", 0) == 0:
         goal = int(to)
         back = m.ids if jumps and goal <= pc else None
-        if alone and (back is None or m.steps - m.began < _LONG):
+        if alone and (back is None or (m.steps - m.began < _LONG and not m.most_jumps)):
             return goal
     else:
         back = m.ids[to <= pc] if jumps else None
@@ -108,6 +118,10 @@ def _stretch(m: Machine, pc: int, alone: bool) -> int | None:
     m.pc[m.ids] = to
     if back is not None and back.size:
         m.spin[back] += 1
+        if m.jumps.size:
+            m.jumps[back] += 1
+            if m.most_jumps:
+                m.state[back[m.jumps[back] > m.most_jumps]] = GIVEN_UP
         turns = int(m.spin[: m.one].max()) + _FEW if m.one else _TURNS
         m.key[back[m.spin[back] > turns]] |= _ASIDE
         if alone:

@@ -24,8 +24,10 @@ def side_by_side(
     own: Sequence[Array | None],
     shared: int,
     seconds: float,
-) -> tuple[list[Array | None], Array]:
+) -> tuple[list[Array | None], Array, Array]:
     """Run all copies of a grid; return the bytes of their own arrays after that, and which ended.
+
+    The last result tells which were given up, since they jump back far more often than the first.
 
     ``own`` has, for each argument, a row of bytes for each copy, or nothing for a number and for an
     array that all copies read.  What the checks of memory find is not told, and races are not
@@ -48,4 +50,4 @@ def side_by_side(
         if isinstance(p, Pointer) and rows is not None else None
         for p, rows in zip(given, own, strict=True)
     ]  # fmt: skip
-    return left, done.copies
+    return left, done.copies, done.given_up

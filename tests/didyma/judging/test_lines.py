@@ -10,9 +10,10 @@ from didyma.codegen.runtime.ptx.sources import Source
 from didyma.codegen.runtime.registry import probe
 from didyma.fuzz.values import Distribution
 from didyma.judging.contracts import Declared
-from didyma.judging.edits import Edit, edits, with_barriers
+from didyma.judging.edits import Edit, edits
 from didyma.judging.evidence import Evidence
 from didyma.judging.inputs import Case
+from didyma.judging.inserted import with_barriers
 from didyma.judging.judge import Judgement, Outcome, judge, located
 from didyma.judging.making import Launch, make_task
 from didyma.judging.mending import Search, smaller, telling
@@ -124,8 +125,10 @@ def test_edits_that_make_a_line_like_others_come_first() -> None:
 
 
 def test_a_barrier_stands_before_a_line() -> None:
-    (found,) = with_barriers("a;\n  b;\n", [2, 3])
+    (found,) = with_barriers("a;\n  b;\n", [2, 3], [1, 2])
     assert found == Edit(2, "  b;", "  __syncthreads(); b;")
+    both = with_barriers("a;\n  b;\n", [2, 3], [1, 2], fences=True)
+    assert [e.new for e in both] == ["  __syncthreads(); b;", "  __threadfence(); b;"]
 
 
 def test_what_would_say_nothing_is_no_edit() -> None:

@@ -189,6 +189,7 @@ COPIED = f"""__global__ void f(const float* x, float* y, int n) {{
   float* input = (float*)x;
   if (copy == 2) input[threadIdx.x] = 7;
   if (copy == 3) for (volatile int k = 0; k < 2; k *= 2) {{}}
+  if (copy == 5) for (volatile int k = 0; k < 9; ++k) {{}}
   y[blockIdx.x * 32 + threadIdx.x] += x[threadIdx.x] * n + copy;
 }}
 """
@@ -199,11 +200,30 @@ def test_copies_have_memory_of_their_own_and_others_end_though_one_hangs() -> No
     kernel = compiled(Source(COPIED, "k.cu"), "f")
     x, y, n = np.arange(32, dtype=np.float32), np.zeros(64, np.float32), np.array(3, np.int32)
     args = [Argument("x", x), Argument("y", y), Argument("n", n)]
-    own = [None, np.tile(bytes_of(y), (4, 1)), None]
-    shape = Shape((2, 1, 1), (32, 1, 1), copies=4, second=2)
-    (_, rows, _), ended = side_by_side(kernel, shape, args, own, 0, 10.0)
+    own = [None, np.tile(bytes_of(y), (5, 1)), None]
+    shape = Shape((2, 1, 1), (32, 1, 1), copies=5, second=2)
+    (_, rows, _), ended, given_up = side_by_side(kernel, shape, args, own, 0, 10.0)
     assert rows is not None
-    want = [np.tile(x * 3 + k, 2) for k in (0, 2, 4)]
+    want = [np.tile(x * 3 + k, 2) for k in (0, 2, 4, 5)]
     got = rows.view(np.float32)
-    assert [r.tolist() for r in got[[0, 1, 3]]] == [w.tolist() for w in want]
-    assert ended.tolist() == [True, True, False, True]
+    assert [r.tolist() for r in got[[0, 1, 3, 4]]] == [w.tolist() for w in want]
+    assert ended.tolist() == [True, True, False, True, True]
+    assert given_up.tolist() == [False, False, True, False, False]
+
+
+COUNTED = """__device__ int count = 1;
+__global__ void f(int* y) {
+  y[threadIdx.x] = atomicAdd(&count, 1);
+}
+"""
+
+
+@needs_ptx
+def test_copies_have_variables_of_their_own() -> None:
+    kernel = compiled(Source(COUNTED, "k.cu"), "f")
+    y = np.zeros(4, np.int32)
+    own = [np.tile(bytes_of(y), (3, 1))]
+    shape = Shape((1, 1, 1), (4, 1, 1), copies=3, second=1)
+    (rows,), _, _ = side_by_side(kernel, shape, [Argument("y", y)], own, 0, 10.0)
+    assert rows is not None
+    assert [sorted(r) for r in rows.view(np.int32).tolist()] == [[1, 2, 3, 4]] * 3
