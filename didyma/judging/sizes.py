@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +27,8 @@ _FEW = (2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025)
 _EARLY = 3  # so that each of a few symbols has the value in one of the first rounds
 _TRIES = 64
 _ALONE = 4  # times as much as others may a round cost in which one size alone is large
+_NEEDED = 16  # times as much at sizes that were chosen, and at all if else there are few
+_TOO_FEW = 4  # choices of sizes
 _FAR = 4096  # how far beyond the least size values that fulfil conditions are sought
 
 
@@ -54,8 +57,8 @@ def bindings(m: Module, near: Sequence[int], draw: Draw) -> list[Mapping[str, in
     """Return the sizes of each round: every symbol goes through its values, each in its own order.
 
     Sizes that break a condition of ``draw.where``, or at which a round has too many elements, are
-    not drawn.  A specification without symbols has one choice.  DidymaError ``bad-option`` where
-    none is left.
+    not drawn; it may have more where else there are few sizes.  A specification without symbols has
+    one choice.  DidymaError ``bad-option`` where none is left.
     """
     inputs = control.input_symbols(m)
     free = [v for v in m.dims if v.name in inputs]
@@ -66,6 +69,8 @@ def bindings(m: Module, near: Sequence[int], draw: Draw) -> list[Mapping[str, in
         dims.check_ranges({v.name: min(draw.sizes.get(v.name, (v.lo,)))}, m.dims)
         dims.check_ranges({v.name: max(draw.sizes.get(v.name, (v.lo,)))}, m.dims)
     found = list(_drawn(m, free, near, draw))
+    if len(found) < _TOO_FEW and not draw.where:  # for a specification that computes much
+        found = list(_drawn(m, free, near, replace(draw, most=_NEEDED * draw.most))) or found
     if not found:
         raise DidymaError(
             "bad-option", f"--where {' and '.join(draw.where)}" if draw.where else "sizes",
@@ -136,15 +141,22 @@ def _fitted(
     """Return sizes at which a round is small enough; None where none is.
 
     The largest give way, and the one that is ``kept`` after all others: else no round would have
-    more than a tile of a size of which the cost is a power.  Alone, it may cost more.
+    more than a tile of a size of which the cost is a power.  Alone, it may cost more, and so may
+    sizes that the user chose, which give way last.
     """
     env = dict(env)
     for _ in range(_TRIES):
         less = {n: max((v for v in rows[n] if 0 < v < env[n]), default=0) for n in env}
         alone = len(env) > 1 and not any(v for n, v in less.items() if n != kept)
-        if not env or cost(m, env) <= draw.most * (_ALONE if alone else 1):
+        chosen = bool(draw.sizes) and not any(v for n, v in less.items() if n not in draw.sizes)
+        more = _NEEDED if chosen else _ALONE if alone else 1
+        if not env or cost(m, env) <= draw.most * more:
             return env if _holds(env, draw) else None
-        name = max((n for n in env if less[n]), key=lambda n: (n != kept, env[n]), default="")
+        name = max(
+            (n for n in env if less[n]),
+            key=lambda n: (n not in draw.sizes, n != kept, env[n]),
+            default="",
+        )
         if not name:
             return None
         env[name] = less[name]

@@ -68,6 +68,28 @@ def test_a_size_of_which_the_cost_is_a_power_is_large_in_some_rounds() -> None:
     assert len({tuple(env.values()) for env in drawn}) == len(drawn)
 
 
+def test_sizes_that_were_chosen_are_drawn_where_a_specification_computes_much() -> None:
+    n = dd.dim("n", 1, 4096)
+
+    @dd.trace(dd.i32[n])
+    def counts(x: dd.Tensor) -> dd.Tensor:
+        return dd.sum((x[:, None] == dd.arange(1000)).astype(dd.i32), axis=0, dtype=dd.i32)
+
+    drawn = bindings(counts.module, (), Draw(sizes={"n": (3, 100)}))
+    assert {env["n"] for env in drawn} == {3, 100}
+
+
+def test_a_specification_that_computes_much_of_an_element_has_several_sizes() -> None:
+    rows = dd.dim("rows", 1, 4096)
+
+    @dd.trace(dd.f32[rows, 128])
+    def ordered(x: dd.Tensor) -> dd.Tensor:
+        return dd.sort(x, axis=1)
+
+    drawn = bindings(ordered.module, (), Draw())
+    assert len({env["rows"] for env in drawn}) >= 4
+
+
 def test_one_size_after_the_other_is_large_for_ordinary_numbers() -> None:
     many = {"r": 60, "n": 3}
     envs = [{"r": 3, "n": 5}, {"r": 60, "n": 4}, {"r": 2, "n": 99}, *(many for _ in range(13))]
