@@ -214,9 +214,9 @@ def test_results_of_launches_and_texts_of_levels_are_files(folder: Path, tmp_pat
     names = sorted(p.name for p in dump.iterdir())
     assert [n.partition("-")[0] for n in names] == ["000", "001", "002"]
     assert [np.load(dump / n).shape for n in names] == [(5, 3), (5, 3), (5,)]
-    words = ("run", str(folder), "-i", f"x={tmp_path / 'x.npy'}", "--dim")
-    assert didyma(*words, "n=5").code == 0
-    said = didyma(*words, "n=4", "--json")
+    run = ("run", str(folder), "-i", f"x={tmp_path / 'x.npy'}", "--dim")
+    assert didyma(*run, "n=5").code == 0
+    said = didyma(*run, "n=4", "--json")
     assert said.json["error"]["where"] == "--dim n=4"
     assert "n = 5" in said.json["error"]["want"]
     (tmp_path / "a.dym").write_text((folder / "graph.dym").read_text())
