@@ -40,7 +40,7 @@ def bind(
     found = [_Binding(p, spec, memory) for p in params]
     if twice := sorted(memory.keys() & {*found[0].inputs, *found[0].outputs}):
         raise DidymaError(
-            "bad-option", f"--memory {twice[0]}", got=twice[0],
+            "bad-option", f"memory {twice[0]}", got=twice[0],
             want="a name that no input and no output has",
         )  # fmt: skip
     for b, items in zip(found, given, strict=True):
@@ -73,7 +73,7 @@ def kept_of(items: Sequence[str]) -> dict[str, Scratch]:
         m = _MEMORY.match(what.strip())
         if not name or m is None:
             want = "NAME=f32[SIZES] or NAME=zero:f32[SIZES]"
-            raise DidymaError("bad-option", f"--memory {item}", got=item, want=want)
+            raise DidymaError("bad-option", f"memory {item}", got=item, want=want)
         found[name] = Scratch(_dtype(m[2], item), tuple(split(m[3])), bool(m[1]))
     return found
 
