@@ -76,7 +76,7 @@ class _UnknownError(Exception):
 def longest(kernels: Sequence[Kernel], env: Mapping[str, int]) -> int | None:
     """Return the longest chain of additions in kernels run in order; None if unknown.
 
-    ``env`` binds the symbolic dims.  A kernel of text states its own chain, which is not believed
+    ``env`` binds the symbolic dims.  A kernel of text states its own chain, which is not trusted
     where it is longer than that of adding the terms up one by one, as the kernel's meaning does.
     """
     state: Depths = {WORST: {}}

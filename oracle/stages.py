@@ -372,7 +372,7 @@ def _judge_primitives(
 
 
 def _plan(case: _SubjectRun, truth: Truth, level: Recorder) -> None:
-    """Replay the plan over memory that knows whose every byte is."""
+    """Replay the plan over memory that records which value owns each byte."""
     program = case.subject.program
     for e in plan_check.check(program, case.env):
         level.find(f"line {e.step}", "plan", f"{e.kind}: {e.message}")

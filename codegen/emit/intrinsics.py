@@ -19,7 +19,7 @@ name               meaning
                    the warp's width; every thread of the block calls it, or of the warp where
                    warps wait at barriers in shared memory
 ``chain_ticket``   how many blocks began before: the first element of zeros counts them
-``chain_add_T``    what the blocks before this one come to: of its chains, states and totals, its
+``chain_add_T``    the result of the blocks before this one: of its chains, states and totals, its
                    number, how many are along a line, what the first has, and what it gives
 ``cluster_barrier``  every thread of the blocks of a cluster arrives before any goes on
 ``cluster_load_T``  ``*p`` of the block of the cluster that has a rank: ``p`` is in shared memory

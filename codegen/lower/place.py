@@ -237,7 +237,7 @@ class Placer:
         return inner
 
     def _reached(self, v: Scalar, p: CodeScope, cond: Expr, searches: list[Scalar]) -> Expr:
-        """Return whether a fold or row that uses ``v`` comes to where a condition in it holds."""
+        """Return whether a fold or row that uses ``v`` is reached where a condition in it holds."""
         if p.fold is None:
             assert self._row is not None
             name, (over, ends) = "row", self._row

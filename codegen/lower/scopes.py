@@ -62,7 +62,7 @@ def by_child(uses: Sequence[CodeScope], top: CodeScope) -> dict[CodeScope, list[
 
 
 def needed(uses: Sequence[CodeScope], top: CodeScope) -> bool:
-    """Return whether every path through a scope comes to one of the uses."""
+    """Return whether every path through a scope reaches one of the uses."""
     if any(u is top for u in uses):
         return True
     below = by_child(uses, top)

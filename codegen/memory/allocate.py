@@ -1,6 +1,6 @@
 """Give memory to the values of one program by one planner.
 
-A planner hands whole allocations on within each block, or places values in one arena a device, in
+A planner hands whole allocations on within each block, or places values in one arena per device, in
 which values of inner blocks lie too, so that no loop allocates.  A value whose size is not known
 when the program starts gets an allocation of its own where it is first used.
 """
@@ -80,7 +80,7 @@ def _asserted(nbytes: Dim, capacity: int) -> Assert:
 def _arenas(
     values: PlannedValues, planner: Planner, capacity: int | None, stack: int, out: Insertion
 ) -> None:
-    """Place values in one arena a device: devices of integer sizes first, then symbolic ones."""
+    """Place values in one arena per device: devices of integer sizes first, then symbolic ones."""
     by_device: dict[str, list[LiveBuffer]] = {}
     for b in values.buffers:
         by_device.setdefault(b.type.device, []).append(b)

@@ -1,4 +1,4 @@
-"""Live-range traces as CSV: one buffer a line, ``id,lower,upper,size``.
+"""Live-range traces as CSV: one buffer per line, ``id,lower,upper,size``.
 
 Lives are half-open; sizes are in bytes.  Two further columns may follow: ``alignment``, and
 ``offset``, which is where a buffer must be (empty: anywhere).

@@ -150,7 +150,7 @@ class Cutting(Rewriting):
     heard: Heard = unheard
 
     def cut(self, n: Node, parts: int) -> None:
-        """Add a product as a batch of products, and the sum of what they come to."""
+        """Add a product as a batch of products, and the sum of the batch."""
         t = n.types[0]
         pieces = (self.pieces(a, axis, parts) for a, axis in zip(n.args, (1, 0), strict=True))
         sums = self.op("matmul", *pieces)

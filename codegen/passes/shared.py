@@ -46,7 +46,7 @@ def suits(g: FusionGroup, rows: Rows, types: Mapping[str, TensorType], options: 
 
 
 def _is_pair(nodes: Sequence[Node]) -> bool:
-    """Return whether nodes fold twice, the second time distances from what the first comes to."""
+    """Return whether nodes fold twice, the second time distances from the first result."""
     made = {r: n for n in nodes for r in n.results}
     folds = [n for n in nodes if kind(n) is Kind.REDUCTION]
     if len(folds) != parted.FOLDS or folds[1].op not in ("sum", "mean"):

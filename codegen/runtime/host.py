@@ -285,7 +285,7 @@ class _Stage(Stage):
 
 
 def fresh(nbytes: int) -> HostBuffer:
-    """Return bytes that hold anything, between guard bytes."""
+    """Return uninitialised bytes between guard bytes."""
     raw = np.empty(nbytes + 2 * ALIGNMENT + GUARD, np.uint8)
     start: int = raw.__array_interface__["data"][0]
     skip = -start % ALIGNMENT + ALIGNMENT

@@ -1,4 +1,4 @@
-"""Divide the exponentials of a row by their sum: one quotient a row, and a product for each.
+"""Divide the exponentials of a row by their sum: one quotient per row, and a product for each.
 
 The sum of a softmax is at least 1, as the largest of its exponentials is.  So its inverse does not
 overflow.  A product with the inverse has one rounding more than a quotient.  That is less than the

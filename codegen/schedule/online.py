@@ -1,4 +1,4 @@
-"""Two folds of a row in one pass, of which the second asks for what the first comes to.
+"""Two folds of a row in one pass, of which the second depends on the result of the first.
 
 The sum of a softmax is one of distances from the largest element, and a variance a sum of squares
 of distances from the mean.  A thread can take the largest element, or the mean, of those that it
@@ -61,11 +61,11 @@ class Online:
     scale: str
 
     def shifted(self, result: Expr, count: Expr) -> Expr:
-        """Return the shift of a part of a row, from what its first fold comes to and its size."""
+        """Return the shift of a part of a row, from the result of its first fold and its size."""
         return result if self.scale else Binary("div", result, _largest(count, 1.0))
 
     def corrected(self, total: Expr, count: Expr, old: Expr, new: Expr) -> Expr:
-        """Return what the second fold of a part comes to with a new shift in place of an old one.
+        """Return the result of the second fold of a part, with a new shift in place of an old one.
 
         ``count`` is the number of elements, a float.  A part of nothing but -inf is left out where
         there is more, and keeps its NaN where there is not.  Means that are equal may be rounded,

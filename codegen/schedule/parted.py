@@ -1,7 +1,7 @@
 """Schedule few long rows that are folded in one pass: blocks share a row, in two kernels.
 
-In the first kernel each block folds its part of a row, and leaves what that comes to in memory that
-both kernels know.  In the second each block joins the parts of its row in their order, and computes
+In the first kernel each block folds its part of a row, and leaves the result in memory that both
+kernels know.  In the second each block joins the parts of its row in their order, and computes
 the results of its own part, which it reads again: from the last row on, so that it begins with what
 caches still hold.  Of rows that are only folded, one block joins the parts.  Of neighbouring rows
 that lie together in memory a block has several.  No block waits for another, and a result is the

@@ -255,7 +255,7 @@ def sure_loads(facts: NestFacts, rows: RowNest, part: Stmt) -> Iterator[Load]:
 
 
 def picks(facts: NestFacts, rows: RowNest, kept: Iterable[Load]) -> dict[Load, Pick]:
-    """Return the loads, done once a row, of an element that a thread of the row keeps."""
+    """Return the loads, done once per row, of an element that a thread of the row keeps."""
     found = dict[Load, Pick]()
     lets = {x.var.name for x in rows.stages if isinstance(x, Let)}
     known = lets | {v.name for v in rows.nest.index} | {d.name for d in facts.func.dims}

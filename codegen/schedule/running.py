@@ -58,14 +58,14 @@ class Running:
         return tuple(n for n in range(len(self.nest.index)) if n != self.axis)
 
     def joined(self, a: Expr, b: Expr) -> Expr:
-        """Return what two parts of the terms come to, ``a`` the first of them."""
+        """Return the result of two parts of the terms together, of which ``a`` is the first."""
         op = self.fold.op
         assert op is not None
         return Binary(op, a, b)
 
     @property
     def start(self) -> Expr:
-        """What a fold of no terms comes to."""
+        """The result of a fold of no terms."""
         return self.fold.accs[0].start
 
     def kept(self, where: str, at: Expr) -> Stmt:

@@ -1,10 +1,10 @@
 """Schedule running folds: the threads of a line share it, and each element is read once.
 
-In a turn each thread of a line takes a few vectors and folds them; threads of a warp exchange what
-theirs come to, warps share it in shared memory, and a line that is longer than a turn takes
-several, what came before carried along.  The order is fixed: a result is the same at every run.
+In a turn each thread of a line takes a few vectors and folds them; threads of a warp exchange their
+results, warps share theirs in shared memory, and a line that is longer than a turn takes several,
+to which the result so far is carried.  The order is fixed: a result is the same at every run.
 Exchanges double the distance each time (W. D. Hillis and G. L. Steele, 1986), and go both ways, so
-that each thread knows what comes before it and what all come to.
+that each thread knows the result of those before it, and that of all.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Finished: TypeAlias = Callable[[Values, Sequence[Values], Values], Stmt]
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What blocks that share a line hand on by: their states, and what they come to."""
+    """The buffers by which blocks that share a line hand on results: their states and totals."""
 
     states: Buffer
     totals: Buffer
@@ -261,7 +261,7 @@ class _Scan:
         return lambda v: self.run.kept(held.name, v)
 
     def _inner(self, held: Sequence[Buffer]) -> tuple[Sequence[Buffer], list[Stmt]]:
-        """Return the buffers of what vectors come to so far, and how they are made."""
+        """Return the buffers of the results of vectors so far, and how they are made."""
         width, name = self.shape.width, self.facts.names.fresh
         if self.shape.across:
             sums = [held[0], *(self._vector("sums") for _ in held[1:])]
@@ -289,7 +289,7 @@ class _Scan:
     def _segments(
         self, sums: Sequence[Buffer], firsts: list[Values], total: Values | None, then: Combined
     ) -> Stmt:
-        """Combine the vectors of a warp, one after another; ``total`` is what they come to yet."""
+        """Combine the vectors of a warp, one after another; ``total`` is the result so far."""
         if len(firsts) == len(sums):
             assert total is not None
             return then(firsts, total)
@@ -310,7 +310,7 @@ class _Scan:
         return self._exchange([last], add)
 
     def _exchange(self, mine: Values, then: Then) -> Stmt:
-        """Combine what the threads of a warp have: what comes before, and what all come to."""
+        """Combine the results of the threads of a warp: of those before each, and of all."""
 
         def level(n: int, before: Values, total: Values) -> Stmt:
             if 1 << n >= self.near:
@@ -373,7 +373,7 @@ class _Scan:
     # Other blocks
 
     def _linked(self, total: Values, then: Callable[[Values], Stmt]) -> Stmt:
-        """Wait for what the blocks before come to, of the only line."""
+        """Wait for the result of the blocks before, of the only line."""
         assert self.links is not None
         op, (value,) = self.run.fold.op, total
         assert op == "add" or op == "mul"
@@ -432,7 +432,7 @@ class _Scan:
         return self.run.done(value)
 
     def _shifted(self, b: Buffer) -> Iterator[Stmt]:
-        """Yield what leaves each element of a vector out of what it comes to."""
+        """Yield what leaves each element of a vector out of its result."""
         order = self._order()
         for n, before in pairwise(order[::-1]):
             yield Store(b.name, (ix.index(n),), self._element(b, before))

@@ -1,7 +1,7 @@
 """Schedule folds of much memory: wide loads, several in flight, and blocks that share a result.
 
 A block folds a *part* of the terms of a result.  If there are several parts, the first kernel
-leaves what each comes to in memory that both kernels know, and the second folds that in the order
+leaves the result of each in memory that both kernels know, and the second folds those in the order
 of the parts: the order is fixed, so that a result is the same at every run.  Loads are kept apart
 from what is done with them, so that several are on their way at once.  (M. Harris, *Optimizing
 Parallel Reduction in CUDA*, 2007, has the parts and their trees.)
@@ -129,7 +129,7 @@ def _rest(facts: NestFacts, fold: FoldNest, count: int, tiles: Sequence[Buffer])
 class _Parts:
     """Writes the kernel in which each block folds a part; into ``tiles``, if there are several.
 
-    ``mine`` are what a thread's terms come to, one for each of the neighbours ``v`` that it loads
+    ``mine`` are the results of a thread's terms, one for each of the neighbours ``v`` that it loads
     together, ``shared`` those of all threads; ``terms`` are the loaded ones, by their number, of
     each load ``u`` on its way.  ``k`` counts terms or groups of them, ``at`` results or groups.
     Terms between which groups begin are taken ``wide``, and those at both ends one by one, as the
@@ -197,7 +197,7 @@ class _Parts:
             names[-1], sizes[-1] = self.group, self.groups.count
         count = ix.mul(*sizes)
         exists = [] if shape.along else tail(at, count, shape.side)
-        # A thread beyond the last result has no terms, but comes to every barrier.
+        # A thread beyond the last result has no terms, but arrives at every barrier.
         body = let_all({} if self.edges is None else self.edges.lets, self._thread(exists))
         body = let_all(dict(zip(names, ix.unflatten(at, sizes), strict=True)), body)
         number: Expr = at_block
@@ -361,7 +361,7 @@ class _Parts:
         return [For(level, ix.index(count.bit_length() - 1), turn)]
 
     def _end(self) -> Stmt:
-        """Keep what a part comes to, or do what follows the fold."""
+        """Keep the result of a part, or do what follows the fold."""
         results = loaded(self.shared, self._in_tile(ix.ZERO))
         if self.tiles:
             at = (self.part, *self.fold.nest.index)

@@ -51,7 +51,7 @@ from didyma.refimpl.ir.walk import exprs, map_expr, map_stmt, one_of, stmts, sub
 class Across:
     """A nest whose body is ``folds`` of the same terms, with ``lets`` before, between and after.
 
-    After them comes ``end``.  No fold's terms depend on what another comes to.
+    After them comes ``end``.  No fold's terms depend on the result of another.
     """
 
     nest: Nest
@@ -256,7 +256,7 @@ def _rest(sweep: Sweep, blocks: int, parts: Sequence[Buffer]) -> PrimFunc:
 class _Sweeping:
     """Writes the kernel of a sweep: what a thread does of each of its rows, and with its sums.
 
-    ``sums`` are registers of a thread, ``parts`` where each block leaves what its rows come to.
+    ``sums`` are registers of a thread, ``parts`` where each block leaves the results of its rows.
     """
 
     sweep: Sweep
@@ -334,7 +334,7 @@ class _Sweeping:
         return For(e, ix.index(self.size), one_of(starts), LoopKind.UNROLLED)
 
     def _end(self, block: Var) -> list[Stmt]:
-        """Return the statements by which a block leaves what its rows come to."""
+        """Return the statements by which a block leaves the results of its rows."""
         team, axes = self.stages.team, self.stages.rows.axes
         met = [] if team.groups == 1 else [self._met()]
 

@@ -41,7 +41,7 @@ Poly = Mapping[tuple[str, ...], Number]
 def shortened(p: Problem) -> tuple[Problem, dict[str, int], float]:
     """Return an attention with a short ``open_score``, names that texts use, and a factor.
 
-    The score is the factor times what the body comes to.  With an index the body has an input more,
+    The score is the factor times the value of the body.  With an index the body has an input more,
     ``the_apart``, and body ``apart`` is its value for a row and column: it grows by ``column_step``
     with the column and by ``row_step`` with the row.  Both are 0 where there is none.
     """
@@ -182,8 +182,8 @@ def _evaluated(
 def _horner(e: Expr, scope: _Scope, lets: Mapping[Var, Expr]) -> Expr | None:
     """Return a polynomial by Horner's scheme.
 
-    None for what is no polynomial with a power of the product, or comes to another value where
-    that is infinite.
+    None for what is no polynomial with a power of the product, or has another value where that is
+    infinite.
     """
     poly, dot = _poly(e, scope.known, lets), scope.dot
     powers = {(dot.name,) * n: n for n in range(POWERS + 1)} | {(APART.name,): -1}

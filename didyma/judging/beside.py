@@ -1,4 +1,4 @@
-"""A kernel on engines beside ``ptx``, which must come to the same verdict.
+"""A kernel on engines beside ``ptx``, which must reach the same verdict.
 
 A kernel of plain CUDA C runs on ``simt`` and ``host``, any kernel on ``cuda`` where there is a GPU.
 The engines share no code but the checks' names, so where their verdicts differ, one of them is

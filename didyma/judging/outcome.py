@@ -1,4 +1,4 @@
-"""What a judgement comes to."""
+"""The outcome of a judgement."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What a judgement comes to."""
+    """The outcome of a judgement."""
 
     CORRECT = "correct"
     WRONG = "wrong"

@@ -21,7 +21,7 @@ SHOWN = ("launches", "bytes", "of least", "accesses", "longest", "registers")
 
 
 def counted(rows: Iterable[Record]) -> None:
-    """Print counters, one workload a row; the meaning of each counter stands below."""
+    """Print counters, one workload per row; the meaning of each counter stands below."""
     out, table = console(), Table(box=None, pad_edge=False)
     table.add_column("workload", no_wrap=True)
     for name in SHOWN:
@@ -87,7 +87,7 @@ def comparison(c: Comparison) -> dict[str, Any]:
 
 
 def timed(rows: Sequence[Timed]) -> None:
-    """Print times and shares of the copy's bandwidth, one workload a row."""
+    """Print times and shares of the copy's bandwidth, one workload per row."""
     out, table = console(), Table()
     contenders = list(dict.fromkeys(r.contender for r in rows))
     for name in ("workload", *contenders, "times the best peer"):

@@ -63,7 +63,7 @@ PLACES = (
 class Nest:
     """A function of loop nests, the sizes of its dims, and the seed of its values.
 
-    Where ``exact``, sums of floats come to the same in any order, if inputs are small integers.
+    Where ``exact``, sums of floats are the same in any order, if inputs are small integers.
     The first steps of its schedule may be on a ``topic``.
     """
 

@@ -193,7 +193,7 @@ def folded(m: Maker, i: Var, j: Var) -> Stmt:
         step = If(Compare("lt", m.load(i, j, "a"), Load("a", (i, r), m.dtype)), step)
     inner: Stmt = For(r, ix.index(m.chance.choice((1, 2))), step)
     kind = m.chance.randrange(4)
-    if kind == 0:  # what a row comes to so far
+    if kind == 0:  # the result of a row so far
         inner = Block((inner, Store(m.target(), (i, j), now)))
     elif kind == 1:
         inner = Block((inner, Store(acc.name, (), Binary(m.op(), now, m.load(i, j, "a")))))
@@ -230,7 +230,7 @@ def checked(m: Maker, i: Var, j: Var) -> Stmt:
 
 
 def so_far(m: Maker, i: Var, j: Var) -> Stmt:
-    """Return sums, of all or of a row or column, and what each comes to from term to term."""
+    """Return sums, of all or of a row or column, and the result of each from term to term."""
     target, other = m.chance.sample("bc", 2)
     there = m.chance.choice(((ix.ZERO, ix.ZERO), (i, ix.ZERO), (ix.ZERO, j)))
     now = Load(target, there, m.dtype)

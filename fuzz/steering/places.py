@@ -273,7 +273,7 @@ def _ending(s: Sketch) -> None:
 def _alike(s: Sketch) -> None:
     """Scatter updates that are each one number for a row into rows whose elements differ.
 
-    What the rows come to is used with something else of the same elements.
+    The resulting rows are used with something else of the same elements.
     """
     size, many, rest = s.c.pick((4, 7)), s.c.pick((3, 5, 40)), s.c.pick((8, 16))
     dtype = s.dtype([d for d in OPS["scatter"].dtypes if d in NUMBERS])

@@ -141,7 +141,7 @@ def _axes() -> Iterator[LaunchCase]:
 
 
 def _reductions() -> Iterator[LaunchCase]:
-    """A tree in shared memory, one row a block; sums of small integers are exact in any dtype."""
+    """A tree in shared memory, one row per block; sums of small integers are exact in any dtype."""
     n = Var("n")
     for dtype in (DType.F32, DType.F64, DType.I32, DType.I64, DType.U8):
         t = c(dtype)

@@ -1,4 +1,4 @@
-"""The definition of a chain: what the blocks of a line come to, folded in their order."""
+"""The definition of a chain: the results of the blocks of a line, folded in their order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from didyma.refimpl.ir import loop as ir
 
 
 def chained(t: Thread, s: ir.Chain) -> Value:
-    """Return what the blocks before this one come to; leave what they come to with this one."""
+    """Return the result of the blocks before this one; leave that which includes this one."""
     block, size = 0, 1
     for axis in ir.AXES[:3]:
         i, extent = t.at.get(axis, (0, 1))

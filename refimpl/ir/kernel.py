@@ -114,13 +114,13 @@ class TextKernel:
 
     ``source`` is one function ``extern "C" __global__ void`` in the project's subset of CUDA C.
     Its arguments are a pointer for each of ``reads``, the function's operands in order; for each of
-    ``writes``, its results; and for each of ``workspace``, buffers that hold anything when the
+    ``writes``, its results; and for each of ``workspace``, buffers that are uninitialised when the
     kernel starts.  Then comes a ``const __grid_constant__ tensor_map`` for each of ``maps``, whose
     buffers are named as in the text, and an i64 for each symbol whose value the text needs, by the
     symbol's name.  ``grid`` and ``block`` count blocks and threads along x, y and z; the grid may
     depend on symbols.  ``chain`` is the longest chain of additions that a term of a sum goes
     through, of which the judge makes error bars; without, it is that of adding the terms up one by
-    one, and no longer one is believed.  ``intrinsics`` are those that the text calls beside
+    one, and the judge accepts no longer one.  ``intrinsics`` are those that the text calls beside
     Didyma's own, as objects or by registered names.  The buffers ``zeroed`` of the workspace hold
     zeros instead.
     """

@@ -127,7 +127,7 @@ class Combiner:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The statement ``body``, in which the accumulators have what a fold comes to.
+    """The statement ``body``, in which the accumulators have the results of a fold.
 
     ``step`` runs at each point of the axes, the last axis fastest, and yields one term, which
     ``combine`` adds to the accumulators.  Starts and extents are evaluated before the first term.
@@ -378,7 +378,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The statement ``body``, in which ``var`` is what the blocks before this one come to.
+    """The statement ``body``, in which ``var`` is the result of the blocks before this one.
 
     It is ``start`` in the first block along ``blockIdx.x``, and ``op`` of what the block before it
     has and gives in each other: always folded from the first on, whichever block runs when.  The
@@ -387,8 +387,8 @@ class Chain:
 
     ``states`` and ``totals`` are parameters that the function writes, and nothing else touches.
     ``states`` begins as zeros: it counts the blocks that have begun, and has 2 for each that knows
-    what it comes to.  ``totals`` has two elements a block: what it gives, and what all come to up
-    to it.
+    its result.  ``totals`` has two elements per block: what it gives, and the result of all up to
+    it.
     """
 
     var: Var

@@ -1,6 +1,6 @@
 """Elements of less than a byte in memory: several to a byte, the first in the lowest bits.
 
-NumPy holds them unpacked, one to a byte, in the low bits (as ``ml_dtypes`` does); memory, constants
+NumPy holds them unpacked, one per byte, in the low bits (as ``ml_dtypes`` does); memory, constants
 and files hold them packed, as ONNX does.  A row of elements is packed as a whole, whatever its
 shape, and the bits that are left over in the last byte are 0.
 """

@@ -33,7 +33,7 @@ class Kind(StrEnum):
     INJECTIVE = "injective"  # on at most one element of each operand: movement, gather, iota
     RESHAPE = "reshape"  # the same bytes under another shape
     REDUCTION = "reduction"  # on a fold over axes of the operand
-    OPAQUE = "opaque"  # matmul, convolution, scatter: one to a kernel; pointwise may follow
+    OPAQUE = "opaque"  # matmul, convolution, scatter: one per kernel; pointwise may follow
 
 
 class Work(StrEnum):

@@ -19,7 +19,7 @@ LIMIT = 1 << 56  # bytes; sums of what is smaller cannot wrap within an int64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Buffers to place in one arena; arrays have one entry a buffer.
+    """Buffers to place in one arena; arrays have one entry per buffer.
 
     A buffer is alive at the times of ``[lower, upper)`` and takes ``size`` bytes at a multiple of
     ``alignment``; ``fixed`` is the offset it must have, or ``FREE``.  Buffers without bytes or

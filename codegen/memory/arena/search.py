@@ -229,7 +229,7 @@ class PlacementSearch:
         return not c.blame & untried
 
     def idle(self, i: int, c: SearchNode) -> bool:
-        """Return whether another choice comes to the same as this one."""
+        """Return whether another choice has the same outcome as this one."""
         f, now = self.f, self.now
         for j in f.twins[i]:
             if now.left >> j & 1:

@@ -118,7 +118,7 @@ class Cuda:
                 do("cuCtxPopCurrent_v2", ctypes.byref(Handle()))
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Return bytes that hold anything."""
+        """Return uninitialised bytes."""
         rounded = -(-max(1, nbytes) // _ANY_SIZE) * _ANY_SIZE
         if spare := self._pool.get(rounded):
             if self._streams:  # which may not have ended what they do with it

@@ -139,7 +139,7 @@ class Host:
         return nullcontext()
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Return bytes that hold anything."""
+        """Return uninitialised bytes."""
         raw = np.empty(nbytes + ALIGNMENT, np.uint8)
         start = _address(raw)
         skip = -start % ALIGNMENT
@@ -150,7 +150,7 @@ class Host:
         buffer.base, buffer.address, buffer.nbytes = _NOTHING, 0, 0
 
     def stack(self, nbytes: int) -> Buffer:
-        """Return a few bytes that hold anything, of memory that later calls are given again."""
+        """Return a few uninitialised bytes, of memory that later calls are given again."""
         if nbytes > MOST_STACK:
             return self.allocate(nbytes)
         try:

@@ -51,7 +51,7 @@ def unit(shape: Shape) -> int:
 
 
 def places(shape: Shape, block: Array) -> tuple[Array, Array]:
-    """Return for blocks of the grid the numbers of their clusters, and their ranks therein."""
+    """Return the number of the cluster of each block of the grid, and its rank in the cluster."""
     (x, y, z), (gx, gy, _) = shape.cluster, shape.grid
     i, j, k = block % gx, block // gx % gy, block // (gx * gy)
     rank = i % x + x * (j % y + y * (k % z))

@@ -58,7 +58,7 @@ def _chain(
     m: Mask,
     line: int,
 ) -> Value:
-    """Return what the blocks before each come to, along lines of ``blocks``.
+    """Return for each block the result of those before it, along lines of ``blocks``.
 
     ``given`` are the number of the block, ``blocks``, what the first of a line has, and the value.
     Blocks run in the order of their numbers, so none ever waits; how they wait elsewhere, and what

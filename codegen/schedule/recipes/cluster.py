@@ -1,7 +1,7 @@
 """Rows that are folded several times, by the threads of the blocks of a cluster: read once.
 
 For rows that are too long for the registers of one block, or too few for all multiprocessors.  The
-blocks give each other what their parts of a fold come to, through their shared memory.
+blocks give each other the results of their parts of a fold, through their shared memory.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _space(work: Work) -> Space:
 
 
 def _block(work: Work, values: Values) -> tuple[int, int]:
-    """Return the threads of a block, and the bytes that they share: what warps come to, twice."""
+    """Return the threads of a block, and the bytes that they share: results of warps, twice."""
     assert work.running is not None
     beside = scan_shape.width(work.facts, work.running)[0] if _across(work) else 1
     threads = values["lanes"] * values["groups"]

@@ -1,4 +1,4 @@
-"""A fold by parts: what one iteration of a loop comes to, and how such parts become the whole."""
+"""A fold by parts: the result of one iteration of a loop, and how such parts become the whole."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class Rfactor:
 class ReduceAcross:
     """Give the iterations of a loop of a fold to the threads of a block, which combine in a tree.
 
-    By grid, they are given to blocks, and a second kernel combines what they come to in their
+    By grid, they are given to blocks, and a second kernel combines their results in their
     order.  The buffer of partial results is called ``acc_tile`` unless ``into`` names it; the loop
     of the second kernel is called ``acc_tile_fold``.
     """
