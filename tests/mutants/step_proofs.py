@@ -66,7 +66,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "an extent read from memory, asked for before it is written", "reorder.py",
-        "if _uses(x.extent, bound) or _loads(x.extent):", "if _uses(x.extent, bound):",
+        "if mentions(x.extent, bound) or _loads(x.extent):", "if mentions(x.extent, bound):",
     ),
     _slip(
         "a sum by parts at a place that changes", "folds.py",
