@@ -8,11 +8,12 @@ registers lives in this process alone; it is the one table that modules write to
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from importlib import metadata
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from didyma.refimpl.errors import DidymaError
 
@@ -23,6 +24,7 @@ ROUTINES, INTRINSICS = "didyma.routines", "didyma.intrinsics"
 GROUPS_OF_KERNELS = (CODEGENS, TEMPLATES, RECIPES, ROUTINES, INTRINSICS)  # what makes kernels
 CALL = "a call of didyma.register"  # where a part is from that no distribution registers
 _CALLED: dict[tuple[str, str], object] = {}  # by group and name
+_NAME = re.compile(r"[^\s,=]+")  # what an option can give, in a list with commas
 T = TypeVar("T")
 Called: TypeAlias = tuple[str, str, object]  # the group of a part, its name, and the part
 
@@ -30,8 +32,12 @@ Called: TypeAlias = tuple[str, str, object]  # the group of a part, its name, an
 def add(group: str, name: str, part: object) -> None:
     """Register a part in this process.
 
-    DidymaError ``registered-twice`` if the group has the name already, ``bad-part`` for None.
+    DidymaError ``registered-twice`` if the group has the name already, ``bad-part`` for None and
+    for a name that options cannot give.
     """
+    if not isinstance(cast("object", name), str) or not _NAME.fullmatch(name):
+        want = "a string without spaces, commas and equals signs"
+        raise DidymaError("bad-part", f"{group}: {name}", got=f"the name {name!r}", want=want)
     if part is None:
         raise DidymaError("bad-part", f"{group}: {name}", got="None", want="an object")
     if (group, name) in _CALLED or name in metadata.entry_points(group=group).names:

@@ -235,7 +235,7 @@ _CHOICES = _table(
     ("bad-option", "An option of a command or call has a value that it does not take.",
      "$ didyma plan MODEL.dym --dim n"),
     ("bad-part", "An object given as a recipe, template, codegen, routine, intrinsic or external "
-     "function is none.",
+     "function is none, or is registered under a name that options cannot give.",
      ">>> dd.compile(dd.trace(dd.f32[2])(lambda x: -x), "
      "options=dd.Options(kernels=dd.KernelOptions(recipes=(3,))))"),
     ("bad-pass", "An object given as a graph pass is no function from a module to a module.",

@@ -162,6 +162,10 @@ def test_a_name_has_one_part(kind: str) -> None:
             dd.register(kind, name, object())
     with says("bad-part", "mine", "None"):
         dd.register(kind, "mine", None)
+    bad: Any = 3
+    for wrong in ("", "a b", "a,b", "a=b", bad):
+        with says("bad-part", f"the name {wrong!r}"):
+            dd.register(kind, wrong, object())
     with dd.register(kind, "mine", object()):
         assert ("mine", plugins.CALL) in [(p.name, p.origin) for p in parts() if p.kind == kind]
         with says("registered-twice", "mine", plugins.CALL):
