@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,18 +31,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options of the plugin."""
     group = parser.getgroup("didyma", "kernels judged by didyma")
     group.addoption(
-        "--didyma-seconds", type=float, default=None, metavar="S",
+        "--didyma-seconds", type=_seconds, default=None, metavar="S",
         help="Judge each kernel for S seconds: rounds end then, and until then new sizes and "
         "values are drawn (default: one seed, at most 7 seconds of processor time).",
     )  # fmt: skip
     group.addoption(
-        "--didyma-seed", type=int, default=None, metavar="N",
+        "--didyma-seed", type=_seed, default=None, metavar="N",
         help="Seed of sizes and values (default: that at which the test failed last, or 1).",
     )  # fmt: skip
     group.addoption(
         "--didyma-certificates", type=Path, default=None, metavar="DIR",
         help="Folder for the certificates of kernels that are correct (default: pytest's cache).",
     )  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (found := float(text)) < inf:
+            return found
+    raise ArgumentTypeError(f"{text}: want a positive number of seconds")
+
+
+def _seed(text: str) -> int:
+    """Return a seed that a test can have: pytest keeps the one at which a test fails."""
+    with suppress(ValueError):
+        if (found := int(text)) >= 0:
+            return found
+    raise ArgumentTypeError(f"{text}: want a number from 0 on")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,6 +90,7 @@ class Kernels:
         the test's file.  The certificate of a correct kernel is kept.
         """
         __tracebackhide__ = True
+        from didyma.codegen.runtime.disk import must_take_files
         from didyma.judging import certificate
         from didyma.judging.asserting import NotCorrectError
         from didyma.testing import assert_kernel_correct
@@ -84,6 +103,7 @@ class Kernels:
         }
         if isinstance(source, Path):
             source = self.node.path.parent / source
+        must_take_files(self.folder, parents=True)
         try:
             found = assert_kernel_correct(source, spec, **given)
         except NotCorrectError as e:
@@ -91,7 +111,6 @@ class Kernels:
             raise
         self.judged += 1
         asked = {"test": self.node.nodeid}
-        self.folder.mkdir(parents=True, exist_ok=True)
         certificate.write(self._file(), certificate.certificate(found, asked))
         return found
 

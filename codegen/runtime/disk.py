@@ -85,10 +85,13 @@ def must_have_folder(path: Path) -> None:
         )  # fmt: skip
 
 
-def must_take_files(folder: Path) -> None:
-    """Make the folder, but not those above it, and raise ``unwritable`` if it takes no files."""
+def must_take_files(folder: Path, *, parents: bool = False) -> None:
+    """Make the folder, and with ``parents`` those above it.
+
+    DidymaError ``unwritable`` if it takes no files.
+    """
     with _coded_errors(folder):
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=parents, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
 

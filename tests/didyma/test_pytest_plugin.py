@@ -84,6 +84,26 @@ def test_seeds_and_certificates_are_kept_by_node_id(tmp_path: Path) -> None:
     assert "1 failed" in run(tmp_path, "-k", "2.0f")
 
 
+@pytest.mark.parametrize(
+    ("option", "want"),
+    [
+        ("--didyma-seed=-1", "want a number from 0 on"),
+        ("--didyma-seed=x", "want a number from 0 on"),
+        ("--didyma-seconds=nan", "want a positive number of seconds"),
+        ("--didyma-seconds=inf", "want a positive number of seconds"),
+        ("--didyma-certificates=double.cu", "unwritable at `double.cu`"),
+    ],
+)
+def test_an_option_that_fits_no_test_is_refused_and_not_kept(
+    option: str, want: str, tmp_path: Path
+) -> None:
+    (tmp_path / "test_twice.py").write_text(SUITE)
+    (tmp_path / "double.cu").write_text(KERNEL)
+    assert want in run(tmp_path, "-k", "2.0f", option)
+    shown = run(tmp_path, "-k", "2.0f")
+    assert "1 passed" in shown, shown
+
+
 @pytest.mark.parametrize("given", ["grid=1, blok=32", '"x"'])
 def test_a_marker_with_arguments_of_something_else_is_refused(given: str, tmp_path: Path) -> None:
     suite = f"import pytest\n@pytest.mark.didyma({given})\ndef test_it(didyma):\n    pass\n"
