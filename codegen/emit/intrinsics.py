@@ -15,6 +15,8 @@ name               meaning
 ``bitcast_a_b``    the bits of a float as the unsigned integer of its width, and back
 ``atomic_add_T``   ``*p = op(*p, v)`` indivisibly; nothing is returned
 ``atomic_fetch_add_i32``  likewise ``*p = *p + v``; returns what ``*p`` was before
+``device_fence``   what the thread has written, or knows that others have, is there for a thread of
+                   any block that knows of what the thread does next
 ``shuffle_xor_T``  what the thread gives whose number differs in the bits of a literal below
                    the warp's width; every thread of the block calls it, or of the warp where
                    warps wait at barriers in shared memory
@@ -222,6 +224,7 @@ def _memory() -> dict[str, CFunction]:
     for t in map(c_type, PORTABLE.atomics):
         table |= {f"atomic_{op}_{t}": CFunction((f"{t} *", t), "void") for op in ATOMIC_OPS}
     table["atomic_fetch_add_i32"] = CFunction(("i32 *", "i32"), "i32")
+    table["device_fence"] = CFunction((), "void")
     for t in map(c_type, CAST_AMONG):
         table[f"shuffle_xor_{t}"] = CFunction((t, "u32"), t)
     for vector, (t, n) in VECTORS.items():

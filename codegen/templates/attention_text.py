@@ -5,20 +5,41 @@ from __future__ import annotations
 from didyma.codegen.templates.boxes import BOXES
 from didyma.codegen.templates.language import Text
 from didyma.codegen.templates.looking import LOOKING
+from didyma.codegen.templates.mending import MENDING
 from didyma.codegen.templates.persistent import TAKING
 from didyma.codegen.templates.tiles import TRADE
 from didyma.codegen.templates.weighing import WEIGHING
 
-TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
-{% set tickets = checkers and few %}
+TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + MENDING + """\
+{% set mends = 1 if checkers and boxed else 0 %}
 {% set batches, uneven = size("query", 0), own_features % 64 %}
 {% set inside = all("row >= 0", below("row", rows, 64)) if last_whole
     else below("row", rows, height) %}
 {% set above = " - (down * %d - %s) / 64 * 64" % (height, rows) if last_whole %}
+{% set slots = 6 if ranged else 4 %}
 {% macro next_stage() %}
         stage = stage ^ 1;
         if (stage == 0) {
           phase = phase ^ 1;
+        }
+{% endmacro %}
+{% macro share_ticket(type="i32 ") %}
+{% if ranged %}
+{% for by in all_lanes %}
+        ticket = max_i32(ticket, shuffle_xor_i32(ticket, {{ by }}));
+{% endfor %}
+{% endif %}
+        {{ type }}number = ticket;
+{% endmacro %}
+{% macro fetch_keys(last, until) %}
+        #pragma unroll 1
+        while ({{ last }} > {{ until }}) {
+          {{ last }} = {{ last }} - 1;
+          mbarrier_wait(&empty[stage], phase);
+          mbarrier_expect(&full[stage], {{ width * terms * 2 }});
+{{ fetch("key", "key_tile", width, terms,
+         ("(i64)%s * %d" % (last, width), "stage * %d" % (width * terms)), "&full[stage]") }}
+{{ next_stage() }}
         }
 {% endmacro %}
 {% macro store_boxes() %}
@@ -49,12 +70,17 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
   __shared__ __align__(8) u64 full[4];
   __shared__ __align__(8) u64 empty[4];
   __shared__ __align__(8) u64 others[5];
-  __shared__ i64 next_tile[{{ 6 if ranged else 4 }}];
+  __shared__ i64 next_tile[{{ slots + mends }}];
 {% if order %}
   __shared__ __align__(8) u64 turn_of[{{ groups }}];
 {% endif %}
 {% if checkers %}
+{% if mends %}
+  __shared__ i32 first_odd[{{ features }}];
+  __shared__ i32 last_odd[{{ features }}];
+{% else %}
   __shared__ i32 spoiled[{{ features + 1 }}];
+{% endif %}
   __shared__ __align__(1024) {{ T }} looked_at[{{ width * features }}];
   __shared__ i32 told[6];
 {% endif %}
@@ -62,7 +88,13 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
   const i32 tiles = {{ batches }} * down;
   const i32 turns = ({{ columns }} + {{ width - 1 }}) / {{ width }};
   const u32 lane = threadIdx.x % 32;
+{% if checkers %}
+  i32 ticket = 0;
+{% endif %}
   if (threadIdx.x == 0) {
+{% if checkers %}
+    ticket = atomic_fetch_add_i32(&known[0], 1);
+{% endif %}
     for (u32 i = 0; i < 4; ++i) {
       mbarrier_init(&full[i], 1);
       mbarrier_init(&empty[i], {{ height // 16 }});
@@ -75,8 +107,8 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
     mbarrier_init(&others[2], {{ 1 if boxed else [1, checkers] | max }});
     mbarrier_init(&others[3], {{ height * 2 }});
     mbarrier_init(&others[4], 1);
-{% if tickets %}
-    told[4] = 0;
+{% if mends %}
+    told[0] = 0;
 {% endif %}
   }
   __syncthreads();
@@ -86,20 +118,22 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
       u32 stage = 0;
       u32 phase = 1;
       u32 room = 1;
-      i32 number = {{ "atomic_fetch_add_i32(&known[0], 1)" if tickets else "blockIdx.x" }};
 {% if checkers %}
+{{ share_ticket() }}
 {{ find_section(terms + features) }}
+{% else %}
+      i32 number = blockIdx.x;
+{% endif %}
+{% if ranged %}
+      i64 key_at = 0;
+      i32 left_turn = 0;
+      i32 left_last = 0;
 {% endif %}
       #pragma unroll 1
       while (number < tiles) {
 {% if checkers %}
-{% if ranged %}
-        i32 claimed = 0;
-        if (lane == 0) {
-          claimed = gridDim.x + atomic_fetch_add_i32(&known[0], 1);
-        }
-{% else %}
-        const i32 after = {{ "gridDim.x + " if not tickets }}atomic_fetch_add_i32(&known[0], 1);
+{% if not ranged %}
+        ticket = atomic_fetch_add_i32(&known[0], 1);
 {% endif %}
 {{ find_place(1, above) }}
 {% if ranged %}
@@ -107,14 +141,14 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {% endif %}
 {{ find_turns() -}}
 {% else %}
-        const i32 after = number + gridDim.x;
         const i64 batch = number / down;
         const i64 top = (i64)(down - 1 - number % down) * {{ height }};
-        i32 turn = 0;
+        const i32 turn = 0;
         i32 last = turns;
 {% endif %}
 {% if ranged %}
         if (lane == 0) {
+{{ fetch_keys("left_last", "left_turn") }}
 {% endif %}
         mbarrier_wait(&others[1], room);
         room = room ^ 1;
@@ -126,8 +160,11 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
         next_tile[4] = all_first;
         next_tile[5] = all_last;
 {% endif %}
+{% if mends %}
+        next_tile[{{ slots }}] = place;
+{% endif %}
 {{ find_batch("query") }}
-{{ find_batch("key") }}
+{{ find_batch("key", "" if ranged else "const i64 ") }}
         mbarrier_expect(&others[0], {{ height * terms * 2 }});
 {% if last_whole %}
         #pragma unroll 1
@@ -138,22 +175,25 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
 {% else %}
 {{ fetch("query", "query_tile", height, terms, ("top", "0"), "&others[0]") }}
 {% endif %}
-        #pragma unroll 1
-        while (last > turn) {
-          last = last - 1;
-          mbarrier_wait(&empty[stage], phase);
-          mbarrier_expect(&full[stage], {{ width * terms * 2 }});
-{{ fetch("key", "key_tile", width, terms,
-         ("(i64)last * %d" % width, "stage * %d" % (width * terms)), "&full[stage]") }}
-{{ next_stage() }}
-        }
 {% if ranged %}
+        left_turn = turn;
+        left_last = last;
+        const i32 soon = max_i32(turn, last - 2);
+{{ fetch_keys("left_last", "soon") }}
+        ticket = atomic_fetch_add_i32(&known[0], 1);
         }
+{% else %}
+{{ fetch_keys("last", "turn") }}
 {% endif %}
-        number = after;
+{% if checkers %}
+{{ share_ticket("") }}
+{% else %}
+        number = number + gridDim.x;
+{% endif %}
       }
 {% if ranged %}
       if (lane == 0) {
+{{ fetch_keys("left_last", "left_turn") }}
 {% endif %}
       mbarrier_wait(&others[1], room);
       next_tile[0] = -1;
@@ -187,38 +227,12 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
         }
 {{ take_tile() }}
       }
-{% if checkers and boxed %}
+{% if mends %}
     } else if (threadIdx.x >= 64) {
-{% call look([("value", "1", "odd", "spoiled")], few, above) %}
-        mbarrier_wait(&others[3], taken ^ 1);
-        if (spoiled[{{ features }}] != 0) {
-          const i64 top = told[5];
-          #pragma unroll 1
-          for (u32 n = checker; n < {{ height * features }}; n = n + {{ checkers }}) {
-            const i64 line = n / {{ features }};
-            const i64 feature = n % {{ features }};
-            if (spoiled[feature] != 0) {
-              const i64 row = top + line;
-              {{ result("spoilt", ("batch", "row", "feature"), "nan_f32()", mask=inside) }}
-              stored[(line / 64 * {{ features // 64 }} + feature / 64) * 4096 + line % 64 * 64 +
-                     (feature / 8 ^ line) % 8 * 8 + feature % 8] = spoilt;
-            }
-          }
-          proxy_fence();
-          named_barrier(15, {{ checkers }});
-          #pragma unroll 1
-          for (u32 n = checker; n <= {{ features }}; n = n + {{ checkers }}) {
-            spoiled[n] = 0;
-          }
-        }
-        if (threadIdx.x == 64) {
-          const i64 top = told[5];
-{{ store_boxes() }}
-        }
-{% endcall %}
+{{ look("value", slots, above) }}
 {% elif checkers %}
     } else if (threadIdx.x >= 64) {
-{{ look([("value", "1", "odd", "spoiled")], few, above) }}
+{{ search_for([("value", "1", "odd", "spoiled")]) }}
 {% elif boxed %}
     } else if (threadIdx.x == 64) {
       u32 taken = 0;
@@ -245,9 +259,6 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
       const i64 top = next_tile[1];
       const i32 until = next_tile[2];
       i32 turn = next_tile[3];
-{% if tickets %}
-      const b8 sees_all = until == 0 && turn == turns;
-{% endif %}
 {% if ranged %}
       const i32 all_first = next_tile[4];
       const i32 all_last = next_tile[5];
@@ -328,16 +339,15 @@ TEXT = Text("tma_attention", WEIGHING + TRADE + BOXES + TAKING + LOOKING + """\
       mbarrier_wait(&others[2], taken ^ 1);
       const u32 spoils = spoiled[{{ features }}] != 0;
 {% endif %}
-{% if tickets %}
-      if (sees_all) {
-        f32 odd_sum = 0.0f;
-        #pragma unroll
-        for (u32 i = 0; i < {{ summed // 2 }}; ++i) {
-          odd_sum = odd_sum + sums[i] * 0.0f;
-        }
-        if (odd_sum != 0.0f) {
-          atomic_max_i32(&told[4], 1);
-        }
+{% if mends %}
+      f32 odd_sum = 0.0f;
+      #pragma unroll
+      for (u32 i = 0; i < {{ summed // 2 }}; ++i) {
+        odd_sum = odd_sum + sums[i] * 0.0f;
+      }
+      if (odd_sum != 0.0f) {
+        atomic_max_i32(&known[2 + batch], 1);
+        atomic_max_i32(&told[0], 1);
       }
 {% endif %}
 {% if boxed %}

@@ -5,10 +5,12 @@ A block has ``height`` rows of one batch, of which each group has 64.  One threa
 has come and say when it may be replaced.  So one group takes exponentials while another multiplies,
 and in a group the weighted sum of one tile runs beside the exponentials of the next.  The last keys
 that rows see come first.  One result alone goes by TMA, too, where shared memory has room for it: a
-thread stores it while groups are at the next tile, so that no group waits for what is looked for.
-After the producer and consumer warps of J. Shah et al., *FlashAttention-3*, 2024.  Values of a tile
-of which no row sees a key count all the same, since nothing times an infinity is no number: where
-there are such tiles, further warps look for what is not finite.
+thread stores it while groups are at the next tile.  After the producer and consumer warps of J.
+Shah et al., *FlashAttention-3*, 2024.  Where memory tells what rows see, which takes long to read,
+the next tile is found while the last two tiles of keys are still to be multiplied.  Values of a
+tile of which no row sees a key count all the same, since nothing times an infinity is no number: a
+result that goes by TMA is mended in the end where some value is not finite (``mending``), and for
+others further warps look at all values before (``looking``).
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ def _beside(p: Problem, values: Values) -> int:
     terms, features = (whole(n, LINE) for n in inner(p))
     height, width = values["height"], values["width"]
     tiles = 2 * (height * terms + 2 * width * (terms + features))
-    looked = 2 * width * features + 4 * (features + 6) if _checkers(p) else 0
+    looked = 2 * width * features + 4 * (2 * features + 6) if _checkers(p) else 0
     return tiles + persistent.BARRIERS + looked
 
 
@@ -124,7 +126,6 @@ def cost(asked: Asked, values: Values) -> float:
     return waves * (-(-columns // width) * step + persistent.START)
 
 
-FEW = 16  # tiles of keys, of whose values one block tells others if they are finite: long ones
 ORDER = 60  # cycles of a tile, where groups take turns without need, or do not
 
 
@@ -136,7 +137,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
     names: dict[str, Given] = {
         "terms": whole(terms, LINE), "own_terms": terms,
         "features": whole(features, LINE), "summed": whole(features), "own_features": features,
-        "checkers": _checkers(p), "few": 0 if is_ranged(p) or features <= LINE else FEW,
+        "checkers": _checkers(p),
         "groups": values["height"] // ROWS,
         "held": int(_room(p, values) >= whole(terms) // 4),
         "alone": 1, "boxed": int(stored is not None),

@@ -25,8 +25,8 @@ BOXES = """\
               {{ name }}_at, {{ barrier }});
 {% endfor %}
 {% endmacro %}
-{% macro find_batch(name) %}
-        const i64 {{ name }}_at = ({{ offset(name, "batch") }}) / 8;
+{% macro find_batch(name, type="const i64 ") %}
+        {{ type }}{{ name }}_at = ({{ offset(name, "batch") }}) / 8;
 {% endmacro %}
 """
 PIECE = 8  # elements, to multiples of which batches begin

@@ -49,10 +49,6 @@ RANGES = """\
 {% endmacro %}
 {% macro find_turns() %}
 {% if ranged %}
-        i32 after = claimed;
-{% for by in all_lanes %}
-        after = max_i32(after, shuffle_xor_i32(after, {{ by }}));
-{% endfor %}
         const i32 until = some_last / {{ width }} + 1;
         i32 turn = some_first / {{ width }};
         i32 last = until < turns ? until : turns;

@@ -121,7 +121,7 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% endif %}
 {% if checkers %}
     } else if (threadIdx.x >= 64) {
-{{ look([("value", "1", "odd", "spoiled"),
+{{ search_for([("value", "1", "odd", "spoiled"),
          ("also", "(1 + 3 * %s)" % batches, "also_odd", "also_spoiled")][:sums | length]) }}
 {% endif %}
     }

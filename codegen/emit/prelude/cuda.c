@@ -330,6 +330,8 @@ FN T shuffle_xor_T(T v, u32 mask) { return __shfl_xor_sync(0xffffffffu, v, (i32)
 FN T shuffle_xor_T(T v, u32 mask) { return (T)__shfl_xor_sync(0xffffffffu, (i32)v, (i32)mask); }
 
 //:
+#define device_fence() __threadfence()
+
 FN i32 atomic_fetch_add_i32(i32 *p, i32 v) { return atomicAdd(p, v); }
 
 //: T in i32 u32 f32 f64

@@ -327,6 +327,13 @@ def meeting(r: Run, m: Mask, line: int) -> None:
     w.meet(arrived(r, every, "barrier of a cluster", line, w.cluster))
 
 
+def publish(r: Run, m: Mask) -> None:
+    """Let threads of any block touch what the blocks of lanes have written to global memory."""
+    for a in r.arrays.values():
+        if a.kind == "global" and a.tracked:
+            a.publish(r.who(m), r.warps)
+
+
 def barrier(r: Run, m: Mask, line: int) -> None:
     """Let whole blocks pass; a block of which only some threads arrive is a fault."""
     if m is None:

@@ -48,6 +48,8 @@ def of_memory(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval
         count = 1 if name == chain.TICKET else 2
         arrays = [t.address(a)[0] for a in args[:count]]
         return chain.compiled(name, t.arithmetic, arrays, [t.expr(a) for a in args[count:]], line)
+    if name == "device_fence":
+        return lambda r, m: access.publish(r, m)
     if name == "atomic_fetch_add_i32":
         array, index = t.address(args[0])
         value = t.expr(args[1])

@@ -270,6 +270,14 @@ class LaneArray:
         mine = active[np.clip(self.writer[:] - int(warps.lane[0]), -1, warps.size)]
         self.loose &= ~mine if self.flight is None else ~mine | (self.flight.arriving > 0)
 
+    def publish(self, who: Lanes, warps: Warps) -> None:
+        """Let threads of any block touch what blocks of lanes have written, but for copies."""
+        by = self.writer[:]
+        mine = (by >= 0) & np.isin(by // warps.threads, warps.block[who] + warps.first)
+        if self.flight is not None:
+            mine &= self.flight.arriving == 0
+        self.writer[np.flatnonzero(mine)] = _NOBODY
+
     def landed(self, at: Lanes, who: Lanes, warps: Warps) -> None:
         """Let elements hold what copies of some lanes wrote, as if those had written them now."""
         assert self.flight is not None
