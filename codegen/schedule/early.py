@@ -6,7 +6,7 @@ turn waits for memory again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from didyma.codegen.schedule.folds import allocated, copied, with_loads
@@ -34,16 +34,22 @@ ROOM = 256  # bytes of registers, at most, for what the turns of a thread load
 
 
 def over_turns(
-    facts: NestFacts, body: Stmt, each: int, at_turn: Callable[[Stmt, Var], Stmt]
+    facts: NestFacts,
+    body: Stmt,
+    each: int,
+    at_turn: Callable[[Stmt, Var], Stmt],
+    same: Collection[str] = (),
 ) -> Stmt:
     """Return a loop in which a thread does a body ``each`` times, after one that loads for all.
 
     ``at_turn`` says what is done at a turn.  There is no first loop unless the body is one over
-    lanes, which surely loads something, and not too much.
+    lanes, which surely loads something, and not too much.  What depends on nothing but variables
+    that are the ``same`` at each turn is loaded where it is used.
     """
     fresh, lanes = facts.names.fresh, _lanes(body)
     turn, before = Var(fresh("turn")), Var(fresh("turn"))
-    loads = [] if lanes is None else sorted(set(_loads(facts, lanes)), key=str)
+    found = set[Load]() if lanes is None else {*_loads(facts, lanes)}
+    loads = sorted((x for x in found if lanes and _names(x) - {*same, lanes.var.name}), key=str)
     if lanes is None or not loads or _nbytes(loads, lanes) * each > ROOM:
         return For(turn, ix.index(each), at_turn(body, turn), LoopKind.UNROLLED)
     size = ix.mul(lanes.extent, ix.index(each))
@@ -85,6 +91,10 @@ def _inside(s: Stmt, lanes: Stmt, *, rest: bool) -> Stmt:
             return lanes
 
 
+def _names(load: Load) -> set[str]:
+    return {x.name for i in load.index for x in subexprs(i) if isinstance(x, Var)}
+
+
 def _place(turn: Var, lanes: For, lane: Var) -> Expr:
     """Return where a thread holds what a lane loads at a turn."""
     return ix.add(ix.mul(turn, lanes.extent), lane)
@@ -109,7 +119,7 @@ def _loads(facts: NestFacts, lanes: For) -> Iterator[Load]:
             continue
         todo += certain_children(e)
         if isinstance(e, Load) and e.buffer in facts.operands - stored:
-            names = {x.name for i in e.index for x in subexprs(i) if isinstance(x, Var)}
+            names = _names(e)
             reads = any(isinstance(x, Load) for i in e.index for x in subexprs(i))
             if lanes.var.name in names and not names & bound and not reads:
                 yield e

@@ -2,7 +2,9 @@
 
 Four elements, or more of a narrow dtype, are one wide access where an offset is known to be a
 multiple of their number.  Where all accesses are at one flat index, any number of elements will do:
-the threads behind those with a whole vector take an element each of what is left.
+the threads behind those with a whole vector take an element each of what is left.  A thread with
+several vectors has them one below the other where rows share an operand of larger elements than
+their own, which it loads once: so vectors are as wide as their own elements allow.
 """
 
 from __future__ import annotations
@@ -48,8 +50,9 @@ def elementwise(facts: NestFacts, schedule: str = "pointwise", each: int = 1) ->
         firsts = _firsts(facts, offsets) if straight else dict[str, list[Poly]]()
         for n in widths if firsts else ():
             part = lanes.part_of_size(facts, facts.nest.extents[-1], n)
-            if part is not None and (wide := _wide_in_rows(facts, firsts, n)):
-                return _vector_in_rows(facts, wide, n, part, schedule, each)
+            shared = _shared(facts, firsts) if each > 1 else frozenset[str]()
+            if part is not None and (wide := _wide_in_rows(facts, firsts, n, shared)):
+                return _vector_in_rows(facts, wide, n, part, schedule, each, below=bool(shared))
         flat = _flat_ones(facts, offsets) if straight else frozenset[str]()
         for n in widths if flat else ():
             fits = n <= min(AMONG, facts.largest(facts.nest.extents[-1]))
@@ -298,22 +301,49 @@ def _firsts(facts: NestFacts, offsets: Sequence[tuple[str, Poly]]) -> Mapping[st
     return {name: found for name, found in firsts.items() if name not in other}
 
 
-def _wide_in_rows(facts: NestFacts, firsts: Mapping[str, list[Poly]], n: int) -> frozenset[str]:
+def shares_larger(facts: NestFacts) -> bool:
+    """Return whether all rows of a nest share an operand of larger elements than their own."""
+    if len(facts.nest.index) < 2 or not _is_straight(facts.nest.body):
+        return False
+    offsets = [(name, facts.offset(name, at)) for name, at in facts.accesses()]
+    return bool(_shared(facts, _firsts(facts, offsets)))
+
+
+def _shared(facts: NestFacts, firsts: Mapping[str, list[Poly]]) -> frozenset[str]:
+    """Return the parameters that all rows read alike, if those have the largest elements."""
+    outer = facts.nest.index[:-1]
+    found = {x for x, at in firsts.items() if outer and all(map(is_constant, at))}
+    largest = max((facts.buffers[x].dtype.nbytes for x in firsts.keys() - found), default=0)
+    larger = any(facts.buffers[x].dtype.nbytes > largest for x in found)
+    return frozenset(found) if larger else frozenset()
+
+
+def _wide_in_rows(
+    facts: NestFacts, firsts: Mapping[str, list[Poly]], n: int, shared: frozenset[str]
+) -> frozenset[str]:
     """Return the parameters that are contiguous along the last axis, from multiples of ``n``.
 
     None of them if not every result is, or no operand, unless a row is one vector and some operand
-    runs along it; or if ``n`` elements of one are too many.
+    runs along it; or if ``n`` elements of one are too many, unless it is ``shared``.
     """
     wide = {x for x, found in firsts.items() if all(lanes.part(p, n) is not None for p in found)}
     read = {e.buffer for e in facts.inside if isinstance(e, Load)}
     near = firsts.keys() if facts.nest.extents[-1] == ix.index(n) else wide
     some = not (firsts.keys() - wide) & {*facts.func.outputs} and near & read
-    return frozenset(wide) if some and lanes.suit(facts, wide, n) else frozenset()
+    return frozenset(wide) if some and lanes.suit(facts, wide - shared, n) else frozenset()
 
 
 def _vector_in_rows(
-    facts: NestFacts, wide: frozenset[str], n: int, count: Expr, schedule: str, each: int
+    facts: NestFacts,
+    wide: frozenset[str],
+    n: int,
+    count: Expr,
+    schedule: str,
+    each: int,
+    *,
+    below: bool,
 ) -> PrimFunc:
+    """Let a thread take ``n`` neighbours, and so ``each`` times, ``below`` each other or not."""
     nest, fresh = facts.nest, facts.names.fresh
     *outer, last = nest.index
     i, part, v = Var(fresh("i")), Var(fresh("part")), Var(fresh("v"))
@@ -338,7 +368,36 @@ def _vector_in_rows(
     known = {part.name, *(x.name for x in outer), *(d.name for d in facts.func.dims)}
     body = branches.by_vector(facts, nest.body, last, part, n)
     loop = branches.apart(facts, body, known, vector)
+    if below:
+        made = _below(facts, i, part, loop, extents, each)
+        return facts.kernel(made, f"{schedule}_wide", wide)
     table = dict(zip((*outer, part), ix.unflatten(i, extents), strict=True))
     threads = facts.affine.expr(facts.affine.poly(ix.mul(*extents)))
     made = spread(facts, i, threads, let_all(table, loop), each)
     return facts.kernel(made, f"{schedule}_wide", wide)
+
+
+def _below(
+    facts: NestFacts, i: Var, part: Var, loop: Stmt, extents: Sequence[Expr], each: int
+) -> Stmt:
+    """Run ``loop`` for vector ``part`` of each row, which is ``i`` of all: a thread has ``each``.
+
+    So what all rows share is loaded once for several of them.
+    """
+    fresh, outer = facts.names.fresh, facts.nest.index[:-1]
+    unit, group = Var(fresh("unit")), Var(fresh("group"))
+    *sizes, parts = extents
+    rows = ix.mul(*sizes)
+    count = facts.affine.expr(facts.affine.poly(ix.mul(ix.ceildiv(rows, ix.index(each)), parts)))
+
+    def at_turn(s: Stmt, turn: Var) -> Stmt:
+        row, *own = (Var(fresh(v.name)) for v in (Var("row"), i, *outer))
+        names = {v.name: new for v, new in zip((i, *outer), own, strict=True)}
+        above = ix.unflatten(row, sizes)
+        places = dict(zip(own, (ix.add(ix.mul(row, parts), part), *above), strict=True))
+        inner = guarded(tail(row, rows, each), let_all(places, substitute(s, names)))
+        return Let(row, ix.add(ix.mul(group, ix.index(each)), turn), inner)
+
+    body = early.over_turns(facts, loop, each, at_turn, same={part.name})
+    places = dict(zip((group, part), ix.unflatten(unit, (count, parts)), strict=True))
+    return spread(facts, unit, count, let_all(places, body))

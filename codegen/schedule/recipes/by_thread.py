@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from didyma.codegen.schedule.nest import unrolled
-from didyma.codegen.schedule.pointwise import elementwise
+from didyma.codegen.schedule.pointwise import elementwise, shares_larger
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, powers
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_values import operations
@@ -15,7 +15,7 @@ from didyma.refimpl.ir.unfold import without_folds
 LARGE = 1 << 20  # results from which on a device has many blocks to start
 BLOCK = 128  # threads of such blocks: small ones fill a multiprocessor more evenly
 SEVERAL = ("pointwise", "gather")  # kinds of nests of which a thread may have several results
-EACH = 2  # gathered elements, or groups of them, that a thread of such blocks waits for at once
+EACH = 2  # elements, or groups of them, that a thread of such blocks waits for at once
 MUCH = 32  # operations for a result in which a thread computes as long as it waits
 
 
@@ -51,9 +51,10 @@ def space(work: Work) -> Space:
 def each(work: Work) -> int:
     """Return how many results, or groups of them, a thread of many blocks has.
 
-    One of pointwise nests, unless much is computed: then loads for the next wait meanwhile.
+    One of pointwise nests, unless rows share an operand of larger elements, which limits how many
+    are loaded at once, or much is computed: then loads for the next wait meanwhile.
     """
-    if work.kind == "gather":
+    if work.kind == "gather" or shares_larger(work.facts):
         return EACH
     inside = (e for e in work.facts.inside if e.dtype.is_float)
     return EACH if sum(map(operations, inside)) >= MUCH else 1

@@ -9,6 +9,7 @@ import pytest
 
 import didyma as dd
 from didyma.codegen.options import Options
+from didyma.refimpl.ir.types import DType
 
 OPTIONS = Options().changed({"target": "sm_90a"})
 
@@ -77,3 +78,40 @@ def test_two_elements_of_eight_bytes_are_one_access(n: int) -> None:
     assert np.array_equal(exe(a, b), a + b)
     assert "load2_f64(&a" in exe.text
     assert "load4_f64" not in exe.text
+
+
+def moved(rows: Any, length: int) -> Any:
+    def f(x: dd.Tensor, mean: dd.Tensor, scale: dd.Tensor) -> dd.Tensor:
+        return dd.astype((dd.astype(x, dd.f32) - mean) * scale, dd.bf16)
+
+    made: Any = dd.trace(dd.bf16[rows, length], dd.f32[length], dd.f32[1, length])(f)
+    return made
+
+
+@pytest.mark.parametrize("rows", [2, 6, 7, dd.dim("n", 0, 40)])
+@pytest.mark.parametrize("each", [2, 4])
+def test_threads_load_what_rows_share_once_for_several(rows: Any, each: int) -> None:
+    """They are rows below each other, of which there may be no whole number of groups."""
+    program, rng = moved(rows, 48), np.random.default_rng(6)
+    x = rng.normal(size=(rows if isinstance(rows, int) else 13, 48)).astype(DType.BF16.numpy)
+    mean, scale = rng.normal(size=(2, 48)).astype(np.float32)
+    one, several = (built(program, f"pointwise(block=32, each={n}, wide=1)") for n in (1, each))
+    assert np.array_equal(several(x, mean, scale[None]), one(x, mean, scale[None]))
+    assert "load4_bf16(&x" in one.text
+    assert "load8_bf16(&x" in several.text
+    assert "load8_f32(&mean" in several.text
+
+
+def test_rows_are_below_each_other_where_they_share_larger_elements() -> None:
+    def first(program: Any) -> str:
+        exe = cast("Any", dd.compile(program, engine="simt", options=OPTIONS))
+        (chosen,) = exe.choices["choices"].values()
+        return str(chosen["choice"])
+
+    def sums(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return x + w
+
+    assert "each=2" in first(moved(4096, 1024))
+    assert "each=1" in first(moved(16, 1024))
+    assert "each=1" in first(dd.trace(dd.f32[4096, 1024], dd.f32[1024])(sums))
+    assert "each=1" in first(dd.trace(dd.bf16[4096, 1024], dd.bf16[1024])(sums))
