@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from didyma.codegen.schedule.folds import allocated, copied, loaded, started, with_loads
-from didyma.codegen.schedule.nest import NestFacts, guarded, let_all, same, tail
+from didyma.codegen.schedule.nest import NestFacts, guarded, let_all, same
 from didyma.codegen.schedule.online import Online, loads, taken
 from didyma.codegen.schedule.row_wide import Wide
 from didyma.codegen.schedule.rows import (
@@ -26,7 +26,6 @@ from didyma.codegen.schedule.rows import (
 from didyma.codegen.schedule.team import Team
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
-    Allocate,
     AttrStmt,
     Barrier,
     Binary,
@@ -65,9 +64,9 @@ class Stages:
 
     A thread takes elements of a row in ``turns``, one after another; None if their number is not
     fixed.  Then it takes those at the edges of the row one by one, in ``edges`` turns.  ``kept``
-    are registers for what loads give.  With ``before`` these turns follow others.  With ``back``,
-    every second pass over a row that is loaded again goes from its end to its beginning, so that it
-    begins with what caches still hold.
+    are registers for what loads give.  With ``before`` these turns follow others, and are among the
+    first ``most`` of a row, if that is known.  With ``back``, every second pass over a row that is
+    loaded again goes from its end to its beginning, so that it begins with what caches still hold.
     ``filled`` counts how often the threads of a block wait in a row until all have left something.
     Under the conditions ``ends`` a row is stored.  In one pass for two folds, threads put what
     loads give in the first ``shelved`` turns on the ``shelf``, in shared memory, and take it from
@@ -84,6 +83,7 @@ class Stages:
     kept: dict[Load, Buffer]
     once: OnePass | None = None
     before: Expr | None = None
+    most: int | None = None
     back: bool = False
     tiles: list[Buffer] = field(default_factory=list[Buffer])
     filled: int = 0
@@ -244,7 +244,8 @@ class Stages:
             for e in loads(self.facts, self.rows, once.online)
         }
         before = ix.mul(ix.add(start, turn), ix.index(once.turns))
-        these = replace(self, turns=once.turns, kept=some, before=before, edges=0)
+        most = self.shelved if put else None
+        these = replace(self, turns=once.turns, kept=some, before=before, most=most, edges=0)
         fill = [these.over(partial(filled, some), exists, at_once=True)] if some else []
         if put:
             fill = [*map(self._passed, fill)]
@@ -408,7 +409,7 @@ class Stages:
         turn, unit = Var(fresh("turn")), Var(fresh("k"))
         count = ix.ceildiv(wide.most, ix.index(team.threads))
         start, stop = ix.index(span[0]), count if span[1] is None else ix.index(span[1])
-        now: Expr = turn if self.before is None else ix.add(self.before, turn)
+        now = turn if self.before is None else ix.add(self.before, turn)
         now = ix.sub(ix.sub(stop, ix.ONE), turn) if back else ix.add(start, now)
         new = [Var(fresh(v.name)) for v in self.rows.axes]
         part = new[-1] if wide.width == 1 else Var(fresh("part"))
@@ -417,18 +418,20 @@ class Stages:
         names = {v.name: n for v, n in zip(self.rows.axes, new, strict=True)}
         places = zip((*new[:-1], part), ix.unflatten(unit, wide.units), strict=True)
         body = let_all(dict(places), substitute(body, names))
-        units = ix.mul(*wide.units)
-        together = team.threads * (1 if self.before is None else self.turns or 1)
-        body = guarded([*conds, *tail(unit, units, together)], body)
+        alone, most = self.before is None, self.most if span[1] is None else span[1]
+        out, by = (turn if self.turns else None, 1) if alone else (None, self.turns or 1)
+        inner = conds if team.across else []
+        body = guarded([*inner, *wide.guards(unit, team.threads, by, most, out)], body)
         body = Let(unit, ix.add(ix.mul(now, ix.index(team.threads)), team.place), body)
         if self.turns is not None:
             loop: Stmt = For(turn, ix.index(self.turns), body, LoopKind.UNROLLED)
         else:
             loop = For(turn, ix.sub(stop, start), body)
             loop = loop if wide.width == 1 else AttrStmt("unroll", UNROLLED, loop)
-        if not self.edges or span[1] is not None:
-            return loop
-        return Block((self._at_edges(inside, conds), loop))
+        if self.edges and span[1] is None:
+            loop = Block((self._at_edges(inside, []), loop))
+        # One branch for neighbours in a row, so that loads of all turns are under way at once.
+        return loop if team.across else guarded(conds, loop)
 
     def _at_edges(self, inside: Callable[[Expr], Stmt], conds: list[Expr]) -> Stmt:
         """Return the loop over a thread's elements at the edges of a row, which it takes last."""
@@ -471,10 +474,7 @@ class Stages:
             return loop(LoopKind.UNROLLED, one)
         fill = loop(LoopKind.VECTORIZED, lambda v: filled(some, v))
         use = loop(LoopKind.UNROLLED, lambda v: self._held(some, one(v), v))
-        body: Stmt = Block((fill, use))
-        for b in reversed(some.values()):
-            body = Allocate(b, body)
-        return body
+        return allocated([*some.values()], Block((fill, use)))
 
     def _held(self, some: Mapping[Load, Buffer], s: Stmt, place: Expr) -> Stmt:
         """Read local buffers in place of what they hold, and use values at the thread's place."""

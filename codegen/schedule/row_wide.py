@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from didyma.codegen.lower.affine import Poly
 from didyma.codegen.schedule import lanes, row_threads
-from didyma.codegen.schedule.nest import WIDE, NestFacts
+from didyma.codegen.schedule.nest import WIDE, NestFacts, tail
 from didyma.codegen.schedule.rows import RowNest
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.dims.polynomial import coefficient, plus
@@ -76,6 +76,33 @@ class Wide:
         if self.edges is None:
             return ix.mul(*self.units)
         return ix.floordiv(self.rows.length, ix.index(self.width))
+
+    def guards(
+        self, unit: Var, threads: int, turns: int, most: int | None, turn: Var | None
+    ) -> list[Expr]:
+        """Return what holds where a row has group ``unit``, one of each of so many ``threads``.
+
+        Threads take groups by so many ``turns``, and ``most`` of these, if that is known.  Nothing
+        need be said of turns that are within every row: a compiler that writes them out knows each
+        by its number, ``turn``.
+        """
+        found, sure = tail(unit, ix.mul(*self.units), threads * turns), self._least // threads
+        if most is not None and most <= sure:
+            return []
+        if turn is None or not sure:
+            return found
+        first = ix.compare("lt", turn, ix.index(sure))
+        return [Binary("or", first, guard) for guard in found]
+
+    @property
+    def _least(self) -> int:
+        """Return a number of groups of neighbours that every row has."""
+        length = self.rows.length
+        if not isinstance(length, Const):
+            return 0
+        inner, rest = divmod(int(length.value), self.width)
+        apart = self.edges is not None and self.edges.head != ix.ZERO
+        return inner - (apart and rest < self.width - 1)
 
     def at(self, part: Expr, lane: Expr) -> Expr:
         """Return the place on the innermost axis of neighbour ``lane`` of group ``part``."""

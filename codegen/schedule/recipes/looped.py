@@ -28,7 +28,9 @@ NEAR = 128 << 10  # bytes of a row that the cache of a multiprocessor may keep
 LITTLE = 64
 ALONE = 4  # bytes of an element that is loaded without a neighbour: those of a register
 RESERVED = 1 << 10  # bytes of shared memory that a block takes beside its own
-HALF = (16, 32)  # elements of exponentials, and of others, where two blocks have one
+# Elements that a thread takes at once where two blocks have one: of exponentials, unless they are
+# of two bytes, and of others.
+HALF = (16, 32)
 CACHE = 48 << 20  # bytes that the cache of a device keeps until blocks read them again
 
 
@@ -169,7 +171,8 @@ def _default(work: Work) -> Values:
     if work.row_online is None:
         return found
     if work.row_halves:
-        most = HALF[0] if work.row_online.scale else HALF[1]
+        large = max((x.dtype.nbytes for x in work.row_loads), default=ALONE) >= ALONE
+        most = HALF[0] if work.row_online.scale and large else HALF[1]
         found |= {"groups": 1, "lanes": work.facts.target.threads // 2, "back": 1}
         found |= {"online": max(1, most // found["wide"])}
         return found | {"shelf": _own_shelf(work, found)}

@@ -35,6 +35,8 @@ from didyma.refimpl.ir.loop import Const, Fold, Load, PrimFunc
 ROOM = 1024  # threads of a multiprocessor that hold rows, as registers allow
 ANNOUNCED = 512  # bytes of a row that are worth announcing
 MOST = 48  # registers that a thread of a full block has for what it holds
+MUCH = 32  # those that are much where it folds twice in one pass
+LINE = 128  # bytes of rows side by side that memory gives as well as more
 NARROW = 2  # bytes of an element that takes less room than its exponential
 KEPT_AHEAD = 9 << 20  # bytes that a cache keeps until they are used, beside what is written
 
@@ -79,9 +81,44 @@ def default(work: Work) -> Values:
     groups, lanes = work.row_shape
     found = {"groups": groups, "lanes": lanes, "wide": work.row_widths[0]}
     found |= {"each": 1} if len(work.row_counts) > 1 else {}
-    found |= {"keep": int(not _is_narrow(work, found))} if work.row_values.shared else {}
+    if work.row_values.shared:
+        narrow = _is_narrow(work, found)
+        groups, lanes = _fuller(work, found) if narrow else (groups, lanes)
+        found |= {"groups": groups, "lanes": lanes, "keep": int(not narrow)}
     found |= {"ahead": ahead(work, groups, lanes)} if announces(work) else {}
-    return found | {"online": int(_at_once(work, found))} if work.row_online else found
+    if not work.row_online:
+        return found
+    once = int(_at_once(work, found))
+    return found | {"online": once} | (_fewer(work, groups, lanes) if once else {})
+
+
+def _fuller(work: Work, values: Values) -> tuple[int, int]:
+    """Return the rows of a block and the threads of each, half of them if fewer have nothing then.
+
+    That is so where rows are just longer than what some turns of the threads take.  But rows that
+    may be announced stay so.
+    """
+    assert work.rows is not None
+    groups, lanes, wide = values["groups"], values["lanes"], values["wide"]
+    fewer = max(1, 2 * row_threads.FEW_BLOCK // lanes), lanes // 2
+    units = work.facts.largest(work.rows.length) // wide
+    half, usual = -(-units // (lanes // 2)), -(-units // lanes)
+    many = lanes * work.facts.largest(work.rows.nest.numel) > row_threads.BUSY
+    good = many and half < 2 * usual and (half - 1) * wide <= row_threads.HELD
+    said = announces(work) and ahead(work, groups, lanes) and not ahead(work, *fewer)
+    return fewer if good and not said else (groups, lanes)
+
+
+def _fewer(work: Work, groups: int, lanes: int) -> dict[str, int]:
+    """Return half of the rows side by side, with twice the threads, where one had too much to hold.
+
+    Those rows must fill a line of memory.
+    """
+    assert work.rows is not None
+    own = -(-work.facts.largest(work.rows.length) // lanes)
+    much = MUCH <= row_threads.words(sum(work.row_sizes), own) <= MOST
+    wide = work.row_across and groups // 2 * max(work.row_sizes) >= LINE
+    return {"groups": groups // 2, "lanes": lanes * 2} if much and wide else {}
 
 
 def _is_narrow(work: Work, values: Values) -> bool:

@@ -206,3 +206,19 @@ def test_threads_hold_no_more_of_columns_than_they_have_registers_for(
     (loops,) = made.loops.values()
     assert [x.recipe for x in dispatch.first(loops, SM_90A)] == [recipe]
     assert spills(made.text) == [0]
+
+
+def norm_of_large(x: dd.Tensor) -> dd.Tensor:
+    far = x - dd.mean(x, axis=0)
+    return far * dd.rsqrt(dd.mean(far * far, axis=0) + 1e-5)
+
+
+@pytest.mark.parametrize(("rows", "side"), [(480, 32), (500, 16), (768, 16)])
+def test_threads_that_fold_columns_twice_at_once_have_fewer_elements_where_these_are_large(
+    rows: int, side: int
+) -> None:
+    made = compile(dd.trace(dd.f64[rows, 600])(norm_of_large).module, SM_90A)
+    (loops,) = made.loops.values()
+    point = f"each=1, groups={side}, lanes={1024 // side}, online=1, wide=1"
+    assert [str(x) for x in dispatch.first(loops, SM_90A)] == [f"rows({point})"]
+    assert spills(made.text) == [0]

@@ -3,6 +3,7 @@ only at their two ends."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -203,3 +204,48 @@ def test_the_model_takes_edges_where_rows_are_worth_them(
     p = program(softmax, getattr(dd, dtype)[shape])
     (loops,) = compile(p.module, SM_90A, until="lower").loops.values()
     assert ranked(loops, SM_90A, "rows")[0].table["wide"] == width
+
+
+def guards(text: str) -> set[str]:
+    """Return the conditions of branches around whole accesses to rows."""
+    return set(re.findall(r"if \((.*k\w* < \w+.*)\) {", text))
+
+
+@pytest.mark.parametrize(
+    ("length", "sure"),
+    [
+        (1024, None),  # all four turns of 32 threads with eight elements each are whole
+        (1000, 3),
+        (1001, 3),
+        (775, 3),  # 96 accesses wherever it begins
+        (774, 2),  # 96 or 95: it may begin and end between accesses
+    ],
+)
+def test_only_turns_that_may_be_beyond_a_row_are_guarded(length: int, sure: int | None) -> None:
+    made = compile(program(softmax, dd.bf16[65_536, length]).module, SM_90A)
+    found = guards(made.text.source)
+    assert bool(found) == (sure is not None)
+    assert all(re.match(rf"turn\w* < {sure} \|\| k", x) for x in found)
+
+
+def test_what_is_in_shared_memory_of_a_row_has_no_guards() -> None:
+    """Of the 98 turns of a row of 50,001 all but the last are within it."""
+    made = compile(program(softmax, dd.bf16[4096, 50_001]).module, SM_90A)
+    (loops,) = made.loops.values()
+    (point,) = dispatch.first(loops, SM_90A)
+    shelf = 512 * 8 * dict(point.values)["shelf"]
+    text = made.text.source
+    before = text[: text.index(f"x_shelf[{shelf}]")], text[text.index("store8_bf16(&x_shelf[") :]
+    stored = text[len(before[0]) : text.index("store8_bf16(&x_shelf[")]
+    read = text[text.rindex("load8_bf16(&x_shelf[") - 400 : text.rindex("load8_bf16(&x_shelf[")]
+    assert not guards(stored)
+    assert not guards(read)
+
+
+def test_loads_of_all_turns_of_a_row_are_in_one_branch() -> None:
+    """Of rows of which some blocks have one and others two."""
+    made = compile(program(rms_norm, dd.bf16[1001, 4099], dd.bf16[4099]).module, SM_90A)
+    text = made.text.source
+    start = text.index("if (row < 1001) {")
+    assert text.count("if (row < 1001") == 3
+    assert start < text.index("load8_bf16(&x[")

@@ -124,6 +124,19 @@ HALF = "looped(back=1, groups=1, lanes=512"
             (MANY, 1024),
             "rows(ahead=8, groups=4, keep=0, lanes=32, online=0, wide=8)",
         ),
+        # by half the threads where fewer of these have nothing in the last turn
+        (
+            softmax,
+            BF16,
+            (MANY, 1040),
+            "rows(ahead=8, groups=4, keep=0, lanes=32, online=0, wide=8)",
+        ),
+        (
+            softmax,
+            BF16,
+            (MANY, 1288),
+            "rows(ahead=4, groups=4, keep=0, lanes=64, online=0, wide=8)",
+        ),
         (softmax, F32, (MANY, 1024), "rows(ahead=0, groups=4, keep=1, lanes=32, online=0, wide=4)"),
         # but no row of few, or short ones, or of more than the cache keeps
         (row_norm, BF16, (512, 4096), "rows(ahead=0, groups=1, lanes=256, wide=4)"),
@@ -132,8 +145,8 @@ HALF = "looped(back=1, groups=1, lanes=512"
         # several blocks hold what one would read three times
         (softmax, F32, (4096, 50_000), "cluster(back=0, blocks=4, lanes=256, online=0, wide=4)"),
         # or two blocks of a multiprocessor keep in shared memory
-        (softmax, BF16, (3000, 32_000), f"{HALF}, online=2, shelf=6, wide=8)"),
-        (softmax, BF16, (4096, 50_257), f"{HALF}, online=2, shelf=12, wide=8)"),
+        (softmax, BF16, (3000, 32_000), f"{HALF}, online=4, shelf=4, wide=8)"),
+        (softmax, BF16, (4096, 50_257), f"{HALF}, online=4, shelf=12, wide=8)"),
         (softmax, F32, (4096, 25_001), f"{HALF}, online=4, shelf=12, wide=4)"),
         (centred, BF16, (8192, 50_257), f"{HALF}, online=8, shelf=24, wide=4)"),
         # few rows are folded by one kernel, and used by another
