@@ -103,6 +103,9 @@ def fuzz(
     timeout: Annotated[
         float, typer.Option(min=0.1, max=LONGEST, help="Seconds after which a case counts as hung.")
     ] = 30.0,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="The same as --domain planners.")
+    ] = False,
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Print what was covered, and what never was.")
     ] = False,
@@ -121,8 +124,9 @@ def fuzz(
     from didyma.commands import fuzz as command
     from didyma.commands.common import options
 
+    domains = (*(domain or ()), *(("planners",) if memory else ()))
     asked = command.Request(
-        seconds, engines(engine), tuple(domain or ()), tuple(share or ()), seed, case, wishes, jobs,
+        seconds, engines(engine), domains, tuple(share or ()), seed, case, wishes, jobs,
         options(planner, option), findings, stop_after, timeout, coverage, html, lines,
     )  # fmt: skip
     raise typer.Exit(command.fuzz(asked, json))

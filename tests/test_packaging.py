@@ -76,7 +76,7 @@ def run(install: Path, cwd: Path, words: list[str]) -> subprocess.CompletedProce
 STARTING = (  # those that start processes
     "check x.dym --engine host --engine simt --tries 1",
     "fuzz --seconds 2 --jobs 1 --seed 1 --findings found",
-    "fuzz --domain planners --seconds 2 --jobs 1 --seed 1",
+    "fuzz --memory --seconds 2 --jobs 1 --seed 1",
     "replay finding.dym",
 )
 ALONE = (

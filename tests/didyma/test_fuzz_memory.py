@@ -1,4 +1,4 @@
-"""``didyma fuzz --domain planners``: what it prints, and its exit codes."""
+"""``didyma fuzz --memory``: what it prints, and its exit codes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from tests.didyma.cli import didyma
 
 
 def test_a_campaign_on_plans_agrees() -> None:
-    said = didyma(
-        "fuzz", "--domain", "planners", "--seconds", "1", "--jobs", "1", "--seed", "7", "--json"
-    )
+    said = didyma("fuzz", "--memory", "--seconds", "1", "--jobs", "1", "--seed", "7", "--json")
     assert said.code == 0
     d = said.json
     plans = d["domains"]["planners"]
@@ -31,7 +29,7 @@ def test_a_campaign_on_plans_agrees() -> None:
     assert "seed 7" in said.err
     assert sum(plans["covered"]["kinds"].values()) == plans["cases"]
     assert d["findings"] == []
-    spoken = didyma("fuzz", "--domain", "planners", "--seconds", "0.2", "--jobs", "1")
+    spoken = didyma("fuzz", "--memory", "--seconds", "0.2", "--jobs", "1")
     assert "planners" in spoken.out
     seed = spoken.err.split()[1]
     assert seed != "0"
@@ -98,6 +96,6 @@ def test_processes_take_turns_at_the_same_seeds(jobs: int) -> None:
 
 
 def test_an_engine_is_refused() -> None:
-    said = didyma("fuzz", "--domain", "planners", "--engine", "host", "--json")
+    said = didyma("fuzz", "--memory", "--engine", "host", "--json")
     assert said.code == 2
     assert said.json["error"]["code"] == "bad-option"

@@ -336,7 +336,7 @@ def test_no_process_is_left_behind(how: signal.Signals, ignored: bool, tmp_path:
 @pytest.mark.parametrize(
     ("module", "how"),
     [
-        (("didyma", "fuzz", "--domain", "planners"), signal.SIGINT),
+        (("didyma", "fuzz", "--memory"), signal.SIGINT),
         (("didyma.fuzz.allocator",), signal.SIGTERM),
     ],
 )
