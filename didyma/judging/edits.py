@@ -67,7 +67,7 @@ _MASKED = re.compile(r"(?<=[\w)] & )[A-Za-z_]\w*\b(?![\w(\[.])")
 _INNER_TERM = re.compile(r"(?:(?<=[\[(])|(?<=\+ ))[A-Za-z_]\w*(?= [-+/%]|\])")
 _NAMES = {"int": (-0.1, -0.4), "array": (-1.3, -1.2), "": (-0.8, -0.4)}  # near and other ones
 _SHARED = 0.6  # of the logarithm of how many edits a rule makes
-_TURNED = 0.5  # as the weight of a rule, for statements that change places
+_TURNED, _SWAPPED = 0.5, -1.0  # as weights of rules, for statements and parts of two lines
 _LITERALS = 8  # numbers of a text that take the places of others: the most frequent
 _OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/%]) (?=[\w(])")
 _ASSIGNED = re.compile(r"(?<![=<>!])=(?!=)|\breturn\b")
@@ -193,9 +193,10 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
             best = found.get((e.line, e.new))
             if e.new != e.old and not _void(e) and (best is None or best[0] < score):
                 found[e.line, e.new] = score, e
-    turned = [Edit(*p) for f in (exchanged.statements, slips.between) for p in f(rows, chosen)]
-    score = _TURNED - _SHARED * math.log(len(turned) + 1)
-    found |= {(e.line, e.new): (score, e) for e in turned}
+    for weight, pairs in ((_SWAPPED, slips.between), (_TURNED, exchanged.statements)):
+        turned = [Edit(*p) for p in pairs(rows, chosen)]
+        score = weight - _SHARED * math.log(len(turned) + 1)
+        found |= {(e.line, e.new): (score, e) for e in turned}
     return [e for _, e in sorted(found.values(), key=lambda p: -p[0])]
 
 

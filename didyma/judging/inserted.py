@@ -25,7 +25,7 @@ def with_barriers(
     """
     rows = text.split("\n")
     low, high = sorted(races[:2]) if len(races) > 1 else (0, 0)
-    for n in sorted(lines, key=lambda n: (n <= low, n > high, abs(n - high))):
+    for n in sorted(lines, key=lambda n: (n <= low, n > high, abs(n - low))):
         if 0 < n <= len(rows) and (row := rows[n - 1]).strip():
             indent = row[: len(row) - len(row.lstrip())]
             for call in ("__syncthreads();", "__threadfence();")[: 1 + fences]:

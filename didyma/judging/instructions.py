@@ -170,7 +170,8 @@ def changes(task: Task) -> list[Change]:
     for step, s in enumerate(task.steps):
         groups = _groups(s.kernel)
         for g in groups:
-            for weight, shown, form in (*_operations(g), *_numbers(g, names), *_taken(g, groups)):
+            of = (*_operations(g), *_numbers(g, names), *_taken(g, groups), *_scaled(g, groups))
+            for weight, shown, form in of:
                 e = Change(g.file, g.line, step, g.places, form, f"`{shown}` for `{g.first.name}`")
                 found.append((weight, e))
     return [e for _, e in sorted(found, key=lambda p: -p[0])]
@@ -288,6 +289,31 @@ def _taken(g: _Group, groups: Sequence[_Group]) -> Iterator[tuple[float, str, Fo
             yield share, f"what line {o.line} computes", _one(j, given)
         if len(g.first.args) > 2 and g.first.args[1] == g.first.args[2]:
             yield 1.5 * share, f"what line {o.line} computes", _both(given)
+
+
+def _scaled(g: _Group, groups: Sequence[_Group]) -> Iterator[tuple[float, str, Form]]:
+    """Yield sums of floats with a term multiplied by what other instructions compute."""
+    if g.first.op != "add" or not g.of_floats:
+        return
+    before = [o for o in groups if o.places[0] < g.places[0] and _gives(o) and o.width == g.width]
+    before.sort(key=lambda o: abs(o.line - g.line))
+    for o in before[:_NEAREST]:
+        given = [r for i in o.instrs for r in _registers(i.args[0])]
+        if len(given) in (1, len(g.instrs)):
+            share = 1 / (1 + abs(o.line - g.line))
+            for j in (1, 2):
+                yield share, f"fma by what line {o.line} computes", _fused(j, given)
+
+
+def _fused(j: int, given: Sequence[Reg]) -> Form:
+    """Return the form of a sum whose operand ``j`` is multiplied."""
+
+    def form(k: int, i: Instr, _: Sizes) -> Instr:
+        by, other = given[k % len(given)], i.args[3 - j]
+        mods = ("rn", *(m for m in i.mods if m != "rn"))
+        return replace(i, op="fma", mods=mods, args=(i.args[0], i.args[j], by, other))
+
+    return form
 
 
 def _gives(g: _Group) -> bool:

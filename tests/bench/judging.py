@@ -21,11 +21,12 @@ from tests.bench.found import FOUND
 from tests.bench.idioms import IDIOMS
 from tests.bench.judged_kernels import MORE, family
 from tests.bench.layers import LAYERS
+from tests.bench.parts import PARTS
 from tests.bench.training import TRAINING
 from tests.didyma.judging.kernels import KERNELS, Fault, Judged
 
 CLOSE = 3  # lines
-ALL = {**KERNELS, **MORE, **IDIOMS, **FOUND, **LAYERS, **TRAINING}
+ALL = {**KERNELS, **MORE, **IDIOMS, **FOUND, **LAYERS, **TRAINING, **PARTS}
 
 
 def judged(kernel: Judged, text: str, rounds: int = 16, most: int = 1 << 16) -> Judgement:

@@ -84,3 +84,49 @@ def test_an_edit_of_the_instructions_of_a_line_names_it(
     assert found.suspect is not None
     assert found.suspect.line == line
     assert shown in found.suspect.why
+
+
+LOST_FACTOR = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry f(.param .u64 x, .param .u64 z, .param .u64 b, .param .u64 y, .param .u64 w)
+{
+  .reg .f32 %f<6>;
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<12>;
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd1, %r1, 4;
+  ld.param.u64 %rd2, [x];
+  ld.param.u64 %rd3, [z];
+  ld.param.u64 %rd4, [b];
+  ld.param.u64 %rd5, [y];
+  ld.param.u64 %rd6, [w];
+  add.s64 %rd7, %rd2, %rd1;
+  add.s64 %rd8, %rd3, %rd1;
+  add.s64 %rd9, %rd4, %rd1;
+  add.s64 %rd10, %rd5, %rd1;
+  add.s64 %rd11, %rd6, %rd1;
+  ld.global.f32 %f1, [%rd7];
+  ld.global.f32 %f2, [%rd8];
+  ld.global.f32 %f3, [%rd9];
+  mul.f32 %f4, %f2, %f2;
+  st.global.f32 [%rd11], %f4;
+  add.f32 %f5, %f1, %f3;
+  st.global.f32 [%rd10], %f5;
+  ret;
+}
+"""
+
+
+@dd.trace(dd.f32[32], dd.f32[32], dd.f32[32])
+def scaled(x: dd.Tensor, z: dd.Tensor, b: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    return x * z + b, z * z
+
+
+def test_a_factor_that_a_term_of_a_sum_lacks_is_found_in_instructions() -> None:
+    launch = Launch(block="32", args=("x", "z", "b", "out", "out"))
+    source, draw = Source(LOST_FACTOR, "k.ptx"), Draw(rounds=6)
+    found = located(judge(make_task(source, scaled.module, launch, draw=draw)))
+    assert found.suspect is not None
+    assert LOST_FACTOR.split("\n")[found.suspect.line - 1] == "  add.f32 %f5, %f1, %f3;"
+    assert "fma by what line" in found.suspect.why
