@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +17,15 @@ from didyma.refimpl.ir.types import Array
 
 _NOTHING = 0.3  # of edits that change nothing
 _NEARLY_ALL = 0.9  # of the elements: most edits change all of those
+
+
+class OfLine(Protocol):
+    """An edit of a line."""
+
+    @property
+    def line(self) -> int:
+        """The line, counted from 1."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

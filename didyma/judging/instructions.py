@@ -22,6 +22,7 @@ from didyma.judging.evidence import Evidence
 from didyma.judging.mending import Search, telling
 from didyma.judging.rounds import Later, Round
 from didyma.judging.task import Task
+from didyma.judging.together import Copies, restoring
 from didyma.refimpl.errors import DidymaError
 
 Sizes: TypeAlias = Mapping[str, int]
@@ -41,6 +42,7 @@ _ARITHMETIC = frozenset((*_INSTEAD, "div", "fma", "ex2", "lg2", "rcp", "rsqrt", 
 _COUNTING = frozenset((*_INSTEAD, "div", "fma", "mad", "mov", "rem", "selp", "setp", "shl", "shr"))
 _NEAREST = 12  # groups whose results take an operand's place
 _SLOWER, _LEAST = 4, 0.05  # times as long as without edit, and seconds, that one may take
+_TOGETHER = 64  # edits that are tried side by side
 _LONGER = 1.0  # seconds for the rounds after the first, and for more edits than one
 
 
@@ -112,15 +114,36 @@ def mended(
     rest, found = (*failed, *passed), list[Change]()
     tried = changes(task)
     search = Search(tried, evidence)
-    while (now := processor_time()) < stop and (some := search.next(1)):
-        e = some[0]
-        if _mends(e, task, min(limit, stop - now), first, rest, evidence):
-            if not found:
-                stop = min(stop, now + (now - begun) / 2 + _LONGER)
-            found.append(e)
+    many = _TOGETHER if evidence.wrong.any() else 1
+    while (now := processor_time()) < stop and (some := search.next(many)):
+        if many > 1:
+            right, known = restoring(_copies(task, some, first), first, evidence, stop - now)
+            if not known:  # no copies of this kernel can run
+                search.back(some)
+                many = 1
+            some = right
+        for e in some:
+            now = processor_time()
+            if _mends(e, task, min(limit, stop - now), first, rest, evidence):
+                if not found:
+                    stop = min(stop, now + (now - begun) / 2 + _LONGER)
+                found.append(e)
     rank = {e: k for k, e in enumerate(tried)}
     files = {e.line: e.file for e in tried}
     return sorted(found, key=rank.__getitem__), [(files[n], n) for n in search.places()]
+
+
+def _copies(task: Task, some: Sequence[Change], r: Round) -> Copies[Change]:
+    """Return a task each of whose copies has one of some edits, for the sizes of a round."""
+    steps = [*task.steps]
+    for k, s in enumerate(task.steps):
+        instrs = s.kernel.program.instrs
+        forms = {
+            n: {at: e.form(j, instrs[at], r.case.env) for j, at in enumerate(e.places)}
+            for n, e in enumerate(some, 1) if e.step == k
+        }  # fmt: skip
+        steps[k] = replace(s, kernel=s.kernel.varied(forms))
+    return Copies(replace(task, steps=tuple(steps)), tuple(some))
 
 
 def _mends(

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.judging.edited import Way, fastest
 from didyma.judging.edits import Edit
-from didyma.judging.evidence import Evidence
+from didyma.judging.evidence import Evidence, OfLine
 from didyma.judging.rounds import Later, Round
 from didyma.judging.sizes import below, tiles
 from didyma.judging.task import Task
@@ -93,15 +93,6 @@ def mended(
         row.sort(key=lambda e: rank[e.line, e.new])
     found.lines = search.places()
     return found
-
-
-class OfLine(Protocol):
-    """An edit of a line."""
-
-    @property
-    def line(self) -> int:
-        """The line, counted from 1."""
-        ...
 
 
 E = TypeVar("E", bound=OfLine)

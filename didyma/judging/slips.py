@@ -23,6 +23,8 @@ _SET = re.compile(r"\b(?:int|size_t|unsigned|long) \w+ = (?=[^;]*;)")
 _PLACE = re.compile(r"\[(?=[^\[\]]*\])")
 _SUM = re.compile(r"(?<=[=\[(] )?(?<![\w.)\]])([A-Za-z_][\w.]*)(?= [-+] )")
 _EXTENSION = re.compile(rf"({_TERM}) ([-+*/]) ({_TERM})(?=[;,)]| [-+])")
+_GREATER = re.compile(rf"(?<=\()({_TERM}) [<>] ({_TERM})(?=\))")
+_TAKES = re.compile(rf"(?<![\w.\])])({_TERM}) = ({_TERM});")
 _RETURNS = re.compile(r"(\s*)if \(.*\) (?:return|continue|break);\s*$")
 _TOKEN = re.compile(r"[A-Za-z_][\w.]*|\d[\w.]*|\S")
 
@@ -139,6 +141,30 @@ def neighbours(rows: Sequence[str]) -> Rule:
                 for e in _EXTENSION.finditer(other) if other != row else ():
                     for m in re.finditer(rf"(?<![\w.]){re.escape(e[1])}(?=\s*[;,)])", row):
                         yield f"{row[: m.end()]} {e[2]} {e[3]}{row[m.end() :]}"
+
+    return rule
+
+
+def ties(rows: Sequence[str]) -> Rule:
+    """Return the rule by which, of equal elements, the one of the least place is taken.
+
+    >>> rows = ["if (v[a] > v[b]) {", "  v[b] = v[a];", "  at[b] = at[a];", "}"]
+    >>> [*ties(rows)(rows[0])]
+    ['if (v[a] > v[b] || (v[a] == v[b] && at[a] < at[b])) {']
+    """
+    places: dict[str, list[int]] = {}
+    for k, r in enumerate(rows):
+        places.setdefault(r, []).append(k)
+
+    def rule(row: str) -> Iterator[str]:
+        for m in _GREATER.finditer(row):
+            for k in places.get(row, ()):
+                taken = {a: b for r in rows[k : k + _NEAR + 1] for a, b in _TAKES.findall(r)}
+                if taken.get(m[2]) == m[1]:
+                    for a, b in taken.items():
+                        if a != m[2]:
+                            tie = f" || ({m[1]} == {m[2]} && {b} < {a})"
+                            yield row[: m.end()] + tie + row[m.end() :]
 
     return rule
 

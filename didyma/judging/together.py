@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.judging import launching
 from didyma.judging.edited import Way
 from didyma.judging.edits import Edit
-from didyma.judging.evidence import Evidence
+from didyma.judging.evidence import Evidence, OfLine
 from didyma.judging.rounds import Later, Round
 from didyma.judging.switched import Switched, switched
 from didyma.judging.task import Task
@@ -29,12 +30,15 @@ _CONSTANT = re.compile(r"^text\((\d+)\): error: expression must have a constant 
 _OF_LINE = re.compile(r"^text\((\d+)\): (?:catastrophic )?error", re.M)
 
 
+E = TypeVar("E", bound=OfLine)
+
+
 @dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(Generic[E]):
     """A task each of whose copies has an edit, by its number from 1 on."""
 
     task: Task
-    edits: tuple[Edit, ...]
+    edits: tuple[E, ...]
 
 
 @dataclass(slots=True)
@@ -45,7 +49,7 @@ class Made:
     names what is unknown where it stands.
     """
 
-    copies: Copies | None = None
+    copies: Copies[Edit] | None = None
     beside: list[Edit] = field(default_factory=list[Edit])
     alone: list[Edit] = field(default_factory=list[Edit])
 
@@ -89,8 +93,8 @@ def _refused(made: Switched, log: str) -> set[Edit]:
 
 
 def outcomes(
-    c: Copies, r: Round, wrong: Array | None, seconds: float, lanes: int = _LANES
-) -> Iterator[tuple[Edit, tuple[Array, ...], tuple[Array, ...], Array]]:
+    c: Copies[E], r: Round, wrong: Array | None, seconds: float, lanes: int = _LANES
+) -> Iterator[tuple[E, tuple[Array, ...], tuple[Array, ...], Array]]:
     """Run a round with each edit; yield the outputs without it and with it, and what is right.
 
     There are no outputs, and nothing is right, with one of which a loop does not end.
@@ -118,13 +122,13 @@ def outcomes(
 
 
 def restoring(
-    c: Copies, r: Round, evidence: Evidence, seconds: float, lanes: int = _LANES
-) -> tuple[list[Edit], set[Edit]]:
+    c: Copies[E], r: Round, evidence: Evidence, seconds: float, lanes: int = _LANES
+) -> tuple[list[E], set[E]]:
     """Return the edits with which a round is right, and those of which that is known.
 
     Evidence takes note of what these change.  Copies of so many ``lanes`` run at a time.
     """
-    found, known = list[Edit](), set[Edit]()
+    found, known = list[E](), set[E]()
     with suppress(DidymaError):
         for e, before, outputs, right in outcomes(c, r, evidence.wrong, seconds, lanes):
             known.add(e)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -105,6 +106,7 @@ class Kernel:
         self.starts = sorted(s for s in starts if s < len(instrs))
         self.stretches: dict[int, Stretch] = {}
         self.rules: dict[int, Rule] = {}
+        self.forms: dict[int, dict[int, Instr]] = {}  # of instructions, by copies of the grid
 
     def stretch(self, pc: int) -> Stretch:
         """Return the straight code from a counter, which is compiled at its first use."""
@@ -123,6 +125,19 @@ class Kernel:
         row = [instrs.get(at, i) for at, i in enumerate(self.program.instrs)]
         made.program = replace(self.program, instrs=row)
         made.stretches, made.ends, made.reductions, made.rules = {}, {}, {}, {}
+        return made
+
+    def varied(self, forms: Mapping[int, Mapping[int, Instr]]) -> Kernel:
+        """Return the kernel of which copies of a grid, by number, have other instructions.
+
+        None of these is a jump, or meets other lanes; where the engine runs no such instruction,
+        that of the kernel runs.
+        """
+        made = self.changed({})
+        made.forms = {}
+        for number, row in forms.items():
+            for at, i in row.items():
+                made.forms.setdefault(at, {})[number] = i
         return made
 
     def holding(self, left: Mapping[str, bytes]) -> Kernel:
@@ -198,7 +213,11 @@ class Kernel:
     def _compile(self, ins: Instr, at: int) -> Action | None:
         """Compile an instruction; what the engine does not run is refused where lanes reach it."""
         try:
-            return self._compiled(ins, at)
+            own = self._compiled(ins, at)
+            if own is None or at not in self.forms:
+                return own
+            others = {k: self._form(i, at) for k, i in self.forms[at].items()}
+            return _varied(own, {k: f for k, f in others.items() if f})
         except DidymaError as e:
             refusal = e
 
@@ -206,6 +225,12 @@ class Kernel:
                 raise refusal
 
             return refuse if ins.guard is None else _guarded(refuse, ins)
+
+    def _form(self, ins: Instr, at: int) -> Action | None:
+        """Compile another form of an instruction; None for one that the engine does not run."""
+        with suppress(DidymaError):
+            return self._compiled(ins, at)
+        return None
 
     def _compiled(self, ins: Instr, at: int) -> Action | None:
         """Compile an instruction: the function for a straight one; the end of a stretch is kept."""
@@ -326,6 +351,26 @@ def _branch(guard: tuple[int, bool], goal: int, other: int) -> Callable[[Machine
         return np.where(taken, goal, other)
 
     return branch
+
+
+def _varied(f: Action, others: Mapping[int, Action]) -> Action:
+    """Return an instruction that is another one in some copies of the grid."""
+    numbers = np.array([*others])
+
+    def run(m: Machine) -> None:
+        keep = m.ids
+        place = keep // (m.size // m.shape.copies)
+        number = np.where(place, m.shape.second + place - 1, 0)
+        for ids, g in (
+            (keep[~np.isin(number, numbers)], f),
+            *((keep[number == k], g) for k, g in others.items()),
+        ):
+            if ids.size:
+                m.select(ids)
+                g(m)
+        m.select(keep)
+
+    return run
 
 
 def _guarded(f: Action, ins: Instr) -> Action:

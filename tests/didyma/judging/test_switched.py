@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from didyma.codegen.runtime.ptx.code import Imm
 from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.sanitize import Argument, bytes_of
 from didyma.codegen.runtime.ptx.shape import COPY
@@ -227,3 +228,18 @@ def test_copies_have_variables_of_their_own() -> None:
     (rows,), _, _ = side_by_side(kernel, shape, [Argument("y", y)], own, 0, 10.0)
     assert rows is not None
     assert [sorted(r) for r in rows.view(np.int32).tolist()] == [[1, 2, 3, 4]] * 3
+
+
+@needs_ptx
+def test_copies_may_have_other_instructions() -> None:
+    kernel = compiled(Source(COUNTED, "k.cu"), "f")
+    at, add = next((k, i) for k, i in enumerate(kernel.program.instrs) if i.op == "atom")
+    two = replace(add, args=(*add.args[:2], Imm("2")))
+    y = np.zeros(4, np.int32)
+    own = [np.tile(bytes_of(y), (4, 1))]
+    shape = Shape((1, 1, 1), (4, 1, 1), copies=4, second=7)
+    varied = kernel.varied({8: {at: two}, 9: {at: replace(add, op="nothing")}})
+    (rows,), _, _ = side_by_side(varied, shape, [Argument("y", y)], own, 0, 10.0)
+    assert rows is not None
+    found = [sorted(r) for r in rows.view(np.int32).tolist()]
+    assert found == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 3, 5, 7], [1, 2, 3, 4]]
