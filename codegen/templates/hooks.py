@@ -116,31 +116,30 @@ class Hooks:
         if found is None:
             want = f"an operand of which {lanes} are loaded together"
             raise self.fail(self.line(), f"load_run of {name}", want)
-        load, run = found
         _, given = self._indexed(sub, tuple(index))
         self._calls[name] += 1
         each = [
-            [f"{i} + {n}" if n and axis == run.axis else i for axis, i in enumerate(given)]
+            [f"{i} + {n}" if n and axis == found.run.axis else i for axis, i in enumerate(given)]
             for n in range(lanes)
         ]
-        at = self._place(sub, run, given)
+        at = self._place(sub, found.run, given)
         self._given += [*each[-1], into, mask]
 
         def fill() -> Sequence[str]:
-            return self._wrote(self._writer.values_wide(sub, load, at, into, each, mask))
+            return self._wrote(self._writer.values_wide(found, at, into, each, mask))
 
         return self._partial.hole(f"load_run of {name}", self.line(), fill)
 
-    def address(self, name: str, index: Sequence[str]) -> str:
+    def address(self, name: str, index: Sequence[str], nbytes: int = ACCESS) -> str:
         """Return the address of an element of an operand that is nothing but an array.
 
-        An asynchronous copy takes it, of 16 bytes from an index that is a multiple of those along
-        the axis on which neighbours lie together; see ``Problem.run``.
+        An asynchronous copy takes it, of so many bytes from an index that is a multiple of those
+        along the axis on which neighbours lie together; see ``Problem.run``.
         """
         sub = self._operand(name)
-        run = self.problem.run(name, ACCESS)
+        run = self.problem.run(name, nbytes)
         if run is None:
-            want = "an operand that lies in runs of 16 bytes"
+            want = f"an operand that lies in runs of {nbytes} bytes"
             raise self.fail(self.line(), f"address of {name}", want)
         _, given = self._indexed(sub, tuple(index))
         self._calls[name] += 1

@@ -18,6 +18,8 @@ TILE = ((2260, 500), (1650, 500))
 # thread has more than so many sums.  Fitted to 47 times of 6 products.
 COSTLY, LOADED, MEANWHILE = 50, 35, 2
 MANY, CROWDED = 128, 1.5
+# What of these a group that multiplies meanwhile waits for; of two products of 4,096 rows.
+HELD = 0.4
 # What blocks cost that share, of a turn and of all, fitted to 190 pairs of times without and with.
 TOGETHER, CLUSTER = 1.05, 1200
 
@@ -45,9 +47,10 @@ def cycles(
     own = (height + width) * 2.0 * LINE
     fetched = max(own, height * lines[0] + width * lines[1] / blocks) / FETCHED_A_CYCLE
     step = max(products, fetched, LEAST)
-    stores, tile, start = height * width / EPILOGUE[boxes], TILE[hidden][boxes], START[boxes]
+    stores, start = height * width / EPILOGUE[boxes], START[boxes]
     each = height * width / (GROUP if hidden else 2 * GROUP)
     rest = each * after(followed) * (CROWDED if each > MANY else 1)
+    tile = TILE[hidden][boxes] + (HELD * rest if hidden else 0)
     stores += rest * (MEANWHILE if hidden and waves > 1 else 1)
     if blocks > 1:
         step, start = TOGETHER * step, CLUSTER + start

@@ -18,6 +18,7 @@ from didyma.refimpl.ir.loop import (
     Binary,
     Block,
     Buffer,
+    Const,
     Expr,
     Intrinsic,
     Let,
@@ -85,6 +86,19 @@ class Run:
     axis: int
     steps: tuple[Expr, ...]
     start: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """A load of an operand that takes neighbours at once: they lie together as ``run`` says.
+
+    ``value`` is what is computed of it, and is 0 in place of that where ``inside`` does not hold.
+    """
+
+    load: Load
+    run: Run
+    value: Subgraph
+    inside: Subgraph | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,26 +210,38 @@ class Problem:
             return None
         return Run(load.buffer, axis, tuple(affine.expr(q or {}) for q in steps), begin[0])
 
-    def loaded(self, operand: str, lanes: int) -> tuple[Load, Run] | None:
-        """Return a load of an operand that takes so many neighbours at once, and where they lie.
+    def loaded(self, operand: str, lanes: int) -> Wide | None:
+        """Return a load of an operand that takes so many neighbours at once.
 
-        What is computed of it may be anything that loads it always.
+        What is computed of it may be anything that loads it always, or 0 where a condition does not
+        hold that is the same for all of them.
         """
+        return self._once(("loaded", operand, lanes), lambda: self._loaded(operand, lanes))
+
+    def _loaded(self, operand: str, lanes: int) -> Wide | None:
         sub = self.operands[operand]
-        around, value = list[LetExpr](), sub.value
+        around, value, inside = list[LetExpr](), sub.value, ix.TRUE
         while isinstance(value, LetExpr):
             around.append(value)
             value = value.body
+        if isinstance(value, Select) and value.other == Const(0, value.dtype):
+            inside, value = value.cond, value.then
         parts = list(subexprs(value))
-        if any(isinstance(e, (Select, LetExpr)) for e in parts):
+        if any(isinstance(e, (Select, LetExpr)) for e in (*parts, *subexprs(inside))):
             return None
-        for load in (e for e in parts if isinstance(e, Load)):
-            place: Expr = load
+        lets = {let.var.name: let.value for let in around}
+        named = _names((inside,), lets)
+
+        def whole(e: Expr) -> Subgraph:
             for let in reversed(around):
-                place = replace(let, body=place)
-            alone = replace(self, operands={operand: replace(sub, value=place)})
-            if (run := alone.run(operand, lanes * load.dtype.nbytes)) is not None:
-                return load, run
+                e = replace(let, body=e)
+            return replace(sub, value=e)
+
+        for load in (e for e in parts if isinstance(e, Load)):
+            alone = replace(self, operands={operand: whole(load)})
+            run = alone.run(operand, lanes * load.dtype.nbytes)
+            if run is not None and sub.inputs[run.axis].name not in named:
+                return Wide(load, run, whole(value), None if inside == ix.TRUE else whole(inside))
         return None
 
     def stored(self, lanes: int) -> tuple[tuple[Output, Store], ...] | None:

@@ -387,7 +387,7 @@ def _wide(p: Problem, name: str, axes: tuple[str, ...]) -> str:
     Of what is rounded to tf32, pieces are of terms alone.
     """
     found = p.loaded(name, _length(p) // PIECES)
-    by = "" if found is None else axes[found[1].axis]
+    by = "" if found is None else axes[found.run.axis]
     return by if by == "term" or not _is_narrow(p) else ""
 
 
@@ -397,10 +397,11 @@ _problem = suited(_found)
 def best(asked: Asked) -> bool:
     """Return whether the model finds four warps together faster than each alone.
 
-    It was fitted to times of operands of two bytes alone.
+    It was fitted to times of operands of two bytes.  Integers of a byte were timed, too; f32 that
+    are rounded were not.
     """
     p = _found(asked)
-    suits = p is not None and _length(p) == LINE and mma.best(asked)
+    suits = p is not None and not _is_narrow(p) and mma.best(asked)
     return suits and is_faster(asked, TEMPLATE, mma.TEMPLATE)
 
 

@@ -14,7 +14,7 @@ from didyma.codegen.emit.lines import TextLines
 from didyma.codegen.emit.names import c_names
 from didyma.codegen.emit.statements import Statements
 from didyma.codegen.emit.terms import PRIMARY, Term, literal
-from didyma.codegen.templates.problem import Output, Problem, Subgraph
+from didyma.codegen.templates.problem import Output, Problem, Subgraph, Wide
 from didyma.refimpl.ir.dims import DimVar
 from didyma.refimpl.ir.intrinsic import Intrinsic
 from didyma.refimpl.ir.loop import Buffer, Expr, Load, PrimFunc, Store, Var
@@ -142,28 +142,27 @@ class Writer:
         return self._done(s)
 
     def values_wide(
-        self, sub: Subgraph, load: Load, at: str, into: str, given: Sequence[Sequence[str]],
-        mask: str = "",
-    ) -> list[str]:  # fmt: skip
+        self, wide: Wide, at: str, into: str, given: Sequence[Sequence[str]], mask: str = ""
+    ) -> list[str]:
         """Declare a vector of values at neighbouring indices, of which one load takes all.
 
-        ``given`` are the inputs of each; what ``load`` loads lies together from ``at`` on.
+        ``given`` are the inputs of each; what is loaded lies together from ``at`` on.
         """
-        s, into, many = self._statements(), self.own(into), len(given)
+        s, into, many, load = self._statements(), self.own(into), len(given), wide.load
         loaded = Var(self.names.fresh("loaded"), load.dtype)
-        value = _instead(sub.value, load, loaded)
+        value = _instead(wide.value.value, load, loaded)
         used = {e.name for e in subexprs(value) if isinstance(e, Var)}
         t, of = c_type(value.dtype), c_type(load.dtype)
         s.lines.add(f"{t}x{many} {into};")
-        if mask:
+        if mask or wide.inside is not None:
             for part in components(many):
                 s.lines.add(f"{into}.{part} = {literal(0, value.dtype).text};")
-        with self._where(s, mask):
+        with self._where(s, mask), self._inside(s, wide.inside, given[0]):
             at = f"{self.arrays[load.buffer]}[{self.own(at)}]"
             s.lines.add(f"const {of}x{many} {loaded.name} = load{many}_{of}(&{at});")
             for part, inputs in zip(components(many), given, strict=True):
                 s.expressions.variables[loaded.name] = Term(f"{loaded.name}.{part}", PRIMARY)
-                self._bind(s, sub, inputs, used)
+                self._bind(s, wide.value, inputs, used)
                 s.lines.add(f"{into}.{part} = {s.expressions.data(value).text};")
         return self._done(s)
 
@@ -272,6 +271,20 @@ class Writer:
             yield
             return
         s.lines.add(f"if ({self.own(mask)}) {{")
+        with s.lines.indented():
+            yield
+        s.lines.add("}")
+
+    @contextmanager
+    def _inside(
+        self, s: Statements, inside: Subgraph | None, given: Sequence[str]
+    ) -> Generator[None]:
+        """Write what follows under a condition, if there is one, whose inputs are given."""
+        if inside is None:
+            yield
+            return
+        self._bind(s, inside, given, {e.name for e in subexprs(inside.value) if isinstance(e, Var)})
+        s.lines.add(f"if ({s.expressions.data(inside.value).text}) {{")
         with s.lines.indented():
             yield
         s.lines.add("}")

@@ -59,6 +59,7 @@ CASES: Mapping[str, Case] = {
     "fma_gemm": Case(
         test_fma.FAULTS, test_fma.test_a_planted_fault_is_found_before_anything_is_timed
     ),
+    "fma_gemm of copies": Case(test_fma.COPIED_FAULTS, test_fma.test_a_fault_among_copies_is_found),
     "mma_gemm": Case(
         test_mma.FAULTS, test_mma.test_a_planted_fault_is_found_before_anything_is_timed
     ),
@@ -95,6 +96,9 @@ CASES: Mapping[str, Case] = {
         test_windows.FAULTS, test_windows.test_a_planted_fault_is_found_before_anything_is_timed
     ),
     "depthwise_conv": Case(test_depthwise.FAULTS, test_depthwise.test_a_planted_fault_is_found),
+    "depthwise_conv of channels": Case(
+        test_depthwise.LAST_FAULTS, test_depthwise.test_a_fault_with_channels_last_is_found
+    ),
     "tiled_attention": Case(
         test_attention.FAULTS, test_attention.test_a_planted_fault_is_found_before_anything_is_timed
     ),

@@ -189,10 +189,11 @@ class Bench:
             sizes.append((shape.rows, shape.columns))
         torch.manual_seed(1)
         kind = {"f32": torch.float32, "i8": torch.int32}.get(shape.dtype, torch.bfloat16)
-        self.given: list[Any] = [torch.randn(s, device="cuda", dtype=kind) for s in sizes]
-        if shape.dtype == "i8":
-            byte = {"device": "cuda", "dtype": torch.int8}
-            self.given = [torch.randint(-128, 128, s, **byte) for s in sizes]
+        byte = {"device": "cuda", "dtype": torch.int8}
+        self.given: list[Any] = [
+            torch.randint(-128, 128, s, **byte) if shape.dtype == "i8"
+            else torch.randn(s, device="cuda", dtype=kind) for s in sizes
+        ]  # fmt: skip
         self.out: Any = torch.empty((*lead, shape.rows, shape.columns), device="cuda",
                                dtype=kind)  # fmt: skip
         self.work = 2 * max(1, shape.batch) * shape.rows * shape.columns * shape.terms

@@ -17,7 +17,8 @@ from tests.codegen.templates.faults import one_of_each
 from tests.codegen.templates.judging import judged, points, request
 
 GPU = dd.Options(target="sm_80")
-POINT = "depthwise_conv(down=2, each=4)"
+POINT = "depthwise_conv(down=2, each=4, lanes=1)"
+WIDE = "depthwise_conv(down=4, each=2, lanes=4)"
 FAULTS = {
     "rows": ('mask=all(below("to_row", rows, down)', 'mask=all(""'),
     "columns": ('below("to_column", columns, each)', '""'),
@@ -26,6 +27,21 @@ FAULTS = {
     "stride": ("n / {{ each }} * {{ step_down }} + y == u", "n / {{ each }} + y == u"),
     "last row": ("step_down + high }}; ++u", "step_down + high - 1 }}; ++u"),
     "narrow": ("sums[n] = sums[n] +", "sums[n] = cast_f16_f32(cast_f32_f16(sums[n])) +"),
+}  # fmt: skip
+LAST_FAULTS = {
+    "rows": ('all(below("to_row", rows, down)', 'all(""'),
+    "columns": ('below("to_column", columns, each)', '""'),
+    "reach": ('all(reached("row", rows, 0 if past else down, "u", step_down, high)', 'all(""'),
+    "wait for weights": ("  __syncthreads();\n", ""),
+    "weights of a channel": ("[n + n / {{ own_taps }}]", "[n]"),
+    "channels of a thread": ("% {{ span }} * {{ lanes }};", "% {{ span }};"),
+    "lanes of a line": ("+ x) * {{ lanes }} + lane]\n", "+ x) * {{ lanes }}]\n"),
+    "tap": ("taps[(y * {{ wide }} + x)", "taps[(x * {{ high }} + y)"),
+    "stride": ("* {{ step_across }} + x)", "+ x)"),
+    "open row": ("+ {{ open }} - j) % {{ open }};", "+ j) % {{ open }};"),
+    "row that begins": ("+ n] = {{ zero }};", "+ n] = sums[0];"),
+    "last row": ("(down - 1) * step_down + high %}", "(down - 1) * step_down + high - 1 %}"),
+    "narrow": ("sums[to] = sums[to] +", "sums[to] = cast_f16_f32(cast_f32_f16(sums[to])) +"),
 }  # fmt: skip
 
 
@@ -70,6 +86,8 @@ def test_drawn_convolutions_are_right(seed: int) -> None:
 
 
 PLAIN = layer((1, 3, 11, 13), (3, 2), last=False, stride=2)
+PAIRS = layer((1, 8, 12, 8), (3, 2), last=True, stride=2, padding=1, dtype=dd.bf16)
+OPEN = layer((1, 8, 9, 8), (3, 2), last=True, stride=(1, 2), dtype=dd.bf16)
 
 
 @pytest.mark.parametrize("fault", [None, *one_of_each(FAULTS)])
@@ -81,6 +99,23 @@ def test_a_planted_fault_is_found(fault: str | None) -> None:
     wrong = replace(depthwise.TEMPLATE, render=partial(depthwise.render, text=text))
     said = judged(PLAIN, POINT, wrong, GPU, depthwise.space, engines=("simt",))
     assert (said == {""}) == (fault is None)
+
+
+@pytest.mark.parametrize("fault", one_of_each(LAST_FAULTS))
+def test_a_fault_with_channels_last_is_found(fault: str) -> None:
+    old, new = LAST_FAULTS[fault]
+    assert old in depthwise.LAST.source
+    text = Text("depthwise_conv", depthwise.LAST.source.replace(old, new))
+    wrong = replace(depthwise.TEMPLATE, render=partial(depthwise.render, text=text))
+    said = [judged(p, WIDE, wrong, GPU, depthwise.space, ("simt",)) for p in (PAIRS, OPEN)]
+    assert said != [{""}, {""}]
+
+
+@pytest.mark.parametrize("program", [PAIRS, OPEN])
+def test_threads_of_several_channels_are_right(program: Program) -> None:
+    for lanes in (1, 2, 4, 8):
+        point = f"depthwise_conv(down=4, each=2, lanes={lanes})"
+        assert judged(program, point, options=GPU, suits=depthwise.space) == {""}, lanes
 
 
 def test_a_compile_for_a_gpu_takes_it_for_images_without_dilation_alone() -> None:

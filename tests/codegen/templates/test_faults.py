@@ -14,7 +14,7 @@ from didyma.codegen.templates import (
     attention_wgmma,
     cluster,
     depthwise,
-    fma,
+    fma_text,
     gemm,
     mma,
     tma,
@@ -26,7 +26,8 @@ from tests.bench.template_faults import CASES
 
 TEXTS = {
     "tiled_gemm": gemm.TEXT,
-    "fma_gemm": fma.TEXT,
+    "fma_gemm": fma_text.FETCHED,
+    "fma_gemm of copies": fma_text.COPIED,
     "mma_gemm": mma.TEXT,
     "wgmma_gemm": wgmma.TEXT,
     "wgmma_gemm of pieces": wgmma.TEXT,
@@ -39,6 +40,7 @@ TEXTS = {
     "tma_gemm by boxes": tma.TEXT,
     "tma_gemm of windows": tma.TEXT,
     "depthwise_conv": depthwise.TEXT,
+    "depthwise_conv of channels": depthwise.LAST,
     "tiled_attention": attention.TEXT,
     "mma_attention": attention_mma.TEXT,
     "wgmma_attention": attention_wgmma.TEXT,

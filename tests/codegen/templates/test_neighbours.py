@@ -16,7 +16,7 @@ from tests.codegen.templates.test_cluster import GPU
 BOXES = "tma_gemm(alternate=1, blocks=1, group=8, height=128, slots=2, width=64)"
 THREADS = "tma_gemm(alternate=0, blocks=1, group=8, height=128, slots=0, width=64)"
 LANES = {BOXES: 2, THREADS: 8}
-F32 = "fma_gemm(depth=8, height=64, slices=1, tall=8, width=64)"
+F32 = "fma_gemm(depth=8, height=64, slices=1, stages=1, tall=8, width=64)"
 
 
 def traced(after: Callable[..., dd.Tensor], *more: tuple[int, ...]) -> dd.Program:

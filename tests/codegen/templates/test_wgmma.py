@@ -135,7 +135,7 @@ def test_a_product_of_integers_is_one_instruction_for_32_terms_of_four_warps() -
         width = point.rsplit("=", 1)[1].rstrip(")")
         assert text.count(f"wgmma_m64n{width}k32_i8_kk(\n") == 1
         assert judged(of_integers, point, options=GPU) == {""}
-    assert dd.compile(of_integers, options=GPU).text.count("wgmma_m") == 0, "it has not been timed"
+    assert dd.compile(of_integers, options=GPU).text.count("wgmma_m") == 1
     if probe("ptx").runs:
         point = POINT.format(apart=1, free=2)
         assert judged(of_integers, point, options=GPU, engines=("ptx",)) == {""}
