@@ -78,7 +78,9 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
         found.findings.append(Finding("schedule", f.name, "error", f"{type(e).__name__}: {e}"))
         return found
     counted = counters.of_kernels(kernels(g), dict(subject.env))
-    found.counters = {**counted, **counters.of_texts({"function": show(g)})}
+    answers = _answers(case, (f, *after))
+    texts = {"function": show(g), "kernels": _emitted(g), "refusals": "\n".join(map(str, answers))}
+    found.counters = {**counted, **counters.of_texts(texts)}
     promised = promises.broken(case.schedule, f, after, dict(subject.env))
     for kind, message in (
         ("block", _crowded(g)), ("text", _misread(case)), ("promise", promised)
@@ -86,7 +88,7 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
         if message:
             found.findings.append(Finding("schedule", f.name, kind, message))
             return found
-    found.findings += _accepted(case, (f, *after))
+    found.findings += _accepted(case, answers)
     loose = any(map(reassociates, case.schedule))
     try:
         want = defined(f, subject) if subject.defined else interpreted(f, subject)
@@ -138,22 +140,38 @@ def _crowded(g: PrimFunc) -> str:
     return ""
 
 
-def _accepted(case: Case, after: Sequence[PrimFunc]) -> Iterator[Finding]:
-    """Yield the steps that are not refused as they were when the case was kept.
+def _emitted(g: PrimFunc) -> str:
+    """Return the text of the kernels of a function, or why there is none."""
+    try:
+        return cuda.emit([k for k in parts(g) if isinstance(k, PrimFunc)], contract=False).source
+    except DidymaError as e:
+        return str(e)
+
+
+def _answers(case: Case, after: Sequence[PrimFunc]) -> list[tuple[Refused, str, str]]:
+    """Return what becomes of each refused step of a kept case: the code and the text of the error.
 
     ``after`` is the function before all steps, and after each of them.  What a target lacks is
     asked of one that has no more than all have.
     """
+    found: list[tuple[Refused, str, str]] = []
     for r in case.refused:
         if r.func is not None:
             continue
-        became = "taken"
+        code, message = "taken", ""
         try:
             apply(r.step, after[r.after], PORTABLE if r.code == LACKS else TARGET)
         except DidymaError as e:
-            became = e.code
-        if became != r.code:
-            message = f"`{text.show_step(r.step)}` is {became} after {r.after} steps, kept {r.code}"
+            code, message = e.code, str(e)
+        found.append((r, code, message))
+    return found
+
+
+def _accepted(case: Case, answers: Sequence[tuple[Refused, str, str]]) -> Iterator[Finding]:
+    """Yield the steps that are not refused as they were when the case was kept."""
+    for r, code, _ in answers:
+        if code != r.code:
+            message = f"`{text.show_step(r.step)}` is {code} after {r.after} steps, kept {r.code}"
             yield Finding("schedule", case.subject.func.name, "accepted", message)
 
 

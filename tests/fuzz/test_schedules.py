@@ -13,8 +13,10 @@ from didyma.codegen.runtime.registry import engine
 from didyma.codegen.schedule.steps import text
 from didyma.fuzz.domains.schedules import Schedules
 from didyma.fuzz.schedules import cases, kept
+from didyma.fuzz.schedules import judge as judging
 from didyma.fuzz.schedules.judge import judge
 from didyma.fuzz.schedules.topics import TOPICS
+from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.loop import (
     BlockRealize,
     Broadcast,
@@ -142,6 +144,27 @@ def test_a_schedule_whose_text_reads_otherwise_is_a_finding(
     monkeypatch.setattr(text, "parse", parsed)
     (found,) = judge(case, ()).findings
     assert (found.level, found.kind) == ("schedule", "text")
+
+
+def test_what_refusals_say_and_the_text_of_kernels_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = (cases.draw(5, index) for index in range(24))
+    case = kept.brief(next(c for c in drawn if c.schedule and c.refused))
+    before = judge(case, []).counters
+    shorter = judge(replace(case, schedule=case.schedule[:-1], refused=()), []).counters
+    assert before["text: kernels"] != shorter["text: kernels"]
+    code = case.refused[0].code
+
+    def refused(*_: object) -> None:
+        raise DidymaError(code, "elsewhere", got="another", want="one")
+
+    monkeypatch.setattr(judging, "apply", refused)
+    other = judge(replace(case, refused=case.refused[:1]), [])
+    assert not other.findings
+    monkeypatch.undo()
+    same = judge(replace(case, refused=case.refused[:1]), []).counters
+    assert {k for k in same if same[k] != other.counters[k]} == {"text: refusals"}
 
 
 def test_a_kept_schedule_is_held_to_what_was_taken_and_refused() -> None:
