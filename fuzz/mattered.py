@@ -59,8 +59,11 @@ class Examiner:
         """Yield which decisions of a program were examined, and which of these mattered.
 
         ``places`` are the values that each decision was about.  Those that no entry defines, such
-        as values inside of a loop, are not looked at.
+        as values inside of a loop, are not looked at.  Of a kept program no decision is examined:
+        its counters hold it to each of them, and changed kept programs are examined.
         """
+        if case.counted:
+            return
         defined = {r for m in _modules(case, made) for n in m.entry.nodes for r in n.results}
         seen = {
             n: [v for v in dict.fromkeys(values) if v in defined] for n, values in places.items()

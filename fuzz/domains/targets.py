@@ -21,7 +21,7 @@ from didyma.codegen.layouts.variant import variant
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
 from didyma.codegen.runtime.geometry import evaluate
-from didyma.fuzz import census, counters, traits
+from didyma.fuzz import census, counters, offers, traits
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.domains.capacity import excused
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
@@ -103,8 +103,10 @@ class Targets(Domain[Case]):
         wrong = next(laws(made, options.device, sizes), None)
         try:
             texts = {"layouts": laid(made, options)}
+            if case.counted:
+                texts["offers"] = "\n".join(offers.lines(made, options))
         except Exception as e:
-            wrong = Finding("layouts", "while compiling", "error", f"{type(e).__name__}: {e}")
+            wrong = Finding("texts", "while compiling", "error", f"{type(e).__name__}: {e}")
             texts = {}
         counted = {
             **census.of_compiled(made, sizes, loaders=True), **counters.of_decisions(heard),

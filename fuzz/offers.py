@@ -1,0 +1,69 @@
+"""What recipes and templates offer for the functions of a program, whichever of them it takes.
+
+A recipe that is not ranked first is not built by a compile, nor is a template that nobody asks
+for.  So a slip in its values, its limits or its kernel changes no program that is compiled as
+usual.  Kept programs hold a digest of these lines (``fuzz/counters.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from didyma.codegen import codegens
+from didyma.codegen.codegens import Asked, Template
+from didyma.codegen.options import Options
+from didyma.codegen.pipeline import Compiled
+from didyma.codegen.schedule.dispatch import recipes, works
+from didyma.codegen.schedule.recipes.point import Point
+from didyma.codegen.schedule.recipes.recipe import Recipe, Space, Values, fits
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.refimpl.ir.text import show
+
+POINTS = 128  # of a template that are told, those that its model ranks first
+
+
+def lines(made: Compiled, options: Options) -> Iterator[str]:
+    """Yield what suits each function: points of recipes with kernels, and points of templates."""
+    functions = {f.name: f for f in made.fused.functions}
+    for name, loop in made.loops.items():
+        for work in works(loop, options):
+            for rank, recipe in fits(work, recipes(options)):
+                yield f"{name} {rank} {recipe.name}"
+                yield from of_recipe(recipe, work)
+        asked = Asked(functions[name], loop, options.device)
+        for template in codegens.own().values():
+            yield from of_template(template, asked)
+
+
+def of_recipe(recipe: Recipe, work: Work) -> Iterator[str]:
+    """Yield the usual values of a recipe and those that differ in one, and the usual kernels."""
+    usual = recipe.usual(work)
+    if usual is None:
+        return
+    yield from (_block(recipe, work, values) for values in near(usual, recipe.space(work)))
+    yield from map(show, recipe.kernels(work, usual))
+
+
+def of_template(template: Template, asked: Asked) -> Iterator[str]:
+    """Yield the points of a template in the order of its model, and its first and last kernels."""
+    points = [*template.points(asked)]
+    for point in points[:POINTS]:
+        yield f"{point} {template.block and template.block(asked, point.table)}"
+    for point in dict.fromkeys((*points[:1], *points[-1:])):
+        yield repr(template.render(asked, point.table))
+
+
+def near(usual: Values, space: Space) -> Iterator[Values]:
+    """Yield the usual values of parameters, and all that differ from them in one of a space.
+
+    >>> list(near({"a": 1, "b": 4}, {"a": (1, 2)}))
+    [{'a': 1, 'b': 4}, {'a': 2, 'b': 4}]
+    """
+    yield usual
+    for name in (name for name in space if name in usual):
+        yield from ({**usual, name: v} for v in space[name] if v != usual[name])
+
+
+def _block(recipe: Recipe, work: Work, values: Values) -> str:
+    is_legal = recipe.legal(work, values)
+    return f"{Point.of(recipe.name, **values)} {recipe.block(work, values)} {is_legal}"
