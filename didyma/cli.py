@@ -401,6 +401,7 @@ def _mend_streams() -> None:
 def _run() -> None:
     """Run the command line, and tell what went wrong, but for a disk without room."""
     try:
+        _must_be_somewhere()
         code = app(standalone_mode=False)
         sys.stdout.flush()
         sys.exit(code)
@@ -427,6 +428,15 @@ def _run() -> None:
         traceback.print_exc()
         print("didyma: this is a bug in didyma, not in your input", file=sys.stderr)
         sys.exit(3)
+
+
+def _must_be_somewhere() -> None:
+    """Raise ``unreadable-file`` where the current folder was deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        got, help = "a current folder that was deleted", "change to one that exists: cd FOLDER"
+        raise DidymaError("unreadable-file", ".", got=got, want="a folder", help=help) from None
 
 
 def _full(e: OSError) -> int:

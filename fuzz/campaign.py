@@ -181,7 +181,10 @@ class _Campaign:
         at = dict.fromkeys(self.domains, self.plan.first + slot)
         while open := [d for d in at if self.plan.count is None or at[d] < self.plan.count]:
             ahead = [d for d in open if self.kept[d]] if self.early() else []
-            name = min(ahead, key=self.cost) if ahead else self.shares.next(open)
+            if ahead:
+                self.shares.begin(name := min(ahead, key=self.cost))
+            else:
+                name = self.shares.next(open)
             at[name] += self.plan.jobs * (yield from self.turn(name, at[name]))
 
     def turn(self, name: str, index: int) -> Generator[Call, Any, int]:

@@ -50,8 +50,12 @@ class Shares:
         """Return which of some domains is the farthest behind its share; it gets a turn."""
         total = sum(self._spent.values()) + TURN
         chosen = max(open, key=lambda name: self.share(name) * total - self._spent[name])
-        self._spent[chosen] += TURN
+        self.begin(chosen)
         return chosen
+
+    def begin(self, name: str) -> None:
+        """Count a turn of a domain that begins, whoever chose it; ``done`` counts its time."""
+        self._spent[name] += TURN
 
     def done(self, name: str, seconds: float, fresh: float) -> None:
         """Count a turn that took so many processor seconds, some on cases with something new."""
@@ -63,7 +67,7 @@ class Shares:
     def record(self) -> dict[str, float]:
         """Return the share of time that each domain has had so far."""
         total = sum(self._spent.values())
-        return {n: max(0.0, round(s / total, 4)) if total else 0.0 for n, s in self._spent.items()}
+        return {n: round(s / total, 4) + 0.0 if total else 0.0 for n, s in self._spent.items()}
 
 
 def possible(names: Sequence[str], fixed: Mapping[str, float]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -55,9 +57,17 @@ def replay(paths: Sequence[Path], engines: common.Engines, timeout: float, json:
 
 
 def files(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files, and the findings in the folders, each once."""
+    """Yield the files, and the findings in the folders, each once.
+
+    DidymaError ``unreadable-file`` for a path at which there is nothing.
+    """
     seen: set[Path] = set()
     for path in paths:
+        if path != STDIN and not path.exists():
+            raise DidymaError(
+                "unreadable-file", str(path), got=os.strerror(errno.ENOENT),
+                want="a finding, or a folder of findings",
+            )  # fmt: skip
         inside = sorted(path.glob("*.dym")) if path != STDIN and path.is_dir() else [path]
         for file in inside:
             if file not in seen:

@@ -180,6 +180,13 @@ def test_a_file_that_is_not_there_needs_no_suffix_to_be_missed(tmp_path: Path) -
     refused_with(didyma("schedule", tmp_path / "absent", "--json"), "unreadable-file", "absent")
 
 
+@pytest.mark.parametrize("command", ["replay", "findings"])
+def test_where_there_is_nothing_findings_are_wanted(command: str, tmp_path: Path) -> None:
+    said = didyma(command, tmp_path / "absent", "--json")
+    refused_with(said, "unreadable-file", "absent")
+    assert said.json["error"]["want"] == "a finding, or a folder of findings"
+
+
 def test_a_file_of_another_kind_is_told_which_kinds_there_are(tmp_path: Path) -> None:
     kernel = raw("k.cu", b"")(tmp_path)
     said = didyma("plan", kernel, "--json")

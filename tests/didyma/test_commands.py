@@ -102,6 +102,17 @@ def test_a_closed_stream_is_no_bug(closed: str, words: str, code: int) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_current_folder_that_was_deleted_is_no_bug(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    run = f"cd {gone} && rmdir {gone} && {sys.executable} -m didyma plan x.csv"
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["sh", "-c", run], capture_output=True, text=True, check=False, env=env)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a current folder that was deleted" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_what_an_encoding_lacks_is_printed_escaped() -> None:
     command = [sys.executable, "-m", "didyma", "ops"]
     env = os.environ | {"PYTHONIOENCODING": "ascii"}

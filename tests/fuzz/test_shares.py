@@ -48,6 +48,15 @@ def test_turns_under_way_count_already() -> None:
     assert {s.next(["a", "b"]), s.next(["a", "b"])} == {"a", "b"}
 
 
+def test_turns_that_others_chose_count_with_their_time() -> None:
+    s = Shares({"a": 0.5, "b": 0.5, "c": 0.5}, {})
+    for name, seconds in (("a", 0.01), ("b", 0.03)):
+        s.begin(name)
+        s.done(name, seconds, 0.0)
+    assert s.record() == pytest.approx({"a": 0.25, "b": 0.75, "c": 0.0})
+    assert s.next(["a", "b", "c"]) == "c"
+
+
 @pytest.mark.parametrize(
     ("fixed", "well"),
     [

@@ -123,7 +123,13 @@ def _tests(m: Module) -> Iterator[dict[str, int]]:
 
 
 def _sizes(m: Module, given: Mapping[str, int], usual: int) -> dict[str, int]:
-    """Return a number for each symbolic size; DidymaError ``bad-spec`` outside of its range."""
+    """Return a number for each symbolic size.
+
+    DidymaError ``bad-spec`` for one outside of its range, and for one of no symbolic size.
+    """
+    if strange := [name for name in given if name not in {v.name for v in m.dims}]:
+        want = f"one of {', '.join(v.name for v in m.dims) or 'no symbolic sizes'}"
+        raise refusal(f"size {strange[0]}", strange[0], want)
     found = {v.name: given.get(v.name, _clamped(usual, v.lo, v.hi)) for v in m.dims}
     for v in m.dims:
         if found[v.name] != _clamped(found[v.name], v.lo, v.hi):

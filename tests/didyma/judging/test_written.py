@@ -99,6 +99,12 @@ def test_what_has_no_text_is_refused(m: Module) -> None:
             write(m)
 
 
+def test_a_size_that_a_specification_lacks_is_refused() -> None:
+    m = traced(lambda x: x + 1, dd.f32[n])
+    with pytest.raises(DidymaError, match="want: one of n"):
+        written.kernelbench(m, {"q": 3})
+
+
 def test_a_definition_has_axes_of_one_symbol() -> None:
     m = traced(lambda x: dd.pad(x, ((0, 1),)), dd.f32[r])
     with pytest.raises(DidymaError, match="an axis of r \\+ 1 elements"):
