@@ -28,7 +28,7 @@ from didyma.refimpl.ir.loop import (
     Select,
     Var,
 )
-from didyma.refimpl.ir.walk import subexprs, substitute_expr
+from didyma.refimpl.ir.walk import expr_children, subexprs, substitute_expr
 
 INPUTS = ("the_batch", "the_row", "the_column", "the_dot")  # of the body ``score``
 POWER, TOTAL = "the_power", "the_total"  # inputs of the bodies of weights and of ``empty``
@@ -190,12 +190,13 @@ def limited(p: Problem) -> Problem:
     """Return an attention with the first and the last key that each row sees, where that is all.
 
     So it is where conditions tell rows and columns apart by no more than one for each column, and
-    ``open_score`` reads nothing, so that it is the score of a key that is seen and may be computed
-    for any other.  The bodies ``first_seen`` and ``last_seen`` then take the place of ``score``.
+    ``open_score`` reads nothing but what its batch tells, so that it is the score of a key that is
+    seen and may be computed for any other.  The bodies ``first_seen`` and ``last_seen`` then take
+    the place of ``score``.
     """
     mask = _mask(p)
     known = [x for x in mask.conditions if x is not None and abs(x.steps[1]) <= 1]
-    reads = _reads(mask.value)
+    reads = _reads_at(mask.value, {v.name for v in mask.at[1:]})
     if reads or len(known) != len(mask.conditions):
         return p
     first, last = _between(p, mask, known)
@@ -205,6 +206,18 @@ def limited(p: Problem) -> Problem:
     if first != ix.ZERO or is_ranged(p):
         bodies["first_seen"] = Subgraph(mask.at[:2], first, extents)
     return replace(p, bodies=bodies)
+
+
+def _reads_at(e: Expr, names: Set[str]) -> bool:
+    """Return whether an expression reads memory where some variables tell."""
+    if isinstance(e, LetExpr):
+        told = any(isinstance(x, Var) and x.name in names for x in subexprs(e.value))
+        inner = {*names, e.var.name} if told else names
+        return _reads_at(e.value, names) or _reads_at(e.body, inner)
+    read = isinstance(e, Load) and any(
+        isinstance(x, Var) and x.name in names for i in e.index for x in subexprs(i)
+    )
+    return read or any(_reads_at(x, names) for x in expr_children(e))
 
 
 def _reads(e: Expr) -> bool:

@@ -74,8 +74,8 @@ def _split(e: Expr, dot: Var) -> tuple[Expr, float | None]:
         case Select(_, then, Const(other)) if other == -math.inf:
             inner, factor = _split(then, dot)
             return replace(e, then=inner), factor
-        case Binary("mul", lhs, Const(value)):
-            inner, factor = _split(lhs, dot)
+        case Binary("mul", part, Const(value)) | Binary("mul", Const(value), part):
+            inner, factor = _split(part, dot)
             by = float(value) * (factor or 1.0)
             return (inner, by) if RANGE[0] < by < RANGE[1] else (e, None)
         case _:

@@ -55,7 +55,7 @@ def huge(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
 
 
 def capped(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
-    return dd.tanh((s - 0.5) / 3.0) * 4.0
+    return 4.0 * dd.tanh((s - 0.5) / 3.0)
 
 
 def falling(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
@@ -100,7 +100,27 @@ def test_polynomials_are_short() -> None:
     assert "first_apart" in shown(steep)
     assert "first_apart" not in shown(huge)
     assert " / 3.0f" not in shown(capped)
+    assert "4.0f * tanh" not in shown(capped)
     assert "const f32 opened" not in shown(scaled)
+
+
+@dd.trace(*[dd.f16[2, 140, 64]] * 3, dd.f32[2])
+def sloped(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, slopes: dd.Tensor) -> dd.Tensor:
+    """Have a factor of the index for each head."""
+
+    def lower(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+        return s + away(places) * dd.reshape(slopes, (2, 1, 1))
+
+    return dd.scaled_dot_product_attention(q, k, v, None, True, score_mod=lower)
+
+
+@pytest.mark.parametrize("module", POINTS)
+def test_a_score_may_read_for_its_batch_what_no_key_hides(module: ModuleType) -> None:
+    options = OPTIONS.changed({"graph.spread_cost": 10})
+    choice = {"kernels.choices": f"fused_attention_0: {POINTS[module]}"}
+    text = compile(sloped.module, options.changed(choice)).text.source
+    assert "found_score" not in text
+    assert judged(sloped, POINTS[module], options=options, suits=module.TEMPLATE.space) == {""}
 
 
 @pytest.mark.parametrize("change", [six, falling])
