@@ -193,7 +193,10 @@ def changes(task: Task) -> list[Change]:
     for step, s in enumerate(task.steps):
         groups = _groups(s.kernel)
         for g in groups:
-            of = (*_operations(g), *_numbers(g, names), *_taken(g, groups), *_scaled(g, groups))
+            of = (
+                *_operations(g), *_numbers(g, names), *_taken(g, groups), *_scaled(g, groups),
+                *_fewer(g),
+            )  # fmt: skip
             for weight, shown, form in of:
                 e = Change(g.file, g.line, step, g.places, form, f"`{shown}` for `{g.first.name}`")
                 found.append((weight, e))
@@ -326,6 +329,30 @@ def _scaled(g: _Group, groups: Sequence[_Group]) -> Iterator[tuple[float, str, F
             share = 1 / (1 + abs(o.line - g.line))
             for j in (1, 2):
                 yield share, f"fma by what line {o.line} computes", _fused(j, given)
+
+
+def _fewer(g: _Group) -> Iterator[tuple[float, str, Form]]:
+    """Yield operations of floats without an operand, or with two that change places."""
+    op, kind = g.first.op, g.first.mods[-1:]
+    if not g.of_floats or kind[0] not in ("f32", "f64"):
+        return
+    if op in ("add", "sub", "mul", "div"):
+        for j in (1, 2):
+            yield 0.4, f"operand {j} alone", _kept("mov", kind, (j,))
+    if op in ("sub", "div"):
+        yield 0.8, "operands 2 and 1", _kept(op, g.first.mods, (2, 1))
+    if op == "fma":
+        for js in ((1, 3), (2, 3)):
+            yield 0.4, f"operand {js[0]} and the term", _kept("add", kind, js)
+        yield 0.3, "the product alone", _kept("mul", kind, (1, 2))
+        yield 0.3, "the term alone", _kept("mov", kind, (3,))
+
+
+def _kept(op: str, mods: tuple[str, ...], operands: Sequence[int]) -> Form:
+    """Return the form of another operation of some operands."""
+    return lambda _, i, __: replace(
+        i, op=op, mods=mods, args=(i.args[0], *(i.args[j] for j in operands))
+    )
 
 
 def _fused(j: int, given: Sequence[Reg]) -> Form:

@@ -123,10 +123,30 @@ def scaled(x: dd.Tensor, z: dd.Tensor, b: dd.Tensor) -> tuple[dd.Tensor, dd.Tens
     return x * z + b, z * z
 
 
-def test_a_factor_that_a_term_of_a_sum_lacks_is_found_in_instructions() -> None:
+@dd.trace(dd.f32[32], dd.f32[32], dd.f32[32])
+def turned(x: dd.Tensor, z: dd.Tensor, b: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    return x - b, z * z
+
+
+@dd.trace(dd.f32[32], dd.f32[32], dd.f32[32])
+def alone(x: dd.Tensor, z: dd.Tensor, b: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
+    del b
+    return x * 1.0, z * z
+
+
+@pytest.mark.parametrize(
+    ("spec", "now", "shown"),
+    [
+        (scaled, "add.f32 %f5, %f1, %f3;", "fma by what line"),
+        (turned, "sub.f32 %f5, %f3, %f1;", "operands 2 and 1"),
+        (alone, "add.f32 %f5, %f1, %f3;", "operand 1 alone"),
+    ],
+)
+def test_an_edit_of_an_operation_names_its_line(spec: dd.Program, now: str, shown: str) -> None:
+    text = LOST_FACTOR.replace("add.f32 %f5, %f1, %f3;", now)
     launch = Launch(block="32", args=("x", "z", "b", "out", "out"))
-    source, draw = Source(LOST_FACTOR, "k.ptx"), Draw(rounds=6)
-    found = located(judge(make_task(source, scaled.module, launch, draw=draw)))
+    task = make_task(Source(text, "k.ptx"), spec.module, launch, draw=Draw(rounds=6))
+    found = located(judge(task))
     assert found.suspect is not None
-    assert LOST_FACTOR.split("\n")[found.suspect.line - 1] == "  add.f32 %f5, %f1, %f3;"
-    assert "fma by what line" in found.suspect.why
+    assert text.split("\n")[found.suspect.line - 1] == f"  {now}"
+    assert shown in found.suspect.why
