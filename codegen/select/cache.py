@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 from didyma.codegen.runtime.compiler import cache_folder
 from didyma.codegen.select.choice import Choice
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 
 T = TypeVar("T")
 
@@ -239,8 +239,9 @@ class Cache:
             raise self._corrupt(str(e)) from None
         except OSError as e:
             raise DidymaError(
-                "unwritable", str(self.path), got=str(e), want="a folder that can be written"
-            ) from None
+                "unwritable", str(self.path), got=reason(e), want="a folder that can be written",
+                help="name another file, or mend the permissions of its folder",
+            ) from None  # fmt: skip
 
     def _corrupt(self, got: str) -> DidymaError:
         end = (

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from didyma.refimpl.errors import DidymaError
+from didyma.refimpl.errors import DidymaError, reason
 
 
 def append(path: Path, record: Mapping[str, Any]) -> None:
@@ -26,7 +26,7 @@ def append(path: Path, record: Mapping[str, Any]) -> None:
             out.write(line)
     except OSError as e:
         raise DidymaError(
-            "unwritable", str(path), got=str(e), want="a file that can be written"
+            "unwritable", str(path), got=reason(e), want="a file that can be written"
         ) from None
 
 

@@ -182,6 +182,15 @@ def test_a_folder_in_its_place_cannot_be_written(tmp_path: Path) -> None:
     assert caught.value.code == "unwritable"
 
 
+def test_a_folder_that_cannot_be_made_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    path = tmp_path / "taken" / "c.sqlite"
+    with pytest.raises(DidymaError) as caught:
+        Cache(path).add(PICK)
+    assert (caught.value.code, caught.value.where) == ("unwritable", str(path))
+    assert str(tmp_path) not in caught.value.got
+
+
 def test_picks_travel_as_text() -> None:
     text = exported([PICK, replace(PICK, key="other")])
     assert imported(text, "picks.json") == [PICK, replace(PICK, key="other")]
