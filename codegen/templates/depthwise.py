@@ -282,7 +282,7 @@ def _depthwise(asked: Asked) -> Depthwise | None:
     groups, dilations, strides = (n.attr[x] for x in ("groups", "dilations", "strides"))
     _, read, *window = types[n.args[1]].shape
     alone = (t.shape[1], read) == (groups, 1)
-    if not alone or (t.rank, dilations) != (4, (1, 1)) or acc_type not in FLOATS:
+    if not alone or (t.rank, dilations) != (4, (1, 1)) or acc_type not in FLOATS or 0 in t.shape:
         return None
     match window, strides:
         case [int(high), int(wide)], (int(down), int(across)):
@@ -363,7 +363,7 @@ def cost(asked: Asked, values: Values) -> float:
         waiting = WARPS / min(WARPS, running, REGISTERS / held)
         apart = math.pow(each * d.strides[1], SPREAD_LAST)
         return warps * loads * apart * math.pow(waiting, WAITING)
-    apart = math.pow(each, SPREAD) * math.sqrt(max(1.0, asked.target.warp * each / columns))
+    apart = math.pow(each, SPREAD) * math.sqrt(max(1.0, asked.target.warp * each / max(1, columns)))
     loads = math.pow(lines * line, MANY) + down * each
     step = BEGIN + LOAD * (high * wide + apart * loads)
     step += down * each * high * wide

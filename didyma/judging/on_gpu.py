@@ -16,18 +16,21 @@ from didyma.codegen.runtime.ptx.shape import Shape
 from didyma.codegen.runtime.ptx.sources import Source
 from didyma.judging import launching
 from didyma.judging.task import Kept, Result, Task
+from didyma.refimpl.errors import EngineMissing
 from didyma.refimpl.ir.types import Array, DType
 
 if TYPE_CHECKING:
     from didyma.codegen.runtime.cuda import Cuda, CudaBuffer
 
+_NEWER = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 _USUAL_SHARED = 48 << 10  # bytes of dynamic shared memory that need not be asked for
 
 
 def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> list[Array]:
     """Launch the kernels of a task once; return the outputs in the order of the specification.
 
-    KernelFault ``crash`` for an error that CUDA reports; EngineMissing without a GPU.
+    KernelFault ``crash`` for an error that CUDA reports; EngineMissing without a GPU, and for PTX
+    that is newer than its driver.
     """
     on = _engine()
     held: dict[str, Argument] = {}
@@ -36,7 +39,7 @@ def run(task: Task, env: Mapping[str, int], arrays: Sequence[Array]) -> list[Arr
         shape, shared = launching.geometry(task, step, env, arrays)
         buffers = [on.upload(a.value) if a.value.ndim else None for a in made]
         if shape.blocks and shape.threads:
-            module = driver.load(_code(task.source, step.name, task.flags, on.architecture))
+            module = _loaded(_code(task.source, step.name, task.flags, on.architecture))
             try:
                 function = driver.function(module, step.kernel.name)
                 _launch(function, step.label, shape, shared, made, buffers)
@@ -72,6 +75,19 @@ def _launch(
     code = code or driver.library().cuCtxSynchronize()
     if code:
         raise KernelFault([Fault("crash", name, driver.error_name(code))])
+
+
+def _loaded(image: bytes) -> int:
+    try:
+        return driver.load(image)
+    except driver.DriverError as e:
+        if e.code != _NEWER:
+            raise
+        raise EngineMissing(
+            "engine-missing", "cuda", got="PTX that is newer than the driver",
+            want="PTX of a version that the driver can compile",
+            help="install a newer driver, or write older PTX",
+        ) from e  # fmt: skip
 
 
 @cache

@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 import didyma as dd
@@ -116,6 +117,16 @@ def test_threads_of_several_channels_are_right(program: Program) -> None:
     for lanes in (1, 2, 4, 8):
         point = f"depthwise_conv(down=4, each=2, lanes={lanes})"
         assert judged(program, point, options=GPU, suits=depthwise.space) == {""}, lanes
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("columns", [1, dd.dim("wide", 1, 2)])
+def test_images_narrower_than_a_window_have_no_results(columns: Any, last: bool) -> None:
+    p = layer((1, 8, 1, columns), (1, 2), last=last)
+    image = np.zeros((1, 1, 1, 8) if last else (1, 8, 1, 1), np.float32)
+    taps, bias = np.zeros((8, 1, 1, 2), np.float32), np.zeros(8, np.float32)
+    found = dd.compile(p, engine="simt", options=GPU)(image, taps, bias)
+    assert found.shape == ((1, 1, 0, 8) if last else (1, 8, 1, 0))
 
 
 def test_a_compile_for_a_gpu_takes_it_for_images_without_dilation_alone() -> None:
