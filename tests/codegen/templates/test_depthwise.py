@@ -125,7 +125,7 @@ def test_images_narrower_than_a_window_have_no_results(columns: Any, last: bool)
     p = layer((1, 8, 1, columns), (1, 2), last=last)
     image = np.zeros((1, 1, 1, 8) if last else (1, 8, 1, 1), np.float32)
     taps, bias = np.zeros((8, 1, 1, 2), np.float32), np.zeros(8, np.float32)
-    found = dd.compile(p, engine="simt", options=GPU)(image, taps, bias)
+    found = np.asarray(dd.compile(p, engine="simt", options=GPU)(image, taps, bias))
     assert found.shape == ((1, 1, 0, 8) if last else (1, 8, 1, 0))
 
 
