@@ -356,13 +356,12 @@ def cost(asked: Asked, values: Values) -> float:
     if d.last:
         lanes, opened = values["lanes"], -(-high // d.strides[0])
         period = opened * d.strides[0]
-        loads = -(-lines // period) * period * line * (lanes + LOADED)
+        steps = -(-lines // period) * period * line * (lanes + LOADED)
         held = min(255, (high * wide + opened * each + LINES * line) * lanes)
         warps = batch * -(-channels // lanes) * tiles / asked.target.warp
         running = warps / (asked.target.processors or PROCESSORS)
-        waiting = WARPS / min(WARPS, running, REGISTERS / held)
-        apart = math.pow(each * d.strides[1], SPREAD_LAST)
-        return warps * loads * apart * math.pow(waiting, WAITING)
+        hiding = min(running, REGISTERS / held) or 1.0  # of no results at all
+        return warps * steps / math.pow(hiding, HIDING)
     apart = math.pow(each, SPREAD) * math.sqrt(max(1.0, asked.target.warp * each / max(1, columns)))
     loads = math.pow(lines * line, MANY) + down * each
     step = BEGIN + LOAD * (high * wide + apart * loads)
@@ -377,10 +376,10 @@ def cost(asked: Asked, values: Values) -> float:
 # and powers of the places along a row, and of the loads.
 PROCESSORS, LANES = 132, 512
 LOAD, BEGIN, SPREAD, MANY = 2, 15, 0.1, 1.25
-# Where channels are last, to 93 times of these layers: what a load costs beside its lanes, and what
-# columns that are apart do; warps of a multiprocessor that hide what others wait for, and how much
-# that is; and registers of such a warp's threads, of which a line takes several for each element.
-LOADED, SPREAD_LAST, WARPS, WAITING, REGISTERS, LINES = 0.75, 0.24, 32, 0.23, 2048, 6
+# Where channels are last, to 93 times of these layers: what a load costs beside its lanes; the
+# registers of each lane of a multiprocessor's warps, and those of a thread for an element of a
+# line; and the power of the warps that hide what others wait for.
+LOADED, REGISTERS, LINES, HIDING = 3, 2048, 5, 0.6
 
 
 def render(asked: Asked, values: Values, text: Text | None = None) -> TextKernel:
