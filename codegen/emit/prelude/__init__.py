@@ -42,7 +42,6 @@ _GROUPS = {
     "ints": (*_SIGNED, *_UNSIGNED),
     "floats": _FLOATS,
     "types": tuple(TYPES),
-    "whole": tuple(t for t in TYPES if t != "bf16"),
     "f8s": tuple(d.value for d in F8),
     "widths": tuple(map(str, WIDTHS)),
     **{f"bytes{n}": tuple(t for t in TYPES if NBYTES[t] == n) for n in (1, 2, 4)},

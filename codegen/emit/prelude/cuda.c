@@ -238,52 +238,28 @@ FN f32x$ quotients$_f32(f32x$ a, f32 b) {
   return q;
 }
 
-/* A struct is copied lane by lane, whatever its alignment: the words of CUDA's own are not.
-   A bf16 that is shifted out of its word becomes an f32 by one instruction, in either half. */
-
-//: T in bf16, $ in widths
-FN Tx$ lanes$__T(const u32 *pairs) {
-  Tx$ v;
-  u32 i = 0;
-  v.` = (T)(pairs[i / 2] >> i % 2 * 16), ++i;
-  return v;
-}
-
-FN Tx$ load$_T(const T *p) {
-  union { WORD$ words[PARTS$]; u32 pairs[$ / 2]; } v;
-#pragma unroll
-  for (i32 i = 0; i < PARTS$; ++i) v.words[i] = ((const WORD$ *)p)[i];
-  return lanes$__T(v.pairs);
-}
-
-FN Tx$ load$_pass_T(const T *p) {
-  union { WORD$ words[PARTS$]; u32 pairs[$ / 2]; } v;
-#pragma unroll
-  for (i32 i = 0; i < PARTS$; ++i) v.words[i] = __ldcs((const WORD$ *)p + i);
-  return lanes$__T(v.pairs);
-}
-
-//: T in whole, $ in widths
-FN Tx$ load$_T(const T *p) {
-  union { WORD$ words[PARTS$]; Tx$ lanes; } v;
-#pragma unroll
-  for (i32 i = 0; i < PARTS$; ++i) v.words[i] = ((const WORD$ *)p)[i];
-  return v.lanes;
-}
-
-FN Tx$ load$_pass_T(const T *p) {
-  union { WORD$ words[PARTS$]; Tx$ lanes; } v;
-#pragma unroll
-  for (i32 i = 0; i < PARTS$; ++i) v.words[i] = __ldcs((const WORD$ *)p + i);
-  return v.lanes;
-}
+/* A struct is copied lane by lane, whatever its alignment: the words of CUDA's own are not. */
 
 //: T in types, $ in widths
+FN Tx$ load$_T(const T *p) {
+  union { WORD$ words[PARTS$]; Tx$ lanes; } v;
+#pragma unroll
+  for (i32 i = 0; i < PARTS$; ++i) v.words[i] = ((const WORD$ *)p)[i];
+  return v.lanes;
+}
+
 FN void store$_T(T *p, Tx$ x) {
   union { WORD$ words[PARTS$]; Tx$ lanes; } v;
   v.lanes = x;
 #pragma unroll
   for (i32 i = 0; i < PARTS$; ++i) ((WORD$ *)p)[i] = v.words[i];
+}
+
+FN Tx$ load$_pass_T(const T *p) {
+  union { WORD$ words[PARTS$]; Tx$ lanes; } v;
+#pragma unroll
+  for (i32 i = 0; i < PARTS$; ++i) v.words[i] = __ldcs((const WORD$ *)p + i);
+  return v.lanes;
 }
 
 FN void store$_pass_T(T *p, Tx$ x) {
