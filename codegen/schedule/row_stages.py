@@ -420,8 +420,9 @@ class Stages:
         body = let_all(dict(places), substitute(body, names))
         alone, most = self.before is None, self.most if span[1] is None else span[1]
         out, by = (turn if self.turns else None, 1) if alone else (None, self.turns or 1)
-        inner = conds if team.across else []
-        body = guarded([*inner, *wide.guards(unit, team.threads, by, most, out)], body)
+        guards = wide.guards(unit, team.threads, by, most, out)
+        apart = team.across or not guards or self.rows.sums != ()
+        body = guarded([*(conds if apart else ()), *guards], body)
         body = Let(unit, ix.add(ix.mul(now, ix.index(team.threads)), team.place), body)
         if self.turns is not None:
             loop: Stmt = For(turn, ix.index(self.turns), body, LoopKind.UNROLLED)
@@ -429,9 +430,8 @@ class Stages:
             loop = For(turn, ix.sub(stop, start), body)
             loop = loop if wide.width == 1 else AttrStmt("unroll", UNROLLED, loop)
         if self.edges and span[1] is None:
-            loop = Block((self._at_edges(inside, []), loop))
-        # One branch for neighbours in a row, so that loads of all turns are under way at once.
-        return loop if team.across else guarded(conds, loop)
+            loop = Block((self._at_edges(inside, conds if apart else []), loop))
+        return loop if apart else guarded(conds, loop)  # loads of all turns are under way at once
 
     def _at_edges(self, inside: Callable[[Expr], Stmt], conds: list[Expr]) -> Stmt:
         """Return the loop over a thread's elements at the edges of a row, which it takes last."""

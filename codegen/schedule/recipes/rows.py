@@ -38,7 +38,7 @@ MOST = 48  # registers that a thread of a full block has for what it holds
 MUCH = 32  # those that are much where it folds twice in one pass
 LINE = 128  # bytes of rows side by side that memory gives as well as more
 NARROW = 2  # bytes of an element that takes less room than its exponential
-KEPT_AHEAD = 9 << 20  # bytes that a cache keeps until they are used, beside what is written
+KEPT_AHEAD = 11 << 20  # bytes that a cache keeps until they are used, beside what is written
 
 
 def _fit(work: Work) -> Fit | None:
