@@ -24,6 +24,7 @@ def cases() -> Iterator[LaunchCase]:
     yield from _rounds()
     yield from _axes()
     yield from _reductions()
+    yield from _fences()
     yield from _transposes()
     yield from _scans()
     yield from _atomics()
@@ -171,6 +172,26 @@ def _reductions() -> Iterator[LaunchCase]:
             name = f"reduction of {size} {dtype}"
             grid = (index(7), _ONE, _ONE)
             yield _case(name, body, buffers, {"y": want}, {"n": size}, grid, (128, 1, 1))
+
+
+def _fences() -> Iterator[LaunchCase]:
+    """What a block wrote before a fence is there for the block that counts last."""
+    body = """\
+  parts[blockIdx.x] = (i64)blockIdx.x + 1;
+  device_fence();
+  if (atomic_fetch_add_i32(&count[0], 1) == 6) {
+    i64 sum = 0;
+    for (i64 j = 0; j < 7; j = j + 1) {
+      sum = sum + parts[j];
+    }
+    y[0] = sum;
+  }
+"""
+    seven, y = np.zeros(7, np.int64), np.zeros(1, np.int64)
+    buffers = (
+        ("parts", seven, index(7)), ("count", np.zeros(1, np.int32), _ONE), ("y", y, _ONE),
+    )  # fmt: skip
+    yield _case("a fence", body, buffers, {"y": y + 28}, {}, (index(7), _ONE, _ONE), (1, 1, 1))
 
 
 def _transposes() -> Iterator[LaunchCase]:

@@ -139,7 +139,7 @@ FAULTS: tuple[Fault, ...] = (
     _slip(
         "the edges of a row that are stored with what is on the shelf alone",
         "schedule/row_stages.py",
-        "if not self.edges or span[1] is not None:", "if not self.edges or span[1] is None:",
+        "if self.edges and span[1] is None:", "if self.edges and span[1] is not None:",
         "kernel",
     ),
     _slip(
@@ -170,8 +170,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "elements of a joined row beyond its end", "schedule/row_stages.py",
-        "body = guarded([*conds, *tail(unit, units, together)], body)",
-        "body = guarded(conds, body)", "kernel",
+        "body = guarded([*inner, *wide.guards(unit, team.threads, by, most, out)], body)",
+        "body = guarded(inner, body)", "kernel",
     ),
     _slip(
         "joined rows beyond the last one", "schedule/row_kernel.py",
