@@ -86,6 +86,7 @@ name               meaning
 ``tma_commit``     the stores of boxes that a thread has started since the last commit are a group
 ``tma_wait``       the thread waits until only a literal number of its last groups still read shared
                    memory; before it ends it waits for all
+``tma_stored``     likewise, until the others are in global memory, too
 ``assert_b8``      a fault of the launch unless it is true
 ``inf_T nan_T``    literals that C lacks
 =================  ==================================================================
@@ -117,7 +118,9 @@ FAMILIES = {
     "named_barrier": "mbarrier", "any_b8": "mbarrier", "tensor_map": "tma", "tma_": "tma",
 }  # fmt: skip
 # Functions whose one argument is a literal.
-LITERALS = ("cp_async_wait", "wgmma_wait", "tma_wait", "setmaxnreg_dec", "setmaxnreg_inc")
+LITERALS = (
+    "cp_async_wait", "wgmma_wait", "tma_wait", "tma_stored", "setmaxnreg_dec", "setmaxnreg_inc",
+)  # fmt: skip
 MAP, WORDS = "tensor_map", 16  # the type of a tensor map, and the words of 8 bytes that it has
 BOXED = (DType.F16, DType.BF16)  # elements of arrays of which boxes are copied
 
@@ -293,6 +296,7 @@ def _boxes() -> dict[str, CFunction]:
         "any_b8": CFunction(("b8",), "b8"),
         "tma_commit": CFunction((), "void"),
         "tma_wait": CFunction(("u32",), "void"),
+        "tma_stored": CFunction(("u32",), "void"),
         "setmaxnreg_dec": CFunction(("u32",), "void"),
         "setmaxnreg_inc": CFunction(("u32",), "void"),
     }

@@ -48,6 +48,7 @@ MENDING = """\
         mbarrier_wait(&others[3], taken ^ 1);
         if (checker == 0) {
 {{ store_boxes() }}
+          tma_stored(0);
           device_fence();
           atomic_add_i32(&known[1], 1);
         }

@@ -313,7 +313,7 @@ def _stored_boxes(dtype: DType) -> LaunchCase:
       tma_commit();
     }}
   }}
-  if (threadIdx.x == 0) tma_wait(0);
+  if (threadIdx.x == 0) tma_stored(0);
 """
     given = {"x": x, "map": np.zeros(16, np.uint64)}
     return _case(f"stored boxes of {t}", "tma", body, given, want, 128)

@@ -50,6 +50,8 @@ FN void mbarrier_wait(u64 *barrier, u32 parity) {
 
 #define tma_wait(most) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(most) : "memory")
 
+#define tma_stored(most) asm volatile("cp.async.bulk.wait_group %0;" :: "n"(most) : "memory")
+
 #define named_barrier(number, threads) \
   asm volatile("bar.sync %0, %1;" :: "r"((u32)(number)), "n"(threads) : "memory")
 

@@ -75,6 +75,8 @@ FN b8 any__(b8 x, u32 line) {
 
 #define tma_wait(most) ((void)(most))
 
+#define tma_stored(most) ((void)(most))
+
 #define setmaxnreg_dec(registers) ((void)(registers))
 
 #define setmaxnreg_inc(registers) ((void)(registers))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from didyma.codegen.runtime.simt.copies import STORE, Moved
+from didyma.codegen.runtime.simt.copies import STORE, STORED, Moved
 from didyma.codegen.runtime.simt.meets import describes, holds_box
 from didyma.codegen.runtime.simt.memory import LaneArray
 from didyma.refimpl.ir.group_products import swizzled
@@ -59,4 +59,6 @@ def _store(
     if r.traffic is not None:
         r.traffic.written[r.kernel, box.array.name] += there.size * box.array.data.itemsize
         r.traffic.accesses[r.kernel, box.array.name] += 1
-    r.copies.start(name, line, np.asarray([lane]), [Moved(source, here, mine, False)], STORE)
+    started = np.asarray([lane])
+    r.copies.start(name, line, started, [Moved(source, here, mine, False)], STORE)
+    r.copies.start(name, line, started, [Moved(box.array, there, writers, True)], STORED)

@@ -11,7 +11,7 @@ from pycparser import c_ast as c
 from didyma.codegen.emit.intrinsics import NBYTES, TABLE, VECTORS, components
 from didyma.codegen.runtime.simt import access, boxes, chain, groups, matrices, meets
 from didyma.codegen.runtime.simt.access import Mask, Run, Value
-from didyma.codegen.runtime.simt.copies import PRODUCT, STORE
+from didyma.codegen.runtime.simt.copies import COPY, PRODUCT, STORE, STORED
 from didyma.codegen.runtime.simt.values import Arithmetic
 from didyma.refimpl.ir.fragments import PRODUCTS
 from didyma.refimpl.ir.loop import ATOMIC_OPS, AtomicOp
@@ -189,10 +189,10 @@ def _meeting(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval 
     if name.startswith("setmaxnreg_"):
         return lambda r, m: None
     if name == "tma_commit":
-        return lambda r, m: r.copies.commit(r.who(m), STORE)
-    if name == "tma_wait":
-        most = t.expr(args[0])
-        return lambda r, m: r.copies.wait(r.warps, r.who(m), int(most(r, m)), STORE)
+        return lambda r, m: r.copies.commit(r.who(m), STORE, STORED)
+    if name in ("tma_wait", "tma_stored"):
+        most, kinds = t.expr(args[0]), (STORE,) if name == "tma_wait" else (STORE, STORED)
+        return lambda r, m: r.copies.wait(r.warps, r.who(m), int(most(r, m)), *kinds)
     if name.startswith("tma_store3_"):
         (maps, where), (held, first) = t.address(args[0]), t.address(args[4])
         corner = list(map(t.expr, args[1:4]))
@@ -232,10 +232,10 @@ def _meeting(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval 
 
 def _copy(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval:
     if name == "cp_async_commit":
-        return lambda r, m: r.copies.commit(r.who(m))
+        return lambda r, m: r.copies.commit(r.who(m), COPY)
     if name == "cp_async_wait":
         most = t.expr(args[0])
-        return lambda r, m: r.copies.wait(r.warps, r.who(m), int(most(r, m)))
+        return lambda r, m: r.copies.wait(r.warps, r.who(m), int(most(r, m)), COPY)
     (to, to_index), (source, index) = map(t.address, args[:2])
     count = t.expr(args[2]) if len(args) > 2 else None
 

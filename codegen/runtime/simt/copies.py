@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from didyma.codegen.runtime.simt.memory import ONE, Flight, LaneArray, Lanes, Report, Warps
 from didyma.refimpl.interp import scalar_ring
 
-KINDS = COPY, PRODUCT, STORE = range(3)  # of what is under way
+KINDS = COPY, PRODUCT, STORE, STORED = range(4)  # of what is under way
 _NEVER = np.iinfo(np.int64).max  # the group of a lane that takes no part
 
 
@@ -45,7 +45,8 @@ class Moved:
 class Copy:
     """A copy or a product under way, and the group that it is in, in each lane.
 
-    ``kind`` says whose groups these are: of copies, products of four warps, or stores of boxes.
+    ``kind`` says whose groups these are: of copies, products of four warps, or stores of boxes,
+    which read shared memory and, as another kind, write global memory.
     """
 
     name: str
@@ -79,15 +80,17 @@ class Copies:
             np.add.at(count, x.at, ONE)
         self.under_way.append(Copy(name, line, tuple(moved), group, kind))
 
-    def commit(self, who: Lanes, kind: int = COPY) -> None:
-        """Close the group of each lane."""
-        self.closed[kind, who] += 1
+    def commit(self, who: Lanes, *kinds: int) -> None:
+        """Close the groups of each lane that are of some kinds."""
+        for kind in kinds:
+            self.closed[kind, who] += 1
 
-    def wait(self, warps: Warps, who: Lanes, most: int, kind: int = COPY) -> None:
-        """End all groups of lanes but their last ``most``, and the open one."""
-        first = np.zeros(self.closed.shape[1], np.int64)
-        first[who] = self.closed[kind, who] - most
-        self._end(warps, first, kind)
+    def wait(self, warps: Warps, who: Lanes, most: int, *kinds: int) -> None:
+        """End all groups of lanes, of some kinds, but their last ``most``, and the open one."""
+        for kind in kinds:
+            first = np.zeros(self.closed.shape[1], np.int64)
+            first[who] = self.closed[kind, who] - most
+            self._end(warps, first, kind)
 
     def left(self, kind: int) -> list[Copy]:
         """Return what is under way of a kind."""
