@@ -5,7 +5,8 @@ product of query and key, beside a multiple of an index.  Multiplied out it take
 multiply-add for each power (Horner's scheme); and a thread, whose elements lie at constant
 distances, converts the index of its first element alone to a float, and adds constants to it.
 Products of constants are exact until they are rounded once, so that a score is rounded less often
-than by the operations that it stands for.
+than by the operations that it stands for.  Two sums are not multiplied out: near 300, the terms of
+``(s - 300) * (s - 300)`` are large, and their roundings too, where the product is small.
 """
 
 from __future__ import annotations
@@ -121,14 +122,21 @@ def _short(e: Expr, scope: _Scope, lets: Mapping[Var, Expr]) -> Expr:
         return short
     if isinstance(e, LetExpr):
         if e.var.dtype is DType.F32 and _poly(e.value, scope.known, lets) is not None:
-            return _short(e.body, scope, {**lets, e.var: e.value})
-        value = _short(e.value, scope.inside(), lets)
-        return LetExpr(e.var, value, _short(e.body, scope, lets))
+            body = _short(e.body, scope, {**lets, e.var: e.value})
+        else:
+            body = _short(e.body, scope, lets)
+        if e.var not in subexprs(body):
+            return body
+        return LetExpr(e.var, _short(e.value, scope.inside(), lets), body)
     return map_expr(lambda x: _short(x, scope.inside(), lets), e)
 
 
 def _poly(e: Expr, known: Mapping[Expr, Var], lets: Mapping[Var, Expr]) -> Poly | None:
-    """Return an expression as a polynomial of the product and the index; None if it is not."""
+    """Return an expression as a polynomial of the product and the index.
+
+    None if it is not, or multiplies sums that may be much smaller than their terms: another sum, or
+    one of the index and a constant, which is exact, unlike the product.
+    """
 
     def of(x: Fraction) -> Poly:
         return {(): x} if x else {}
@@ -136,25 +144,34 @@ def _poly(e: Expr, known: Mapping[Expr, Var], lets: Mapping[Var, Expr]) -> Poly 
     def add(a: Poly, b: Poly) -> Poly:
         return plus(a, b)
 
+    def mul(a: Poly, b: Poly) -> Poly | None:
+        few, many = sorted((a, b), key=len)
+        exact = {(), (APART.name,)} <= {*many} and few not in ({(): 1}, {(): -1})
+        return None if len(few) > 1 or exact else times(few, many)
+
     named: dict[Expr, Poly] = {k: {(v.name,): Fraction(1)} for k, v in known.items()}
-    return _evaluated(e, named, lets, (of, add, times))
+    return _evaluated(e, named, lets, (of, add, mul))
 
 
 def _evaluated(
     e: Expr,
     known: Mapping[Expr, N],
     lets: Mapping[Var, Expr],
-    by: tuple[Callable[[Fraction], N], Callable[[N, N], N], Callable[[N, N], N]],
+    by: tuple[Callable[[Fraction], N], Callable[[N, N], N], Callable[[N, N], N | None]],
 ) -> N | None:
-    """Evaluate sums and products of what is known by functions for constants, sums and products."""
+    """Evaluate sums and products of what is known by functions for constants, sums and products.
+
+    None for another expression, or where the function for products gives None.
+    """
     of, add, mul = by
 
-    def both(a: Expr, b: Expr, function: Callable[[N, N], N]) -> N | None:
+    def both(a: Expr, b: Expr, function: Callable[[N, N], N | None]) -> N | None:
         x, y = (_evaluated(part, known, lets, by) for part in (a, b))
         return None if x is None or y is None else function(x, y)
 
-    def less(x: N, y: N) -> N:
-        return add(x, mul(of(Fraction(-1)), y))
+    def less(x: N, y: N) -> N | None:
+        minus = mul(of(Fraction(-1)), y)
+        return None if minus is None else add(x, minus)
 
     if e in known:
         return known[e]

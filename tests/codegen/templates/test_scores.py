@@ -67,7 +67,13 @@ def scaled(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
     return s * 3.0 * 0.5
 
 
-CHANGES = (six, cubic, crossing, steep, huge, capped, falling, scaled)
+def named(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    """Use polynomials more than once: of a high power, one that is no number, and of no product."""
+    high, low, far = s * s * s * s, s - s * s, away(places) * 0.25
+    return dd.tanh(high) * high + dd.tanh(low) * low + dd.tanh(far) * s + far * s
+
+
+CHANGES = (six, cubic, crossing, steep, huge, capped, falling, scaled, named)
 
 
 def program(change: Change, *, causal: bool = True, logs: bool = False) -> Program:
@@ -102,6 +108,7 @@ def test_polynomials_are_short() -> None:
     assert " / 3.0f" not in shown(capped)
     assert "4.0f * tanh" not in shown(capped)
     assert "const f32 opened" not in shown(scaled)
+    assert " - 4.194304e+06f) * 0.3f" in shown(behind)
 
 
 @dd.trace(*[dd.f16[2, 140, 64]] * 3, dd.f32[2])
@@ -121,6 +128,28 @@ def test_a_score_may_read_for_its_batch_what_no_key_hides(module: ModuleType) ->
     text = compile(sloped.module, options.changed(choice)).text.source
     assert "found_score" not in text
     assert judged(sloped, POINTS[module], options=options, suits=module.TEMPLATE.space) == {""}
+
+
+def near(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    """Be small where the terms of the polynomial are large."""
+    return (s - 300.0) * (s - 300.0) * (s - 300.0)
+
+
+def behind(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    """Be small where the index and a constant, times a factor, are large."""
+    return s + (dd.astype(places[-1] - places[-2] + 4194304, dd.f32) - 4194304.0) * 0.3
+
+
+def test_a_product_of_sums_that_is_small_beside_their_terms_is_right() -> None:
+    r = np.random.default_rng(0)
+    q, k, v = (np.zeros((2, 140, 64), np.float16) for _ in "qkv")
+    q[..., 0], k[..., 0] = 1, 2400  # the product is near 300
+    q[..., 1:4], k[..., 1:4] = (r.integers(-2, 3, (2, 140, 3)) for _ in "qk")
+    v[:] = r.normal(size=v.shape)
+    p = program(near)
+    choice = {"kernels.choices": f"fused_attention_0: {POINTS[attention_tma]}"}
+    got = dd.compile(p, options=OPTIONS.changed(choice), engine="simt")(q, k, v)
+    assert dd.interpret(p, q, k, v).contains(got)
 
 
 @pytest.mark.parametrize("change", [six, falling])
