@@ -170,8 +170,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "elements of a joined row beyond its end", "schedule/row_stages.py",
-        "body = guarded([*inner, *wide.guards(unit, team.threads, by, most, out)], body)",
-        "body = guarded(inner, body)", "kernel",
+        "body = guarded([*(conds if apart else ()), *guards], body)",
+        "body = guarded(conds if apart else [], body)", "kernel",
     ),
     _slip(
         "joined rows beyond the last one", "schedule/row_kernel.py",
