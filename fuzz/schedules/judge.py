@@ -22,7 +22,7 @@ from didyma.codegen.schedule.steps.kernels import Part, kernels, parts, workspac
 from didyma.codegen.schedule.steps.records import reassociates
 from didyma.fuzz import counters
 from didyma.fuzz.counters import Counters
-from didyma.fuzz.schedules import promises
+from didyma.fuzz.schedules import mistakes, promises
 from didyma.fuzz.schedules.cases import TARGET, Case, Refused
 from didyma.fuzz.schedules.forms import ROUTINES
 from didyma.fuzz.schedules.functions import Subject
@@ -82,8 +82,11 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     texts = {"function": show(g), "kernels": _emitted(g), "refusals": "\n".join(map(str, answers))}
     found.counters = {**counted, **counters.of_texts(texts)}
     promised = promises.broken(case.schedule, f, after, dict(subject.env))
+    drawn = case.after is not None
+    mistaken = mistakes.broken(case.schedule, (f, *after), TARGET, subject.seed) if drawn else ""
     for kind, message in (
-        ("block", _crowded(g)), ("text", _misread(case)), ("promise", promised)
+        ("block", _crowded(g)), ("text", _misread(case)), ("promise", promised),
+        ("mistake", mistaken),
     ):  # fmt: skip
         if message:
             found.findings.append(Finding("schedule", f.name, kind, message))

@@ -4,9 +4,10 @@
 a ``name``, a ``file`` of codegen, and the text ``old`` in it, once, that becomes ``new``.  A
 campaign of so much processor time without any of them notes which of its cases execute the changed
 statement of each slip, and where ``when`` is true there if the slip has such an expression: only
-these can show it.  They are judged again with the slip alone, in the order of the campaign, and the
-slip is killed at the time at which the campaign had come to the first with a finding.  So a set
-takes minutes where a campaign for each slip would take an hour.
+these can show it.  An expression that names what is not bound there is refused.  They are judged
+again with the slip alone, in the order of the campaign, and the slip is killed at the time at which
+the campaign had come to the first with a finding.  So a set takes minutes where a campaign for each
+slip would take an hour.
 
 What a slip changes while modules are imported is seen only where it is at module level.
 """
@@ -41,6 +42,7 @@ from tests.mutants.planting import Planter, compiles, import_all
 HANG = 20.0  # seconds of processor time beside
 SLOWER = 4  # times what a case took without a slip, which none takes that does not hang
 _NAME = "__slip_executed__"
+_UNBOUND = "__slip_unbound__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,15 @@ class Case:
     took: float
     slips: frozenset[int]
     wrong: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """A slip whose ``when`` names what is not bound at its statement, and what Python says."""
+
+    name: str
+    when: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +140,20 @@ def record(many: Sequence[tuple[Mutant, str]], planter: Planter, hunt: Hunt, say
                 continue
             call = ast.Call(ast.Name(_NAME, ast.Load()), [ast.Constant(number)], [])
             test = ast.parse(when, mode="eval").body
-            mark = ast.copy_location(ast.If(test, [ast.Expr(call)], []), body[at])
+            told = ast.Call(ast.Name(_UNBOUND, ast.Load()), [ast.Constant(number)], [])
+            caught = ast.ExceptHandler(ast.Name("NameError", ast.Load()), None, [ast.Expr(told)])
+            tried = ast.Try([ast.If(test, [ast.Expr(call)], [])], [caught], [], [])
+            mark = ast.copy_location(tried, body[at])
             body.insert(at, ast.fix_missing_locations(mark))
         planter.change(file, source, tree)
     always = frozenset(executed)
+    unbound = dict[int, str]()
     setattr(builtins, _NAME, executed.add)
+
+    def note(number: int) -> None:
+        unbound[number] = str(sys.exc_info()[1])
+
+    setattr(builtins, _UNBOUND, note)
     from didyma.fuzz import campaign, worker
     from didyma.fuzz.executor import InlineExecutor
 
@@ -145,6 +165,9 @@ def record(many: Sequence[tuple[Mutant, str]], planter: Planter, hunt: Hunt, say
         began = time.process_time()
         case, outcome = drawn(self, at_seed, index, wishes)
         ended = time.process_time()
+        for number, message in unbound.items():
+            say(Unbound(many[number][0].site.scope, many[number][1], message))
+            raise SystemExit(2)
         wrong = str(outcome.findings[0]) if outcome.findings else ""
         name, at, took = self.domain.name, ended - start, ended - began
         say(Case(name, index, wishes, at, took, always | executed, wrong))
@@ -174,6 +197,10 @@ def _cases(
         if known == key:
             return list(cases)
     (ended,) = forked([0], lambda _, say: record(many, planter, hunt, say), 1)
+    if ended.said and isinstance(bad := ended.said[-1], Unbound):
+        raise typer.BadParameter(
+            f"slip {bad.name!r}: {bad.message} in `when = {bad.when!r}`; name what is bound there"
+        )
     if ended.how:
         raise RuntimeError(f"the campaign ended by {ended.how}")
     if keep is not None:

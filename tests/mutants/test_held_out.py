@@ -51,3 +51,17 @@ def test_a_campaign_tells_which_slips_it_finds(tmp_path: Path) -> None:
 def test_a_median_is_of_those_killed() -> None:
     found = [Verdict("", "emit", 1, 1, at, "x" if at else "") for at in (1.0, 3.0, None, 9.0)]
     assert [*table(found)][-1] == "| all | 4 | 3 | 75 % | 3.0 s |"
+
+
+def test_an_expression_of_an_unbound_name_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "slips.toml"
+    slip = _SLIPS.split("[[slip]]")[1]
+    file.write_text(f'[[slip]]{slip}when = "valeu > 0"\n', encoding="utf-8")
+    command = (
+        sys.executable, "-m", "tests.mutants.held_out", str(file), "--seconds", "0.4",
+        "--domain", "emission",
+    )  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    said = " ".join(done.stderr.replace("\u2502", " ").split())
+    assert "slip 'one bit of a sign': name 'valeu' is not defined" in said
