@@ -2,7 +2,8 @@
 
 Engines run the text that ``codegen/emit/plain.py`` makes of a kernel which others wrote.  A
 compiler of C, which knows nothing of that, runs the kernel's own text, thread by thread.  With each
-kernel a kernel text is read of which it is known what its head says (``fuzz/foreign/heads.py``).
+kernel a kernel text is read of which it is known what its head says (``fuzz/foreign/heads.py``),
+and another one is handed to a compile (``fuzz/foreign/claims.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from didyma.fuzz import counters
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
 from didyma.fuzz.domains.graphs import EngineChoice
 from didyma.fuzz.emission.judge import differing
-from didyma.fuzz.foreign import heads, native
+from didyma.fuzz.foreign import claims, heads, native
 from didyma.fuzz.foreign.texts import BINS, Case, draw
 from didyma.fuzz.foreign.writer import SMALL
 from didyma.oracle.report import Finding
@@ -89,9 +90,11 @@ class Foreign(Domain[Case]):
 def outcome(case: Case, engines: list[Engine], compiler: TinyCC) -> Outcome:
     """Run a kernel as C and on engines, and compare what its parameters hold then.
 
-    Before that the head of a kernel text is read, which is drawn by the case's seed.
+    Before that the head of a kernel text is read, which is drawn by the case's seed, and another
+    kernel text is claimed for a function.
     """
-    if found := [*heads.judged(heads.drawn(Random(case.seed)))]:
+    found = [*heads.judged(heads.drawn(Random(case.seed)))]
+    if found := found or [*claims.judged(claims.drawn(Random(case.seed)))]:
         return Outcome(tuple(found), size=case.text.count("\n"))
     if case.refused:
         return Outcome(tuple(accepted(case)), size=case.text.count("\n"), checked=1, total=1)
