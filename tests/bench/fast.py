@@ -34,6 +34,11 @@ from tests.codegen import graphs
 SLOW = 1.0  # seconds from which on a run is not repeated often
 HEAD = ("model", "onnxruntime ms", "host-fast ms", "times onnxruntime", "host ms", "compile s")
 LAYERS, WIDTH, HEADS, LENGTH = 4, 256, 4, 128  # of the transformer
+MOBILE = (  # channels read and made, and the stride, of MobileNet v1's pairs of convolutions
+    *((32, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2)),
+    *[(512, 512, 1)] * 5,
+    *((512, 1024, 2), (1024, 1024, 1)),
+)
 
 
 def models(wanted: str) -> Iterator[tuple[str, Path, Mapping[str, Array]]]:
@@ -50,6 +55,8 @@ def models(wanted: str) -> Iterator[tuple[str, Path, Mapping[str, Array]]]:
                 yield name, *_built(Path(folder), *_recurrent(node, gates))
         if wanted in "strided":
             yield "strided", *_built(Path(folder), *_strided())
+        if wanted in "mobile":
+            yield "mobile", *_built(Path(folder), *_mobile())
     if wanted in "transformer":
         m = decoder(LAYERS, WIDTH, HEADS, (1, 8), (1, 512))
         rng = np.random.default_rng(1)
@@ -90,6 +97,23 @@ def _strided() -> Part:
         nodes.append(helper.make_node("Relu", [f"c{k}"], [made]))
         channels, value = out, made
     return nodes, weights, (1, 32, 40, 40)
+
+
+def _mobile() -> Part:
+    """Return a network of depthwise and pointwise convolutions, of images of 96 x 96."""
+    helper: Any = importlib.import_module("onnx.helper")
+    nodes, weights = list[Any](), dict[str, Sizes]()
+    steps = [(3, 32, 2, 1, 3)]  # channels read and made, stride, groups, and the window's width
+    for read, made, stride in MOBILE:
+        steps += [(read, read, stride, read, 3), (read, made, 1, 1, 1)]
+    for k, (read, made, stride, groups, width) in enumerate(steps):
+        weights |= {f"w{k}": (made, read // groups, width, width), f"b{k}": (made,)}
+        inputs = [f"v{k}" if k else "x", f"w{k}", f"b{k}"]
+        extra = {"strides": [stride] * 2, "pads": [width // 2] * 4, "group": groups}
+        nodes.append(helper.make_node("Conv", inputs, [f"c{k}"], **extra))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [f"v{k + 1}"]))
+    nodes.append(helper.make_node("GlobalAveragePool", [f"v{len(steps)}"], ["y"]))
+    return nodes, weights, (1, 3, 96, 96)
 
 
 def _built(

@@ -10,7 +10,6 @@ from typing import Final
 from pycparser import c_ast as c
 from pycparser.c_generator import CGenerator
 
-from didyma.codegen.runtime.fast.lane_digits import Digits
 from didyma.codegen.runtime.fast.lane_items import (
     Again,
     Branch,
@@ -23,18 +22,17 @@ from didyma.codegen.runtime.fast.lane_items import (
     Quotient,
     Scalar,
     Shared,
-    UnsuitedError,
 )
-from didyma.codegen.runtime.fast.lane_kinds import VARYING, literal, names, nodes, step, type_name
+from didyma.codegen.runtime.fast.lane_kinds import AXES, literal, names, nodes, type_name
+from didyma.codegen.runtime.fast.lane_writer import ONCE, Writer
 from didyma.codegen.runtime.fast.lanes import SHUFFLED, Cut, quals
 from didyma.codegen.runtime.hosttext import arguments
 from didyma.refimpl.ir.kernel import Signature
 
 _DIGIT: Final = "DIGIT__ "  # before the name of one whose lanes may be needed
-ONCE: Final = "once__"  # before the number of a choice, as a copy of a loop's body knows it
 UNROLLED: Final = 4  # copies of a loop's body, at most
 JAMMED: Final = 9  # rounds in one loop over lanes, at most: those of a window of 3 by 3
-_COMPARE: Final = ("<", "<=", ">", ">=", "==", "!=")
+HELD: Final = 128  # lanes whose sums a loop keeps in registers, at most: eight vectors of AVX-512
 
 # Names that end in two underscores are of this file.
 HEAD: Final = """\
@@ -57,191 +55,46 @@ static const i32 lane__[1024] = {ROWS__(0), ROWS__(256), ROWS__(512), ROWS__(768
 """
 
 
-class _Writer(CGenerator):
-    """Writes expressions and statements: of one lane, or of what lanes share."""
-
-    def __init__(self, cut: Cut) -> None:
-        super().__init__()
-        self.cut = cut
-        self.in_lane = False
-        self.digits: set[str] = set()  # that lanes look at
-        self.once: list[str] = []  # choices that lanes share, of the statement that is written
-        self.guarded = True  # whether some lane may leave out what is written
-
-    def _is_digit(self, name: str) -> bool:
-        digits = self.cut.kinds.digits
-        return digits is not None and name in digits.low
-
-    def visit(self, node: c.Node) -> str:
-        """Return a node as C."""
-        match node:
-            case c.ID():
-                return self._name(node)
-            case c.ArrayRef():
-                return self._element(node)
-            case c.UnaryOp():
-                return self._unary(node)
-            case c.StructRef():
-                return self._member(node)
-            case c.FuncCall():
-                return self._call(node)
-            case c.BinaryOp():
-                return self._binary(node)
-            case c.TernaryOp():
-                return self._choice(node)
-            case c.Decl() if node.name in self.cut.stored:
-                return f"{node.name}[l__] = {self.visit(node.init)}" if node.init else ""
-            case _:
-                return super().visit(node)
-
-    def _name(self, n: c.ID) -> str:
-        name: str = n.name
-        if name in self.cut.stored:
-            if isinstance(self.cut.stored[name].type, c.ArrayDecl):
-                raise UnsuitedError("the address of a thread's own array")
-            return f"{name}[l__]"
-        kind = self.cut.kinds.of.get(name, 0)
-        if self.in_lane and self._is_digit(name):
-            self.digits.add(name)
-            return f"{name}__each[l__]"
-        if self.in_lane and isinstance(kind, int) and kind != 0:
-            return f"({name} + {_times(kind)})"
-        return name
-
-    def _element(self, n: c.ArrayRef) -> str:
-        if self.in_lane and any(map(self._is_digit, names(n.subscript))):
-            by = self.cut.kinds.grows(n.subscript)
-            if by is not None:
-                return f"{self.visit(n.name)}[({self.shared(n.subscript)}) + {_times(by)}]"
-        at = self.visit(n.subscript)
-        if isinstance(n.name, c.ID):
-            name = n.name.name
-            if name in self.cut.stored:
-                return f"{name}[{at}][l__]"
-            return f"{name}[{at}]"
-        return f"{self.visit(n.name)}[{at}]"
-
-    def _unary(self, n: c.UnaryOp) -> str:
-        if n.op == "&" and names(n.expr) & self.cut.stored.keys():
-            inner = n.expr
-            if isinstance(inner, c.ArrayRef) and inner.name.name in self.cut.stored:
-                raise UnsuitedError("the address of a thread's own array")
-        return super().visit(n)
-
-    def _member(self, n: c.StructRef) -> str:
-        base, part = n.name, n.field.name
-        if isinstance(base, c.ID) and base.name == "threadIdx":
-            if part == "x":
-                return "(u32)(first__ + x__)" if self.in_lane else "first__"
-            return f"(u32){part}__"
-        return f"{self.visit(base)}.{part}"
-
-    def _call(self, n: c.FuncCall) -> str:
-        if n.name.name == SHUFFLED:
-            value, mask = n.args.exprs
-            return f"{value.name}[l__ ^ {self.visit(mask)}]"
-        args = ", ".join(self.visit(a) for a in n.args.exprs) if n.args else ""
-        return f"{n.name.name}({args})"
-
-    def _binary(self, n: c.BinaryOp) -> str:
-        if self.in_lane and n.op in _COMPARE and (said := self._compared(n)):
-            return said
-        op = n.op
-        if op in ("&&", "||") and self.in_lane and _is_plain(n):
-            return f"(({self.visit(n.left)}) {op[0]} ({self.visit(n.right)}))"
-        right = self._guarded(n.right) if op in ("&&", "||") else self.visit(n.right)
-        return f"({self.visit(n.left)}) {op} ({right})"
-
-    def _choice(self, n: c.TernaryOp) -> str:
-        if self.in_lane and not self.guarded and self.cut.kinds.kind(n) == 0:
-            self.once.append(self.shared(n))
-            return f"{ONCE}{len(self.once) - 1}"
-        then, other = self._guarded(n.iftrue), self._guarded(n.iffalse)
-        return f"(({self.visit(n.cond)}) ? ({then}) : ({other}))"
-
-    def _guarded(self, n: c.Node) -> str:
-        """Return an expression that is not evaluated in every case."""
-        was, self.guarded = self.guarded, True
-        text = self.visit(n)
-        self.guarded = was
-        return text
-
-    def _compared(self, n: c.BinaryOp) -> str:
-        """Return a comparison of lane numbers, which are narrow, in place of wide indices."""
-        kinds = self.cut.kinds
-        if not (kinds.integer(n.left) and kinds.integer(n.right)):
-            return ""
-        a, b = kinds.kind(n.left), kinds.kind(n.right)
-        if kinds.digits is not None and a == VARYING and b == 0:
-            return self._digit(n, kinds.digits)
-        if (a, b) not in ((1, 0), (0, 1)):
-            return ""
-        left, right = self.shared(n.left), self.shared(n.right)
-        if a == 1:
-            return f"(lane__[x__] {n.op} near__(({right}) - ({left})))"
-        return f"(near__(({left}) - ({right})) {n.op} lane__[x__])"
-
-    def _digit(self, n: c.BinaryOp, digits: Digits) -> str:
-        """Return a comparison of a digit, plus what lanes share, with what they share."""
-        low = names(n.left) & digits.low.keys()
-        others = names(n.left) - low
-        if len(low) != 1 or any(self.cut.kinds.of.get(x) != 0 for x in others):
-            return ""
-        (name,) = low
-        if step(n.left, {name: 1}) != 1:
-            return ""
-        self.digits.add(name)
-        rest = f"({self.shared(n.right)}) - (({self.shared(n.left)}) - {name})"
-        return f"({name}__each[l__] {n.op} near__({rest}))"
-
-    def shared(self, n: c.Node) -> str:
-        """Return an expression as the first lane of a run sees it."""
-        was, self.in_lane = self.in_lane, False
-        text = self.visit(n)
-        self.in_lane = was
-        return text
-
-    def each(self, n: c.Node) -> str:
-        """Return a digit as one lane computes it."""
-        self.in_lane = True
-        text = self.visit(n)
-        self.in_lane = False
-        return text
-
-    def lane(self, n: c.Node) -> str:
-        """Return a statement as one lane runs it."""
-        self.in_lane, self.guarded = True, isinstance(n, (c.If, c.For, c.While, c.Compound))
-        text = self._generate_stmt(n, add_indent=True)
-        self.in_lane, self.guarded = False, True
-        return text
-
-
-def _times(step: int) -> str:
-    return "x__" if step == 1 else f"{step} * x__"
-
-
-def _is_plain(n: c.Node) -> bool:
-    """Return whether an expression reads no memory and calls nothing: it may run in any case."""
-    return not any(
-        isinstance(x, (c.ArrayRef, c.FuncCall, c.Assignment))
-        or (isinstance(x, c.BinaryOp) and x.op in "/%")
-        for x in nodes(n)
-    )
-
-
 class _Text:
     def __init__(self, cut: Cut, block: tuple[int, int, int]) -> None:
         self.cut = cut
         self.block = block
-        self.writer = _Writer(cut)
+        self.writer = Writer(cut)
         self.again: dict[str, c.Decl] = {}
         self.inits: dict[str, c.Node] = {}  # of digits
         self.ends: set[str] = set()  # of runs
+        self.inside = False  # a loop, or statements beside a loop
+        self.sizes: set[int] = set()  # of runs, where they are known
         self.chosen = 0  # choices made before loops over lanes
 
     def items(self, items: Sequence[Item]) -> Iterator[str]:
-        for item in items:
+        items = sorted(items, key=lambda x: not isinstance(x, Most))  # before lanes do any work
+        cut = _first_work(items)
+        for item in items[:cut]:
             yield from self.item(item)
+        known, inside = len(self.ends), self.inside
+        self.inside = inside or any(isinstance(x, Loop) for x in items)
+        rest = [line for item in items[cut:] for line in self.item(item)]
+        self.inside = inside
+        is_final = 0 < known == len(self.ends)
+        if is_final and not inside and any(map(_keeps_sums, items)):
+            # Where the number of lanes is a constant, their sums stay in registers.
+            lanes = self.usual()
+            yield f"if (lanes__ >= {lanes}) {{"
+            yield f"lanes__ = {lanes};"
+            yield f"{{ const i64 lanes__ = {lanes};"
+            yield from rest
+            yield "} } else {"
+            yield from rest
+            yield "}"
+        else:
+            yield from rest
+
+    def usual(self) -> int:
+        """Return the number of lanes of a run whose loops are made for it."""
+        size = min({*self.sizes, self.block[0]})
+        parts = -(-size // HELD)
+        return size if parts == 1 else -(-size // (parts * 16)) * 16
 
     def item(self, item: Item) -> Iterator[str]:
         shared = self.writer.shared
@@ -255,10 +108,12 @@ class _Text:
             case Again(decl=d):
                 self.again[d.name] = d
             case Quotient(value=v, by=by):
+                self.sizes |= {n} if (n := literal(by)) else set()
                 yield from self._shorter(f"quotient__({shared(v)}, {shared(by)})")
             case Crossing(value=v, bound=bound, more=more):
                 yield from self._shorter(f"crossing__({shared(v)}, ({shared(bound)}) + {more})")
             case Most(lanes=lanes):
+                self.sizes.add(lanes)
                 yield from self._shorter(str(lanes))
             case Shared(decl=d):
                 extent = shared(d.type.dim)
@@ -374,6 +229,21 @@ class _Text:
         self.writer.in_lane = False
 
 
+def _first_work(items: Sequence[Item]) -> int:
+    """Return the number of items before the first that lanes run."""
+    work = (k for k, x in enumerate(items) if isinstance(x, (Group, Loop)))
+    return next(work, len(items))
+
+
+def _keeps_sums(item: Item) -> bool:
+    """Return whether an item is a loop around several loops over lanes, which share sums."""
+    if not isinstance(item, Loop):
+        return False
+    nest = unrolled_nest(item)
+    loops = [] if nest is None else [x for x in nest[0] if isinstance(x, Loop)]
+    return nest is None or math.prod(rounds(x) or 0 for x in loops) > JAMMED
+
+
 def rounds(loop: Loop) -> int | None:
     """Return how often a loop that is to be unrolled runs, from 0 on by 1; None if not known."""
     d, cond, step_ = loop.head.init.decls[0], loop.head.cond, loop.head.next
@@ -409,6 +279,34 @@ def unrolled_nest(loop: Loop) -> tuple[list[Loop | Scalar], Group] | None:
     return (outer, last) if counts[0] * inside <= JAMMED or by_turns else None
 
 
+def one_index(function: c.FuncDef, lanes: int) -> bool:
+    """Return whether a kernel knows blocks and threads only by ``bx * lanes + tx``."""
+    every = list(nodes(function.body))
+    axes = {
+        x.name: f"{base}.{field}"
+        for x in every
+        if isinstance(x, c.Decl)
+        and isinstance(x.init, c.StructRef)
+        and (base := getattr(x.init.name, "name", "")) in AXES
+        and (field := x.init.field.name)
+    }
+    named = [x.name for x in every if isinstance(x, c.ID) and x.name in {*axes, *AXES}]
+    if len(axes) != 2 or sorted(named) != sorted([*axes, "blockIdx", "threadIdx"]):
+        return False
+    for x in every:
+        match x:
+            case c.BinaryOp(
+                op="+",
+                left=c.BinaryOp(op="*", left=c.ID(name=block), right=by),
+                right=c.ID(name=thread),
+            ) if literal(by) == lanes:
+                if (axes.get(block), axes.get(thread)) == ("blockIdx.x", "threadIdx.x"):
+                    return True
+            case _:
+                pass
+    return False
+
+
 def text(cut: Cut, s: Signature) -> str:
     """Return the function of a kernel's lanes and the entry that runs blocks of a grid by it."""
     x, y, z = s.block
@@ -419,7 +317,8 @@ def text(cut: Cut, s: Signature) -> str:
     stored = (_storage(d, lanes) for d in cut.stored.values())
     params = ", ".join(_param(p) for p in cut.function.decl.type.args.params)
     places = [n.name for n in cut.function.decl.type.args.params]
-    first = "const i64 first__" if shortened else ""
+    over_ends = shortened and (y, z) == (1, 1) and not cut.atomics and one_index(cut.function, x)
+    first = "const i64 first__, const i64 most__" if shortened else ""
     flat = [] if cut.barriers else ["const u32 y__", "const u32 z__"]
     head = ", ".join(
         filter(None, [params, "const dim3__ blockIdx, const dim3__ gridDim", *flat, first])
@@ -429,12 +328,12 @@ def text(cut: Cut, s: Signature) -> str:
         f"static const dim3__ blockDim = {{{x}, {y}, {z}}};",
         *(["const i64 first__ = 0;"] if not shortened else []),
         *(["const u32 y__ = 0, z__ = 0;"] if cut.barriers else []),
-        f"i64 lanes__ = {x} - first__;" if shortened else f"const i64 lanes__ = {x};",
+        "i64 lanes__ = most__;" if shortened else f"const i64 lanes__ = {x};",
         *stored,
         *body,
         "return lanes__;",
         "}",
-        *_entry(s, places, cut, shortened),
+        *_entry(s, places, cut, shortened, over_ends),
     ]
     return "\n".join(lines)
 
@@ -467,7 +366,9 @@ def _param(p: c.Decl) -> str:
     return f"const {type_name(p.type)} {p.name}"
 
 
-def _entry(s: Signature, places: Sequence[str], cut: Cut, shortened: bool) -> Iterator[str]:
+def _entry(
+    s: Signature, places: Sequence[str], cut: Cut, shortened: bool, over_ends: bool
+) -> Iterator[str]:
     x, y, z = s.block
     args = f"{', '.join(arguments(s))}, at, grid"
     assert len(places) == len(s.buffers) + len(s.dims) + len(s.scalars)
@@ -476,14 +377,23 @@ def _entry(s: Signature, places: Sequence[str], cut: Cut, shortened: bool) -> It
     yield "  const dim3__ grid = {w->grid[0], w->grid[1], w->grid[2]};"
     yield "  u64 b, end;"
     yield "  while (next__(w, &b, &end))"
-    yield "    for (; b < end; b++) {"
+    if over_ends:
+        yield "    while (b < end) {"
+        yield "      const i64 blocks = least__(end - b, grid.x - b % grid.x);"
+    else:
+        yield "    for (; b < end; b++) {"
     yield "      const dim3__ at = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};"
-    if cut.barriers:
+    if over_ends:
+        yield f"      for (i64 i = 0; i < {x} * blocks;)"
+        yield f"        i += lanes_{s.name}__({args}, 0, 0, i, least__({x}, {x} * blocks - i));"
+        yield "      b += blocks;"
+    elif cut.barriers:
         yield f"      lanes_{s.name}__({args});"
     else:
         yield f"      for (u32 z__ = 0; z__ < {z}; z__++) for (u32 y__ = 0; y__ < {y}; y__++)"
         if shortened:
-            yield f"      for (i64 i = 0; i < {x};) i += lanes_{s.name}__({args}, y__, z__, i);"
+            yield f"      for (i64 i = 0; i < {x};)"
+            yield f"        i += lanes_{s.name}__({args}, y__, z__, i, {x} - i);"
         else:
             yield f"      lanes_{s.name}__({args}, y__, z__);"
     yield "    }"

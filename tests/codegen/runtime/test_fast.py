@@ -146,6 +146,54 @@ def test_channels_are_the_lanes_of_convolutions_that_read_images_apart(
         assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
+@pytest.mark.parametrize(
+    ("size", "channels", "lanes", "worth"),
+    [(6, 64, 36, 0.0), (6, 64, 36, 1e9), (12, 64, 80, 0.0), (6, 63, 36, 1e9)],
+)
+def test_runs_of_lanes_go_on_over_ends_of_blocks_and_are_made_for_their_usual_number(
+    size: int, channels: int, lanes: int, worth: float, shared: HostFast,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """One thread takes all blocks, or several take some; with 63 channels the last has a tail."""
+    monkeypatch.setattr(fast, "WORTH", worth)
+
+    def conv(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
+        return dd.relu(dd.conv(x, w))
+
+    shapes = (1, 160, size, size), (channels, 160, 1, 1)
+    made = compile(dd.trace(*(dd.f32[s] for s in shapes))(conv).module, dd.Options(target="cpu"))
+    (unit,) = units(made.text, shared.prelude, shared.blocks, shared.driver)
+    assert f"if (lanes__ >= {lanes}) {{\nlanes__ = {lanes};" in unit.source
+    assert "256 * blocks - i" in unit.source
+    rng = np.random.default_rng(size)
+    inputs = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    run, want = levels.runner(made, shared), levels.runner(made, Host())(Host(), inputs)[0]
+    for _ in range(2):
+        got = run(shared, inputs)[0]
+        assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
+def test_runs_of_lanes_end_with_blocks_where_a_kernel_knows_its_block(shared: HostFast) -> None:
+    text = kernel(
+        """  const i64 bx = blockIdx.x;
+  const i64 tx = threadIdx.x;
+  const i64 i = bx * 8 + tx;
+  const i64 row = i / 16;
+  y[i] = x[row] + (f32)bx;""",
+        blocks=5,
+        size=40,
+    )
+    (unit,) = units(text, shared.prelude, shared.blocks, shared.driver)
+    assert unit.part is None
+    assert "* blocks - i" not in unit.source
+    x = np.random.default_rng(1).standard_normal(40).astype(np.float32)
+    on, out = shared.upload(x), shared.allocate(4 * x.size)
+    shared.load(text).launch("k", [on, out], {})
+    at = np.arange(40)
+    want = x[at // 16] + (at // 8).astype(np.float32)
+    np.testing.assert_array_equal(shared.download(out, "f32", (40,)), want)
+
+
 def test_every_one_of_these_kernels_runs_as_lanes(shared: HostFast) -> None:
     parts = (shared.prelude, shared.blocks, shared.driver)
     for f in SHAPES:
