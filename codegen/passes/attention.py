@@ -11,15 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.passes.attended import Attention, dependent, examined, is_logsumexp
-from didyma.codegen.passes.cost import weight
 from didyma.codegen.passes.groups import FusionGroup
+from didyma.codegen.passes.places import cheap, needed, without_unread
 from didyma.codegen.passes.rounding import is_rounded
-from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.dims import Dim
 from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.types import DType, Shape, TensorType
 from didyma.refimpl.ops.conversion import largest
-from didyma.refimpl.ops.spec import Kind
 
 MOVES = ("broadcast_to", "permute_dims", "reshape")
 PIECE, LONGEST = 8, 256  # templates of tensor cores take so many terms and features, or multiples
@@ -92,16 +90,16 @@ def join(
     ``apart`` is called with why a value that looks like an attention is none, or is not joined.
 
     What they store on the way must be read by them alone.  Kernels that only move elements of an
-    operand, such as copies of heads, join them, and cheap ones of indices alone, such as how far a
-    key is from a query.  With ``logs``, the logarithm of the sums of exponentials is a result, too;
-    with ``tensor_cores`` only what their templates take is joined.
+    operand, such as copies of heads, join them.  Cheap values of places, such as how far a key is
+    from a query, are computed anew in each of them.  With ``logs``, the logarithm of the sums of
+    exponentials is a result, too; with ``tensor_cores`` only what their templates take is joined.
     """
     defs = {r: n for g in groups for n in g.nodes for r in n.results}
     readers: dict[str, set[int]] = {}
     for i, g in enumerate(groups):
         for a in g.reads:
             readers.setdefault(a, set()).add(i)
-    made = [*groups]
+    made, places, used = [*groups], cheap(groups, types), set[int]()
     for i, g in enumerate(groups):
         for n in g.nodes:
             found = "" if g.call or g.view else examined(defs, types, n)
@@ -133,14 +131,16 @@ def join(
                 order = sorted(inner, key=lambda j: groups[j].at[-1])
                 last = i if turned is None else turned
                 moves = moved(groups, {*inner, last}, readers, results)
-                moves |= counted(groups, {*inner, last}, readers, results)
-                whole = [[groups[j] for j in part] for part in (order, moves)]
+                used |= (again := needed(groups, {*inner, last, *moves}, places))
+                whole = [[groups[j] for j in part] for part in (order, moves | again)]
                 computed = lines - {*g.reads}
                 made[last] = joined(whole[0], groups[last], whole[1], [*log], computed)
                 for j in {*inner, *moves}:
                     made[j] = made[last]
                 break
-    return list({g.at: g for g in made}.values())
+    return without_unread(
+        list({g.at: g for g in made}.values()), results, [groups[j] for j in used]
+    )
 
 
 def _unfit(defs: Mapping[str, Node], types: Mapping[str, TensorType], a: Attention) -> str:
@@ -254,22 +254,6 @@ def moved(
             path.pop()
         found |= {*path}
     return found
-
-
-def counted(
-    groups: Sequence[FusionGroup],
-    every: set[int],
-    readers: Mapping[str, set[int]],
-    results: frozenset[str],
-) -> set[int]:
-    """Return the groups that compute a value of its indices alone, cheaply, for these groups."""
-    return {
-        i
-        for i, g in enumerate(groups)
-        if not (g.reads or g.call or g.view or g.binds or g.stages) and len(g.writes) == 1
-        if g.writes[0] not in results and readers.get(g.writes[0], set()) <= every
-        if all(weight(n) <= 1 and kind(n) is not Kind.REDUCTION for n in g.nodes)
-    }
 
 
 def _turned(

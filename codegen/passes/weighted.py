@@ -18,12 +18,12 @@ from didyma.codegen.passes.attended import dependent, products
 from didyma.codegen.passes.attention import (
     NARROW,
     PIECE,
-    counted,
     joined,
     moved,
     unsuited,
 )
 from didyma.codegen.passes.groups import FusionGroup
+from didyma.codegen.passes.places import cheap, needed, without_unread
 from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.types import TensorType
@@ -105,24 +105,23 @@ def join(
         if not inner or any(not _serves(j, groups[j], plans, readers, results) for j in inner)
     }:
         plans = {i: inner for i, inner in plans.items() if i not in bad}
-    every = {*plans, *set[int]().union(*plans.values())}
-    absorbed = counted(groups, every, readers, results)
-    of_indices, made = {*absorbed}, [*groups]
+    absorbed, used, places, made = set[int](), set[int](), cheap(groups, types), [*groups]
     taken = dict(_pairs(groups, {i: found[i] for i in plans}, types)) if pairs else {}
     for i in plans.keys() - {*taken.values()}:
         heard(WEIGHTED, groups[i].writes[0])
         both = [i, *(taken[k] for k in taken if k == i)]
         inner = set[int]().union(*(plans[k] for k in both))
         order = sorted(inner, key=lambda j: groups[j].at[-1])
-        moves = {j for j in of_indices if readers[groups[j].writes[0]] & {*inner, *both}}
-        moves |= moved(groups, {*inner, *both}, readers, results)
+        moves = moved(groups, {*inner, *both}, readers, results)
+        used |= (again := needed(groups, {*inner, *both, *moves}, places))
         last = groups[i]
         for k in both[1:]:
             heard(PAIRED, groups[k].writes[0])
             last = _both(last, groups[k])
-        made[i] = joined([groups[j] for j in order], last, [groups[j] for j in moves])
+        made[i] = joined([groups[j] for j in order], last, [groups[j] for j in moves | again])
         absorbed |= inner | moves | {*both[1:]}
-    return [g for i, g in enumerate(made) if i not in absorbed]
+    kept = [g for i, g in enumerate(made) if i not in absorbed]
+    return without_unread(kept, results, [groups[j] for j in used])
 
 
 def _pairs(

@@ -123,11 +123,10 @@ def sloped(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor, slopes: dd.Tensor) -> dd.Te
 
 @pytest.mark.parametrize("module", POINTS)
 def test_a_score_may_read_for_its_batch_what_no_key_hides(module: ModuleType) -> None:
-    options = OPTIONS.changed({"graph.spread_cost": 10})
     choice = {"kernels.choices": f"fused_attention_0: {POINTS[module]}"}
-    text = compile(sloped.module, options.changed(choice)).text.source
+    text = compile(sloped.module, OPTIONS.changed(choice)).text.source
     assert "found_score" not in text
-    assert judged(sloped, POINTS[module], options=options, suits=module.TEMPLATE.space) == {""}
+    assert judged(sloped, POINTS[module], options=OPTIONS, suits=module.TEMPLATE.space) == {""}
 
 
 def near(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
