@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
+
 from didyma.oracle.lanes.buffers import Dense, Memory
 from didyma.oracle.lanes.code import Code, known
 from didyma.oracle.lanes.races import Lanes, Mask
@@ -153,6 +155,6 @@ def squeezed(value: Array) -> Array:
     """
     for axis in range(value.ndim):
         first = value[(slice(None),) * axis + (slice(0, 1),)]
-        if (value == first).all():
+        if (np.asarray(value) == np.asarray(first)).all():  # of pairs of values and payloads, too
             value = first
     return value

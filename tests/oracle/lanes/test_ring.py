@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import didyma as dd
 from didyma.codegen import pipeline
 from didyma.codegen.options import GraphOptions, Options
 from didyma.oracle import lanes
@@ -78,3 +79,16 @@ def test_kernels_and_loops_of_a_graph(options: Options) -> None:
 def test_shared_and_local_memory_and_atomics() -> None:
     (f,) = parse_loop(ATOMICS)
     same(f)
+
+
+def test_names_of_many_lanes_that_no_input_changes_agree() -> None:
+    """They are computed once for all lanes, and kept without the axes that change nothing."""
+
+    @dd.trace(dd.f32[130, 77])
+    def far(x: dd.Tensor) -> dd.Tensor:
+        places = dd.reshape(dd.arange(130), (130, 1)) - dd.arange(77)
+        away = dd.astype(places, dd.f32) * 0.25
+        return dd.tanh(away) * x + away
+
+    report = dd.check(far, engines=["host"], tries=1)
+    assert report.outcome == "agree"
