@@ -137,7 +137,8 @@ class Recipe:
     def points(self, work: Work) -> Iterator[tuple[float, Point]]:
         """Return all points of the recipe with their distance from the first, the nearest first.
 
-        The distance is the sum of the logarithms, to base 2, of the ratios of the parameters.
+        The distance is the sum, rounded once, of the logarithms to base 2 of the ratios of the
+        parameters.
         """
         usual, space = self.usual(work), self.space(work)
         if usual is None:
@@ -147,7 +148,7 @@ class Recipe:
         for numbers in itertools.product(*ranges):
             values = dict(zip(sorted(usual), numbers, strict=True))
             if values == usual or (self.legal(work, values) and self.fits(work, values)):
-                far = sum(abs(math.log2((1 + v) / (1 + usual[k]))) for k, v in values.items())
+                far = math.fsum(abs(math.log2((1 + v) / (1 + usual[k]))) for k, v in values.items())
                 found.append((far, Point.of(self.name, **values)))
         yield from sorted(found, key=lambda pair: (pair[0], pair[1].values))
 
