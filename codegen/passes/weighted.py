@@ -129,7 +129,7 @@ def _pairs(
 ) -> Iterator[tuple[int, int]]:
     """Yield groups with two sums, of which the second has the first product of the first alone.
 
-    Their results have one shape, and neither is computed of the other.
+    Their results and operands have one shape each, and neither is computed of the other.
     """
     left = {*sums}
     writer = {w: i for i, g in enumerate(groups) for w in g.writes}
@@ -139,7 +139,8 @@ def _pairs(
         narrow = all(t.dtype in NARROW for t in read)
         shapes = {types[w].shape for k in (i, j) for w in groups[k].writes}
         widths = {types[n.args[0]].shape[-1] for n in one.products} | {s[-1] for s in shapes}
-        alike = len(shapes) == 1 and all(len(groups[k].writes) == 1 for k in (i, j))
+        given = {tuple(types[a].shape for a in x.output.args) for x in (one, other)}
+        alike = len(shapes) == len(given) == 1 and all(len(groups[k].writes) == 1 for k in (i, j))
         shared = len(one.products) == MOST and other.products == one.products[:1]
         apart = {i, j} <= left and not any(_needs(groups, writer, *x) for x in ((i, j), (j, i)))
         if narrow and alike and shared and apart and widths <= {*WIDTHS}:

@@ -8,8 +8,10 @@ import pytest
 
 import didyma as dd
 from didyma.apart import told
+from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.refimpl.ir.graph import RESHAPE_ONLY, STAGES
+from didyma.refimpl.ir.text import parse_module
 from didyma.tracer.types import Element
 from tests.codegen.templates.written import forms, powers, scores, softmax
 from tests.gpu import backward
@@ -234,3 +236,21 @@ def test_an_encoder_makes_nine_launches_a_layer(
 def test_a_block_of_a_decoder_makes_nine_launches(wide: int, heads: int) -> None:
     p = program(whole(block(wide, heads, first=True, causal=True), (2, 256, wide)))
     assert kernels(p) == (9, 1)
+
+
+def test_weighted_sums_of_operands_of_other_ranks_stay_apart() -> None:
+    m = parse_module(
+        """module {
+  func @main(%p0: f16[1, 1, 64], %p1: f16[1, 64, 1], %p2: f16[1, 1, 64], %p3: f16[1, 64, 1],
+             %p4: f16[1, 1, 64], %p5: f16[1, 64]) -> (%matmul_2, %matmul_3) {
+    %matmul = matmul(%p0, %p1) : f16[1, 1, 1]
+    %matmul_1 = matmul(%p2, %p3) : f16[1, 1, 1]
+    %exp = exp(%matmul) : f16[1, 1, 1]
+    %multiply = multiply(%exp, %matmul_1) : f16[1, 1, 1]
+    %matmul_2 = matmul(%multiply, %p4) : f16[1, 1, 64]
+    %matmul_3 = matmul(%exp, %p5) : f16[1, 1, 64]
+  }
+}
+"""
+    )
+    assert compile(m, Options(target="sm_90a")).kernels
