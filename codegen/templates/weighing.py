@@ -16,6 +16,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from didyma.codegen.emit.terms import literal
 from didyma.codegen.templates.attention import weighing
 from didyma.codegen.templates.attentions import is_ranged, limited
@@ -52,8 +54,9 @@ def scaling(p: Problem) -> tuple[Problem, Mapping[str, int | str]]:
     elif limits:
         p, steps, more = shortened(p)
         by *= more
-    numbers = {"power": by / math.log(2), "lazy": LAZY / by, "unit": by}
+    numbers = {"lazy": LAZY / by, "unit": by}
     texts = {name: literal(x, DType.F32).text for name, x in numbers.items()}
+    texts["power"] = _power(by)
     return p, {
         "limits": limits,
         "changes": changes,
@@ -63,6 +66,17 @@ def scaling(p: Problem) -> tuple[Problem, Mapping[str, int | str]]:
         **steps,
         **texts,
     }
+
+
+def _power(by: float) -> str:
+    """Return the power of 2 that a factor of e's is, as text.
+
+    A factor that is an f32 stays one, so that the ring sees both; the compiler multiplies them.
+    """
+    whole = literal(by / math.log(2), DType.F32).text
+    if math.frexp(by)[0] == 0.5 or np.float32(by) != by:
+        return whole
+    return f"({literal(by, DType.F32).text} * {literal(1 / math.log(2), DType.F32).text})"
 
 
 def _split(e: Expr, dot: Var) -> tuple[Expr, float | None]:

@@ -188,3 +188,46 @@ def test_a_planted_fault_is_found(fault: str) -> None:
         program(steep, logs=True), point, wrong, options, template.space, engines=["simt"]
     )
     assert said != {""}
+
+
+def soft(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    return dd.tanh(s / 30.0) * 30.0
+
+
+def attended(change: Change | None, scale: float | None = None) -> Program:
+    @dd.trace(*[dd.f16[2, 70, 64]] * 3)
+    def f(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
+        return dd.scaled_dot_product_attention(
+            q, k, v, is_causal=True, scale=scale, score_mod=change
+        )
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("program", "share"),
+    [(attended(None, 0.3), 1.0), (attended(soft), 0.0), (attended(six), 0.0)],
+)
+def test_the_ring_compares_scores_whose_constants_stay_apart(
+    program: Program, share: float
+) -> None:
+    report = dd.check(program, options=OPTIONS, engines=["simt"], tries=1)
+    assert report.agree
+    (level,) = (x for x in report.levels if x.name == "simt")
+    assert level.ring_checked == pytest.approx(
+        share * level.ring_total, abs=0.05 * level.ring_total
+    )
+    assert level.ring_total > 0
+
+
+def test_a_sum_that_is_wrong_is_seen_in_the_ring_where_a_score_has_one_constant() -> None:
+    source = attention_tma.TEXT.source
+    old = "total[r] = total[r] * scale[r] + (powers + odd_powers);"
+    assert old in source
+    text = Text("tma_attention", source.replace(old, old.replace("powers + odd", "odd")))
+    wrong = replace(attention_tma.TEMPLATE, render=partial(attention_tma.render, text=text))
+    report = dd.check(
+        attended(None, 0.3), options=OPTIONS.changed({"kernels.codegens": (wrong,)}),
+        engines=["simt"], tries=1,
+    )  # fmt: skip
+    assert not report.agree
