@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
 def test_an_error_names_the_file_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     for path in (tmp_path / "taken", tmp_path / "no" / "such"):
-        for write in (disk.must_take_file, lambda p: disk.write_file(p, "words")):
+        for write in (disk.must_take_file, partial(disk.write_file, content="words")):
             with pytest.raises(DidymaError) as e:
                 write(path)
             assert (e.value.code, e.value.where) == ("unwritable", str(path))

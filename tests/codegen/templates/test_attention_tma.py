@@ -264,8 +264,10 @@ def seen_mended(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
     return dd.where(dd.isnan(out), 7.0, out)
 
 
-ODD = {(0, 329, 3): np.inf, (0, 170, 9): np.nan, (0, 130, 60): -np.inf, (1, 5, 20): np.nan}
-ODD |= {(1, n, 12): np.inf for n in range(5, 330, 63)}
+ODD = {
+    (0, 329, 3): np.inf, (0, 170, 9): np.nan, (0, 130, 60): -np.inf, (1, 5, 20): np.nan,
+    **{(1, n, 12): np.inf for n in range(5, 330, 63)},
+}  # fmt: skip
 FIRST = {(1, 2, 5): np.nan}
 LAST = {(1, 329, 5): np.nan}  # in one batch alone, whose last rows may not see it
 

@@ -11,7 +11,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.codegens import Template
 from didyma.codegen.options import Options
-from didyma.codegen.templates import cluster, fma, mma, tma, wgmma
+from didyma.codegen.templates import cluster, fma, fma_text, mma, tma, wgmma
 from didyma.codegen.templates.language import Text
 from tests.codegen.templates import test_mma, test_tma, test_wgmma
 from tests.codegen.templates.faults import one_of_each
@@ -57,8 +57,9 @@ def said(name: str, fault: str = "") -> set[str]:
 
 
 def _changed(module: ModuleType, old: str, new: str) -> Template:
-    assert old in module.TEXT.source
-    text = Text(module.TEMPLATE.name, module.TEXT.source.replace(old, new))
+    right = fma_text.FETCHED if module is fma else module.TEXT
+    assert old in right.source
+    text = Text(module.TEMPLATE.name, right.source.replace(old, new))
     wrong: Template = replace(module.TEMPLATE, render=partial(module.render, text=text))
     return wrong
 

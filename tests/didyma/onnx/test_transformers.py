@@ -16,7 +16,7 @@ from tests.didyma.onnx.transformers import LAYERS, WIDE, Writer
 OPSETS = {"bert": (14, 20), "gpt2": (18,), "vit": (14,), "one_op": (23,)}
 CASES = [(name, opset) for name in LAYERS for opset in OPSETS.get(name, (17,))]
 LAUNCHES = {
-    "bert": 9, "gpt2": 12, "vit": 12, "padded": 8, "causal": 8, "whisper": 8, "llama": 16,
+    "bert": 9, "gpt2": 12, "vit": 12, "padded": 8, "causal": 8, "whisper": 8, "llama": 15,
     "one_op": 10,
 }  # fmt: skip
 

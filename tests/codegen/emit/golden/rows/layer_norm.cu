@@ -7,22 +7,26 @@
 //         let at = min(row, 5)
 //         let i0 = at
 //         alloc x_row: f32[4] local
-//         for turn_3 in 1 unrolled {
-//           let k_3 = turn_3 * 32 + lane
-//           if row < 6 and k_3 < 25 {
-//             let part_3 = k_3
-//             for v_3 in 4 vectorized {
-//               x_row[turn_3 * 4 + v_3] = x[(i0 * 25 + part_3) * 4 + v_3]
+//         if row < 6 {
+//           for turn_3 in 1 unrolled {
+//             let k_3 = turn_3 * 32 + lane
+//             if k_3 < 25 {
+//               let part_3 = k_3
+//               for v_3 in 4 vectorized {
+//                 x_row[turn_3 * 4 + v_3] = x[(i0 * 25 + part_3) * 4 + v_3]
+//               }
 //             }
 //           }
 //         }
 //         alloc mean_acc_part: f32[] local
 //         mean_acc_part[] = 0.0:f32
-//         for turn_2 in 1 unrolled {
-//           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 25 {
-//             for v_2 in 4 unrolled {
-//               mean_acc_part[] = mean_acc_part[] + x_row[turn_2 * 4 + v_2]
+//         if row < 6 {
+//           for turn_2 in 1 unrolled {
+//             let k_2 = turn_2 * 32 + lane
+//             if k_2 < 25 {
+//               for v_2 in 4 unrolled {
+//                 mean_acc_part[] = mean_acc_part[] + x_row[turn_2 * 4 + v_2]
+//               }
 //             }
 //           }
 //         }
@@ -45,12 +49,14 @@
 //         let mean = mean_acc / f32(100)
 //         alloc mean_1_acc_part: f32[] local
 //         mean_1_acc_part[] = 0.0:f32
-//         for turn_1 in 1 unrolled {
-//           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 25 {
-//             for v_1 in 4 unrolled {
-//               let subtract_1 = x_row[turn_1 * 4 + v_1] - mean
-//               mean_1_acc_part[] = mean_1_acc_part[] + subtract_1 * subtract_1
+//         if row < 6 {
+//           for turn_1 in 1 unrolled {
+//             let k_1 = turn_1 * 32 + lane
+//             if k_1 < 25 {
+//               for v_1 in 4 unrolled {
+//                 let subtract_1 = x_row[turn_1 * 4 + v_1] - mean
+//                 mean_1_acc_part[] = mean_1_acc_part[] + subtract_1 * subtract_1
+//               }
 //             }
 //           }
 //         }
@@ -71,12 +77,14 @@
 //         }
 //         let mean_1_acc = mean_1_acc_part[]
 //         let rsqrt = rsqrt(mean_1_acc / f32(100) + 1e-05:f32)
-//         for turn in 1 unrolled {
-//           let k = turn * 32 + lane
-//           if row < 6 and k < 25 {
-//             let part = k
-//             for v in 4 vectorized {
-//               add_1[(i0 * 25 + part) * 4 + v] = (x_row[turn * 4 + v] - mean) * rsqrt * w[part * 4 + v] + b[part * 4 + v]
+//         if row < 6 {
+//           for turn in 1 unrolled {
+//             let k = turn * 32 + lane
+//             if k < 25 {
+//               let part = k
+//               for v in 4 vectorized {
+//                 add_1[(i0 * 25 + part) * 4 + v] = (x_row[turn * 4 + v] - mean) * rsqrt * w[part * 4 + v] + b[part * 4 + v]
+//               }
 //             }
 //           }
 //         }
@@ -97,26 +105,30 @@ fused_mean_subtract_square_mean_add_rs_0(
   const i64 at = min_i64(row, 5);
   const i64 i0 = at;
   f32 x_row[4];
-  #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
-    const i64 k_3 = turn_3 * 32 + lane;
-    if (row < 6 && k_3 < 25) {
-      const i64 part_3 = k_3;
-      const f32x4 x_x4 = load4_f32(&x[(i0 * 25 + part_3) * 4]);
-      x_row[turn_3 * 4] = x_x4.x;
-      x_row[turn_3 * 4 + 1] = x_x4.y;
-      x_row[turn_3 * 4 + 2] = x_x4.z;
-      x_row[turn_3 * 4 + 3] = x_x4.w;
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
+      const i64 k_3 = turn_3 * 32 + lane;
+      if (k_3 < 25) {
+        const i64 part_3 = k_3;
+        const f32x4 x_x4 = load4_f32(&x[(i0 * 25 + part_3) * 4]);
+        x_row[turn_3 * 4] = x_x4.x;
+        x_row[turn_3 * 4 + 1] = x_x4.y;
+        x_row[turn_3 * 4 + 2] = x_x4.z;
+        x_row[turn_3 * 4 + 3] = x_x4.w;
+      }
     }
   }
   f32 mean_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
-    const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 25) {
-      #pragma unroll
-      for (i64 v_2 = 0; v_2 < 4; ++v_2) {
-        mean_acc_part = mean_acc_part + x_row[turn_2 * 4 + v_2];
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+      const i64 k_2 = turn_2 * 32 + lane;
+      if (k_2 < 25) {
+        #pragma unroll
+        for (i64 v_2 = 0; v_2 < 4; ++v_2) {
+          mean_acc_part = mean_acc_part + x_row[turn_2 * 4 + v_2];
+        }
       }
     }
   }
@@ -133,14 +145,16 @@ fused_mean_subtract_square_mean_add_rs_0(
   const f32 mean_acc = mean_acc_part;
   const f32 mean = mean_acc / cast_i64_f32(100);
   f32 mean_1_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
-    const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 25) {
-      #pragma unroll
-      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        const f32 subtract_1 = x_row[turn_1 * 4 + v_1] - mean;
-        mean_1_acc_part = mean_1_acc_part + subtract_1 * subtract_1;
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+      const i64 k_1 = turn_1 * 32 + lane;
+      if (k_1 < 25) {
+        #pragma unroll
+        for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+          const f32 subtract_1 = x_row[turn_1 * 4 + v_1] - mean;
+          mean_1_acc_part = mean_1_acc_part + subtract_1 * subtract_1;
+        }
       }
     }
   }
@@ -156,19 +170,21 @@ fused_mean_subtract_square_mean_add_rs_0(
   mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_4;
   const f32 mean_1_acc = mean_1_acc_part;
   const f32 rsqrt = rsqrt_f32(mean_1_acc / cast_i64_f32(100) + 1e-05f);
-  #pragma unroll
-  for (i64 turn = 0; turn < 1; ++turn) {
-    const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 25) {
-      const i64 part = k;
-      const f32x4 w_x4 = load4_f32(&w[part * 4]);
-      const f32x4 b_x4 = load4_f32(&b[part * 4]);
-      f32x4 add_1_x4;
-      add_1_x4.x = (x_row[turn * 4] - mean) * rsqrt * w_x4.x + b_x4.x;
-      add_1_x4.y = (x_row[turn * 4 + 1] - mean) * rsqrt * w_x4.y + b_x4.y;
-      add_1_x4.z = (x_row[turn * 4 + 2] - mean) * rsqrt * w_x4.z + b_x4.z;
-      add_1_x4.w = (x_row[turn * 4 + 3] - mean) * rsqrt * w_x4.w + b_x4.w;
-      store4_f32(&add_1[(i0 * 25 + part) * 4], add_1_x4);
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn = 0; turn < 1; ++turn) {
+      const i64 k = turn * 32 + lane;
+      if (k < 25) {
+        const i64 part = k;
+        const f32x4 w_x4 = load4_f32(&w[part * 4]);
+        const f32x4 b_x4 = load4_f32(&b[part * 4]);
+        f32x4 add_1_x4;
+        add_1_x4.x = (x_row[turn * 4] - mean) * rsqrt * w_x4.x + b_x4.x;
+        add_1_x4.y = (x_row[turn * 4 + 1] - mean) * rsqrt * w_x4.y + b_x4.y;
+        add_1_x4.z = (x_row[turn * 4 + 2] - mean) * rsqrt * w_x4.z + b_x4.z;
+        add_1_x4.w = (x_row[turn * 4 + 3] - mean) * rsqrt * w_x4.w + b_x4.w;
+        store4_f32(&add_1[(i0 * 25 + part) * 4], add_1_x4);
+      }
     }
   }
 }

@@ -9,24 +9,28 @@
 //         alloc g_row: f32[4] local
 //         alloc w_row: f32[4] local
 //         alloc x_row: f32[4] local
-//         for turn_5 in 1 unrolled {
-//           let k_5 = turn_5 * 32 + lane
-//           if row < 6 and k_5 < 25 {
-//             let part_5 = k_5
-//             for v_5 in 4 vectorized {
-//               g_row[turn_5 * 4 + v_5] = g[(i0 * 25 + part_5) * 4 + v_5]
-//               w_row[turn_5 * 4 + v_5] = w[part_5 * 4 + v_5]
-//               x_row[turn_5 * 4 + v_5] = x[(i0 * 25 + part_5) * 4 + v_5]
+//         if row < 6 {
+//           for turn_5 in 1 unrolled {
+//             let k_5 = turn_5 * 32 + lane
+//             if k_5 < 25 {
+//               let part_5 = k_5
+//               for v_5 in 4 vectorized {
+//                 g_row[turn_5 * 4 + v_5] = g[(i0 * 25 + part_5) * 4 + v_5]
+//                 w_row[turn_5 * 4 + v_5] = w[part_5 * 4 + v_5]
+//                 x_row[turn_5 * 4 + v_5] = x[(i0 * 25 + part_5) * 4 + v_5]
+//               }
 //             }
 //           }
 //         }
 //         alloc mean_acc_part: f32[] local
 //         mean_acc_part[] = 0.0:f32
-//         for turn_4 in 1 unrolled {
-//           let k_4 = turn_4 * 32 + lane
-//           if row < 6 and k_4 < 25 {
-//             for v_4 in 4 unrolled {
-//               mean_acc_part[] = mean_acc_part[] + x_row[turn_4 * 4 + v_4]
+//         if row < 6 {
+//           for turn_4 in 1 unrolled {
+//             let k_4 = turn_4 * 32 + lane
+//             if k_4 < 25 {
+//               for v_4 in 4 unrolled {
+//                 mean_acc_part[] = mean_acc_part[] + x_row[turn_4 * 4 + v_4]
+//               }
 //             }
 //           }
 //         }
@@ -49,12 +53,14 @@
 //         let mean = mean_acc / f32(100)
 //         alloc mean_1_acc_part: f32[] local
 //         mean_1_acc_part[] = 0.0:f32
-//         for turn_3 in 1 unrolled {
-//           let k_3 = turn_3 * 32 + lane
-//           if row < 6 and k_3 < 25 {
-//             for v_3 in 4 unrolled {
-//               let subtract_1 = x_row[turn_3 * 4 + v_3] - mean
-//               mean_1_acc_part[] = mean_1_acc_part[] + subtract_1 * subtract_1
+//         if row < 6 {
+//           for turn_3 in 1 unrolled {
+//             let k_3 = turn_3 * 32 + lane
+//             if k_3 < 25 {
+//               for v_3 in 4 unrolled {
+//                 let subtract_1 = x_row[turn_3 * 4 + v_3] - mean
+//                 mean_1_acc_part[] = mean_1_acc_part[] + subtract_1 * subtract_1
+//               }
 //             }
 //           }
 //         }
@@ -77,11 +83,13 @@
 //         let divide = 1.0:f32 / sqrt(mean_1_acc / f32(100) + 1e-05:f32)
 //         alloc mean_2_acc_part: f32[] local
 //         mean_2_acc_part[] = 0.0:f32
-//         for turn_2 in 1 unrolled {
-//           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 25 {
-//             for v_2 in 4 unrolled {
-//               mean_2_acc_part[] = mean_2_acc_part[] + g_row[turn_2 * 4 + v_2] * w_row[turn_2 * 4 + v_2]
+//         if row < 6 {
+//           for turn_2 in 1 unrolled {
+//             let k_2 = turn_2 * 32 + lane
+//             if k_2 < 25 {
+//               for v_2 in 4 unrolled {
+//                 mean_2_acc_part[] = mean_2_acc_part[] + g_row[turn_2 * 4 + v_2] * w_row[turn_2 * 4 + v_2]
+//               }
 //             }
 //           }
 //         }
@@ -104,11 +112,13 @@
 //         let mean_2 = mean_2_acc / f32(100)
 //         alloc mean_3_acc_part: f32[] local
 //         mean_3_acc_part[] = 0.0:f32
-//         for turn_1 in 1 unrolled {
-//           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 25 {
-//             for v_1 in 4 unrolled {
-//               mean_3_acc_part[] = mean_3_acc_part[] + g_row[turn_1 * 4 + v_1] * w_row[turn_1 * 4 + v_1] * ((x_row[turn_1 * 4 + v_1] - mean) * divide)
+//         if row < 6 {
+//           for turn_1 in 1 unrolled {
+//             let k_1 = turn_1 * 32 + lane
+//             if k_1 < 25 {
+//               for v_1 in 4 unrolled {
+//                 mean_3_acc_part[] = mean_3_acc_part[] + g_row[turn_1 * 4 + v_1] * w_row[turn_1 * 4 + v_1] * ((x_row[turn_1 * 4 + v_1] - mean) * divide)
+//               }
 //             }
 //           }
 //         }
@@ -129,14 +139,16 @@
 //         }
 //         let mean_3_acc = mean_3_acc_part[]
 //         let mean_3 = mean_3_acc / f32(100)
-//         for turn in 1 unrolled {
-//           let k = turn * 32 + lane
-//           if row < 6 and k < 25 {
-//             let part = k
-//             for v in 4 vectorized {
-//               let multiply_2_1 = (x_row[turn * 4 + v] - mean) * divide
-//               multiply_2[(i0 * 25 + part) * 4 + v] = multiply_2_1
-//               multiply_5[(i0 * 25 + part) * 4 + v] = divide * (g_row[turn * 4 + v] * w_row[turn * 4 + v] - mean_2 - multiply_2_1 * mean_3)
+//         if row < 6 {
+//           for turn in 1 unrolled {
+//             let k = turn * 32 + lane
+//             if k < 25 {
+//               let part = k
+//               for v in 4 vectorized {
+//                 let multiply_2_1 = (x_row[turn * 4 + v] - mean) * divide
+//                 multiply_2[(i0 * 25 + part) * 4 + v] = multiply_2_1
+//                 multiply_5[(i0 * 25 + part) * 4 + v] = divide * (g_row[turn * 4 + v] * w_row[turn * 4 + v] - mean_2 - multiply_2_1 * mean_3)
+//               }
 //             }
 //           }
 //         }
@@ -160,36 +172,40 @@ fused_multiply_mean_subtract_multiply_0(
   f32 g_row[4];
   f32 w_row[4];
   f32 x_row[4];
-  #pragma unroll
-  for (i64 turn_5 = 0; turn_5 < 1; ++turn_5) {
-    const i64 k_5 = turn_5 * 32 + lane;
-    if (row < 6 && k_5 < 25) {
-      const i64 part_5 = k_5;
-      const f32x4 g_x4 = load4_f32(&g[(i0 * 25 + part_5) * 4]);
-      const f32x4 w_x4 = load4_f32(&w[part_5 * 4]);
-      const f32x4 x_x4 = load4_f32(&x[(i0 * 25 + part_5) * 4]);
-      g_row[turn_5 * 4] = g_x4.x;
-      w_row[turn_5 * 4] = w_x4.x;
-      x_row[turn_5 * 4] = x_x4.x;
-      g_row[turn_5 * 4 + 1] = g_x4.y;
-      w_row[turn_5 * 4 + 1] = w_x4.y;
-      x_row[turn_5 * 4 + 1] = x_x4.y;
-      g_row[turn_5 * 4 + 2] = g_x4.z;
-      w_row[turn_5 * 4 + 2] = w_x4.z;
-      x_row[turn_5 * 4 + 2] = x_x4.z;
-      g_row[turn_5 * 4 + 3] = g_x4.w;
-      w_row[turn_5 * 4 + 3] = w_x4.w;
-      x_row[turn_5 * 4 + 3] = x_x4.w;
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_5 = 0; turn_5 < 1; ++turn_5) {
+      const i64 k_5 = turn_5 * 32 + lane;
+      if (k_5 < 25) {
+        const i64 part_5 = k_5;
+        const f32x4 g_x4 = load4_f32(&g[(i0 * 25 + part_5) * 4]);
+        const f32x4 w_x4 = load4_f32(&w[part_5 * 4]);
+        const f32x4 x_x4 = load4_f32(&x[(i0 * 25 + part_5) * 4]);
+        g_row[turn_5 * 4] = g_x4.x;
+        w_row[turn_5 * 4] = w_x4.x;
+        x_row[turn_5 * 4] = x_x4.x;
+        g_row[turn_5 * 4 + 1] = g_x4.y;
+        w_row[turn_5 * 4 + 1] = w_x4.y;
+        x_row[turn_5 * 4 + 1] = x_x4.y;
+        g_row[turn_5 * 4 + 2] = g_x4.z;
+        w_row[turn_5 * 4 + 2] = w_x4.z;
+        x_row[turn_5 * 4 + 2] = x_x4.z;
+        g_row[turn_5 * 4 + 3] = g_x4.w;
+        w_row[turn_5 * 4 + 3] = w_x4.w;
+        x_row[turn_5 * 4 + 3] = x_x4.w;
+      }
     }
   }
   f32 mean_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_4 = 0; turn_4 < 1; ++turn_4) {
-    const i64 k_4 = turn_4 * 32 + lane;
-    if (row < 6 && k_4 < 25) {
-      #pragma unroll
-      for (i64 v_4 = 0; v_4 < 4; ++v_4) {
-        mean_acc_part = mean_acc_part + x_row[turn_4 * 4 + v_4];
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_4 = 0; turn_4 < 1; ++turn_4) {
+      const i64 k_4 = turn_4 * 32 + lane;
+      if (k_4 < 25) {
+        #pragma unroll
+        for (i64 v_4 = 0; v_4 < 4; ++v_4) {
+          mean_acc_part = mean_acc_part + x_row[turn_4 * 4 + v_4];
+        }
       }
     }
   }
@@ -206,14 +222,16 @@ fused_multiply_mean_subtract_multiply_0(
   const f32 mean_acc = mean_acc_part;
   const f32 mean = mean_acc / cast_i64_f32(100);
   f32 mean_1_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
-    const i64 k_3 = turn_3 * 32 + lane;
-    if (row < 6 && k_3 < 25) {
-      #pragma unroll
-      for (i64 v_3 = 0; v_3 < 4; ++v_3) {
-        const f32 subtract_1 = x_row[turn_3 * 4 + v_3] - mean;
-        mean_1_acc_part = mean_1_acc_part + subtract_1 * subtract_1;
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
+      const i64 k_3 = turn_3 * 32 + lane;
+      if (k_3 < 25) {
+        #pragma unroll
+        for (i64 v_3 = 0; v_3 < 4; ++v_3) {
+          const f32 subtract_1 = x_row[turn_3 * 4 + v_3] - mean;
+          mean_1_acc_part = mean_1_acc_part + subtract_1 * subtract_1;
+        }
       }
     }
   }
@@ -230,13 +248,15 @@ fused_multiply_mean_subtract_multiply_0(
   const f32 mean_1_acc = mean_1_acc_part;
   const f32 divide = 1.0f / sqrt_f32(mean_1_acc / cast_i64_f32(100) + 1e-05f);
   f32 mean_2_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
-    const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 25) {
-      #pragma unroll
-      for (i64 v_2 = 0; v_2 < 4; ++v_2) {
-        mean_2_acc_part = mean_2_acc_part + g_row[turn_2 * 4 + v_2] * w_row[turn_2 * 4 + v_2];
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+      const i64 k_2 = turn_2 * 32 + lane;
+      if (k_2 < 25) {
+        #pragma unroll
+        for (i64 v_2 = 0; v_2 < 4; ++v_2) {
+          mean_2_acc_part = mean_2_acc_part + g_row[turn_2 * 4 + v_2] * w_row[turn_2 * 4 + v_2];
+        }
       }
     }
   }
@@ -253,13 +273,15 @@ fused_multiply_mean_subtract_multiply_0(
   const f32 mean_2_acc = mean_2_acc_part;
   const f32 mean_2 = mean_2_acc / cast_i64_f32(100);
   f32 mean_3_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
-    const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 25) {
-      #pragma unroll
-      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        mean_3_acc_part = mean_3_acc_part + g_row[turn_1 * 4 + v_1] * w_row[turn_1 * 4 + v_1] * ((x_row[turn_1 * 4 + v_1] - mean) * divide);
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+      const i64 k_1 = turn_1 * 32 + lane;
+      if (k_1 < 25) {
+        #pragma unroll
+        for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+          mean_3_acc_part = mean_3_acc_part + g_row[turn_1 * 4 + v_1] * w_row[turn_1 * 4 + v_1] * ((x_row[turn_1 * 4 + v_1] - mean) * divide);
+        }
       }
     }
   }
@@ -275,27 +297,29 @@ fused_multiply_mean_subtract_multiply_0(
   mean_3_acc_part = mean_3_acc_part + mean_3_acc_part_other_4;
   const f32 mean_3_acc = mean_3_acc_part;
   const f32 mean_3 = mean_3_acc / cast_i64_f32(100);
-  #pragma unroll
-  for (i64 turn = 0; turn < 1; ++turn) {
-    const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 25) {
-      const i64 part = k;
-      f32x4 multiply_2_x4;
-      f32x4 multiply_5_x4;
-      const f32 multiply_2_1 = (x_row[turn * 4] - mean) * divide;
-      multiply_2_x4.x = multiply_2_1;
-      multiply_5_x4.x = divide * (g_row[turn * 4] * w_row[turn * 4] - mean_2 - multiply_2_1 * mean_3);
-      const f32 multiply_2_1_1 = (x_row[turn * 4 + 1] - mean) * divide;
-      multiply_2_x4.y = multiply_2_1_1;
-      multiply_5_x4.y = divide * (g_row[turn * 4 + 1] * w_row[turn * 4 + 1] - mean_2 - multiply_2_1_1 * mean_3);
-      const f32 multiply_2_1_2 = (x_row[turn * 4 + 2] - mean) * divide;
-      multiply_2_x4.z = multiply_2_1_2;
-      multiply_5_x4.z = divide * (g_row[turn * 4 + 2] * w_row[turn * 4 + 2] - mean_2 - multiply_2_1_2 * mean_3);
-      const f32 multiply_2_1_3 = (x_row[turn * 4 + 3] - mean) * divide;
-      multiply_2_x4.w = multiply_2_1_3;
-      multiply_5_x4.w = divide * (g_row[turn * 4 + 3] * w_row[turn * 4 + 3] - mean_2 - multiply_2_1_3 * mean_3);
-      store4_f32(&multiply_2[(i0 * 25 + part) * 4], multiply_2_x4);
-      store4_f32(&multiply_5[(i0 * 25 + part) * 4], multiply_5_x4);
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn = 0; turn < 1; ++turn) {
+      const i64 k = turn * 32 + lane;
+      if (k < 25) {
+        const i64 part = k;
+        f32x4 multiply_2_x4;
+        f32x4 multiply_5_x4;
+        const f32 multiply_2_1 = (x_row[turn * 4] - mean) * divide;
+        multiply_2_x4.x = multiply_2_1;
+        multiply_5_x4.x = divide * (g_row[turn * 4] * w_row[turn * 4] - mean_2 - multiply_2_1 * mean_3);
+        const f32 multiply_2_1_1 = (x_row[turn * 4 + 1] - mean) * divide;
+        multiply_2_x4.y = multiply_2_1_1;
+        multiply_5_x4.y = divide * (g_row[turn * 4 + 1] * w_row[turn * 4 + 1] - mean_2 - multiply_2_1_1 * mean_3);
+        const f32 multiply_2_1_2 = (x_row[turn * 4 + 2] - mean) * divide;
+        multiply_2_x4.z = multiply_2_1_2;
+        multiply_5_x4.z = divide * (g_row[turn * 4 + 2] * w_row[turn * 4 + 2] - mean_2 - multiply_2_1_2 * mean_3);
+        const f32 multiply_2_1_3 = (x_row[turn * 4 + 3] - mean) * divide;
+        multiply_2_x4.w = multiply_2_1_3;
+        multiply_5_x4.w = divide * (g_row[turn * 4 + 3] * w_row[turn * 4 + 3] - mean_2 - multiply_2_1_3 * mean_3);
+        store4_f32(&multiply_2[(i0 * 25 + part) * 4], multiply_2_x4);
+        store4_f32(&multiply_5[(i0 * 25 + part) * 4], multiply_5_x4);
+      }
     }
   }
 }

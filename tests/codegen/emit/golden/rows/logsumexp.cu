@@ -7,22 +7,26 @@
 //         let at = min(row, 5)
 //         let i0 = at
 //         alloc x_row: f32[4] local
-//         for turn_2 in 1 unrolled {
-//           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 25 {
-//             let part_2 = k_2
-//             for v_2 in 4 vectorized {
-//               x_row[turn_2 * 4 + v_2] = x[(i0 * 25 + part_2) * 4 + v_2]
+//         if row < 6 {
+//           for turn_2 in 1 unrolled {
+//             let k_2 = turn_2 * 32 + lane
+//             if k_2 < 25 {
+//               let part_2 = k_2
+//               for v_2 in 4 vectorized {
+//                 x_row[turn_2 * 4 + v_2] = x[(i0 * 25 + part_2) * 4 + v_2]
+//               }
 //             }
 //           }
 //         }
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
-//         for turn_1 in 1 unrolled {
-//           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 25 {
-//             for v_1 in 4 unrolled {
-//               max_acc_part[] = max(max_acc_part[], x_row[turn_1 * 4 + v_1])
+//         if row < 6 {
+//           for turn_1 in 1 unrolled {
+//             let k_1 = turn_1 * 32 + lane
+//             if k_1 < 25 {
+//               for v_1 in 4 unrolled {
+//                 max_acc_part[] = max(max_acc_part[], x_row[turn_1 * 4 + v_1])
+//               }
 //             }
 //           }
 //         }
@@ -44,11 +48,13 @@
 //         let max_acc = max_acc_part[]
 //         alloc sum_acc_part: f32[] local
 //         sum_acc_part[] = 0.0:f32
-//         for turn in 1 unrolled {
-//           let k = turn * 32 + lane
-//           if row < 6 and k < 25 {
-//             for v in 4 unrolled {
-//               sum_acc_part[] = sum_acc_part[] + exp(x_row[turn * 4 + v] - max_acc)
+//         if row < 6 {
+//           for turn in 1 unrolled {
+//             let k = turn * 32 + lane
+//             if k < 25 {
+//               for v in 4 unrolled {
+//                 sum_acc_part[] = sum_acc_part[] + exp(x_row[turn * 4 + v] - max_acc)
+//               }
 //             }
 //           }
 //         }
@@ -84,26 +90,30 @@ fused_max_subtract_exp_sum_log_add_isi_0(const f32 *__restrict__ x, f32 *__restr
   const i64 at = min_i64(row, 5);
   const i64 i0 = at;
   f32 x_row[4];
-  #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
-    const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 25) {
-      const i64 part_2 = k_2;
-      const f32x4 x_x4 = load4_f32(&x[(i0 * 25 + part_2) * 4]);
-      x_row[turn_2 * 4] = x_x4.x;
-      x_row[turn_2 * 4 + 1] = x_x4.y;
-      x_row[turn_2 * 4 + 2] = x_x4.z;
-      x_row[turn_2 * 4 + 3] = x_x4.w;
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+      const i64 k_2 = turn_2 * 32 + lane;
+      if (k_2 < 25) {
+        const i64 part_2 = k_2;
+        const f32x4 x_x4 = load4_f32(&x[(i0 * 25 + part_2) * 4]);
+        x_row[turn_2 * 4] = x_x4.x;
+        x_row[turn_2 * 4 + 1] = x_x4.y;
+        x_row[turn_2 * 4 + 2] = x_x4.z;
+        x_row[turn_2 * 4 + 3] = x_x4.w;
+      }
     }
   }
   f32 max_acc_part = -inf_f32();
-  #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
-    const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 25) {
-      #pragma unroll
-      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        max_acc_part = max_f32(max_acc_part, x_row[turn_1 * 4 + v_1]);
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+      const i64 k_1 = turn_1 * 32 + lane;
+      if (k_1 < 25) {
+        #pragma unroll
+        for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+          max_acc_part = max_f32(max_acc_part, x_row[turn_1 * 4 + v_1]);
+        }
       }
     }
   }
@@ -119,13 +129,15 @@ fused_max_subtract_exp_sum_log_add_isi_0(const f32 *__restrict__ x, f32 *__restr
   max_acc_part = max_f32(max_acc_part, max_acc_part_other_4);
   const f32 max_acc = max_acc_part;
   f32 sum_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn = 0; turn < 1; ++turn) {
-    const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 25) {
-      #pragma unroll
-      for (i64 v = 0; v < 4; ++v) {
-        sum_acc_part = sum_acc_part + exp_f32(x_row[turn * 4 + v] - max_acc);
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn = 0; turn < 1; ++turn) {
+      const i64 k = turn * 32 + lane;
+      if (k < 25) {
+        #pragma unroll
+        for (i64 v = 0; v < 4; ++v) {
+          sum_acc_part = sum_acc_part + exp_f32(x_row[turn * 4 + v] - max_acc);
+        }
       }
     }
   }

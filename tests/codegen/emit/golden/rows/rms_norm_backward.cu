@@ -9,25 +9,29 @@
 //         alloc g_row: f32[4] local
 //         alloc w_row: f32[4] local
 //         alloc x_row: f32[4] local
-//         for turn_3 in 1 unrolled {
-//           let k_3 = turn_3 * 32 + lane
-//           if row < 6 and k_3 < 25 {
-//             let part_3 = k_3
-//             for v_3 in 4 vectorized {
-//               g_row[turn_3 * 4 + v_3] = g[(i0 * 25 + part_3) * 4 + v_3]
-//               w_row[turn_3 * 4 + v_3] = w[part_3 * 4 + v_3]
-//               x_row[turn_3 * 4 + v_3] = x[(i0 * 25 + part_3) * 4 + v_3]
+//         if row < 6 {
+//           for turn_3 in 1 unrolled {
+//             let k_3 = turn_3 * 32 + lane
+//             if k_3 < 25 {
+//               let part_3 = k_3
+//               for v_3 in 4 vectorized {
+//                 g_row[turn_3 * 4 + v_3] = g[(i0 * 25 + part_3) * 4 + v_3]
+//                 w_row[turn_3 * 4 + v_3] = w[part_3 * 4 + v_3]
+//                 x_row[turn_3 * 4 + v_3] = x[(i0 * 25 + part_3) * 4 + v_3]
+//               }
 //             }
 //           }
 //         }
 //         alloc mean_acc_part: f32[] local
 //         mean_acc_part[] = 0.0:f32
-//         for turn_2 in 1 unrolled {
-//           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 25 {
-//             for v_2 in 4 unrolled {
-//               let x_1 = x_row[turn_2 * 4 + v_2]
-//               mean_acc_part[] = mean_acc_part[] + x_1 * x_1
+//         if row < 6 {
+//           for turn_2 in 1 unrolled {
+//             let k_2 = turn_2 * 32 + lane
+//             if k_2 < 25 {
+//               for v_2 in 4 unrolled {
+//                 let x_1 = x_row[turn_2 * 4 + v_2]
+//                 mean_acc_part[] = mean_acc_part[] + x_1 * x_1
+//               }
 //             }
 //           }
 //         }
@@ -50,11 +54,13 @@
 //         let divide = 1.0:f32 / sqrt(mean_acc / f32(100) + 1e-05:f32)
 //         alloc mean_1_acc_part: f32[] local
 //         mean_1_acc_part[] = 0.0:f32
-//         for turn_1 in 1 unrolled {
-//           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 25 {
-//             for v_1 in 4 unrolled {
-//               mean_1_acc_part[] = mean_1_acc_part[] + g_row[turn_1 * 4 + v_1] * w_row[turn_1 * 4 + v_1] * (x_row[turn_1 * 4 + v_1] * divide)
+//         if row < 6 {
+//           for turn_1 in 1 unrolled {
+//             let k_1 = turn_1 * 32 + lane
+//             if k_1 < 25 {
+//               for v_1 in 4 unrolled {
+//                 mean_1_acc_part[] = mean_1_acc_part[] + g_row[turn_1 * 4 + v_1] * w_row[turn_1 * 4 + v_1] * (x_row[turn_1 * 4 + v_1] * divide)
+//               }
 //             }
 //           }
 //         }
@@ -75,12 +81,14 @@
 //         }
 //         let mean_1_acc = mean_1_acc_part[]
 //         let mean_1 = mean_1_acc / f32(100)
-//         for turn in 1 unrolled {
-//           let k = turn * 32 + lane
-//           if row < 6 and k < 25 {
-//             let part = k
-//             for v in 4 vectorized {
-//               multiply_5[(i0 * 25 + part) * 4 + v] = divide * (g_row[turn * 4 + v] * w_row[turn * 4 + v] - x_row[turn * 4 + v] * divide * mean_1)
+//         if row < 6 {
+//           for turn in 1 unrolled {
+//             let k = turn * 32 + lane
+//             if k < 25 {
+//               let part = k
+//               for v in 4 vectorized {
+//                 multiply_5[(i0 * 25 + part) * 4 + v] = divide * (g_row[turn * 4 + v] * w_row[turn * 4 + v] - x_row[turn * 4 + v] * divide * mean_1)
+//               }
 //             }
 //           }
 //         }
@@ -103,37 +111,41 @@ fused_multiply_multiply_mean_add_sqrt_0(
   f32 g_row[4];
   f32 w_row[4];
   f32 x_row[4];
-  #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
-    const i64 k_3 = turn_3 * 32 + lane;
-    if (row < 6 && k_3 < 25) {
-      const i64 part_3 = k_3;
-      const f32x4 g_x4 = load4_f32(&g[(i0 * 25 + part_3) * 4]);
-      const f32x4 w_x4 = load4_f32(&w[part_3 * 4]);
-      const f32x4 x_x4 = load4_f32(&x[(i0 * 25 + part_3) * 4]);
-      g_row[turn_3 * 4] = g_x4.x;
-      w_row[turn_3 * 4] = w_x4.x;
-      x_row[turn_3 * 4] = x_x4.x;
-      g_row[turn_3 * 4 + 1] = g_x4.y;
-      w_row[turn_3 * 4 + 1] = w_x4.y;
-      x_row[turn_3 * 4 + 1] = x_x4.y;
-      g_row[turn_3 * 4 + 2] = g_x4.z;
-      w_row[turn_3 * 4 + 2] = w_x4.z;
-      x_row[turn_3 * 4 + 2] = x_x4.z;
-      g_row[turn_3 * 4 + 3] = g_x4.w;
-      w_row[turn_3 * 4 + 3] = w_x4.w;
-      x_row[turn_3 * 4 + 3] = x_x4.w;
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
+      const i64 k_3 = turn_3 * 32 + lane;
+      if (k_3 < 25) {
+        const i64 part_3 = k_3;
+        const f32x4 g_x4 = load4_f32(&g[(i0 * 25 + part_3) * 4]);
+        const f32x4 w_x4 = load4_f32(&w[part_3 * 4]);
+        const f32x4 x_x4 = load4_f32(&x[(i0 * 25 + part_3) * 4]);
+        g_row[turn_3 * 4] = g_x4.x;
+        w_row[turn_3 * 4] = w_x4.x;
+        x_row[turn_3 * 4] = x_x4.x;
+        g_row[turn_3 * 4 + 1] = g_x4.y;
+        w_row[turn_3 * 4 + 1] = w_x4.y;
+        x_row[turn_3 * 4 + 1] = x_x4.y;
+        g_row[turn_3 * 4 + 2] = g_x4.z;
+        w_row[turn_3 * 4 + 2] = w_x4.z;
+        x_row[turn_3 * 4 + 2] = x_x4.z;
+        g_row[turn_3 * 4 + 3] = g_x4.w;
+        w_row[turn_3 * 4 + 3] = w_x4.w;
+        x_row[turn_3 * 4 + 3] = x_x4.w;
+      }
     }
   }
   f32 mean_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
-    const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 25) {
-      #pragma unroll
-      for (i64 v_2 = 0; v_2 < 4; ++v_2) {
-        const f32 x_1 = x_row[turn_2 * 4 + v_2];
-        mean_acc_part = mean_acc_part + x_1 * x_1;
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+      const i64 k_2 = turn_2 * 32 + lane;
+      if (k_2 < 25) {
+        #pragma unroll
+        for (i64 v_2 = 0; v_2 < 4; ++v_2) {
+          const f32 x_1 = x_row[turn_2 * 4 + v_2];
+          mean_acc_part = mean_acc_part + x_1 * x_1;
+        }
       }
     }
   }
@@ -150,13 +162,15 @@ fused_multiply_multiply_mean_add_sqrt_0(
   const f32 mean_acc = mean_acc_part;
   const f32 divide = 1.0f / sqrt_f32(mean_acc / cast_i64_f32(100) + 1e-05f);
   f32 mean_1_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
-    const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 25) {
-      #pragma unroll
-      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        mean_1_acc_part = mean_1_acc_part + g_row[turn_1 * 4 + v_1] * w_row[turn_1 * 4 + v_1] * (x_row[turn_1 * 4 + v_1] * divide);
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+      const i64 k_1 = turn_1 * 32 + lane;
+      if (k_1 < 25) {
+        #pragma unroll
+        for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+          mean_1_acc_part = mean_1_acc_part + g_row[turn_1 * 4 + v_1] * w_row[turn_1 * 4 + v_1] * (x_row[turn_1 * 4 + v_1] * divide);
+        }
       }
     }
   }
@@ -172,17 +186,19 @@ fused_multiply_multiply_mean_add_sqrt_0(
   mean_1_acc_part = mean_1_acc_part + mean_1_acc_part_other_4;
   const f32 mean_1_acc = mean_1_acc_part;
   const f32 mean_1 = mean_1_acc / cast_i64_f32(100);
-  #pragma unroll
-  for (i64 turn = 0; turn < 1; ++turn) {
-    const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 25) {
-      const i64 part = k;
-      f32x4 multiply_5_x4;
-      multiply_5_x4.x = divide * (g_row[turn * 4] * w_row[turn * 4] - x_row[turn * 4] * divide * mean_1);
-      multiply_5_x4.y = divide * (g_row[turn * 4 + 1] * w_row[turn * 4 + 1] - x_row[turn * 4 + 1] * divide * mean_1);
-      multiply_5_x4.z = divide * (g_row[turn * 4 + 2] * w_row[turn * 4 + 2] - x_row[turn * 4 + 2] * divide * mean_1);
-      multiply_5_x4.w = divide * (g_row[turn * 4 + 3] * w_row[turn * 4 + 3] - x_row[turn * 4 + 3] * divide * mean_1);
-      store4_f32(&multiply_5[(i0 * 25 + part) * 4], multiply_5_x4);
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn = 0; turn < 1; ++turn) {
+      const i64 k = turn * 32 + lane;
+      if (k < 25) {
+        const i64 part = k;
+        f32x4 multiply_5_x4;
+        multiply_5_x4.x = divide * (g_row[turn * 4] * w_row[turn * 4] - x_row[turn * 4] * divide * mean_1);
+        multiply_5_x4.y = divide * (g_row[turn * 4 + 1] * w_row[turn * 4 + 1] - x_row[turn * 4 + 1] * divide * mean_1);
+        multiply_5_x4.z = divide * (g_row[turn * 4 + 2] * w_row[turn * 4 + 2] - x_row[turn * 4 + 2] * divide * mean_1);
+        multiply_5_x4.w = divide * (g_row[turn * 4 + 3] * w_row[turn * 4 + 3] - x_row[turn * 4 + 3] * divide * mean_1);
+        store4_f32(&multiply_5[(i0 * 25 + part) * 4], multiply_5_x4);
+      }
     }
   }
 }

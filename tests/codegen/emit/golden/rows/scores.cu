@@ -10,24 +10,28 @@
 //         let %'i2' = at % 12
 //         alloc mask_row: bool[4] local
 //         alloc s_row: f32[4] local
-//         for turn_3 in 1 unrolled {
-//           let k_3 = turn_3 * 8 + lane
-//           if row < 72 and k_3 < 5 {
-//             let part_3 = k_3
-//             for v_3 in 4 vectorized {
-//               mask_row[turn_3 * 4 + v_3] = mask[(%'i2' * 5 + part_3) * 4 + v_3]
-//               s_row[turn_3 * 4 + v_3] = s[(i0 * 180 + i1 * 60 + %'i2' * 5 + part_3) * 4 + v_3]
+//         if row < 72 {
+//           for turn_3 in 1 unrolled {
+//             let k_3 = turn_3 * 8 + lane
+//             if k_3 < 5 {
+//               let part_3 = k_3
+//               for v_3 in 4 vectorized {
+//                 mask_row[turn_3 * 4 + v_3] = mask[(%'i2' * 5 + part_3) * 4 + v_3]
+//                 s_row[turn_3 * 4 + v_3] = s[(i0 * 180 + i1 * 60 + %'i2' * 5 + part_3) * 4 + v_3]
+//               }
 //             }
 //           }
 //         }
 //         alloc kept: f32[4] local
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
-//         for turn_2 in 1 unrolled {
-//           let k_2 = turn_2 * 8 + lane
-//           if row < 72 and k_2 < 5 {
-//             for v_2 in 4 unrolled {
-//               max_acc_part[] = max(max_acc_part[], select(mask_row[turn_2 * 4 + v_2], s_row[turn_2 * 4 + v_2] * 0.125:f32, -inf:f32))
+//         if row < 72 {
+//           for turn_2 in 1 unrolled {
+//             let k_2 = turn_2 * 8 + lane
+//             if k_2 < 5 {
+//               for v_2 in 4 unrolled {
+//                 max_acc_part[] = max(max_acc_part[], select(mask_row[turn_2 * 4 + v_2], s_row[turn_2 * 4 + v_2] * 0.125:f32, -inf:f32))
+//               }
 //             }
 //           }
 //         }
@@ -43,12 +47,14 @@
 //         let max_acc = max_acc_part[]
 //         alloc sum_acc_part: f32[] local
 //         sum_acc_part[] = 0.0:f32
-//         for turn_1 in 1 unrolled {
-//           let k_1 = turn_1 * 8 + lane
-//           if row < 72 and k_1 < 5 {
-//             for v_1 in 4 unrolled {
-//               kept[turn_1 * 4 + v_1] = exp(select(mask_row[turn_1 * 4 + v_1], s_row[turn_1 * 4 + v_1] * 0.125:f32, -inf:f32) - max_acc)
-//               sum_acc_part[] = sum_acc_part[] + kept[turn_1 * 4 + v_1]
+//         if row < 72 {
+//           for turn_1 in 1 unrolled {
+//             let k_1 = turn_1 * 8 + lane
+//             if k_1 < 5 {
+//               for v_1 in 4 unrolled {
+//                 kept[turn_1 * 4 + v_1] = exp(select(mask_row[turn_1 * 4 + v_1], s_row[turn_1 * 4 + v_1] * 0.125:f32, -inf:f32) - max_acc)
+//                 sum_acc_part[] = sum_acc_part[] + kept[turn_1 * 4 + v_1]
+//               }
 //             }
 //           }
 //         }
@@ -62,12 +68,14 @@
 //           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_2
 //         }
 //         let sum_acc = sum_acc_part[]
-//         for turn in 1 unrolled {
-//           let k = turn * 8 + lane
-//           if row < 72 and k < 5 {
-//             let part = k
-//             for v in 4 vectorized {
-//               divide[(i0 * 180 + i1 * 60 + %'i2' * 5 + part) * 4 + v] = kept[turn * 4 + v] / sum_acc
+//         if row < 72 {
+//           for turn in 1 unrolled {
+//             let k = turn * 8 + lane
+//             if k < 5 {
+//               let part = k
+//               for v in 4 vectorized {
+//                 divide[(i0 * 180 + i1 * 60 + %'i2' * 5 + part) * 4 + v] = kept[turn * 4 + v] / sum_acc
+//               }
 //             }
 //           }
 //         }
@@ -90,32 +98,36 @@ fused_multiply_where_max_subtract_exp_0(
   const i64 i2 = at % 12;
   b8 mask_row[4];
   f32 s_row[4];
-  #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
-    const i64 k_3 = turn_3 * 8 + lane;
-    if (row < 72 && k_3 < 5) {
-      const i64 part_3 = k_3;
-      const b8x4 mask_x4 = load4_b8(&mask[(i2 * 5 + part_3) * 4]);
-      const f32x4 s_x4 = load4_f32(&s[(i0 * 180 + i1 * 60 + i2 * 5 + part_3) * 4]);
-      mask_row[turn_3 * 4] = mask_x4.x;
-      s_row[turn_3 * 4] = s_x4.x;
-      mask_row[turn_3 * 4 + 1] = mask_x4.y;
-      s_row[turn_3 * 4 + 1] = s_x4.y;
-      mask_row[turn_3 * 4 + 2] = mask_x4.z;
-      s_row[turn_3 * 4 + 2] = s_x4.z;
-      mask_row[turn_3 * 4 + 3] = mask_x4.w;
-      s_row[turn_3 * 4 + 3] = s_x4.w;
+  if (row < 72) {
+    #pragma unroll
+    for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
+      const i64 k_3 = turn_3 * 8 + lane;
+      if (k_3 < 5) {
+        const i64 part_3 = k_3;
+        const b8x4 mask_x4 = load4_b8(&mask[(i2 * 5 + part_3) * 4]);
+        const f32x4 s_x4 = load4_f32(&s[(i0 * 180 + i1 * 60 + i2 * 5 + part_3) * 4]);
+        mask_row[turn_3 * 4] = mask_x4.x;
+        s_row[turn_3 * 4] = s_x4.x;
+        mask_row[turn_3 * 4 + 1] = mask_x4.y;
+        s_row[turn_3 * 4 + 1] = s_x4.y;
+        mask_row[turn_3 * 4 + 2] = mask_x4.z;
+        s_row[turn_3 * 4 + 2] = s_x4.z;
+        mask_row[turn_3 * 4 + 3] = mask_x4.w;
+        s_row[turn_3 * 4 + 3] = s_x4.w;
+      }
     }
   }
   f32 kept[4];
   f32 max_acc_part = -inf_f32();
-  #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
-    const i64 k_2 = turn_2 * 8 + lane;
-    if (row < 72 && k_2 < 5) {
-      #pragma unroll
-      for (i64 v_2 = 0; v_2 < 4; ++v_2) {
-        max_acc_part = max_f32(max_acc_part, mask_row[turn_2 * 4 + v_2] ? s_row[turn_2 * 4 + v_2] * 0.125f : -inf_f32());
+  if (row < 72) {
+    #pragma unroll
+    for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+      const i64 k_2 = turn_2 * 8 + lane;
+      if (k_2 < 5) {
+        #pragma unroll
+        for (i64 v_2 = 0; v_2 < 4; ++v_2) {
+          max_acc_part = max_f32(max_acc_part, mask_row[turn_2 * 4 + v_2] ? s_row[turn_2 * 4 + v_2] * 0.125f : -inf_f32());
+        }
       }
     }
   }
@@ -127,14 +139,16 @@ fused_multiply_where_max_subtract_exp_0(
   max_acc_part = max_f32(max_acc_part, max_acc_part_other_2);
   const f32 max_acc = max_acc_part;
   f32 sum_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
-    const i64 k_1 = turn_1 * 8 + lane;
-    if (row < 72 && k_1 < 5) {
-      #pragma unroll
-      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        kept[turn_1 * 4 + v_1] = exp_f32((mask_row[turn_1 * 4 + v_1] ? s_row[turn_1 * 4 + v_1] * 0.125f : -inf_f32()) - max_acc);
-        sum_acc_part = sum_acc_part + kept[turn_1 * 4 + v_1];
+  if (row < 72) {
+    #pragma unroll
+    for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+      const i64 k_1 = turn_1 * 8 + lane;
+      if (k_1 < 5) {
+        #pragma unroll
+        for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+          kept[turn_1 * 4 + v_1] = exp_f32((mask_row[turn_1 * 4 + v_1] ? s_row[turn_1 * 4 + v_1] * 0.125f : -inf_f32()) - max_acc);
+          sum_acc_part = sum_acc_part + kept[turn_1 * 4 + v_1];
+        }
       }
     }
   }
@@ -145,23 +159,25 @@ fused_multiply_where_max_subtract_exp_0(
   const f32 sum_acc_part_other_2 = shuffle_xor_f32(sum_acc_part, 4);
   sum_acc_part = sum_acc_part + sum_acc_part_other_2;
   const f32 sum_acc = sum_acc_part;
-  #pragma unroll
-  for (i64 turn = 0; turn < 1; ++turn) {
-    const i64 k = turn * 8 + lane;
-    if (row < 72 && k < 5) {
-      const i64 part = k;
-      f32x4 divide_x4;
-      f32x4 above_x4;
-      above_x4.x = kept[turn * 4];
-      above_x4.y = kept[turn * 4 + 1];
-      above_x4.z = kept[turn * 4 + 2];
-      above_x4.w = kept[turn * 4 + 3];
-      const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
-      divide_x4.x = quotients_x4.x;
-      divide_x4.y = quotients_x4.y;
-      divide_x4.z = quotients_x4.z;
-      divide_x4.w = quotients_x4.w;
-      store4_f32(&divide[(i0 * 180 + i1 * 60 + i2 * 5 + part) * 4], divide_x4);
+  if (row < 72) {
+    #pragma unroll
+    for (i64 turn = 0; turn < 1; ++turn) {
+      const i64 k = turn * 8 + lane;
+      if (k < 5) {
+        const i64 part = k;
+        f32x4 divide_x4;
+        f32x4 above_x4;
+        above_x4.x = kept[turn * 4];
+        above_x4.y = kept[turn * 4 + 1];
+        above_x4.z = kept[turn * 4 + 2];
+        above_x4.w = kept[turn * 4 + 3];
+        const f32x4 quotients_x4 = quotients4_f32(above_x4, sum_acc);
+        divide_x4.x = quotients_x4.x;
+        divide_x4.y = quotients_x4.y;
+        divide_x4.z = quotients_x4.z;
+        divide_x4.w = quotients_x4.w;
+        store4_f32(&divide[(i0 * 180 + i1 * 60 + i2 * 5 + part) * 4], divide_x4);
+      }
     }
   }
 }

@@ -8,23 +8,27 @@
 //         let i0 = at
 //         alloc g_row: f32[4] local
 //         alloc y_row: f32[4] local
-//         for turn_2 in 1 unrolled {
-//           let k_2 = turn_2 * 32 + lane
-//           if row < 6 and k_2 < 25 {
-//             let part_2 = k_2
-//             for v_2 in 4 vectorized {
-//               g_row[turn_2 * 4 + v_2] = g[(i0 * 25 + part_2) * 4 + v_2]
-//               y_row[turn_2 * 4 + v_2] = y[(i0 * 25 + part_2) * 4 + v_2]
+//         if row < 6 {
+//           for turn_2 in 1 unrolled {
+//             let k_2 = turn_2 * 32 + lane
+//             if k_2 < 25 {
+//               let part_2 = k_2
+//               for v_2 in 4 vectorized {
+//                 g_row[turn_2 * 4 + v_2] = g[(i0 * 25 + part_2) * 4 + v_2]
+//                 y_row[turn_2 * 4 + v_2] = y[(i0 * 25 + part_2) * 4 + v_2]
+//               }
 //             }
 //           }
 //         }
 //         alloc sum_acc_part: f32[] local
 //         sum_acc_part[] = 0.0:f32
-//         for turn_1 in 1 unrolled {
-//           let k_1 = turn_1 * 32 + lane
-//           if row < 6 and k_1 < 25 {
-//             for v_1 in 4 unrolled {
-//               sum_acc_part[] = sum_acc_part[] + g_row[turn_1 * 4 + v_1] * y_row[turn_1 * 4 + v_1]
+//         if row < 6 {
+//           for turn_1 in 1 unrolled {
+//             let k_1 = turn_1 * 32 + lane
+//             if k_1 < 25 {
+//               for v_1 in 4 unrolled {
+//                 sum_acc_part[] = sum_acc_part[] + g_row[turn_1 * 4 + v_1] * y_row[turn_1 * 4 + v_1]
+//               }
 //             }
 //           }
 //         }
@@ -44,12 +48,14 @@
 //           sum_acc_part[] = sum_acc_part[] + sum_acc_part_other_4
 //         }
 //         let sum_acc = sum_acc_part[]
-//         for turn in 1 unrolled {
-//           let k = turn * 32 + lane
-//           if row < 6 and k < 25 {
-//             let part = k
-//             for v in 4 vectorized {
-//               where[(i0 * 25 + part) * 4 + v] = select(mask[(i0 * 25 + part) * 4 + v], y_row[turn * 4 + v] * (g_row[turn * 4 + v] - sum_acc) * 0.125:f32, 0.0:f32)
+//         if row < 6 {
+//           for turn in 1 unrolled {
+//             let k = turn * 32 + lane
+//             if k < 25 {
+//               let part = k
+//               for v in 4 vectorized {
+//                 where[(i0 * 25 + part) * 4 + v] = select(mask[(i0 * 25 + part) * 4 + v], y_row[turn * 4 + v] * (g_row[turn * 4 + v] - sum_acc) * 0.125:f32, 0.0:f32)
+//               }
 //             }
 //           }
 //         }
@@ -71,31 +77,35 @@ fused_multiply_sum_subtract_multiply_m_0(
   const i64 i0 = at;
   f32 g_row[4];
   f32 y_row[4];
-  #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
-    const i64 k_2 = turn_2 * 32 + lane;
-    if (row < 6 && k_2 < 25) {
-      const i64 part_2 = k_2;
-      const f32x4 g_x4 = load4_f32(&g[(i0 * 25 + part_2) * 4]);
-      const f32x4 y_x4 = load4_f32(&y[(i0 * 25 + part_2) * 4]);
-      g_row[turn_2 * 4] = g_x4.x;
-      y_row[turn_2 * 4] = y_x4.x;
-      g_row[turn_2 * 4 + 1] = g_x4.y;
-      y_row[turn_2 * 4 + 1] = y_x4.y;
-      g_row[turn_2 * 4 + 2] = g_x4.z;
-      y_row[turn_2 * 4 + 2] = y_x4.z;
-      g_row[turn_2 * 4 + 3] = g_x4.w;
-      y_row[turn_2 * 4 + 3] = y_x4.w;
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+      const i64 k_2 = turn_2 * 32 + lane;
+      if (k_2 < 25) {
+        const i64 part_2 = k_2;
+        const f32x4 g_x4 = load4_f32(&g[(i0 * 25 + part_2) * 4]);
+        const f32x4 y_x4 = load4_f32(&y[(i0 * 25 + part_2) * 4]);
+        g_row[turn_2 * 4] = g_x4.x;
+        y_row[turn_2 * 4] = y_x4.x;
+        g_row[turn_2 * 4 + 1] = g_x4.y;
+        y_row[turn_2 * 4 + 1] = y_x4.y;
+        g_row[turn_2 * 4 + 2] = g_x4.z;
+        y_row[turn_2 * 4 + 2] = y_x4.z;
+        g_row[turn_2 * 4 + 3] = g_x4.w;
+        y_row[turn_2 * 4 + 3] = y_x4.w;
+      }
     }
   }
   f32 sum_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
-    const i64 k_1 = turn_1 * 32 + lane;
-    if (row < 6 && k_1 < 25) {
-      #pragma unroll
-      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        sum_acc_part = sum_acc_part + g_row[turn_1 * 4 + v_1] * y_row[turn_1 * 4 + v_1];
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+      const i64 k_1 = turn_1 * 32 + lane;
+      if (k_1 < 25) {
+        #pragma unroll
+        for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+          sum_acc_part = sum_acc_part + g_row[turn_1 * 4 + v_1] * y_row[turn_1 * 4 + v_1];
+        }
       }
     }
   }
@@ -110,18 +120,20 @@ fused_multiply_sum_subtract_multiply_m_0(
   const f32 sum_acc_part_other_4 = shuffle_xor_f32(sum_acc_part, 16);
   sum_acc_part = sum_acc_part + sum_acc_part_other_4;
   const f32 sum_acc = sum_acc_part;
-  #pragma unroll
-  for (i64 turn = 0; turn < 1; ++turn) {
-    const i64 k = turn * 32 + lane;
-    if (row < 6 && k < 25) {
-      const i64 part = k;
-      const b8x4 mask_x4 = load4_b8(&mask[(i0 * 25 + part) * 4]);
-      f32x4 where_x4;
-      where_x4.x = mask_x4.x ? y_row[turn * 4] * (g_row[turn * 4] - sum_acc) * 0.125f : 0.0f;
-      where_x4.y = mask_x4.y ? y_row[turn * 4 + 1] * (g_row[turn * 4 + 1] - sum_acc) * 0.125f : 0.0f;
-      where_x4.z = mask_x4.z ? y_row[turn * 4 + 2] * (g_row[turn * 4 + 2] - sum_acc) * 0.125f : 0.0f;
-      where_x4.w = mask_x4.w ? y_row[turn * 4 + 3] * (g_row[turn * 4 + 3] - sum_acc) * 0.125f : 0.0f;
-      store4_f32(&where[(i0 * 25 + part) * 4], where_x4);
+  if (row < 6) {
+    #pragma unroll
+    for (i64 turn = 0; turn < 1; ++turn) {
+      const i64 k = turn * 32 + lane;
+      if (k < 25) {
+        const i64 part = k;
+        const b8x4 mask_x4 = load4_b8(&mask[(i0 * 25 + part) * 4]);
+        f32x4 where_x4;
+        where_x4.x = mask_x4.x ? y_row[turn * 4] * (g_row[turn * 4] - sum_acc) * 0.125f : 0.0f;
+        where_x4.y = mask_x4.y ? y_row[turn * 4 + 1] * (g_row[turn * 4 + 1] - sum_acc) * 0.125f : 0.0f;
+        where_x4.z = mask_x4.z ? y_row[turn * 4 + 2] * (g_row[turn * 4 + 2] - sum_acc) * 0.125f : 0.0f;
+        where_x4.w = mask_x4.w ? y_row[turn * 4 + 3] * (g_row[turn * 4 + 3] - sum_acc) * 0.125f : 0.0f;
+        store4_f32(&where[(i0 * 25 + part) * 4], where_x4);
+      }
     }
   }
 }

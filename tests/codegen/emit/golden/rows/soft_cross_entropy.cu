@@ -7,22 +7,26 @@
 //         let at = min(row, 8)
 //         let i0 = at
 //         alloc x_row: f32[4] local
-//         for turn_3 in 1 unrolled {
-//           let k_3 = turn_3 * 16 + lane
-//           if row < 9 and k_3 < 10 {
-//             let part_3 = k_3
-//             for v_4 in 4 vectorized {
-//               x_row[turn_3 * 4 + v_4] = x[(i0 * 10 + part_3) * 4 + v_4]
+//         if row < 9 {
+//           for turn_3 in 1 unrolled {
+//             let k_3 = turn_3 * 16 + lane
+//             if k_3 < 10 {
+//               let part_3 = k_3
+//               for v_4 in 4 vectorized {
+//                 x_row[turn_3 * 4 + v_4] = x[(i0 * 10 + part_3) * 4 + v_4]
+//               }
 //             }
 //           }
 //         }
 //         alloc max_acc_part: f32[] local
 //         max_acc_part[] = -inf:f32
-//         for turn_2 in 1 unrolled {
-//           let k_2 = turn_2 * 16 + lane
-//           if row < 9 and k_2 < 10 {
-//             for v_3 in 4 unrolled {
-//               max_acc_part[] = max(max_acc_part[], x_row[turn_2 * 4 + v_3])
+//         if row < 9 {
+//           for turn_2 in 1 unrolled {
+//             let k_2 = turn_2 * 16 + lane
+//             if k_2 < 10 {
+//               for v_3 in 4 unrolled {
+//                 max_acc_part[] = max(max_acc_part[], x_row[turn_2 * 4 + v_3])
+//               }
 //             }
 //           }
 //         }
@@ -41,11 +45,13 @@
 //         let max_acc = max_acc_part[]
 //         alloc sum_acc_part: f32[] local
 //         sum_acc_part[] = 0.0:f32
-//         for turn_1 in 1 unrolled {
-//           let k_1 = turn_1 * 16 + lane
-//           if row < 9 and k_1 < 10 {
-//             for v_2 in 4 unrolled {
-//               sum_acc_part[] = sum_acc_part[] + exp(x_row[turn_1 * 4 + v_2] - max_acc)
+//         if row < 9 {
+//           for turn_1 in 1 unrolled {
+//             let k_1 = turn_1 * 16 + lane
+//             if k_1 < 10 {
+//               for v_2 in 4 unrolled {
+//                 sum_acc_part[] = sum_acc_part[] + exp(x_row[turn_1 * 4 + v_2] - max_acc)
+//               }
 //             }
 //           }
 //         }
@@ -65,16 +71,18 @@
 //         let log = log(sum_acc)
 //         alloc sum_1_acc_part: f32[] local
 //         sum_1_acc_part[] = 0.0:f32
-//         for turn in 1 unrolled {
-//           let k = turn * 16 + lane
-//           if row < 9 and k < 10 {
-//             let part = k
-//             alloc target_some: f32[4] local
-//             for v in 4 vectorized {
-//               target_some[v] = target[(i0 * 10 + part) * 4 + v]
-//             }
-//             for v_1 in 4 unrolled {
-//               sum_1_acc_part[] = sum_1_acc_part[] + (x_row[turn * 4 + v_1] - max_acc - log) * target_some[v_1]
+//         if row < 9 {
+//           for turn in 1 unrolled {
+//             let k = turn * 16 + lane
+//             if k < 10 {
+//               let part = k
+//               alloc target_some: f32[4] local
+//               for v in 4 vectorized {
+//                 target_some[v] = target[(i0 * 10 + part) * 4 + v]
+//               }
+//               for v_1 in 4 unrolled {
+//                 sum_1_acc_part[] = sum_1_acc_part[] + (x_row[turn * 4 + v_1] - max_acc - log) * target_some[v_1]
+//               }
 //             }
 //           }
 //         }
@@ -110,26 +118,30 @@ fused_max_subtract_exp_sum_log_subtrac_0(
   const i64 at = min_i64(row, 8);
   const i64 i0 = at;
   f32 x_row[4];
-  #pragma unroll
-  for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
-    const i64 k_3 = turn_3 * 16 + lane;
-    if (row < 9 && k_3 < 10) {
-      const i64 part_3 = k_3;
-      const f32x4 x_x4 = load4_f32(&x[(i0 * 10 + part_3) * 4]);
-      x_row[turn_3 * 4] = x_x4.x;
-      x_row[turn_3 * 4 + 1] = x_x4.y;
-      x_row[turn_3 * 4 + 2] = x_x4.z;
-      x_row[turn_3 * 4 + 3] = x_x4.w;
+  if (row < 9) {
+    #pragma unroll
+    for (i64 turn_3 = 0; turn_3 < 1; ++turn_3) {
+      const i64 k_3 = turn_3 * 16 + lane;
+      if (k_3 < 10) {
+        const i64 part_3 = k_3;
+        const f32x4 x_x4 = load4_f32(&x[(i0 * 10 + part_3) * 4]);
+        x_row[turn_3 * 4] = x_x4.x;
+        x_row[turn_3 * 4 + 1] = x_x4.y;
+        x_row[turn_3 * 4 + 2] = x_x4.z;
+        x_row[turn_3 * 4 + 3] = x_x4.w;
+      }
     }
   }
   f32 max_acc_part = -inf_f32();
-  #pragma unroll
-  for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
-    const i64 k_2 = turn_2 * 16 + lane;
-    if (row < 9 && k_2 < 10) {
-      #pragma unroll
-      for (i64 v_3 = 0; v_3 < 4; ++v_3) {
-        max_acc_part = max_f32(max_acc_part, x_row[turn_2 * 4 + v_3]);
+  if (row < 9) {
+    #pragma unroll
+    for (i64 turn_2 = 0; turn_2 < 1; ++turn_2) {
+      const i64 k_2 = turn_2 * 16 + lane;
+      if (k_2 < 10) {
+        #pragma unroll
+        for (i64 v_3 = 0; v_3 < 4; ++v_3) {
+          max_acc_part = max_f32(max_acc_part, x_row[turn_2 * 4 + v_3]);
+        }
       }
     }
   }
@@ -143,13 +155,15 @@ fused_max_subtract_exp_sum_log_subtrac_0(
   max_acc_part = max_f32(max_acc_part, max_acc_part_other_3);
   const f32 max_acc = max_acc_part;
   f32 sum_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
-    const i64 k_1 = turn_1 * 16 + lane;
-    if (row < 9 && k_1 < 10) {
-      #pragma unroll
-      for (i64 v_2 = 0; v_2 < 4; ++v_2) {
-        sum_acc_part = sum_acc_part + exp_f32(x_row[turn_1 * 4 + v_2] - max_acc);
+  if (row < 9) {
+    #pragma unroll
+    for (i64 turn_1 = 0; turn_1 < 1; ++turn_1) {
+      const i64 k_1 = turn_1 * 16 + lane;
+      if (k_1 < 10) {
+        #pragma unroll
+        for (i64 v_2 = 0; v_2 < 4; ++v_2) {
+          sum_acc_part = sum_acc_part + exp_f32(x_row[turn_1 * 4 + v_2] - max_acc);
+        }
       }
     }
   }
@@ -164,20 +178,22 @@ fused_max_subtract_exp_sum_log_subtrac_0(
   const f32 sum_acc = sum_acc_part;
   const f32 log = log_f32(sum_acc);
   f32 sum_1_acc_part = 0.0f;
-  #pragma unroll
-  for (i64 turn = 0; turn < 1; ++turn) {
-    const i64 k = turn * 16 + lane;
-    if (row < 9 && k < 10) {
-      const i64 part = k;
-      f32 target_some[4];
-      const f32x4 target_x4 = load4_f32(&target[(i0 * 10 + part) * 4]);
-      target_some[0] = target_x4.x;
-      target_some[1] = target_x4.y;
-      target_some[2] = target_x4.z;
-      target_some[3] = target_x4.w;
-      #pragma unroll
-      for (i64 v_1 = 0; v_1 < 4; ++v_1) {
-        sum_1_acc_part = sum_1_acc_part + (x_row[turn * 4 + v_1] - max_acc - log) * target_some[v_1];
+  if (row < 9) {
+    #pragma unroll
+    for (i64 turn = 0; turn < 1; ++turn) {
+      const i64 k = turn * 16 + lane;
+      if (k < 10) {
+        const i64 part = k;
+        f32 target_some[4];
+        const f32x4 target_x4 = load4_f32(&target[(i0 * 10 + part) * 4]);
+        target_some[0] = target_x4.x;
+        target_some[1] = target_x4.y;
+        target_some[2] = target_x4.z;
+        target_some[3] = target_x4.w;
+        #pragma unroll
+        for (i64 v_1 = 0; v_1 < 4; ++v_1) {
+          sum_1_acc_part = sum_1_acc_part + (x_row[turn * 4 + v_1] - max_acc - log) * target_some[v_1];
+        }
       }
     }
   }
