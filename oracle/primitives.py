@@ -140,7 +140,7 @@ def judge_primitives(
             level.compare(n.callee, found)
             if all(c.agree for c in found):
                 if ring.merges(functions[n.callee], used):
-                    level.compare(n.callee, ring.left_out(n.results, got))
+                    level.compare(n.callee, ring.left_out(got))
                     return outs
                 want_payloads = partial(payloads.of, n.callee, args, env)
                 level.compare(n.callee, ring.judged(n.results, got, want_payloads))

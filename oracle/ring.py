@@ -66,6 +66,7 @@ def merges(f: Function, kernels: Sequence[PrimFunc | ClaimedKernel]) -> bool:
 
 
 def _is_uneven(n: Node) -> bool:
+    """Return whether a constant has a float whose product with another float may be rounded."""
     value = n.attr["value"]
     if not isinstance(value, Tensor) or not value.dtype.is_float:
         return False
@@ -73,13 +74,9 @@ def _is_uneven(n: Node) -> bool:
     return bool((np.isfinite(parts) & (parts != 0) & (parts != 0.5)).any())
 
 
-def left_out(names: Sequence[str], got: Sequence[Array]) -> list[Comparison]:
-    """Return that records of results are not compared."""
-    return [
-        Comparison(0, a.size, 0.0, in_ring=True)
-        for _, a in zip(names, got, strict=True)
-        if a.dtype.names
-    ]
+def left_out(got: Sequence[Array]) -> list[Comparison]:
+    """Return comparisons that count the elements of records and have checked none of them."""
+    return [Comparison(0, a.size, 0.0, in_ring=True) for a in got if a.dtype.names]
 
 
 def _compared(name: str, want: RingEstimate, got: Array) -> Comparison:
