@@ -89,7 +89,7 @@ def limits(text: str) -> dict[str, float]:
     {'bytes': 0.0, 'ratio': 0.05}
     """
     found: dict[str, float] = {}
-    for item in filter(None, text.split(",")):
+    for item in text.split(",") if text else ():
         match = _LIMIT.fullmatch(item.strip())
         if match is None:
             raise DidymaError(

@@ -8,7 +8,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from didyma import apart, codes, moves, on_gpu, splits, strided, tuning
+from didyma import apart, codes, logs, moves, on_gpu, splits, strided, tuning
 from didyma.codegen.emit import wrapper
 from didyma.codegen.options import EMBEDDED, Options
 from didyma.codegen.pipeline import Compiled, compile
@@ -51,7 +51,7 @@ def explain(
         options = splits.chosen(m, options, device, choose)
         by = tuning.pickers(m, options, device, choose)
         options = tuning.chosen(m, options, device, choose)
-    compiled = compile(m, options)
+    compiled = compile(m, options, listen=logs.listener())
     files = texts(compiled)
     rows = choices.records(compiled, options, by)
     files["choices.json"] = json_.dumps(tuning.picked(compiled, options), indent=2) + "\n"

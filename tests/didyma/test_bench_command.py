@@ -109,6 +109,7 @@ def test_compare_prints_draws_and_exits(pair: tuple[Path, Path], tmp_path: Path)
     [
         (("--fail-on", "ratio:+50%"), 1, "only before: old"),
         (("--fail-on", "nothing:+0%"), 2, "launches, ratio, read"),
+        (("--fail-on", ",,"), 2, "NAME:+P%"),
         (("--plot", "c.png"), 2, "unknown-format"),
     ],
 )

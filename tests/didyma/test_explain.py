@@ -95,6 +95,19 @@ def test_it_can_be_written_over(traced: Program, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
 
+def test_the_log_tells_levels_or_says_what_it_does_not_know(
+    traced: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "p.dym").write_text(str(traced))
+    args = ("explain", tmp_path / "p.dym", "-o", tmp_path / "out")
+    monkeypatch.setenv("DIDYMA_LOG", "plan")
+    assert "# plan, after plan" in didyma(*args).err
+    monkeypatch.setenv("DIDYMA_LOG", "plans")
+    refused = didyma(*args)
+    assert refused.code == 2
+    assert "bad-option at `DIDYMA_LOG`" in refused.err
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_fuzzed_graphs(seed: int) -> None:
     case = decode(random.Random(seed).randbytes(BYTES))
