@@ -53,9 +53,12 @@ def _tensors(b: Builder, values: Sequence[Value]) -> tuple[Tensor, ...]:
 
 
 def traced_body(
-    b: Builder, f: Traced, types: Sequence[TensorType]
+    b: Builder, f: Traced, types: Sequence[TensorType], passed: str = ""
 ) -> tuple[Builder, list[Value], bool]:
-    """Trace a branch or body; also return whether it returns a tensor rather than a sequence."""
+    """Trace a branch or body; also return whether it returns a tensor rather than a sequence.
+
+    ``passed`` tells the user of a function that takes other arguments what it is called with.
+    """
     if not callable(f) or isinstance(f, Tensor):  # pyright: ignore[reportUnnecessaryComparison]  # a user's
         raise DidymaError(
             "bad-call", "a branch or body", got=f"{f!r:.60}", want="a function of tensors",
@@ -64,7 +67,7 @@ def traced_body(
     inner = b.inner()
     params = [Tensor(inner, inner.param(f"x{i}", t)) for i, t in enumerate(types)]
     with inner.filling():
-        result = checked(f)(*params)
+        result = checked(f, passed)(*params)
         results = [within(inner, r) for r in results_of(name_of(f), result)]
     return inner, results, isinstance(result, Tensor)
 
@@ -239,7 +242,11 @@ def scan(
         )
     count = scanned[0].type.shape[0] if length is None else size(length).value
     rows = [v.type.with_shape(*v.type.shape[1:]) for v in scanned]
-    inner, results, _ = traced_body(b, f, [*(v.type for v in carried), *rows])
+    passed = (
+        "scan gives it each state, then a slice of each of xs, as arguments of their own: "
+        f"{len(carried)} and {len(rows)} here"
+    )
+    inner, results, _ = traced_body(b, f, [*(v.type for v in carried), *rows], passed)
     captures = _captures(inner)
     body = b.add(inner.function("step", results, captures))
     values = b.scan(body, carried, scanned, captures, count)

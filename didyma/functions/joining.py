@@ -98,7 +98,7 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
 
 @public
 def split(
-    x: Tensor, indices_or_sections: int | Sequence[AnySize], /, axis: int = 0
+    x: Tensor, /, indices_or_sections: int | Sequence[AnySize], axis: int = 0
 ) -> tuple[Tensor, ...]:
     """Cut along an axis, as NumPy does: into a number of equal parts, or before given indices.
 
@@ -166,7 +166,7 @@ def _widths(width: Width, count: int) -> list[tuple[Dim, Dim]]:
 
 
 @public
-def tile(x: Tensor, repetitions: AnyShape, /) -> Tensor:
+def tile(x: Tensor, /, repetitions: AnyShape) -> Tensor:
     """Repeat the whole tensor along each axis; fewer numbers than axes count from the last.
 
     Example: ``dd.tile(x, (2, 1))``.  Errors: ``bad-attr`` for a negative number.
@@ -191,7 +191,7 @@ def constant_value(x: Tensor) -> Array | None:
 
 
 @public
-def repeat(x: Tensor, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None) -> Tensor:
+def repeat(x: Tensor, /, repeats: int | Sequence[int] | Tensor, axis: int | None = None) -> Tensor:
     """Repeat each element along an axis, or of the flattened tensor, a number of times.
 
     The numbers must be known now, as they make the result's size.

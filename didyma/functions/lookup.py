@@ -155,7 +155,7 @@ def _indices(indices: Tensor, name: str) -> None:
 
 
 @public
-def take(x: Tensor, indices: Tensor | Sequence[int], /, axis: int | None = None) -> Tensor:
+def take(x: Tensor, /, indices: Tensor | Sequence[int], axis: int | None = None) -> Tensor:
     """Elements at places along an axis, which only a vector may leave out.
 
     ``indices`` are integers of any shape, which takes the axis's place; a negative one counts from
@@ -170,7 +170,7 @@ def take(x: Tensor, indices: Tensor | Sequence[int], /, axis: int | None = None)
 
 
 @public
-def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
+def take_along_axis(x: Tensor, /, indices: Tensor, axis: int = -1) -> Tensor:
     """Elements at places along an axis, place by place; the other axes are broadcast.
 
     ``indices`` are integers of the rank of ``x``.  PyTorch calls it ``gather``.
@@ -196,9 +196,9 @@ def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
 @public
 def scatter(
     x: Tensor,
+    /,
     indices: Tensor,
     updates: Tensor,
-    /,
     axis: int = 0,
     *,
     reduction: Literal["none", "add", "mul", "min", "max"] = "none",
@@ -247,7 +247,7 @@ def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool
 
 @public
 def top_k(
-    x: Tensor, k: AnySize, /, axis: int = -1, *, largest: bool = True
+    x: Tensor, /, k: AnySize, axis: int = -1, *, largest: bool = True
 ) -> tuple[Tensor, Tensor]:
     """Return the ``k`` greatest or least elements along an axis, best first, and their places.
 
@@ -318,7 +318,7 @@ def isin(x1: Tensor, x2: Tensor, /, *, invert: bool = False) -> Tensor:
 
 
 @public
-def embedding(indices: Tensor, weight: Tensor, /) -> Tensor:
+def embedding(indices: Tensor, /, weight: Tensor) -> Tensor:
     """Rows of ``weight`` [count, features] at integer places of any shape.
 
     Example: ``dd.embedding(tokens, table)``.  Errors: ``bad-call``.

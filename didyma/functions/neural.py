@@ -59,7 +59,7 @@ def leaky_relu(x: Tensor, /, negative_slope: float = 0.01) -> Tensor:
 
 
 @public
-def prelu(x: Tensor, weight: Tensor, /) -> Tensor:
+def prelu(x: Tensor, /, weight: Tensor) -> Tensor:
     """``x`` where it is not negative, else ``weight * x``.
 
     A vector of weights has one for each channel, axis 1, of ``x``; one weight is for all.
@@ -111,9 +111,9 @@ def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
 @public
 def layer_norm(
     x: Tensor,
+    /,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
-    /,
     axis: Axis = -1,
     *,
     eps: float = 1e-5,
@@ -129,7 +129,7 @@ def layer_norm(
 
 @public
 def rms_norm(
-    x: Tensor, weight: Tensor | None = None, /, axis: Axis = -1, *, eps: float = 1e-6
+    x: Tensor, /, weight: Tensor | None = None, axis: Axis = -1, *, eps: float = 1e-6
 ) -> Tensor:
     """Divide by the root of the mean square over axes, and scale.
 
@@ -152,11 +152,11 @@ def _channels(x: Tensor, name: str, *vectors: Tensor | None) -> None:
 @public
 def batch_norm(
     x: Tensor,
+    /,
     mean: Tensor,
     var: Tensor,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
-    /,
     *,
     eps: float = 1e-5,
 ) -> Tensor:
@@ -172,10 +172,10 @@ def batch_norm(
 @public
 def group_norm(
     x: Tensor,
+    /,
     num_groups: int,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
-    /,
     *,
     eps: float = 1e-5,
 ) -> Tensor:
@@ -197,7 +197,7 @@ def group_norm(
 
 @public
 def instance_norm(
-    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, /, *, eps: float = 1e-5
+    x: Tensor, /, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float = 1e-5
 ) -> Tensor:
     """Normalise each channel over the spatial axes, then scale and shift it.
 
@@ -209,7 +209,7 @@ def instance_norm(
 
 
 @public
-def one_hot(x: Tensor, num_classes: int, /, *, dtype: Element = i64, axis: int = -1) -> Tensor:
+def one_hot(x: Tensor, /, num_classes: int, *, dtype: Element = i64, axis: int = -1) -> Tensor:
     """Return 1 at the index along a new axis, else 0.
 
     Integers of any shape; a negative one counts from the end, one out of range has no place.
@@ -229,7 +229,7 @@ def _reduced(loss: Tensor, reduction: Reduction) -> Tensor:
 
 
 @public
-def mse_loss(x: Tensor, target: Tensor, /, *, reduction: Reduction = "mean") -> Tensor:
+def mse_loss(x: Tensor, /, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
     """Mean of the squared differences; their sum, or each by itself.
 
     Floats, promoted and broadcast.  Example: ``dd.mse_loss(y, target)``.
@@ -241,7 +241,7 @@ def mse_loss(x: Tensor, target: Tensor, /, *, reduction: Reduction = "mean") -> 
 
 @public
 def nll_loss(
-    x: Tensor, target: Tensor, /, *, ignore_index: int = -100, reduction: Reduction = "mean"
+    x: Tensor, /, target: Tensor, *, ignore_index: int = -100, reduction: Reduction = "mean"
 ) -> Tensor:
     """Negative log-likelihood: minus the logarithm of the probability of each target class.
 
@@ -270,8 +270,8 @@ def nll_loss(
 @public
 def cross_entropy(
     x: Tensor,
-    target: Tensor,
     /,
+    target: Tensor,
     *,
     axis: int | None = None,
     ignore_index: int = -100,
@@ -333,7 +333,6 @@ def scaled_dot_product_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    /,
     mask: Tensor | None = None,
     is_causal: bool = False,
     *,
@@ -349,7 +348,6 @@ def scaled_dot_product_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    /,
     mask: Tensor | None = None,
     is_causal: bool = False,
     *,
@@ -365,7 +363,6 @@ def scaled_dot_product_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    /,
     mask: Tensor | None = None,
     is_causal: bool = False,
     *,

@@ -123,7 +123,7 @@ def einsum(subscripts: str, /, *operands: Tensor) -> Tensor:
 
 
 @public
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, /) -> Tensor:
+def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x @ transposed weight + bias``, as in PyTorch: weight [out, in], bias [out].
 
     ``x`` is [..., in]; operands are promoted.  A weight [in, out] is used by ``x @ w``.

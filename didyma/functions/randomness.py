@@ -11,7 +11,7 @@ from didyma.tracer.types import Element, f32, i32
 
 
 @public
-def saturating_cast(x: Tensor, dtype: Element, /) -> Tensor:
+def saturating_cast(x: Tensor, /, dtype: Element) -> Tensor:
     """Convert to a dtype; a value outside its range becomes the nearest finite number.
 
     Any dtypes.  Example: ``dd.saturating_cast(x, dd.f8e4m3)``.
@@ -20,7 +20,7 @@ def saturating_cast(x: Tensor, dtype: Element, /) -> Tensor:
 
 
 @public
-def bitcast(x: Tensor, dtype: Element, /) -> Tensor:
+def bitcast(x: Tensor, /, dtype: Element) -> Tensor:
     """Return the elements' bits as elements of another dtype of as many bits.
 
     Example: ``dd.bitcast(x, dd.u32)``.  Errors: ``dtype-mismatch`` for other numbers of bits.
@@ -95,7 +95,7 @@ def bernoulli(p: Tensor, seed: Tensor, /, *, stream: int = 0) -> Tensor:
 
 
 @public
-def dropout(x: Tensor, seed: Tensor, /, p: float = 0.5, *, stream: int = 0) -> Tensor:
+def dropout(x: Tensor, /, seed: Tensor, p: float = 0.5, *, stream: int = 0) -> Tensor:
     """Return ``x`` with about ``p`` of its elements 0, the others scaled to keep the mean.
 
     Floats; the seed, a scalar of u64, is an input, as a program has no state.

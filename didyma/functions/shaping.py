@@ -25,7 +25,7 @@ from didyma.tracer.types import Element
 
 
 @public
-def astype(x: Tensor, dtype: Element, /, *, copy: bool = True) -> Tensor:
+def astype(x: Tensor, /, dtype: Element, *, copy: bool = True) -> Tensor:
     """Convert elements; floats become integers by truncation, saturated, NaN 0.
 
     ``copy`` has no meaning, as tensors are never written.  Example: ``dd.astype(x, dd.f16)``.
@@ -84,7 +84,7 @@ def transpose(x: Tensor, /, axes: Sequence[int] | None = None) -> Tensor:
 
 
 @public
-def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
+def swapaxes(x: Tensor, /, axis1: int, axis2: int) -> Tensor:
     """Exchange two axes.  Example: ``dd.swapaxes(x, 1, 2)``.  Errors: ``bad-axis``."""
     order = list(builtins.range(rank(x)))
     i, j = axis_of(x, axis1), axis_of(x, axis2)
@@ -93,7 +93,7 @@ def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
 
 
 @public
-def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
+def moveaxis(x: Tensor, /, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Move axes to other places; the others keep their order.
 
     Example: ``dd.moveaxis(x, 0, -1)``.  Errors: ``bad-axis``, ``bad-call``.

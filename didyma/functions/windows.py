@@ -94,9 +94,9 @@ def _biased(y: Tensor, bias: Tensor | None, name: str) -> Tensor:
 @public
 def conv(
     x: Tensor,
+    /,
     weight: Tensor,
     bias: Tensor | None = None,
-    /,
     stride: Ints = 1,
     padding: Padding = 0,
     dilation: Ints = 1,
@@ -124,9 +124,9 @@ def conv(
 @public
 def conv_transpose(
     x: Tensor,
+    /,
     weight: Tensor,
     bias: Tensor | None = None,
-    /,
     stride: Ints = 1,
     padding: Ints = 0,
     output_padding: Ints = 0,
@@ -166,8 +166,8 @@ def conv_transpose(
 @public
 def max_pool(
     x: Tensor,
-    kernel_size: Ints,
     /,
+    kernel_size: Ints,
     stride: Ints | None = None,
     padding: Padding = 0,
     dilation: Ints = 1,
@@ -190,8 +190,8 @@ def max_pool(
 @public
 def avg_pool(
     x: Tensor,
-    kernel_size: Ints,
     /,
+    kernel_size: Ints,
     stride: Ints | None = None,
     padding: Padding = 0,
     *,

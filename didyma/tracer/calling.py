@@ -21,12 +21,15 @@ SPELLINGS: Mapping[str, str] = {  # of parameters, in other libraries
     "group": "groups", "feature_group_count": "groups", "kernel": "kernel_size",
     "window": "kernel_size", "epsilon": "eps", "scale": "weight", "gamma": "weight",
     "depth": "num_classes", "alpha": "negative_slope", "attn_mask": "mask", "ratio": "p",
-    "reps": "repetitions", "fill": "fill_value",
+    "reps": "repetitions", "fill": "fill_value", "query": "q", "key": "k",
+    "running_mean": "mean", "running_var": "var", "mode": "reduction",
 }  # fmt: skip
 
 
-def checked(f: Callable[P, R]) -> Callable[P, R]:
+def checked(f: Callable[P, R], passed: str = "") -> Callable[P, R]:
     """Raise DidymaError ``bad-call`` where a call does not fit the signature of ``f``.
+
+    ``passed`` tells what it is called with, where the call is not the user's own.
 
     >>> @checked
     ... def total(x: int, *, axis: int = 0) -> int:
@@ -44,7 +47,7 @@ def checked(f: Callable[P, R]) -> Callable[P, R]:
         try:
             return f(*args, **kwargs)
         except TypeError:
-            if (error := _misfit(f, args, kwargs)) is not None:
+            if (error := _misfit(f, args, kwargs, passed)) is not None:
                 raise error from None
             raise
 
@@ -63,7 +66,10 @@ def arguments(
 
 
 def _misfit(
-    f: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+    f: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    passed: str = "",
 ) -> DidymaError | None:
     """Return the error for arguments that do not fit a signature; None if they do."""
     signature = inspect.signature(f)
@@ -78,6 +84,6 @@ def _misfit(
         name = getattr(f, "__name__", type(f).__name__)
         return DidymaError(
             "bad-call", name, got=str(e).removeprefix("got "), want=f"{name}{shown}",
-            help="; ".join(hints),
+            help="; ".join(hints) or passed,
         )  # fmt: skip
     return None

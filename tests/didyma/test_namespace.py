@@ -111,6 +111,29 @@ def test_what_the_import_system_asks_for_is_no_mistake_of_a_user() -> None:
             assert not isinstance(e.value, DidymaError)
 
 
+Three = Callable[[dd.Tensor, dd.Tensor, dd.Tensor], Any]
+NAMED: dict[str, tuple[Three, Three]] = {
+    "layer_norm": (lambda x, y, z: dd.layer_norm(x, y[0, 0, 0], z[0, 0, 0]),
+                   lambda x, y, z: dd.layer_norm(x, weight=y[0, 0, 0], bias=z[0, 0, 0])),
+    "linear": (lambda x, y, z: dd.linear(x, y[0, 0], z[0, 0, 0]),
+               lambda x, y, z: dd.linear(x, weight=y[0, 0], bias=z[0, 0, 0])),
+    "conv2d": (lambda x, y, z: dd.conv2d(x, y, z[0, 0, 0], 1, 2),
+               lambda x, y, z: dd.conv2d(x, y, bias=z[0, 0, 0], padding=2)),
+    "max_pool2d": (lambda x, y, z: dd.max_pool2d(x, 2),
+                   lambda x, y, z: dd.max_pool2d(x, kernel_size=2)),
+    "attention": (lambda x, y, z: dd.scaled_dot_product_attention(x, y, z),
+                  lambda x, y, z: dd.scaled_dot_product_attention(v=z, q=x, k=y)),
+    "mse_loss": (lambda x, y, z: dd.mse_loss(x, y), lambda x, y, z: dd.mse_loss(x, target=y)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_operands_behind_the_first_may_be_named(name: str) -> None:
+    positional, named = NAMED[name]
+    types = [dd.f32[3, 3, 3, 3]] * 3
+    assert str(dd.trace(*types)(positional)) == str(dd.trace(*types)(named))
+
+
 Call = Callable[[Any], Any]
 BAD: dict[str, tuple[str, Call, str]] = {
     "dim for axis": ("bad-call", lambda x: dd.sum(x, dim=1), "dim is called axis here"),  # type: ignore[call-arg]  # a user's

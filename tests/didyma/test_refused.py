@@ -111,6 +111,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "dd.while_loop(lambda i: i < 3, lambda i, j: i, i[0])": ("bad-call", "missing"),
     "dd.scan(lambda s, v: (), x[0, 0], y)": ("bad-result", "nothing"),
     "dd.scan(lambda s: s, x[0, 0], y)": ("bad-call", "positional"),
+    "dd.scan(lambda s, v: s, (x[0, 0], x[0, 1]), y)": ("bad-call", "of their own: 2 and 1 here"),
+    "dd.layer_norm(x, gamma=y)": ("bad-call", "gamma is called weight here"),
     "dd.scan(lambda s, v: (s, v), x[0, 0], x[0, 0])": ("scan-length", "rank 1"),
     "dd.scan(lambda s, v: (s, v), 0.0, EYE)": ("bad-operand", "no tensor"),
     "dd.while_loop(lambda i: i < 10**30, lambda i: i, 10**30, x)": ("bad-number", "i64"),
