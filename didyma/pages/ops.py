@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from didyma.refimpl.ir.types import Tensor
+from didyma.refimpl.ir.types import Array, DType, Tensor
 from didyma.refimpl.ops import OPS
 from didyma.refimpl.ops.bars import Contract, exact, store
 from didyma.refimpl.ops.spec import Op
@@ -47,13 +47,26 @@ def _op(op: Op) -> Iterator[str]:
     yield "```text"
     with np.printoptions(precision=6, threshold=40, linewidth=90):
         for i, x in enumerate(op.example.operands):
-            yield f"operand {i} = {x!r}"
+            yield _shown(f"operand {i}", np.asarray(x))
         for key, value in op.example.attrs:
-            yield f"{key} = {value!r}"
-        yield f"result = {op.example.result!r}"
+            match value:
+                case Tensor():
+                    yield _shown(key, value.array())
+                case DType():
+                    yield f"{key} = {value}"
+                case _:
+                    yield f"{key} = {value!r}"
+        yield _shown("result", np.asarray(op.example.result))
         yield f"bar = {_bar(op)}"
     yield "```"
     yield ""
+
+
+def _shown(name: str, array: Array) -> str:
+    """Return an array with its type, in words of this project and not of a NumPy version."""
+    head = f"{name}: {Tensor.of(array).type} = "
+    plain = array if array.dtype.isbuiltin else array.astype(np.float64)
+    return head + np.array2string(plain, separator=", ", prefix=head)
 
 
 def _signature(op: Op) -> str:
