@@ -242,9 +242,8 @@ def routines(externs: Mapping[str, Bound]) -> dict[str, Call]:
 
 def registered(names: set[str]) -> dict[str, Any]:
     """Return the implementations, and what makes some, that are registered under some names."""
-    found: dict[str, Any] = {n: plugins.value(plugins.EXTERNS, n) for n in sorted(names)}
-    found |= {
-        name: plugins.part(plugins.ROUTINES, name, Routine).call
-        for name in sorted(names & {*plugins.names(plugins.ROUTINES)})
-    }
+    known = plugins.of_groups((plugins.EXTERNS, plugins.ROUTINES))
+    externs, routines = (names & {*known.get(g, ())} for g in (plugins.EXTERNS, plugins.ROUTINES))
+    found: dict[str, Any] = {n: plugins.value(plugins.EXTERNS, n) for n in sorted(externs)}
+    found |= {n: plugins.part(plugins.ROUTINES, n, Routine).call for n in sorted(routines)}
     return {name: x for name, x in found.items() if x is not None}
