@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from types import CodeType, FrameType
 from typing import Any, TypeAlias, TypeVar
 
@@ -52,6 +52,13 @@ class Lines:
             finally:
                 sys.settrace(None)
         return result, frozenset(self._seen)
+
+    def forget(self, known: Set[Line]) -> None:
+        """Trace functions no longer all of whose lines are known."""
+        for code in [code for code, n in self._left.items() if n >= 0]:
+            file = self._file(code.co_filename)
+            if all((file, n) in known for _, _, n in code.co_lines() if n):
+                self._left[code] = -1
 
     def _file(self, name: str) -> str:
         file = self._files.get(name)
