@@ -13,6 +13,7 @@ from didyma.fuzz.domains.foreign import Foreign
 from didyma.fuzz.domains.graphs import EngineChoice, Graphs
 from didyma.fuzz.domains.indices import Indices
 from didyma.fuzz.domains.lowering import Lowering
+from didyma.fuzz.domains.parts import Parts
 from didyma.fuzz.domains.passes import Passes
 from didyma.fuzz.domains.plans import Plans
 from didyma.fuzz.domains.programs import Programs
@@ -101,6 +102,12 @@ DOMAINS: Mapping[str, Entry] = _table(
         "targets",
         "graphs of long axes, compiled for GPUs and not run: launches, plans and texts",
         lambda s: Targets(s.options),
+    ),
+    Entry(
+        "parts",
+        "kernels, externs, passes and intrinsics of a caller's own, and arrays of others",
+        lambda _: Parts(),
+        alone=False,
     ),
     Entry("planners", "memory plans of random programs, arenas and traces", lambda _: Plans()),
 )

@@ -1,0 +1,81 @@
+"""The domain of parts: what is right is found right, and slips of each kind are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from didyma.codegen import intrinsics, routines, user_kernels
+from didyma.codegen.emit import externs as lines
+from didyma.codegen.emit.prelude import groups
+from didyma.codegen.passes import manager
+from didyma.codegen.runtime import dlpack, externs, strided
+from didyma.fuzz.domains.domain import Judge
+from didyma.fuzz.domains.parts import JUDGES, Case, Parts
+from didyma.refimpl.ir.expr import ONE
+
+CASES = 40  # of each kind
+
+
+def always(value: object) -> Callable[..., object]:
+    return lambda *_: value
+
+
+def as_it_is(made: Any, *_: object) -> Any:
+    return made
+
+
+def still(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (0,) * len(shape)
+
+
+# Of each kind, a module, a name in it, and what that becomes.
+SLIPS: tuple[tuple[str, Any, str, object], ...] = (
+    ("kernel", user_kernels, "shared_bytes", always(0)),
+    ("kernel", user_kernels, "_c", always("1")),
+    ("intrinsics", intrinsics, "OPERANDS", "abbdefgh"),
+    ("externs", externs, "results", as_it_is),
+    ("externs", externs, "_unwritten", always(None)),
+    ("externs", lines, "quoted", always("'f32'")),
+    ("passes", manager, "_runs", always(True)),
+    ("passes", routines, "suits", always(True)),
+    ("arrays", strided, "ceildiv", always(ONE)),
+    ("arrays", dlpack, "row_major", still),
+    ("prelude", groups, "_DESCRIPTOR", "FN u64 descriptor__(const void *p) { return 1ull << 62; }"),
+)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Judge[Case]:
+    return Parts().judge()
+
+
+def found(judge: Judge[Case], kind: str) -> list[str]:
+    outcomes = [judge(Case(kind, seed)) for seed in range(CASES)]
+    return [f.message for o in outcomes for f in o.findings]
+
+
+@pytest.mark.parametrize("kind", JUDGES)
+def test_what_is_right_is_found_right(judge: Judge[Case], kind: str) -> None:
+    assert found(judge, kind) == []
+
+
+def test_kinds_take_turns() -> None:
+    d = Parts()
+    assert [d.draw(3, i).kind for i in range(len(JUDGES))] == [*JUDGES]
+    assert d.draw(3, 1) == d.draw(3, 1) != d.draw(4, 1)
+
+
+@pytest.mark.parametrize(("kind", "module", "name", "becomes"), SLIPS)
+def test_slips_are_found(
+    judge: Judge[Case],
+    kind: str,
+    module: Any,
+    name: str,
+    becomes: object,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, name, becomes)
+    assert found(judge, kind)
