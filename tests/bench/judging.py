@@ -55,11 +55,13 @@ def lines_of(found: Judgement) -> list[int]:
     return [*faults, traced.line, *traced.also, *(e.line for e in traced.others)]
 
 
-def known(jobs: int = 1) -> tuple[list[str], list[float]]:
-    """Judge kernels with known verdicts; return what went wrong, and the times."""
-    names = [
-        (name, label) for name, kernel in ALL.items() for label in ("unedited", *kernel.faults)
-    ]
+def known(part: str = "", jobs: int = 1) -> tuple[list[str], list[float]]:
+    """Judge kernels with known verdicts that have ``part`` in their names.
+
+    Returns what went wrong, and the times.
+    """
+    chosen = {name: kernel for name, kernel in ALL.items() if part in name}
+    names = [(name, label) for name, k in chosen.items() for label in ("unedited", *k.faults)]
     wrong: list[str] = []
     times: list[float] = []
     with ProcessPoolExecutor(jobs) as pool:
@@ -87,28 +89,38 @@ def _known(which: tuple[str, str]) -> tuple[Outcome, int, float]:
     return found.outcome, far, processor_time() - begun
 
 
+def accepted(count: int, jobs: int = 1) -> list[str]:
+    """Judge so many kernels of the family, drawn; return the right ones that were not accepted."""
+    names = [*family()]
+    Random(0).shuffle(names)
+    with ProcessPoolExecutor(jobs) as pool:
+        found = zip(names[:count], pool.map(_family, names[:count]), strict=True)
+        return [f"{name}: {why}" for name, why in found if why]
+
+
+def _family(name: str) -> str:
+    """Return why a kernel of the family was not accepted; empty if it was."""
+    kernel = family()[name]
+    found = judged(kernel, kernel.text, rounds=8, most=1 << 12)
+    if found.outcome is Outcome.CORRECT:
+        return ""
+    return f"{found.outcome} {found.wrong[:1]} {found.faults[:1]}"
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Print a summary of both parts."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--right", type=int, default=200, help="how many of the family")
-    parser.add_argument("--jobs", type=int, default=1, help="processes for known verdicts")
+    parser.add_argument("--known", default="", help="part of the names of kernels")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     asked = parser.parse_args(words)
-    count = asked.right
-    wrong, times = known(asked.jobs)
-    worst, median = max(times), statistics.median(times)
-    print(f"known verdicts: {len(times)} kernels, {len(wrong)} not as expected: {wrong}")
-    print(f"processor time a kernel: median {median:.2f} s, most {worst:.2f} s")
-    chosen = [*family().items()]
-    Random(0).shuffle(chosen)
-    chosen = chosen[:count]
-    refused: list[str] = []
-    for k, (name, kernel) in enumerate(chosen):
-        found = judged(kernel, kernel.text, rounds=8, most=1 << 12)
-        if found.outcome is not Outcome.CORRECT:
-            refused.append(f"{name}: {found.outcome} {found.wrong[:1]} {found.faults[:1]}")
-        if k % 20 == 19:
-            print(f"{k + 1} of {len(chosen)}", flush=True)
-    print(f"right kernels: {len(chosen)}, {len(refused)} not accepted: {refused}")
+    wrong, times = known(asked.known, asked.jobs)
+    if times:
+        worst, median = max(times), statistics.median(times)
+        print(f"known verdicts: {len(times)} kernels, {len(wrong)} not as expected: {wrong}")
+        print(f"processor time a kernel: median {median:.2f} s, most {worst:.2f} s", flush=True)
+    refused = accepted(asked.right, asked.jobs)
+    print(f"right kernels: {asked.right}, {len(refused)} not accepted: {refused}")
 
 
 if __name__ == "__main__":
