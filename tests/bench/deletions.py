@@ -54,6 +54,7 @@ _BARRIER = "__syncthreads();"
 _NO_TILE = "each tile sees some columns here, so nothing comes by"
 # Why the loss of a line is not found: by the case, the line's text, and which of those it is.
 REASONS = {
+    ("tiled_attention", _BARRIER, 3): "no copy is asynchronous, so the barrier before will do",
     ("tma_attention", "mbarrier_wait(&turn_of[mine], waits);", 1): "turns are for speed alone",
     ("tma_attention", "wgmma_fence();", 3): "the product before has a fence, and sets no register",
     ("wgmma_attention", _BARRIER, 5): "a block that sees keys has had a barrier since its marks",
@@ -137,6 +138,9 @@ CASES = {
     "tma_gemm in turn": Case(test_tma.layer, test_tma.IN_TURN, test_tma.FEW),
     "tiled_attention": Case(
         test_attention.windowed, test_attention.POINT, Options(), test_attention.SUITS
+    ),
+    "tiled_attention by copies": Case(
+        test_attention.copied, test_attention.POINT, test_attention.GPU, test_attention.SUITS
     ),
     "mma_attention": Case(
         test_attention_mma.windowed, test_attention_mma.POINT, test_attention_mma.OPTIONS,
