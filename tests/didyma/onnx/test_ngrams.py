@@ -23,9 +23,7 @@ from tests.didyma.onnx.models import model, value
 def vectorizer(shape: tuple[int | str, ...], **attrs: Any) -> onnx.ModelProto:
     node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], **attrs)
     x = value("x", *shape, type=TensorProto.INT32)
-    made = model([node], [x], [helper.make_empty_tensor_value_info("y")], 9)
-    made.ir_version = 10
-    return made
+    return model([node], [x], [helper.make_empty_tensor_value_info("y")], 9)
 
 
 def drawn(seed: int) -> dict[str, Any]:

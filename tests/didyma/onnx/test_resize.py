@@ -52,9 +52,7 @@ def resize(
         inputs.append(value("z", *to))
     nodes = [node("Shape", ["z"], ["sizes"])] if len(names) > 3 else []
     nodes.append(node("Resize", names, ["y"], mode=kind, **attrs))
-    m = model(nodes, inputs, [free("y")], 19, **weights)
-    m.ir_version = 10
-    return m
+    return model(nodes, inputs, [free("y")], 19, **weights)
 
 
 def evaluated(m: onnx.ModelProto, feeds: Mapping[str, Array]) -> Array:
