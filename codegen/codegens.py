@@ -237,10 +237,10 @@ def _made(which: str | Codegen) -> Codegen:
     """Return a codegen by its name: Didyma's own, or one of the templates, or of the codegens."""
     if isinstance(which, str) and which in (mine := own()):
         return mine[which]
-    if isinstance(which, str) and which in plugins.names(plugins.TEMPLATES):
+    named = plugins.names(plugins.TEMPLATES) if isinstance(which, str) else ()
+    if isinstance(which, str) and which in named:
         return plugins.part(plugins.TEMPLATES, which, Template).guarded()
-    every = (*plugins.names(plugins.TEMPLATES), *own())
-    found = plugins.part(plugins.CODEGENS, which, Codegen, every)  # type: ignore[type-abstract]  # a runtime protocol
+    found = plugins.part(plugins.CODEGENS, which, Codegen, (*named, *own()))  # type: ignore[type-abstract]  # a runtime protocol
     return found.guarded() if isinstance(found, Template) else found
 
 

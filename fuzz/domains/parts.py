@@ -6,7 +6,7 @@ caller's own, so a kind of case draws each, small enough that what it must do fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -16,13 +16,27 @@ from typing import Any
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.registry import engine
 from didyma.fuzz.domains.domain import Domain, Judge, Key, Outcome
-from didyma.fuzz.parts import arrays, externs, intrinsics, kernels, passes, prelude
+from didyma.fuzz.parts import (
+    arrays,
+    codegens,
+    externs,
+    intrinsics,
+    kernels,
+    modules,
+    passes,
+    plain,
+    prelude,
+    replays,
+)
 from didyma.oracle.report import Finding
 
-ENGINE = "host"  # which runs the few kernels that cases have
+# Which run the few kernels that cases have, the second one case in so many of each kind.
+ENGINES, SELDOM = ("host", "simt"), 4
 JUDGES: Mapping[str, Callable[[Random, Engine], Iterator[str]]] = MappingProxyType({
     "kernel": kernels.judged, "externs": externs.judged, "passes": passes.judged,
     "intrinsics": intrinsics.judged, "arrays": arrays.judged, "prelude": prelude.judged,
+    "codegens": codegens.judged, "plain": plain.judged, "replays": replays.judged,
+    "modules": modules.judged,
 })  # fmt: skip
 
 
@@ -53,17 +67,19 @@ class Parts(Domain[Case]):
         return Case([*JUDGES][index % len(JUDGES)], (seed << 64) + index)
 
     def judge(self) -> Judge[Case]:
-        """Start the engine."""
-        return partial(_outcome, engine(ENGINE))
+        """Start the engines."""
+        return partial(_outcome, tuple(map(engine, ENGINES)))
 
     def summary(self, covered: Mapping[Key, int]) -> dict[str, Any]:
         """Return how many parts of each kind were judged."""
         return {k[1]: n for k, n in sorted(covered.items())}
 
 
-def _outcome(runs: Engine, case: Case) -> Outcome:
+def _outcome(engines: Sequence[Engine], case: Case) -> Outcome:
     """Return the first thing that is wrong with a part."""
-    wrong = next(_wrong(runs, case), None)
+    quick, slow = engines
+    seldom = case.seed // len(JUDGES) % SELDOM == 0
+    wrong = next(_wrong(slow if seldom else quick, case), None)
     found = () if wrong is None else (Finding("parts", case.kind, "wrong", wrong),)
     return Outcome(found, size=1, checked=1, total=1, covered=(("kind", case.kind),))
 

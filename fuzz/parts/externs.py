@@ -56,7 +56,7 @@ class Case:
 
 def judged(r: Random, engine: Engine) -> Iterator[str]:
     """Yield what is wrong with an external function, its implementations, and a module's table."""
-    c = _drawn(r)
+    c = drawn(r)
     x = externals(c.module)["own"]
     yield from differ(x.sizes, tuple(sorted(_symbols(c))), "the sizes of a function")
     tags = {name: n for n, name in enumerate(NAMES, 3) if r.random() < 0.4}
@@ -78,7 +78,8 @@ def _symbols(c: Case) -> set[str]:
     return {s for t in types for d in t.shape for s in SIZES if s in str(d)}
 
 
-def _drawn(r: Random) -> Case:
+def drawn(r: Random) -> Case:
+    """Return a module, whose external function takes and gives arrays of one type."""
     kind = r.choice(KINDS)
     sizes = [r.choice(("2", "1", *SIZES)) for _ in range(r.randint(0, 2))]
     t = f"{kind}[{', '.join(sizes)}]"
@@ -137,7 +138,7 @@ def _implementation(r: Random, c: Case, tag: int) -> Any:
     def row(*inputs: Array) -> tuple[Array, ...]:
         return tuple(each(*inputs))
 
-    made = _carried(c, tag, out=form == "carried out")
+    made = carried(c, tag, out=form == "carried out")
     forms: Mapping[str, Any] = {
         "call": first, "row": each, "tuple": row, "out": InPlace(out), "carried": made,
         "carried out": made, "generator": _Generator(made),
@@ -156,7 +157,7 @@ class _Generator:
         return self.made
 
 
-def _carried(c: Case, tag: int, *, out: bool) -> Carried:
+def carried(c: Case, tag: int, *, out: bool) -> Carried:
     """Return an implementation as a text, whose factors are constants."""
     row = f"[sum(n * a for n, a in zip(f, x)) + {tag} * (i + 1) for i, f in enumerate(F)]"
     each = f"zip(out if isinstance(out, tuple) else (out,), {row})"
@@ -228,7 +229,7 @@ def _refused(r: Random, c: Case) -> Iterator[str]:
 def _table(r: Random, c: Case, x: External, engine: Engine) -> Iterator[str]:
     """Yield what is wrong with a module's table of external functions, which is read and run."""
     out, tag = r.random() < 0.5, r.randint(1, 9)
-    made = _carried(c, tag, out=out)
+    made = carried(c, tag, out=out)
     files = {"own.py": made.source.encode(), "own.npz": made.arrays() or b""}
     named = {name: (name, sha256(data).hexdigest()) for name, data in files.items()}
     entry = Entry(x, "own", out, named["own.py"], None, named["own.npz"])

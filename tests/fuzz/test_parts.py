@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from didyma.codegen import intrinsics, routines, user_kernels
+from didyma.codegen import codegens, guards, intrinsics, routines, user_kernels
 from didyma.codegen.emit import externs as lines
+from didyma.codegen.emit import program_json
+from didyma.codegen.emit.plain_expressions import Expressions, Typed
 from didyma.codegen.emit.prelude import groups
 from didyma.codegen.passes import manager
-from didyma.codegen.runtime import dlpack, externs, strided
+from didyma.codegen.runtime import dlpack, externs, prepared, strided
 from didyma.fuzz.domains.domain import Judge
 from didyma.fuzz.domains.parts import JUDGES, Case, Parts
 from didyma.refimpl.ir.expr import ONE
 
-CASES = 40  # of each kind
+CASES = 30  # of each kind
 
 
 def always(value: object) -> Callable[..., object]:
@@ -43,6 +45,12 @@ SLIPS: tuple[tuple[str, Any, str, object], ...] = (
     ("passes", routines, "suits", always(True)),
     ("arrays", strided, "ceildiv", always(ONE)),
     ("arrays", dlpack, "row_major", still),
+    ("codegens", guards, "_require", always(None)),
+    ("codegens", codegens, "_asked", always(None)),
+    ("plain", Expressions, "_exchange", always(Typed("v", "f32"))),
+    ("replays", prepared, "_SEEN", 1),
+    ("replays", prepared, "_copy", always(None)),
+    ("modules", program_json, "_externs", always({})),
     ("prelude", groups, "_DESCRIPTOR", "FN u64 descriptor__(const void *p) { return 1ull << 62; }"),
 )
 
