@@ -1,6 +1,6 @@
 """Judge a template on many drawn problems: ``python -m tests.codegen.templates mma_gemm 500``.
 
-Behind a colon stands what is drawn in place of matrix products: ``convolutions``, ``windows`` that
+Seeds begin at 0, or at a number behind the count, such as 10000.  Behind a colon stands what is drawn in place of matrix products: ``convolutions``, ``windows`` that
 TMA fetches, operands that are ``narrow`` or ``rounded`` to tf32, or ``integers``.  Every second
 problem of ``sm_90a`` is for a device of two multiprocessors, whose blocks have several tiles.  With
 ``parts`` for a name, whole programs whose product is cut into parts (``graph.parts``).
@@ -32,9 +32,9 @@ FEW = replace(SM_90A, processors=2, dynamic=128 << 10)
 INTEGERS = (1, 5, 16, 32, 64, 80, 144, 272)  # of which rows of most begin at multiples of 16 bytes
 
 
-def in_parts(count: int) -> int:
+def in_parts(count: int, first: int = 0) -> int:
     """Draw seeds until so many are products that are cut; return 1 if some are wrong."""
-    seed = done = wrong = 0
+    seed, done, wrong = first, 0, 0
     while done < count:
         cut = draw.in_parts(seed)
         seed += 1
@@ -45,7 +45,7 @@ def in_parts(count: int) -> int:
             if not report.agree:
                 print(f"seed {seed - 1}: {about}: {report.findings[0].message}", flush=True)
                 wrong += 1
-    print(f"parts: {done} products of {seed} seeds, {wrong} wrong")
+    print(f"parts: {done} products of {seed - first} seeds, {wrong} wrong")
     return min(wrong, 1)
 
 
@@ -87,14 +87,14 @@ def draws(name: str, kind: str) -> tuple[str, Callable[[int], draw.Drawn], Suits
     return target, attention, suits
 
 
-def main(words: str, count: int) -> int:
+def main(words: str, count: int, first: int = 0) -> int:
     """Draw seeds until so many are problems that the template suits; return 1 if some are wrong."""
     if words == "parts":
-        return in_parts(count)
+        return in_parts(count, first)
     name, _, kind = words.partition(":")
     target, drawn, suits = draws(name, kind)
     every = [Options(target=target), Options(target=FEW if target == "sm_90a" else target)]
-    seed = done = wrong = 0
+    seed, done, wrong = first, 0, 0
     while done < count:
         d, options = drawn(seed), every[seed % 2]
         seed += 1
@@ -109,9 +109,9 @@ def main(words: str, count: int) -> int:
             if (said := judged(d.program, point, options=options, suits=suits)) != {""}:
                 print(f"seed {seed - 1}: {d.about}: {point}: {said}", flush=True)
                 wrong += 1
-    print(f"{words}: {done} problems of {seed} seeds, {wrong} wrong")
+    print(f"{words}: {done} problems of {seed - first} seeds, {wrong} wrong")
     return min(wrong, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(sys.argv[1], *map(int, sys.argv[2:])))
