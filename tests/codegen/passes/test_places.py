@@ -63,13 +63,16 @@ def dear(s: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
     return s - dd.sin(dd.exp(dd.tanh(away(places) * head(places))))
 
 
-def attended(change: Change | None, layers: int = 1) -> dd.Program:
+def attended(change: Change | None, layers: int = 1, *, open: bool = False) -> dd.Program:
+    """Trace layers of attention, whose numbers of queries and keys may be symbols."""
+    n, m = (dd.dim(x, 1, 200) if open else LENGTH for x in "nm")
+
     def layered(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
         for _ in range(layers):
             q = dd.scaled_dot_product_attention(q, k, v, None, True, score_mod=change)
         return q
 
-    return dd.trace(SIDE, SIDE, SIDE)(layered)
+    return dd.trace(*(dd.bf16[(*SHAPE[:2], d, SHAPE[3])] for d in (n, m, m)))(layered)
 
 
 def stored(p: dd.Program, options: dd.Options = OPTIONS) -> list[Shape]:
@@ -80,9 +83,10 @@ def stored(p: dd.Program, options: dd.Options = OPTIONS) -> list[Shape]:
     return [t.shape for r, t in every if r not in made.entry.results]
 
 
+@pytest.mark.parametrize("open", [False, True])
 @pytest.mark.parametrize("change", [None, divided, sloped, long, curved, falling, windowed])
-def test_cheap_values_are_computed_with_each_score(change: Change | None) -> None:
-    assert stored(attended(change)) == []
+def test_cheap_values_are_computed_with_each_score(change: Change | None, open: bool) -> None:
+    assert stored(attended(change, open=open)) == []
 
 
 @pytest.mark.parametrize("change", [None, divided, sloped, windowed])
@@ -156,8 +160,12 @@ def test_other_programs_read_what_many_would_compute() -> None:
     assert (LENGTH, LENGTH) in stored(softmax)
 
 
+def test_arrays_of_symbolic_lengths_are_of_pairs_of_queries_and_keys() -> None:
+    assert [[*map(str, s)] for s in stored(attended(logarithmic, open=True))] == [list("11nm")]
+
+
 @pytest.mark.parametrize("target", ["portable", "sm_90a"])
 @pytest.mark.parametrize("change", [None, divided, sloped])
 def test_scores_of_two_layers_are_right(change: Change | None, target: str) -> None:
-    p = attended(change, layers=2)
+    p = attended(change, layers=2, open=change is sloped)
     assert dd.check(p, engines=["host"], options=dd.Options(target=target)).agree
