@@ -8,7 +8,7 @@ small the values that it changes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,66 +17,66 @@ from didyma.oracle import compare
 from didyma.oracle.compare import Comparison
 from didyma.oracle.graph_ring import RingEstimate, payloads
 from didyma.oracle.subject import Env
-from didyma.refimpl.ir.graph import Function, Module, Node
+from didyma.refimpl.ir.graph import CALL, CONTROL, Function, Module
 from didyma.refimpl.ir.kernel import ClaimedKernel
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.types import Array, Tensor
+from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops.bars import Contract
 from didyma.refimpl.ops.ring import UNKNOWN
 
 
 def judged(
-    names: Sequence[str], got: Sequence[Array], want: Callable[..., Sequence[RingEstimate]]
+    names: Sequence[str],
+    got: Sequence[Array],
+    want: Callable[..., Sequence[RingEstimate]],
+    without: Container[int] = (),
 ) -> list[Comparison]:
     """Compare the payloads of those results that are records (``interp.scalar_ring``).
 
     ``want`` gives the reference's, with constants folded or not.  What folding changes is not
-    compared: a compiler may fold some constants and leave others.
+    compared: a compiler may fold some constants and leave others.  Results at the positions
+    ``without`` are counted and not compared.
     """
     records = [i for i, a in enumerate(got) if a.dtype.names]
+    left = [Comparison(0, got[i].size, 0.0, in_ring=True) for i in records if i in without]
+    records = [i for i in records if i not in without]
     if not records:
-        return []
+        return left
     plain = want(folds=False)
     found = [_compared(names[i], plain[i], got[i]) for i in records]
-    if all(c.agree for c in found):
-        return found
-    folded = want(folds=True)
-    return [_compared(names[i], _where_equal(plain[i], folded[i]), got[i]) for i in records]
+    if not all(c.agree for c in found):
+        folded = want(folds=True)
+        found = [_compared(names[i], _where_equal(plain[i], folded[i]), got[i]) for i in records]
+    return found + left
 
 
-def merges(f: Function, kernels: Sequence[PrimFunc | ClaimedKernel]) -> bool:
-    """Return whether a text may multiply constants of an attention's scores, rounded once.
+def scaled_logs(f: Function, kernels: Sequence[PrimFunc | ClaimedKernel]) -> frozenset[int]:
+    """Return which results have logarithms of sums that a text for an attention may scale.
 
-    Their product has another payload than its factors in turn.  So it may be where a score has
-    several constants that are no powers of two, is divided by one, or has one and a sum.
+    A kernel may take any number near its largest score out of the exponentials of a row, and add it
+    to the logarithm of their sum.  In the ring a logarithm is a tag, which hangs on that number.
     """
-    ops = [n.op for n in f.nodes]
     if not any(isinstance(k, ClaimedKernel) for k in kernels):
-        return False
-    if "exp" not in ops or ops.count("matmul") < 2:
-        return False
-    uneven = {n.results[0] for n in f.nodes if n.op == "constant" and _is_uneven(n)}
-    shown = set(uneven)
+        return frozenset()
+    made = {r: n.op for n in f.nodes for r in n.results}
+    if "exp" not in made.values() or [*made.values()].count("matmul") < 2:
+        return frozenset()
+    found = set[str]()
     for n in f.nodes:
-        if n.op in ("broadcast_to", "reshape", "cast") and n.args[0] in shown:
-            shown |= {*n.results}
-    divided = any(n.op == "divide" and n.args[1] in shown for n in f.nodes)
-    sums = sum(n.op in ("add", "subtract") and n.types[0].dtype.is_float for n in f.nodes)
-    return divided or len(uneven) > 1 or (len(uneven) == 1 and sums > 1)  # one is of the softmax
+        if (n.op == "log" and made.get(n.args[0]) == "sum") or not found.isdisjoint(n.args):
+            found |= {*n.results}
+    return frozenset(i for i, r in enumerate(f.results) if r in found)
 
 
-def _is_uneven(n: Node) -> bool:
-    """Return whether a constant has a float whose product with another float may be rounded."""
-    value = n.attr["value"]
-    if not isinstance(value, Tensor) or not value.dtype.is_float:
-        return False
-    parts = np.frexp(np.abs(value.array().astype(np.float64)))[0]
-    return bool((np.isfinite(parts) & (parts != 0) & (parts != 0.5)).any())
-
-
-def left_out(got: Sequence[Array]) -> list[Comparison]:
-    """Return comparisons that count the elements of records and have checked none of them."""
-    return [Comparison(0, a.size, 0.0, in_ring=True) for a in got if a.dtype.names]
+def reached(m: Module, own: Mapping[str, frozenset[int]]) -> frozenset[int]:
+    """Return which results of the entry depend on some results of functions, by position."""
+    found = set[str]()
+    for n in m.entry.nodes:
+        if not found.isdisjoint(n.args) or (n.op in CONTROL and any(own.values())):
+            found |= {*n.results}
+        elif n.op == CALL:
+            found |= {r for i, r in enumerate(n.results) if i in own.get(n.callee, ())}
+    return frozenset(i for i, r in enumerate(m.entry.results) if r in found)
 
 
 def _compared(name: str, want: RingEstimate, got: Array) -> Comparison:

@@ -7,10 +7,11 @@ read once for a row or column, instead.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
+from didyma.codegen.templates.exact import LOG2_E, exact
 from didyma.codegen.templates.lines import replaced
 from didyma.codegen.templates.problem import Problem, Subgraph
 from didyma.refimpl.ir.loop import Binary, Const, Expr, Intrinsic, Var
@@ -18,7 +19,7 @@ from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import subexprs
 
 POWER = Var("the_power", DType.F32)
-BY = Const(1 / math.log(2), DType.F32)
+BY = exact(LOG2_E)
 
 
 def powered(p: Problem, weights: Sequence[str]) -> Problem:
@@ -64,6 +65,6 @@ def _scaled(e: Expr, lines: set[Var]) -> Expr:
         case Binary("add" | "sub", lhs, rhs):
             return replace(e, lhs=_scaled(lhs, lines), rhs=_scaled(rhs, lines))
         case Binary("mul", lhs, Const(value)):
-            return Binary("mul", lhs, Const(float(value) * float(BY.value), DType.F32))
+            return Binary("mul", lhs, exact(Fraction(value) * LOG2_E))
         case _:
             return Binary("mul", e, BY)

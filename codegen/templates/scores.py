@@ -4,9 +4,10 @@ A modified score, such as ``(s + (j - i) / 100) / 2 + s * s / 4``, is often a po
 product of query and key, beside a multiple of an index.  Multiplied out it takes a fused
 multiply-add for each power (Horner's scheme); and a thread, whose elements lie at constant
 distances, converts the index of its first element alone to a float, and adds constants to it.
-Products of constants are exact until they are rounded once, so that a score is rounded less often
-than by the operations that it stands for.  Two sums are not multiplied out: near 300, the terms of
-``(s - 300) * (s - 300)`` are large, and their roundings too, where the product is small.
+Products of constants are exact until they are rounded once (``exact``), so that a score is rounded
+less often than by the operations that it stands for.  Two sums are not multiplied out: near 300,
+the terms of ``(s - 300) * (s - 300)`` are large, and their roundings too, where the product is
+small.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from typing import TypeVar
 
 import numpy as np
 
 from didyma.codegen.lower.affine import Affine
+from didyma.codegen.templates.exact import exact
 from didyma.codegen.templates.problem import Problem, Subgraph
 from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.dims.polynomial import Number, plus, times
@@ -39,7 +41,7 @@ N = TypeVar("N")
 Poly = Mapping[tuple[str, ...], Number]
 
 
-def shortened(p: Problem) -> tuple[Problem, dict[str, int], float]:
+def shortened(p: Problem) -> tuple[Problem, dict[str, int], Fraction]:
     """Return an attention with a short ``open_score``, names that texts use, and a factor.
 
     The score is the factor times the value of the body.  With an index the body has an input more,
@@ -66,7 +68,7 @@ def shortened(p: Problem) -> tuple[Problem, dict[str, int], float]:
     if used:
         bodies["apart"] = Subgraph(body.inputs[:3], min(casts, key=str), body.extents)
     by_column, by_row = steps if used and steps else (0, 0)
-    return replace(p, bodies=bodies), {"column_step": by_column, "row_step": by_row}, float(by)
+    return replace(p, bodies=bodies), {"column_step": by_column, "row_step": by_row}, by
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,27 +208,30 @@ def _horner(e: Expr, scope: _Scope, lets: Mapping[Var, Expr]) -> Expr | None:
     powers = {(dot.name,) * n: n for n in range(POWERS + 1)} | {(APART.name,): -1}
     if poly is None or not {*poly} <= {*powers}:
         return None
-    factors = {powers[m]: float(np.float32(float(c / scope.by))) for m, c in poly.items()}
+    factors = {powers[m]: Fraction(c) / scope.by for m, c in poly.items()}
     top = max(factors, default=0)
     if top < 1 or not all(RANGE[0] < abs(c) < RANGE[1] for c in factors.values()):
         return None
-    low: list[Expr] = [_times(APART, factors[-1])] if -1 in factors else []
-    if 0 in factors:
-        least = Const(factors[0], DType.F32)
-        low = [Binary("add", low[0], least) if low else least]
-    value = _times(dot, factors[top])
-    for n in range(top - 1, 0, -1):
-        if n in factors:
-            value = Binary("add", value, Const(factors[n], DType.F32))
-        value = Binary("mul", value, dot)
-    value = Binary("add", value, low[0]) if low else value
-    pairs = [(at(e), at(value)) for at in _limits(scope, lets)]
-    return value if all(repr(a) == repr(b) for a, b in pairs) else None
+
+    def summed(constant: Callable[[Fraction], Expr]) -> Expr:
+        low = [_times(APART, factors[-1], constant)] if -1 in factors else []
+        if 0 in factors:
+            low = [*low, constant(factors[0])]
+        value = _times(dot, factors[top], constant)
+        for n in range(top - 1, 0, -1):
+            if n in factors:
+                value = Binary("add", value, constant(factors[n]))
+            value = Binary("mul", value, dot)
+        return Binary("add", value, reduce(partial(Binary, "add"), low)) if low else value
+
+    rounded = summed(lambda c: Const(float(np.float32(float(c))), DType.F32))
+    pairs = [(at(e), at(rounded)) for at in _limits(scope, lets)]
+    return summed(exact) if all(repr(a) == repr(b) for a, b in pairs) else None
 
 
-def _times(x: Var, factor: float) -> Expr:
+def _times(x: Var, factor: Fraction, constant: Callable[[Fraction], Expr]) -> Expr:
     """Return a variable times a constant."""
-    return x if factor == 1 else Binary("mul", x, Const(factor, DType.F32))
+    return x if factor == 1 else Binary("mul", x, constant(factor))
 
 
 def _limits(scope: _Scope, lets: Mapping[Var, Expr]) -> list[Callable[[Expr], float | None]]:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-
-import numpy as np
+from fractions import Fraction
 
 from didyma.codegen.emit.terms import literal
 from didyma.codegen.templates.attention import weighing
 from didyma.codegen.templates.attentions import is_ranged, limited
+from didyma.codegen.templates.exact import LOG2_E, exact, written
 from didyma.codegen.templates.problem import Problem
 from didyma.codegen.templates.ranges import RANGES
 from didyma.codegen.templates.scores import shortened
@@ -48,15 +48,14 @@ def scaling(p: Problem) -> tuple[Problem, Mapping[str, int | str]]:
     p = limited(p)
     limits = sum(name in p.bodies for name in ("last_seen", "first_seen"))
     changes = int(p.bodies["open_score"].value != dot)
-    steps, by = dict[str, int](), factor or 1.0
+    steps, by = dict[str, int](), factor or Fraction(1)
     if limits and not changes:
         p = replace(p, bodies={k: v for k, v in p.bodies.items() if k != "open_score"})
     elif limits:
         p, steps, more = shortened(p)
         by *= more
-    numbers = {"lazy": LAZY / by, "unit": by}
-    texts = {name: literal(x, DType.F32).text for name, x in numbers.items()}
-    texts["power"] = _power(by)
+    lazy = literal(LAZY / float(by), DType.F32).text
+    texts = {"lazy": lazy, "unit": written(exact(by)), "power": written(exact(by * LOG2_E))}
     return p, {
         "limits": limits,
         "changes": changes,
@@ -68,18 +67,7 @@ def scaling(p: Problem) -> tuple[Problem, Mapping[str, int | str]]:
     }
 
 
-def _power(by: float) -> str:
-    """Return the power of 2 that a factor of e's is, as text.
-
-    A factor that is an f32 stays one, so that the ring sees both; the compiler multiplies them.
-    """
-    whole = literal(by / math.log(2), DType.F32).text
-    if math.frexp(by)[0] == 0.5 or np.float32(by) != by:
-        return whole
-    return f"({literal(by, DType.F32).text} * {literal(1 / math.log(2), DType.F32).text})"
-
-
-def _split(e: Expr, dot: Var) -> tuple[Expr, float | None]:
+def _split(e: Expr, dot: Var) -> tuple[Expr, Fraction | None]:
     """Return a score without its factor, and that; None if it is no multiple of the product."""
     match e:
         case LetExpr(var, value, body):
@@ -90,7 +78,7 @@ def _split(e: Expr, dot: Var) -> tuple[Expr, float | None]:
             return replace(e, then=inner), factor
         case Binary("mul", part, Const(value)) | Binary("mul", Const(value), part):
             inner, factor = _split(part, dot)
-            by = float(value) * (factor or 1.0)
+            by = Fraction(value) * (factor or 1)
             return (inner, by) if RANGE[0] < by < RANGE[1] else (e, None)
         case _:
             return e, None

@@ -67,6 +67,22 @@ def six(score: Any, *places: Any) -> Any:
     return (score + far * 0.01) * 0.5 + score * score * 0.25
 
 
+def divided(score: Any, *places: Any) -> Any:
+    """Modify scores by six operations, of which one is a quotient."""
+    away = places[-1] - places[-2]
+    far = dd.astype(away, dd.f32) if isinstance(away, dd.Tensor) else away
+    return (score + far / 100.0) * 0.5 + score * score * 0.25
+
+
+def alibi(score: Any, *places: Any) -> Any:
+    """Add the distance of a key, times a slope of each of 16 heads that is a power of two."""
+    head, i, j = places[-3:]
+    if isinstance(score, dd.Tensor):
+        slope = dd.exp2(dd.astype(head + 1, dd.f32) * -0.5)
+        return score + dd.astype(j - i, dd.f32) * slope
+    return score + (j - i) * 2.0 ** (-0.5 * (head + 1))
+
+
 def capped(score: Any, *places: Any) -> Any:
     """Keep scores between -30 and 30."""
     del places
@@ -359,7 +375,7 @@ def main() -> int:
     near = program(128, causal=True, window=256)
     case("causal 4096x128, window of 256", near, 4096, (4, 16, 4096, 128), window=256)
     case("one query, 64 batches, 8192x128", decoding(128), 1, (64, 16, 8192, 128))
-    for mod in (six, capped) if asked.flex else ():
+    for mod in (six, divided, alibi, capped) if asked.flex else ():
         label = f"causal 4096x128, {mod.__name__}"
         case(label, modified(mod), 4096, (4, 16, 4096, 128), is_causal=True, mod=mod)
     return int(bool(wrong))

@@ -1,9 +1,10 @@
 """Judge a template on many drawn problems: ``python -m tests.codegen.templates mma_gemm 500``.
 
-Seeds begin at 0, or at a number behind the count, such as 10000.  Behind a colon stands what is drawn in place of matrix products: ``convolutions``, ``windows`` that
-TMA fetches, operands that are ``narrow`` or ``rounded`` to tf32, or ``integers``.  Every second
-problem of ``sm_90a`` is for a device of two multiprocessors, whose blocks have several tiles.  With
-``parts`` for a name, whole programs whose product is cut into parts (``graph.parts``).
+Seeds begin at 0, or at a number behind the count, such as 10000.  Behind a colon stands what is
+drawn in place of matrix products: ``convolutions``, ``windows`` that TMA fetches, operands that are
+``narrow`` or ``rounded`` to tf32, or ``integers``.  Every second problem of ``sm_90a`` is for a
+device of two multiprocessors, whose blocks have several tiles.  With ``parts`` for a name, whole
+programs whose product is cut into parts (``graph.parts``).
 """
 
 from __future__ import annotations
