@@ -6,6 +6,7 @@ which it is known.  Modules carry implementations as files and a table of lines,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,10 +26,10 @@ from didyma.fuzz.parts.told import code_of, differ, registered
 from didyma.refimpl.ir.external import External, externals
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.text import parse_module
-from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array, DType
 
 SIZES: Mapping[str, int] = {"n": 3, "m": 2}
-KINDS = ("f32", "i32")
+KINDS = {"f32": ("f32", "f64"), "i32": ("i32", "i64")}  # of inputs, and those of results
 NAMES = ("own", "blas")  # of the function, whose implementation is meant first, and its compiler
 FORMS = ("call", "row", "tuple", "out", "carried", "carried out", "generator")
 
@@ -37,21 +38,32 @@ Rows = Sequence[Sequence[int]]  # of each result, the factor of each input
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A module with an external function, its inputs, and the factors of each of its results."""
+    """A module with an external function, its inputs, and the factors of each of its results.
+
+    ``kinds`` are those of the results, which have the ``shape`` of the first inputs.  The last
+    input may have no factors.
+    """
 
     module: Module
-    kind: str
+    kinds: tuple[str, ...]
     shape: tuple[int, ...]
     rows: Rows
     inputs: tuple[Array, ...]
 
-    def results(self, tag: int) -> list[Array]:
+    @property
+    def types(self) -> list[tuple[str, tuple[int, ...]]]:
+        """The dtypes and shapes of the inputs, and then of the results."""
+        inputs = [(str(DType.of(a)), a.shape) for a in self.inputs]
+        return [*inputs, *((k, self.shape) for k in self.kinds)]
+
+    def results(self, tag: int, inputs: Sequence[Array] = ()) -> list[Array]:
         """Return the results of an implementation that adds ``tag``; of the body for 0."""
-        found = list[Array]()
-        for number, row in enumerate(self.rows):
-            total = sum(n * a for n, a in zip(row, self.inputs, strict=True))
-            found.append(np.asarray(total + tag * (number + 1), self.inputs[0].dtype))
-        return found
+        totals = (
+            sum(n * a for n, a in zip(row, inputs or self.inputs, strict=False))
+            for row in self.rows
+        )
+        pairs = enumerate(zip(totals, self.kinds, strict=True), 1)
+        return [np.asarray(t + tag * i, DType(k).numpy) for i, (t, k) in pairs]
 
 
 def judged(r: Random, engine: Engine) -> Iterator[str]:
@@ -79,41 +91,46 @@ def _symbols(c: Case) -> set[str]:
 
 
 def drawn(r: Random) -> Case:
-    """Return a module, whose external function takes and gives arrays of one type."""
-    kind = r.choice(KINDS)
+    """Return a module whose external function adds arrays of one type, and takes another one."""
+    kind = r.choice([*KINDS])
     sizes = [r.choice(("2", "1", *SIZES)) for _ in range(r.randint(0, 2))]
     t = f"{kind}[{', '.join(sizes)}]"
     count = r.randint(1, 3)
     rows = [[r.choice((1, 2)) for _ in range(count)] for _ in range(r.randint(1, 3))]
     names = [f"%x{k}" for k in range(count)]
+    kinds = [r.choice(KINDS[kind]) for _ in rows]
     lines, results = list[str](), list[str]()
-    for i, row in enumerate(rows):
+    for i, (row, to) in enumerate(zip(rows, kinds, strict=True)):
         terms = [name for name, n in zip(names, row, strict=True) for _ in range(n)]
         last = terms[0]
         for k, term in enumerate([*terms[1:], *([] if terms[1:] else [terms[0]])]):
             lines.append(f"    %t{i}_{k} = add({last}, {term}) : {t}")
             last = f"%t{i}_{k}"
+        if to != kind:
+            lines.append(f"    %c{i} = cast({last}, dtype={to}) : {t.replace(kind, to)}")
+            last = f"%c{i}"
         results.append(last)
     rows = [row if sum(row) > 1 else [2] for row in rows]
-    params = ", ".join(f"{n}: {t}" for n in names)
+    more = r.random() < 0.4
+    params = ", ".join([*(f"{n}: {t}" for n in names), *(["%z: i8[3]"] if more else [])])
+    given = ", ".join([*names, *(["%z"] if more else [])])
     listed = ", ".join(results)
     outs = ", ".join(f"%r{i}" for i in range(len(rows)))
-    types = ", ".join([t] * len(rows))
+    types = ", ".join(t.replace(kind, to) for to in kinds)
     used = [s for s in SIZES if s in sizes]
     dims = f"  dims {', '.join(f'{s} in [1, 9]' for s in used)}\n" if used else ""
     module = parse_module(
         f"module {{\n{dims}  func @own({params}) -> ({listed}) attrs(Compiler=\"blas\") {{\n"
         + "\n".join(lines)
         + f"\n  }}\n  func @main({params}) -> ({outs}) {{\n"
-        f"    {outs} = call @own({', '.join(names)}) : {types}\n  }}\n}}\n"
+        f"    {outs} = call @own({given}) : {types}\n  }}\n}}\n"
     )  # fmt: skip
     shape = tuple(SIZES[s] if s in SIZES else int(s) for s in sizes)
-    dtype = np.dtype({"f32": np.float32, "i32": np.int32}[kind])
-    inputs = tuple(
-        np.array([r.randint(-9, 9) for _ in range(int(np.prod(shape, dtype=int)))], dtype)
-        .reshape(shape) for _ in names
-    )  # fmt: skip
-    return Case(module, kind, shape, rows, inputs)
+    count = math.prod(shape)
+    inputs = [np.array([r.randint(-9, 9) for _ in range(count)]).reshape(shape) for _ in names]
+    summed = [a.astype(DType(kind).numpy) for a in inputs]
+    others = [np.array([1, 2, 3], np.int8)] if more else []
+    return Case(module, tuple(kinds), shape, rows, (*summed, *others))
 
 
 def _implementation(r: Random, c: Case, tag: int) -> Any:
@@ -121,11 +138,7 @@ def _implementation(r: Random, c: Case, tag: int) -> Any:
     form = r.choice([f for f in FORMS if len(c.rows) == 1 or f != "call"])
 
     def each(*inputs: Array) -> list[Array]:
-        return [
-            np.asarray(sum(n * a for n, a in zip(row, inputs, strict=True)) + tag * (i + 1),
-                       inputs[0].dtype)
-            for i, row in enumerate(c.rows)
-        ]  # fmt: skip
+        return c.results(tag, inputs)
 
     def out(*inputs: Array, out: Any) -> None:
         results = each(*inputs)
@@ -160,9 +173,10 @@ class _Generator:
 def carried(c: Case, tag: int, *, out: bool) -> Carried:
     """Return an implementation as a text, whose factors are constants."""
     row = f"[sum(n * a for n, a in zip(f, x)) + {tag} * (i + 1) for i, f in enumerate(F)]"
-    each = f"zip(out if isinstance(out, tuple) else (out,), {row})"
-    body = f"    return [np.asarray(a, x[0].dtype) for a in {row}]"
-    body = f"    for y, a in {each}:\n        y[...] = a" if out else body
+    targets = "out" if len(c.rows) > 1 else "[out]"  # one array, and of several a tuple
+    names = [np.dtype(DType(k).numpy).name for k in c.kinds]
+    body = f"    return [np.asarray(a, k) for a, k in zip({row}, {names})]"
+    body = f"    for y, a in zip({targets}, {row}):\n        y[...] = a" if out else body
     head = "def own(*x, out):" if out else "def own(*x):"
     source = f"import numpy as np\nF = constants['factors'].tolist()\n{head}\n{body}\n"
     return Carried(source, "own", out, constants={"factors": np.array(c.rows)})
@@ -188,10 +202,13 @@ def _on_buffers(
 ) -> list[Any]:
     """Return what a routine leaves in buffers for its results."""
     inputs = [engine.upload(a) for a in c.inputs]
-    outputs = [engine.upload(np.zeros_like(c.inputs[0])) for _ in c.rows]
+    zeros = [np.zeros(c.shape, DType(k).numpy) for k in c.kinds]
+    outputs = [engine.upload(a) for a in zeros]
     try:
         routine(engine, outputs, inputs, attrs)
-        return [engine.download(b, c.kind, c.shape).tolist() for b in outputs]
+        return [
+            engine.download(b, k, c.shape).tolist() for b, k in zip(outputs, c.kinds, strict=True)
+        ]
     finally:
         for b in (*inputs, *outputs):
             engine.free(b)
@@ -204,7 +221,7 @@ def _refused(r: Random, c: Case) -> Iterator[str]:
         raise ValueError("no")
 
     def wrong(*inputs: Array) -> list[Array]:
-        rows = [np.zeros(c.shape, c.inputs[0].dtype) for _ in c.rows]
+        rows = c.results(0, inputs)
         return [*rows[:-1], rows[-1].astype(np.int8)]
 
     class Unmade:
@@ -238,11 +255,10 @@ def _table(r: Random, c: Case, x: External, engine: Engine) -> Iterator[str]:
     exec("\n".join(table({x.routine: entry})), space)
     (row,) = space["EXTERNS"].values()
     sizes = {s: SIZES[s] for s in x.sizes}
-    many = len(c.inputs) + len(c.rows)
     told = (row.symbol, row.out, row.sizes, row.inputs, row.dtypes, row.library)
-    want = ("own", out, x.sizes, len(c.inputs), (c.kind,) * many, None)
+    want = ("own", out, x.sizes, len(c.inputs), tuple(t for t, _ in c.types), None)
     yield from differ(told, want, "a row of the table")
-    yield from differ(row.shapes(sizes), (c.shape,) * many, "its shapes")
+    yield from differ(row.shapes(sizes), tuple(s for _, s in c.types), "its shapes")
     wanted = list[str]()
 
     def read(name: str, what: str) -> bytes:

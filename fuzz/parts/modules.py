@@ -62,7 +62,7 @@ def _given(c: Case, made: Compiled, x: External, told: Sequence[str], tag: int) 
     def routine(engine: Any, outputs: Any, inputs: Any, attrs: Mapping[str, Any]) -> None:
         heard.update(attrs)
         down = getattr(engine, "reads", engine).download
-        got = [down(b, c.kind, c.shape).tolist() for b in inputs]
+        got = [down(b, *t).tolist() for b, t in zip(inputs, c.types, strict=False)]
         heard["given"] = got
         for b, a in zip(outputs, c.results(tag), strict=True):
             source = engine.upload(a)
