@@ -42,5 +42,7 @@ def c_names(taken: Iterable[str] = ()) -> Names:
     >>> names = c_names(["x"])
     >>> names.fresh("x"), names.fresh("x"), names.fresh("x_1"), names.fresh("exp_f32")
     ('x_1', 'x_2', 'x_1_1', 'exp_f32_1')
+    >>> names.fresh("y:"), names.fresh("y:")
+    ('y_', 'y_1')
     """
     return Names((*taken, *RESERVED), sanitise)

@@ -47,6 +47,7 @@ class Names:
         while name in self._taken:
             self._last[wish] = self._last.get(wish, 0) + 1
             name = f"{wish}_{self._last[wish]}"
+            name = name if self._spell is None else self._spell(name)
         self._taken.add(name)
         return name
 
