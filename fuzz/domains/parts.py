@@ -27,6 +27,7 @@ from didyma.fuzz.parts import (
     plain,
     prelude,
     replays,
+    texts,
 )
 from didyma.oracle.report import Finding
 
@@ -36,7 +37,7 @@ JUDGES: Mapping[str, Callable[[Random, Engine], Iterator[str]]] = MappingProxyTy
     "kernel": kernels.judged, "externs": externs.judged, "passes": passes.judged,
     "intrinsics": intrinsics.judged, "arrays": arrays.judged, "prelude": prelude.judged,
     "codegens": codegens.judged, "plain": plain.judged, "replays": replays.judged,
-    "modules": modules.judged,
+    "modules": modules.judged, "texts": texts.judged,
 })  # fmt: skip
 
 

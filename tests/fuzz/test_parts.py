@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from didyma.codegen import codegens, guards, intrinsics, routines, user_kernels
+from didyma.codegen.emit import arithmetic, dynamic, line_map, program_json
 from didyma.codegen.emit import externs as lines
-from didyma.codegen.emit import program_json
 from didyma.codegen.emit.plain_expressions import Expressions, Typed
 from didyma.codegen.emit.prelude import groups
 from didyma.codegen.passes import manager
@@ -45,6 +45,9 @@ SLIPS: tuple[tuple[str, Any, str, object], ...] = (
     ("passes", routines, "suits", always(True)),
     ("arrays", strided, "ceildiv", always(ONE)),
     ("arrays", dlpack, "row_major", still),
+    ("texts", arithmetic, "MUL", 0),
+    ("texts", dynamic, "LEAST", 8),
+    ("texts", line_map, "groupby", always(())),
     ("codegens", guards, "_require", always(None)),
     ("codegens", codegens, "_asked", always(None)),
     ("plain", Expressions, "_exchange", always(Typed("v", "f32"))),
