@@ -266,9 +266,13 @@ _ATOMIC: dict[AtomicOp, np.ufunc] = {
 }
 
 
-def atomic(r: Run, op: AtomicOp, a: LaneArray, index: Value, v: Value, m: Mask, line: int) -> None:
-    """Update elements; lanes that meet all count."""
+def atomic(
+    r: Run, op: AtomicOp, a: LaneArray, index: Value, v: Value, m: Mask, line: int,
+    *, reads: bool = False,
+) -> None:  # fmt: skip
+    """Update elements, which lanes may read, too; lanes that meet all count."""
     at, who, report = _reach(r, a, index, m, line)
+    r.warps.fences.update(a.name, at, r.warps.block[who] + r.warps.first, reads=reads)
     if a.written is not None and not a.written[at].all():
         report("uninitialised", f"{a.kind} {a.name} is updated", int((~a.written[at]).sum()))
     a.check_write(at, r.warps, who, report, atomic=True)
@@ -291,7 +295,7 @@ def fetch_add(r: Run, a: LaneArray, index: Value, v: Value, m: Mask, line: int) 
     before = np.cumsum(given, dtype=a.data.dtype) - given
     starts = np.searchsorted(at[came], at[came])
     added[who[came]] = a.data[at[came]] + before - before[starts]
-    atomic(r, "add", a, index, v, m, line)
+    atomic(r, "add", a, index, v, m, line, reads=True)
     return added
 
 
@@ -328,7 +332,8 @@ def meeting(r: Run, m: Mask, line: int) -> None:
 
 
 def publish(r: Run, m: Mask) -> None:
-    """Let threads of any block touch what the blocks of lanes have written to global memory."""
+    """Show what the blocks of lanes have written to global memory to blocks that know of it."""
+    r.warps.fences.count(np.unique(r.warps.block[r.who(m)]) + r.warps.first)
     for a in r.arrays.values():
         if a.kind == "global" and a.tracked:
             a.publish(r.who(m), r.warps)

@@ -26,6 +26,7 @@ from didyma.codegen.runtime.geometry import (
 from didyma.codegen.runtime.simt.access import MOST_ROUNDS, Run, Traffic, ended
 from didyma.codegen.runtime.simt.control import Exec, StoppedError
 from didyma.codegen.runtime.simt.copies import STORE
+from didyma.codegen.runtime.simt.fences import Fences
 from didyma.codegen.runtime.simt.in_ring import InRing
 from didyma.codegen.runtime.simt.machine import Translator
 from didyma.codegen.runtime.simt.meets import Box, Walk
@@ -185,11 +186,11 @@ class SimtKernels:
         variables = dict(zip(params[len(buffers) + len(boxes) :], values, strict=True))
         threads = s.block[0] * s.block[1] * s.block[2]
         total = g.grid[0] * g.grid[1] * g.grid[2]
-        longest = 0
+        longest, fences = 0, Fences()
         with np.errstate(all="ignore"):
             step = max(1, lanes // (threads * s.cluster)) * s.cluster
             for first, count in _batches(total, step, self.blocks, s.cluster):
-                warps = Warps(first, count, threads, s.cluster)
+                warps = Warps(first, count, threads, s.cluster, fences)
                 run = Run(
                     warps, _axes(warps, s, g), dict(variables), dict(arrays), reports.add,
                     traffic=self.traffic, rounds=self.rounds, boxes=boxes,

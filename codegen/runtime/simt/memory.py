@@ -2,8 +2,8 @@
 
 A location remembers its last writer and readers as lane numbers, and the barrier epoch of the
 writer's block at that time.  Two accesses of different lanes, one of them a write, race unless
-they are in one block and a barrier lies between, or in one cluster and a barrier of that; atomics
-do not race among themselves.
+they are in one block and a barrier lies between, or in one cluster and a barrier of that, or the
+first is fenced and the second knows of it (``fences``); atomics do not race among themselves.
 
 What an asynchronous copy writes may be touched only once the copy has been waited for, and what it
 reads may not be written before.
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from didyma.codegen.runtime.simt.fences import Fences, Shown
 from didyma.refimpl.interp import scalar_ring
 from didyma.refimpl.ir.program import ALIGNMENT
 
@@ -60,13 +61,14 @@ class Warps:
     ``first`` is the number of the first block, and every ``cluster`` blocks are a cluster.
     ``epoch`` counts the barriers that each block has passed: those of its cluster, in its upper
     half, and its own since.  ``touched`` is the epoch at which another block last touched the
-    shared memory of each.
+    shared memory of each.  ``fences`` are those of all blocks of the launch.
     """
 
     first: int
     blocks: int
     threads: int
     cluster: int = 1
+    fences: Fences = field(default_factory=Fences)
     lane: Lanes = field(init=False)
     block: Lanes = field(init=False)
     epoch: Lanes = field(init=False)
@@ -161,7 +163,7 @@ class LaneArray:
     those of the elements that are floats, in the ring.  Every instance starts at a multiple of
     ``alignment`` bytes.  ``flight`` is there once asynchronous copies have touched it.  ``loose``
     marks what a thread has written and not yet fenced for products of four warps, in kernels that
-    have such.
+    have such.  ``shown`` is there once a block has fenced what it wrote.
     """
 
     name: str
@@ -174,6 +176,7 @@ class LaneArray:
     alignment: int = ALIGNMENT
     flight: Flight | None = None
     loose: NDArray[np.bool_] | None = None
+    shown: Shown | None = None
     writer: Marks = field(init=False)
     writer_epoch: Lanes = field(init=False)
     atomic: Lanes = field(init=False)
@@ -236,6 +239,7 @@ class LaneArray:
         lane, block = warps.lane[who], warps.block[who]
         epoch = warps.epoch[block]
         self._conflict(self.writer[at], self.writer_epoch[at], lane, epoch, warps, "read", report)
+        self._check_shown(at, block + warps.first, warps, "read", report)
         self._remember_readers(at, lane, block + warps.first, epoch, warps.cluster)
 
     def check_there(self, at: Lanes, verb: str, report: Report) -> None:
@@ -271,12 +275,27 @@ class LaneArray:
         self.loose &= ~mine if self.flight is None else ~mine | (self.flight.arriving > 0)
 
     def publish(self, who: Lanes, warps: Warps) -> None:
-        """Let threads of any block touch what blocks of lanes have written, but for copies."""
+        """Show what blocks of lanes have written, but for copies, to blocks that know of it."""
         by = self.writer[:]
         mine = (by >= 0) & np.isin(by // warps.threads, warps.block[who] + warps.first)
         if self.flight is not None:
             mine &= self.flight.arriving == 0
+        self.shown = self.shown or Shown.of(self.data.size)
+        plain = np.flatnonzero(mine & ~self.atomic)
+        self.shown.show(plain, by[plain] // warps.threads, warps.fences)
         self.writer[np.flatnonzero(mine)] = _NOBODY
+
+    def _check_shown(
+        self, at: Lanes, block: Lanes, warps: Warps, verb: str, report: Report
+    ) -> None:
+        """Report elements that a block has fenced, where another does not know of that."""
+        if self.shown is None:
+            return
+        if (lost := self.shown.unknown(at, block, warps.fences)).any():
+            text = f"{self.kind} {self.name} is {verb} by a block that does not know of the fence"
+            report("race", f"{text} after which it may be", int(lost.sum()))
+        if verb == "written":
+            self.shown.block[at] = _NOBODY
 
     def landed(self, at: Lanes, who: Lanes, warps: Warps) -> None:
         """Let elements hold what copies of some lanes wrote, as if those had written them now."""
@@ -332,6 +351,7 @@ class LaneArray:
         epoch = warps.epoch[block]
         writer = np.where(self.atomic[at], _NOBODY, self.writer[at]) if atomic else self.writer[at]
         self._conflict(writer, self.writer_epoch[at], lane, epoch, warps, "written", report)
+        self._check_shown(at, block + warps.first, warps, "written", report)
         readers, reader_block = self.reader[at], self.reader_block[at]
         other = (readers != _NOBODY) & (readers != lane)
         when, mine = self.reader_epoch[at], block + warps.first
