@@ -107,7 +107,7 @@ class Ptx:
         buffer = self._buffer(np.frombuffer(raw, np.uint8).copy(), True)
         if array.dtype.names and array.size and (each := width_of(DType.of(array["value"]))):
             p = np.ascontiguousarray(array["payload"]).reshape(-1, 1)
-            buffer.units[: p.size * each] = made(p, each).reshape(-1)
+            buffer.units[: p.size * each] = made(p, DType.of(array["value"])).reshape(-1)
         return buffer
 
     def download(self, buffer: PtxBuffer, dtype: str, shape: Sequence[int]) -> Array:

@@ -118,7 +118,7 @@ def _move(ops: Operands, t: str, meaning: Meaning) -> Rule:
         kind = {"0f": "f32", "0d": "f64"}.get(o.text[:2].lower(), t)
         if kind in FLOATS and units.count(kind) == width:
             read = floats(ops, o, kind, meaning)
-            return lambda m: finished(m, ops, units.made(read(m)[1], width))
+            return lambda m: finished(m, ops, units.made(read(m)[1], kind))
     return lambda m: finished(m, ops, held(m, ops, o, width))
 
 
@@ -127,7 +127,7 @@ def _choice(ops: Operands, t: str, meaning: Meaning) -> Rule:
 
     def either(m: Machine, o: Operand) -> Array | None:
         if isinstance(o, Imm) and t in FLOATS:
-            return units.made(floats(ops, o, t, meaning)(m)[1], width)
+            return units.made(floats(ops, o, t, meaning)(m)[1], t)
         return held(m, ops, o, width)
 
     def rule(m: Machine) -> Finish:
@@ -209,7 +209,7 @@ def _arithmetic(ops: Operands, t: str, meaning: Meaning) -> Rule:
     if "xorsign" in ins.mods:
         return _mixed(ops)
     sources = [floats(ops, o, t, meaning) for o in ins.args[1:]]
-    to, width = target(ops), units.count(PACKED.get(t, t))
+    to, kind = target(ops), PACKED.get(t, t)
     result = floats(ops, to, t, meaning) if isinstance(to, Reg) else None
 
     def rule(m: Machine) -> Finish:
@@ -222,7 +222,7 @@ def _arithmetic(ops: Operands, t: str, meaning: Meaning) -> Rule:
             put(m, ops, to, None)
             r = result(m)[0]
             found = _limited(np.asarray(f(payloads, values, r)), r, ins.mods)
-            put(m, ops, to, units.made(found, width))
+            put(m, ops, to, units.made(found, kind))
 
         return finish
 
@@ -245,7 +245,7 @@ def _conversion(ops: Operands, meaning: Meaning) -> Rule:
             if "relu" in mods:
                 v = np.concatenate([low(m)[0], high(m)[0]], axis=1)
                 p = np.where(v <= 0, ring.ZERO, p)
-            return finished(m, ops, units.made(p, 1))
+            return finished(m, ops, units.made(p, PACKED[kinds[0]]))
 
         return pair
     if len(kinds) != 2 or any("x" in k for k in kinds):
@@ -258,13 +258,13 @@ def _conversion(ops: Operands, meaning: Meaning) -> Rule:
             return cleared(ops)
         width = min(units.count(to), units.count(source))
         return lambda m: finished(m, ops, held(m, ops, ops.at(1), width))
-    width, o = units.count(to), target(ops)
+    o = target(ops)
     if source not in FLOATS:
         get = ops.source(1, source)
 
         def number(m: Machine) -> Finish:
             p = np.asarray(ring.embed(m.active(get(m))))
-            return finished(m, ops, units.made(p[:, None], width))
+            return finished(m, ops, units.made(p[:, None], to))
 
         return number
     read = floats(ops, ops.at(1), source, meaning)
@@ -277,7 +277,7 @@ def _conversion(ops: Operands, meaning: Meaning) -> Rule:
                 put(m, ops, o, None)
                 r = floats(ops, o, to, meaning)(m)[0]
                 found = np.asarray(ring.embed(r)) if whole else _limited(p, r, mods)
-                put(m, ops, o, units.made(found, width))
+                put(m, ops, o, units.made(found, to))
 
         return finish
 
@@ -332,9 +332,8 @@ def _signs(found: Array, mine: Array, where: Array, turned: Array) -> None:
     width = found.shape[1]
     for k in range(width):
         part = mine["part"][:, k]
-        last = where[:, k] & ((part == 1) | (part == 3) | (part == 7))
-        for lane_width, code in ((1, 1), (2, 3), (4, 7)):
-            rows = np.flatnonzero(last & (part == code))
+        for lane_width, code in ((1, 1), (2, 3), (4, 7), (1, units.FIRST["bf16"])):
+            rows = np.flatnonzero(where[:, k] & (part == code))
             first = k - lane_width + 1
             if first < 0 or not rows.size:
                 continue

@@ -206,7 +206,6 @@ def _summed(m: Machine, u: _Update, values: Array, given: Array, there: Array) -
     """
     before = np.ascontiguousarray(_bytes_at(m, u)).view(values.dtype).reshape(values.shape)
     old = units.payloads(before, there)
-    each = max(1, values.dtype.itemsize // WIDTH)
     _, first, number = np.unique(u.at, return_index=True, return_inverse=True)
     total, seen = old[first], old.copy()
     if u.told and first.size < u.at.size:
@@ -219,8 +218,9 @@ def _summed(m: Machine, u: _Update, values: Array, given: Array, there: Array) -
             row = scalar_ring.joined(values[:, e].copy(), given[:, e].copy())
             scalar_ring.fold("add", column, number, row, row, values[:, e])
             total[:, e] = column
-    units.store(m, u.ids[first], u.at[first], SIZES[u.kind], u.where, units.made(total, each))
-    return units.made(seen, each)
+    kind = PACKED.get(u.kind, u.kind)
+    units.store(m, u.ids[first], u.at[first], SIZES[u.kind], u.where, units.made(total, kind))
+    return units.made(seen, kind)
 
 
 def _kept(

@@ -129,7 +129,6 @@ def _mma(ops: Operands, meaning: Meaning) -> Rule:
     left = _read(ops, ops.parts(1), form.left, meaning)
     right = _read(ops, ops.parts(2), form.right, meaning)
     sums, high = _read(ops, ops.parts(3), form.sums, meaning), form.rows // 8
-    width = units.count(form.sums)
 
     def matrix(p: Array, high: int, registers: int) -> Array:
         each = p.shape[2] // registers
@@ -148,7 +147,7 @@ def _mma(ops: Operands, meaning: Meaning) -> Rule:
         for n in range(old.shape[2]):
             i, j = _ROW + 8 * (n >> 1), 2 * _COLUMN + (n & 1)
             new[:, :, n] = ring.add(np.ascontiguousarray(old[:, :, n]), out[:, i, j])
-        found = units.made(new.reshape(-1, new.shape[2]), width)
+        found = units.made(new.reshape(-1, new.shape[2]), form.sums)
         return lambda: put(m, ops, ops.at(0), found)
 
     return rule
@@ -158,7 +157,7 @@ def _wgmma(ops: Operands, meaning: Meaning) -> Rule:
     form = wgmma.form_of(ops)
     if not {form.to, form.left, form.right} <= FLOATS:
         return _lost(ops, real=form.to in FLOATS)
-    size, each = TYPES[form.left].itemsize, 4 // TYPES[form.to].itemsize
+    size = TYPES[form.left].itemsize
     pieces = 4 // size
     sums = _read(ops, ops.parts(0), form.to, meaning)
     fragments = _read(ops, ops.parts(1), form.left, meaning) if form.held else None
@@ -198,7 +197,7 @@ def _wgmma(ops: Operands, meaning: Meaning) -> Rule:
             i, j = _ROW + 8 * (n >> 1 & 1), n // 4 * 8 + _COLUMN * 2 + (n & 1)
             before = ring.where(keeps, old[:, :, n], ring.ZERO)
             new[:, :, n] = ring.add(before, out[:, i, j])
-        found = units.made(new.reshape(-1, new.shape[2]), 2 // each)
+        found = units.made(new.reshape(-1, new.shape[2]), form.to)
         return lambda: put(m, ops, ops.at(0), found)
 
     return rule
@@ -216,7 +215,7 @@ def _wmma(ops: Operands, meaning: Meaning) -> Rule:
             for g, f in zip(reads, given, strict=True)
         )
         out = ring.add(ring.matmul(a, b), c).reshape(m.ids.size, d.count)
-        found = _tiled(ops, units.made(out, units.count(d.kind)))
+        found = _tiled(ops, units.made(out, d.kind))
         return lambda: put(m, ops, ops.at(0), found)
 
     return rule

@@ -24,7 +24,7 @@ from didyma.codegen.runtime.ptx.memory import (
     Space,
 )
 from didyma.codegen.runtime.ptx.running import Ended, run
-from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array, DType
 
 _BATCH, _TOGETHER = 1 << 14, 1 << 16  # lanes that run together; where blocks wait for each other
 _WHOLE = 1 << 19  # lanes that run together at most, where the first blocks wait for others
@@ -154,7 +154,7 @@ def _batches(
             at = (symbols["parameters of the kernel"] - GLOBAL + offset) // units.WIDTH
             with np.errstate(all="ignore"):
                 payload = np.full((1, 1), kernel.meaning.constant(number[()]), np.uint64)
-            row = units.made(payload, number.itemsize // units.WIDTH)[0]
+            row = units.made(payload, DType.of(number))[0]
             space.units[at : at + row.size] = row
     own = [Allocation(v.name, symbols[v.name] - GLOBAL, v.size) for v in variables
            if v.space == "global" and not v.refers]  # fmt: skip

@@ -160,7 +160,7 @@ def compile_function(ops: Operands) -> Action | None:
             payload = exponential(op, rows[0]["payload"], rows[0]["value"], value)
         raw = np.ascontiguousarray(value)[:, None].view(np.uint8)
         m.slots[to][m.ids, : dtype.nbytes] = raw
-        shadow.set(shadow.slots, to, m.ids, units.made(payload[:, None], width), width)
+        shadow.set(shadow.slots, to, m.ids, units.made(payload[:, None], dtype), width)
 
     return run
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 WIDTH = 2  # bytes of a unit
 CLEAN, OPAQUE = 0, 15
+FIRST = {"f16": 1, "f32": 2, "f64": 4, "bf16": 8}  # the part that an element begins with
 _BASES = (GLOBAL, SHARED, LOCAL)
 _RANK = 24  # bits of an address in a cluster below the rank of its block
 
@@ -44,15 +45,16 @@ def count(kind: str) -> int:
     return max(1, SIZES[kind] // WIDTH)
 
 
-def made(payloads: Array, width: int) -> Array:
-    """Return the units of elements, each of ``width`` units: lanes, then elements.
+def made(payloads: Array, kind: str) -> Array:
+    """Return the units of elements of a type: lanes, then elements.
 
-    >>> made(np.uint64([[7], [8]]), 2)["part"].tolist()
+    >>> made(np.uint64([[7], [8]]), "f32")["part"].tolist()
     [[2, 3], [2, 3]]
     """
+    width = count(kind)
     out = np.zeros((*payloads.shape, width), UNIT)
     out["payload"] = payloads[..., None]
-    out["part"] = width + np.arange(width, dtype=np.uint8)
+    out["part"] = FIRST[kind] + np.arange(width, dtype=np.uint8)
     return out.reshape(payloads.shape[0], -1)
 
 
@@ -73,7 +75,8 @@ def payloads(values: Array, units: Array | None) -> Array:
     width = max(1, values.dtype.itemsize // WIDTH)
     u = units.reshape(*values.shape, width)
     part, found = u["part"], u["payload"][..., 0]
-    known = (part == width + np.arange(width)).all(-1)
+    first = FIRST["bf16"] if values.dtype == BF16 else width
+    known = (part == first + np.arange(width)).all(-1)
     if values.dtype == BF16:
         known |= part[..., 0] == 3
     if known.all():
@@ -84,7 +87,7 @@ def payloads(values: Array, units: Array | None) -> Array:
         out = np.where(clean, ring.embed(values), out)
     if width == 2:
         low = np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFF)
-        short = (part[..., 0] == CLEAN) & ((part[..., 1] == 1) | (part[..., 1] == 3)) & (low == 0)
+        short = (part[..., 0] == CLEAN) & np.isin(part[..., 1], (FIRST["bf16"], 3)) & (low == 0)
         out = np.where(short, u["payload"][..., 1], out)
     return np.asarray(out)
 
@@ -97,15 +100,14 @@ def width_of(dtype: DType) -> int:
 def payloads_of(values: Array, units: Array) -> Array:
     """Return the payloads of an array of floats that lies in memory with such units.
 
-    Those of floats of eight bits are known only where nothing has been computed from them.
+    Those of floats of eight bits are unknown: integers make them, of what tests of floats decide.
     """
+    each = width_of(DType.of(values))
+    if not each:
+        return np.full(values.shape, UNKNOWN)
     flat = values.reshape(-1, 1)
     with np.errstate(all="ignore"):
-        if each := width_of(DType.of(values)):
-            found = payloads(flat, units[: flat.size * each].reshape(flat.size, each))
-        else:
-            clean = units["part"][np.arange(flat.size) // WIDTH] == CLEAN
-            found = np.where(clean[:, None], ring.embed(flat), UNKNOWN)
+        found = payloads(flat, units[: flat.size * each].reshape(flat.size, each))
     return found.reshape(values.shape)
 
 

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import didyma as dd
 from didyma.codegen.runtime.ptx import units
 from didyma.codegen.runtime.ptx.engine import Ptx
 from didyma.codegen.runtime.ptx.kernel import Kernel
@@ -18,6 +19,7 @@ from didyma.refimpl.interp.scalar_ring import joined
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops import ring
 from didyma.refimpl.ops.ring import UNKNOWN
+from didyma.tracer.types import Element
 from tests.codegen.runtime.texts import kernel as text_of
 
 pytestmark = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
@@ -47,9 +49,8 @@ def launched(
     kernel: Kernel, x: Array, p: Array, after: Array | None = None, many: int = N
 ) -> Array:
     y = np.zeros(many, x.dtype) if after is None else after.copy()
-    each = x.itemsize // 2
     given = Region("x", x.view(np.uint8).copy(), np.ones(x.nbytes, np.bool_))
-    given.units = units.made(p[:, None], each).reshape(-1)
+    given.units = units.made(p[:, None], DType.of(x)).reshape(-1)
     left = Region("y", y.view(np.uint8).copy(), np.ones(y.nbytes, np.bool_))
     with np.errstate(all="ignore"):
         done = launch(kernel, Shape((1, 1, 1), (N, 1, 1)), [given, left], [Pointer(0), Pointer(1)])
@@ -207,3 +208,19 @@ def test_the_engine_takes_and_gives_records() -> None:
     np.testing.assert_allclose(got["value"], np.exp(X[:8]) * X[:8], rtol=1e-6)
     engine.forget(buffers[1])
     assert (engine.download(buffers[1], DType.F32, (8,))["payload"] == UNKNOWN).all()
+
+
+def test_floats_of_other_types_with_the_same_bits_are_unknown() -> None:
+    bits = np.uint16([0x3C00, 0x3F80])
+    made = units.made(P[:2, None], "bf16").reshape(-1)
+    assert (units.payloads_of(bits.view(ml_dtypes.bfloat16), made) == P[:2]).all()
+    assert (units.payloads_of(bits.view(np.float16), made) == UNKNOWN).all()
+
+
+@pytest.mark.parametrize("dtype", [dd.f8e4m3, dd.f8e5m2fnuz, dd.f8e8m0])
+def test_floats_that_integers_make_are_not_compared(dtype: Element) -> None:
+    program = dd.trace(dd.f32[9])(lambda x: dd.astype(x, dtype))
+    report = dd.check(program, engines=["ptx"], tries=1)
+    assert report.agree
+    (level,) = [x for x in report.levels if x.name == "ptx"]
+    assert level.ring_share == 0
