@@ -56,10 +56,11 @@ MADE = "made: "  # what the names of counters of decisions begin with
 TEXT = "text: "  # and those of digests
 _OF_GRAPH = ("calls", "bytes", "elements", "results", "constants", "copies")
 
-_FLOATS = re.compile(
-    r"\b(?:\d+(?:\.\d*(?:e[-+]?\d+)?|e[-+]?\d+)|0x[\da-f.]+p[-+]?\d+)f?"
-    r"|(?<=\"data\":)\"[^\"]*\"|(?<=rt\.constant\()[^\n]*"
-)
+_DIGITS = 4  # of floats that digests tell: machines differ in the last ones that they compute
+_NONE = 1e-9  # what floats are no more than where all of their digits are such
+# Patterns that begin with a character are found quickly; a float does not begin within a word.
+_FLOATS = re.compile(r"\d(?<![\w.]\d)(?:x[\da-f.]+p[-+]?\d+|\d*(?:\.\d*(?:e[-+]?\d+)?|e[-+]?\d+))")
+_BYTES_OF_CONSTANTS = re.compile(r"\"data\":\"[^\"]*\"|rt\.constant\([^\n]*")
 
 Sizes: TypeAlias = Mapping[str, int]
 Counters: TypeAlias = Mapping[str, int]
@@ -185,14 +186,20 @@ def of_texts(texts: Mapping[str, str]) -> Counters:
 def digest(text: str) -> int:
     """Return a number of 24 bits that stands for a text.
 
-    Floats and the bytes of constants are left out: what is computed of constants may have other
-    last digits on other machines.
+    Floats are rounded to four digits, and the bytes of constants left out: what is computed of
+    constants may have other last digits on other machines.
 
-    >>> digest("x[i] += 2.0f;") == digest("x[i] += 2.5f;") != digest("x[j] += 2.5f;")
+    >>> digest("x[i] += 0.3333333f;") == digest("x[i] += 0.3333334f;") != digest("x[i] += 0.25f;")
     True
     """
-    told = _FLOATS.sub("", text)
+    told = _FLOATS.sub(_rounded, _BYTES_OF_CONSTANTS.sub("", text))
     return int.from_bytes(blake2b(told.encode(), digest_size=3).digest())
+
+
+def _rounded(found: re.Match[str]) -> str:
+    """Return a float with few digits."""
+    x = float.fromhex(found[0]) if found[0].startswith("0x") else float(found[0])
+    return f"{x if x > _NONE else 0.0:.{_DIGITS}g}."
 
 
 def unlike(now: Counters, kept: Counters) -> str:

@@ -2,12 +2,14 @@
 
 A recipe that is not ranked first is not built by a compile, nor is a template that nobody asks
 for.  So a slip in its values, its limits or its kernel changes no program that is compiled as
-usual.  Kept programs hold a digest of these lines (``fuzz/counters.py``).
+usual.  Few blocks come near the room of a device, so recipes are also asked for values on a small
+one.  Kept programs hold a digest of these lines (``fuzz/counters.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from didyma.codegen import codegens
 from didyma.codegen.codegens import Asked, Template
@@ -17,22 +19,37 @@ from didyma.codegen.schedule.dispatch import recipes, works
 from didyma.codegen.schedule.recipes.point import Point
 from didyma.codegen.schedule.recipes.recipe import Recipe, Space, Values, fits
 from didyma.codegen.schedule.recipes.work import Work
+from didyma.refimpl.ir.target import Target
 from didyma.refimpl.ir.text import show
 
 POINTS = 128  # of a template that are told, those that its model ranks first
+COSTS = 8  # of these whose costs are told, too
 
 
 def lines(made: Compiled, options: Options) -> Iterator[str]:
     """Yield what suits each function: points of recipes with kernels, and points of templates."""
     functions = {f.name: f for f in made.fused.functions}
+    crowded = options.changed({"target": small(options.device)})
     for name, loop in made.loops.items():
         for work in works(loop, options):
             for rank, recipe in fits(work, recipes(options)):
                 yield f"{name} {rank} {recipe.name}"
                 yield from of_recipe(recipe, work)
+        for work in works(loop, crowded):
+            for rank, recipe in fits(work, recipes(crowded)):
+                usual = recipe.usual(work)
+                yield f"{rank} {recipe.name if usual is None else _block(recipe, work, usual)}"
         asked = Asked(functions[name], loop, options.device)
         for template in codegens.own().values():
             yield from of_template(template, asked)
+
+
+def small(target: Target) -> Target:
+    """Return a device with room for few threads, little shared memory and few blocks at once."""
+    return replace(
+        target, threads=4 * target.warp, shared=2 << 10, dynamic=min(4 << 10, target.dynamic),
+        cluster=min(2, target.cluster), processors=min(4, target.processors),
+    )  # fmt: skip
 
 
 def of_recipe(recipe: Recipe, work: Work) -> Iterator[str]:
@@ -49,6 +66,7 @@ def of_template(template: Template, asked: Asked) -> Iterator[str]:
     points = [*template.points(asked)]
     for point in points[:POINTS]:
         yield f"{point} {template.block and template.block(asked, point.table)}"
+    yield from (str(float(template.cost(asked, point.table))) for point in points[:COSTS])
     for point in dict.fromkeys((*points[:1], *points[-1:])):
         yield repr(template.render(asked, point.table))
 

@@ -181,7 +181,7 @@ def _unknown(name: str, where: str) -> DidymaError:
     from didyma.codegen.codegens import own  # which asks for the names of recipes
 
     groups = plugins.RECIPES, plugins.TEMPLATES, plugins.CODEGENS, plugins.ROUTINES
-    made = {n for group in groups for n in plugins.names(group)}
+    made = {n for names_ in plugins.of_groups(groups).values() for n in names_}
     known = sorted({*names(), *own(), *made})
     near = difflib.get_close_matches(name, known, 1)
     return DidymaError(

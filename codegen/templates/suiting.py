@@ -13,11 +13,12 @@ R = TypeVar("R")
 def suited(found: Callable[[Asked], R | None]) -> Callable[[Asked], R]:
     """Return a finder of what a function is to a template, for functions that the template suits.
 
-    AssertionError for another: the template's ``space`` has been asked before.
+    It finds that once, since templates ask for each of many points.  AssertionError for a function
+    that the template does not suit: the template's ``space`` has been asked before.
     """
 
     def certain(asked: Asked) -> R:
-        what = found(asked)
+        what = asked.once(found)
         assert what is not None, f"{found.__module__} does not suit @{asked.function.name}"
         return what
 

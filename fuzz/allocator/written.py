@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, product
 from random import Random
 from typing import Any
 
@@ -18,6 +18,7 @@ from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.memory import peak, planner, trace
 from didyma.codegen.memory.arena import Problem, solve
 from didyma.codegen.memory.plan import plan
+from didyma.codegen.memory.views import Mover
 from didyma.fuzz.allocator import definitions, domains, judge, replays, tapes, wrappers
 from didyma.fuzz.allocator.domains import JudgedCase
 from didyma.fuzz.allocator.judge import Verdict
@@ -27,7 +28,7 @@ from didyma.fuzz.counters import Counters, of_lines, of_texts
 from didyma.refimpl.errors import DidymaError, EngineMissing
 from didyma.refimpl.ir.lines import walk
 from didyma.refimpl.ir.program import Allocate, Copy, Launch, Program, Wait
-from didyma.refimpl.ir.text import parse_program
+from didyma.refimpl.ir.text import parse_program, show
 
 TRACE = "id,"  # what traces begin with
 REFUSED = ("over-capacity", "search-limit")
@@ -81,7 +82,15 @@ def judged(w: Written) -> JudgedCase:
     except DidymaError as e:
         return JudgedCase("program", w.seed, w.planner, tuple(_refused(bare, w, e)))
     found = tuple(islice(_program(bare, planned, w), 1))
-    return JudgedCase("program", w.seed, w.planner, found, _counters(planned))
+    plans = {"plans": "\n".join(map(show, plans_of(bare, movers(bare))))}
+    counted = {**_counters(planned), **of_texts(plans)}
+    return JudgedCase("program", w.seed, w.planner, found, counted)
+
+
+def plans_of(bare: Program, moved: Mapping[str, Mover]) -> Iterator[Program]:
+    """Yield the plans of a program by each quick planner, eager ones and others."""
+    for name, eager in product(domains.QUICK, (False, True)):
+        yield plan(bare, planner(name), None, moved, eager=eager)
 
 
 def _trace(p: Problem, w: Written) -> JudgedCase:
@@ -90,7 +99,9 @@ def _trace(p: Problem, w: Written) -> JudgedCase:
     counters: Counters = {}
     try:
         found_at = solve(p, w.planner)
-        counters = {"peak": found_at.peak, **of_texts({"offsets": str(found_at.offsets.tolist())})}
+        names = dict.fromkeys((w.planner, *domains.QUICK)) if p.capacity is None else (w.planner,)
+        offsets = {f"offsets by {name}": str(solve(p, name).offsets.tolist()) for name in names}
+        counters = {"peak": found_at.peak, **of_texts(offsets)}
     except DidymaError as e:
         few = p.count <= definitions.FEW and w.planner == "canonical"
         least = definitions.least_peak(p) if few else None

@@ -35,6 +35,7 @@ from didyma.oracle.stages import judge_passes
 from didyma.oracle.subject import Subject
 from didyma.refimpl.ir.graph import Module
 from didyma.refimpl.ir.program import Program
+from didyma.refimpl.ir.text import show
 
 _FIXED = ("graph.simplify", "graph.level", "memory.planner")  # options that no case changes
 SALT = 1 << 32  # of seeds, so that what is changed does not depend on what is drawn
@@ -149,7 +150,8 @@ class PassJudge:
         try:
             last = "fuse" if options.graph.fuse else "separate"
             made = compile(case.module, options, until=last, heard=hear)
-            passes = (*_each_alone(made, options), *made.passes)
+            alone = tuple(_each_alone(made, options))
+            passes = (*alone, *made.passes)
         except Exception as e:
             finding = Finding("passes", "while rewriting", "error", f"{type(e).__name__}: {e}")
             return Outcome((finding,), size=len(case.module.entry.nodes))
@@ -176,6 +178,7 @@ class PassJudge:
             counters={
                 **counters.of_graph(made.fused, dict(case.env)),
                 **counters.of_decisions(decided),
+                **counters.of_texts({name: show(m) for name, m in alone}),
                 **rest,
             },
         )

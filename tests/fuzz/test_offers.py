@@ -81,6 +81,26 @@ def test_a_change_of_a_recipe_that_is_not_taken_shows(
     assert told(made) != before
 
 
+def test_recipes_are_also_asked_about_a_device_with_little_room(
+    made: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, before = Options().device, told(made)
+    less = offers.small(device)
+    assert device.covers(less)
+    assert less.threads < device.threads
+    assert less.room < device.room
+
+    def wasteful(r: Recipe) -> Recipe:
+        def block(w: Work, values: Values) -> tuple[int, int]:
+            threads, shared = r.block(w, values)
+            return threads, shared + (w.facts.target == less)
+
+        return replace(r, block=block)
+
+    monkeypatch.setattr(dispatch, "RECIPES", tuple(map(wasteful, dispatch.RECIPES)))
+    assert told(made) != before
+
+
 def test_values_near_the_usual_ones() -> None:
     assert doctest.testmod(offers).attempted > 0
     assert list(offers.near({"a": 1}, {"b": (2,)})) == [{"a": 1}]

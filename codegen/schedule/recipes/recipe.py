@@ -143,13 +143,16 @@ class Recipe:
         usual, space = self.usual(work), self.space(work)
         if usual is None:
             return
-        ranges = [sorted({*space.get(k, ()), usual[k]}) for k in sorted(usual)]
+        names = sorted(usual)
+        ranges = [sorted({*space.get(k, ()), usual[k]}) for k in names]
+        far = {k: {v: abs(math.log2((1 + v) / (1 + usual[k]))) for v in r}
+               for k, r in zip(names, ranges, strict=True)}  # fmt: skip
         found: list[tuple[float, Point]] = []
         for numbers in itertools.product(*ranges):
-            values = dict(zip(sorted(usual), numbers, strict=True))
+            pairs = tuple(zip(names, numbers, strict=True))
+            values = dict(pairs)
             if values == usual or (self.legal(work, values) and self.fits(work, values)):
-                far = math.fsum(abs(math.log2((1 + v) / (1 + usual[k]))) for k, v in values.items())
-                found.append((far, Point.of(self.name, **values)))
+                found.append((math.fsum(far[k][v] for k, v in pairs), Point(self.name, pairs)))
         yield from sorted(found, key=lambda pair: (pair[0], pair[1].values))
 
     def check(self, work: Work, point: Point, where: str) -> None:
