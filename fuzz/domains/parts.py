@@ -28,6 +28,7 @@ from didyma.fuzz.parts import (
     prelude,
     replays,
     texts,
+    watched,
 )
 from didyma.oracle.report import Finding
 
@@ -37,7 +38,7 @@ JUDGES: Mapping[str, Callable[[Random, Engine], Iterator[str]]] = MappingProxyTy
     "kernel": kernels.judged, "externs": externs.judged, "passes": passes.judged,
     "intrinsics": intrinsics.judged, "arrays": arrays.judged, "prelude": prelude.judged,
     "codegens": codegens.judged, "plain": plain.judged, "replays": replays.judged,
-    "modules": modules.judged, "texts": texts.judged,
+    "modules": modules.judged, "texts": texts.judged, "watched": watched.judged,
 })  # fmt: skip
 
 

@@ -14,11 +14,12 @@ from didyma.codegen.emit.plain_expressions import Expressions, Typed
 from didyma.codegen.emit.prelude import groups
 from didyma.codegen.passes import manager
 from didyma.codegen.runtime import dlpack, externs, prepared, strided
+from didyma.codegen.runtime.didyma_runtime import command, watch
 from didyma.fuzz.domains.domain import Judge
 from didyma.fuzz.domains.parts import JUDGES, Case, Parts
 from didyma.refimpl.ir.expr import ONE
 
-CASES = 30  # of each kind
+CASES = {"watched": 12, "modules": 12}  # of kinds that compile programs; 30 of others
 
 
 def always(value: object) -> Callable[..., object]:
@@ -48,6 +49,8 @@ SLIPS: tuple[tuple[str, Any, str, object], ...] = (
     ("texts", arithmetic, "MUL", 0),
     ("texts", dynamic, "LEAST", 8),
     ("texts", line_map, "groupby", always(())),
+    ("watched", watch, "nbytes_of", always(1)),
+    ("watched", command, "_shown", always({})),
     ("codegens", guards, "_require", always(None)),
     ("codegens", codegens, "_asked", always(None)),
     ("plain", Expressions, "_exchange", always(Typed("v", "f32"))),
@@ -64,7 +67,7 @@ def judge() -> Judge[Case]:
 
 
 def found(judge: Judge[Case], kind: str) -> list[str]:
-    outcomes = [judge(Case(kind, seed)) for seed in range(CASES)]
+    outcomes = [judge(Case(kind, seed)) for seed in range(CASES.get(kind, 30))]
     return [f.message for o in outcomes for f in o.findings]
 
 
