@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from itertools import chain, product
 from operator import ne
 
-from didyma.judging import borrowed, copied, exchanged, forgotten, indices, slips, structure, usual
+from didyma.judging import (
+    borrowed,
+    copied,
+    exchanged,
+    forgotten,
+    indices,
+    nearby,
+    slips,
+    structure,
+    usual,
+)
 from didyma.judging.borrowed import Rule
 from didyma.judging.natural import Naturalness
 
@@ -97,6 +107,7 @@ _SWAPS = (
     ("INFINITY", "0.0f"), ("-INFINITY", "INFINITY"),
     ("-FLT_MAX", "FLT_MIN"), ("-FLT_MAX", "0.0f"), ("__shfl_down_sync", "__shfl_up_sync"),
     ("&&", "||"), ("==", "!="), ("+=", "="), ("*=", "+="), ("true", "false"),
+    ("row_major", "col_major"),
 )  # fmt: skip
 
 
@@ -140,7 +151,8 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
     }  # fmt: skip
     kinds = {"int": ints, "array": arrays, **kinds}
     literals = _often(_NUMBER.findall(text))
-    floats = sorted({*kinds.get("float", ()), *kinds.get("double", ())} - {*arrays})
+    reals = {*kinds.get("float", ()), *kinds.get("double", ())}
+    floats = sorted(reals - {*arrays})
     extents = usual.extents(text)
     factors = [n for n in floats if re.search(rf"\* {n}\b", text)]
     unused = forgotten.names(text, kinds)
@@ -155,7 +167,8 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
         (1.2, structure.conditions(bare, [*ints, *places])),
         (2.0, copied.lines(bare)), (-0.5, copied.parts(bare)),
         (0.4, structure.layouts(ints)), (-0.6, _joined(ints, (), ())),
-        *_RULES, *borrowed.rules(text), (-0.2, usual.members(text)), (-0.6, usual.limited(ints)),
+        *_RULES, *borrowed.rules(text), *nearby.rules(text, bare, reals),
+        (-0.2, usual.members(text)), (-0.6, usual.limited(ints)),
         (0.8, usual.rescaled(text)), (0.0, indices.backwards(text)), (0.3, usual.chosen(text)),
         (2.0, usual.squares(text)), (1.0, usual.rooted(numbers)), (2.0, usual.ended(ints)),
         (0.3, usual.averaged(extents)), (0.2, usual.computed(floats)),

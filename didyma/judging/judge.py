@@ -123,7 +123,7 @@ def judge(
     begun = process_time()
     found = Judgement(task)
     decoys = Decoys(task.spec, task.contract)
-    pace = _Pace(task)
+    pace, ordinary = _Pace(task), list[tuple[Case, bool]]()
     for drawn in planned:
         runs, started = len(_orders(task, drawn, len(found.cases))), process_time()
         if only is not None:
@@ -162,12 +162,15 @@ def judge(
                 if b.differ:
                     break  # what one engine's checks refuse may crash another
             if agreed and case.ordinary and not any(b.differ for b in found.others):
-                found.terms.meet(task, case, arrays, twins=twins)
+                ordinary.append((case, twins))
         if case.finite or task.draw.ranges:
             other = inputs.values(task, case, again=1)
             stale = interpreter.run(task.spec, other)
             decoys.meet(arrays, right, stale)
         pace.meet(case, runs, process_time() - started)
+    if not (found.wrong or found.faults):  # of another kernel, terms tell nothing
+        for case, twins in ordinary:
+            found.terms.meet(task, case, inputs.values(task, case), twins=twins)
     found.accepted = decoys.accepted
     if found.outcome is Outcome.CORRECT:
         found.batch_invariant = batch_invariance(task, found.cases)
