@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -33,7 +33,8 @@ class Gpu:
 
     ``live`` are the bytes that are somebody's, and ``kept`` those that were, by their size.
     ``fails`` has by the name of a function the errors of its next calls, 0 for none.  An error of
-    ``ILLEGAL_ADDRESS`` lasts.  ``texts`` has by the code of a module its kernels, which ``engine``
+    ``ILLEGAL_ADDRESS`` lasts.  ``shared`` are the bytes of shared memory that launches have asked
+    for, in order.  ``texts`` has by the code of a module its kernels, which ``engine``
     runs.  ``random`` orders the kernels of graphs.
     """
 
@@ -42,6 +43,7 @@ class Gpu:
     kept: dict[int, list[Array]] = field(default_factory=dict[int, list[Array]])
     log: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     fails: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    shared: list[int] = field(default_factory=list[int])
     capacity: int = 1 << 30
     lost: int = 0
     captured: bool = False
@@ -137,6 +139,7 @@ class _Node:
     block: tuple[int, ...]
     words: list[int]
     after: list[int]
+    shared: int
 
 
 class Library:
@@ -189,7 +192,8 @@ class Library:
         self._allowed[function.value] = value
 
     def _launch_kernel(self, function: Any, *rest: Any) -> None:
-        grid, block, (_, stream, args, _) = rest[:3], rest[3:6], rest[6:]
+        grid, block, (shared, stream, args, _) = rest[:3], rest[3:6], rest[6:]
+        self._gpu.shared.append(shared)
         _, s = self._gpu.objects[function.value]
         self._gpu.log.append((s.name, stream.value or 0))
         self._gpu.run(function.value, grid, block, _words(args.value, _count(s)))
@@ -218,7 +222,7 @@ class Library:
     ) -> None:
         nodes = self._gpu.objects[graph.value]
         known = [self._gpu.objects[h][1] for h in list(after)[: count.value]]
-        nodes.append(_Node(*self._params(params), known))
+        nodes.append(_Node(*self._params(params), known, params._obj.shared))
         out._obj.value = self._gpu.handle((nodes, len(nodes) - 1))
 
     def _graph_add_dependencies(
@@ -233,7 +237,7 @@ class Library:
 
     def _graph_instantiate_with_flags(self, out: Any, graph: Any, flags: Any) -> None:
         nodes = self._gpu.objects[graph.value]
-        copies = [_Node(n.function, n.grid, n.block, list(n.words), n.after) for n in nodes]
+        copies = [replace(n, words=list(n.words)) for n in nodes]
         out._obj.value = self._gpu.handle(copies)
 
     def _graph_exec_kernel_node_set_params(self, runs: Any, node: Any, params: Any) -> None:
@@ -248,6 +252,7 @@ class Library:
             free = [i for i, n in enumerate(nodes) if i not in done and done.issuperset(n.after)]
             number = self._gpu.random.choice(free)
             n = nodes[number]
+            self._gpu.shared.append(n.shared)
             self._gpu.run(n.function, n.grid, n.block, n.words)
             done.add(number)
 

@@ -18,7 +18,7 @@ import numpy as np
 from didyma.codegen.runtime import driver
 from didyma.codegen.runtime.engine import Engine
 from didyma.codegen.runtime.geometry import geometry, words
-from didyma.codegen.runtime.prepared import FEWEST, STREAMS, Prepared
+from didyma.codegen.runtime.prepared import FEWEST, KEPT, STREAMS, Prepared
 from didyma.codegen.runtime.record import FIXED, Copied, Launched, Part, Recording, Result, Step
 from didyma.fuzz.allocator.wrappers import LoopEngine
 from didyma.fuzz.gpu import Gpu, Library
@@ -28,6 +28,7 @@ from didyma.refimpl.ir.kernel import Signature
 from didyma.refimpl.ir.types import Array, DType
 
 ROOM, WORD = 96, 8  # bytes of a block, and those to whose multiples parts are aligned
+SHARED = (16, 4096, 48 << 10)  # bytes that launches ask for
 NUMBERS = (-5, -(1 << 40), 0, 7, (1 << 31) + 3, 1 << 33)  # sizes that launches are given
 SCALARS = ((DType.F32, 2.5), (DType.I8, -3), (DType.U16, 40000), (DType.F64, -1.0))
 # Errors of the driver, and the codes that tell of them.
@@ -86,12 +87,14 @@ class _Calls:
         found = {s.signature.name: s.signature for s in self._launched()}
         handles = {n: gpu.handle((_Adds(), found[n])) for n in dict.fromkeys(names)}
         early, graphs = r.random() < 0.3, r.random() < 0.8
-        prepared = Prepared(self.recording, handles, {}, graphs=graphs, early=early)
+        self.shared = {n: r.choice(SHARED) for n in found if r.random() < 0.5}
+        prepared = Prepared(self.recording, handles, self.shared, graphs=graphs, early=early)
         count = self.recording.inputs + 1 + len(self.recording.results)
         many = r.random() < 0.05
-        streams = [16 * k for k in range(STREAMS + 2)] if many else [0, 0x500]
+        streams = [16 * k for k in range(STREAMS + 2)] if many else r.choice(([0, 0x500], [0x500]))
         places = [[gpu.allocate(ROOM) for _ in range(r.choice((1, 2, 3)))] for _ in range(count)]
-        for number in range(3 * STREAMS if many else r.choice((3, 5, 8))):
+        calls = 3 * KEPT if len(streams) == 1 else r.choice((3, 5, 8))  # more than graphs are kept
+        for number in range(3 * STREAMS if many else calls):
             blocks = tuple(map(r.choice, places))
             wrong = next(self._call(prepared, blocks, r.choice(streams), graphs), "")
             if wrong:
@@ -165,6 +168,7 @@ class _Calls:
         gpu.captured = r.random() < 0.1
         started = self._started(stream, graphs)
         gpu.log.clear()
+        gpu.shared.clear()
         told = r.choice((None, gpu.captured))
         if r.random() < 0.05:
             error = r.choice([*ERRORS])
@@ -179,6 +183,8 @@ class _Calls:
         p.run(blocks, stream, captured=told)
         log = [(n, at) for n, at in gpu.log if n not in ("made", "early", "early edge")]
         yield from differ(log, [(n, stream) for n in started], "what is started")
+        room = sorted(self.shared.get(s.signature.name, 0) for s in self._launched())
+        yield from differ(sorted(gpu.shared), room, "the shared memory of launches")
         for k, address in enumerate(blocks):
             got = gpu.bytes(address, ROOM).tolist()
             yield from differ(got, want[k].tolist(), f"block {k} after {self.recording.steps}")

@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from didyma.codegen.emit import arithmetic, dynamic, line_map, names
+from didyma.codegen.emit import arithmetic, dynamic, line_map, names, subset
 from didyma.codegen.emit.integers import code, of_sizes, quoted
 from didyma.codegen.emit.intrinsics import NBYTES, VECTORS
 from didyma.codegen.emit.program_json import size
@@ -39,6 +39,17 @@ STORED = {DType.F16: np.float16, DType.BF16: ml_dtypes.bfloat16,
           DType.F8E4M3: ml_dtypes.float8_e4m3fn, DType.F8E5M2: ml_dtypes.float8_e5m2}  # fmt: skip
 INTS = {DType.I8: (8, True), DType.U8: (8, False), DType.I32: (32, True), DType.U32: (32, False),
         DType.I64: (64, True), DType.U64: (64, False), DType.I16: (16, True)}  # fmt: skip
+# Rows of kernel text, and what C has in their places.
+STRIPPED = (
+    ("f32 x; // one", "f32 x;"), ("/* a\nb */ i64 i;", "\ni64 i;"), ("i64/**/j;", "i64 j;"),
+    ("__shared__ f32 s[4];", "static f32 s[4];"),
+    ("__shared__ __align__(16) f32x4 t[2];", "static _Alignas(16) f32x4 t[2];"),
+    ('extern "C" __global__ void f(f32 *__restrict__ x) {', "void f(f32 * x) {"),
+    ("__global__ void __launch_bounds__(64) g(i64 n) {", "void g(i64 n) {"),
+    ("void __cluster_dims__(2, 1, 1) h(const __grid_constant__ tensor_map m) {",
+     "void h(const tensor_map m) {"),
+    ("b8 __shared__x = 1; // __shared__", "b8 __shared__x = 1;"), ("", ""),
+)  # fmt: skip
 INT_MAX, LIMIT = 2**31 - 1, 48 << 10  # of C's int, and bytes of arrays that a kernel may declare
 ROUNDS = 12  # of a case, each of which takes a tenth of a millisecond
 _WORDS = (
@@ -249,6 +260,26 @@ def _arrays(r: Random) -> Iterator[str]:
     yield from differ(early.count(dynamic.EARLY), text.count("__global__"), "waits")
 
 
+def _stripped(r: Random) -> Iterator[str]:
+    """Kernel text is C without comments and qualifiers, in which no line moves."""
+    rows, want = list[str](), list[str]()
+    for _ in range(r.randint(1, 6)):
+        row, bare = r.choice(STRIPPED)
+        rows.append(row)
+        want.append(bare)
+    source = "\n".join(rows)
+    got = [" ".join(row.split()) for row in subset.strip(source).split("\n")]
+    yield from differ(got, "\n".join(want).split("\n"), f"what is left of {source}")
+    plain = [" ".join(row.split()) for row in subset.uncommented(source).split("\n")]
+    given = [" ".join(row.split()) for row in source.split("\n")]
+    some = [x for x, y in zip(plain, given, strict=True) if x != y and not {"/", "*"} & {*y}]
+    yield from differ(some, [], f"rows without comments that are changed in {source}")
+    c99 = subset.to_c99(source).split("\n")
+    first = c99[0].rindex("gridDim; ") + len("gridDim; ")
+    yield from differ(c99[0][first:], subset.strip(source).split("\n")[0], "the first line of C99")
+    yield from differ(len(c99), source.count("\n") + 1, f"lines of {source} as C99")
+
+
 def _names(r: Random) -> Iterator[str]:
     """Names are words of C that nothing else has; a comment is one line of plain characters."""
     supply = names.c_names(["x", "taken"])
@@ -291,5 +322,5 @@ def _lines(r: Random) -> Iterator[str]:
 
 
 JUDGES: tuple[Callable[[Random], Iterator[str]], ...] = (
-    _sizes, _literal, _arithmetic, _arrays, _names, _lines,
+    _sizes, _literal, _arithmetic, _arrays, _stripped, _names, _lines,
 )  # fmt: skip
