@@ -1,4 +1,4 @@
-"""The domain of parts: what callers hand to a compile, and arrays of others, by definition.
+"""The domain of parts: what callers hand to a compile, and what surrounds programs, by definition.
 
 Programs that are drawn have no kernels, intrinsics, routines, external functions and passes of a
 caller's own, so a kind of case draws each, small enough that what it must do follows from the text.
@@ -20,8 +20,10 @@ from didyma.fuzz.parts import (
     arrays,
     codegens,
     externs,
+    files,
     intrinsics,
     kernels,
+    loops,
     modules,
     passes,
     plain,
@@ -39,6 +41,7 @@ JUDGES: Mapping[str, Callable[[Random, Engine], Iterator[str]]] = MappingProxyTy
     "intrinsics": intrinsics.judged, "arrays": arrays.judged, "prelude": prelude.judged,
     "codegens": codegens.judged, "plain": plain.judged, "replays": replays.judged,
     "modules": modules.judged, "texts": texts.judged, "watched": watched.judged,
+    "loops": loops.judged, "files": files.judged,
 })  # fmt: skip
 
 
