@@ -7,7 +7,7 @@ of these: a template takes the keys in tiles.  (T. Dao et al., *FlashAttention*,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.passes.attended import Attention, dependent, examined, is_logsumexp
@@ -84,15 +84,18 @@ def join(
     *,
     logs: bool = False,
     tensor_cores: bool = False,
+    summed: Callable[[Collection[int]], Collection[int]] = lambda _: (),
 ) -> list[FusionGroup]:
     """Join the groups that compute an attention; ``results`` are values that are stored anyhow.
 
     ``apart`` is called with why a value that looks like an attention is none, or is not joined.
 
-    What they store on the way must be read by them alone.  Kernels that only move elements of an
-    operand, such as copies of heads, join them.  Cheap values of places, such as how far a key is
-    from a query, are computed anew in each of them.  With ``logs``, the logarithm of the sums of
-    exponentials is a result, too; with ``tensor_cores`` only what their templates take is joined.
+    What they store on the way must be read by them alone, or else by weighted sums that compute it
+    anew: ``summed`` returns the groups that these join if some others do not read them.  Kernels
+    that only move elements of an operand, such as copies of heads, join them.  Cheap values of
+    places, such as how far a key is from a query, are computed anew in each of them.  With
+    ``logs``, the logarithm of the sums of exponentials is a result, too; with ``tensor_cores`` only
+    what their templates take is joined.
     """
     defs = {r: n for g in groups for n in g.nodes for r in n.results}
     readers: dict[str, set[int]] = {}
@@ -120,7 +123,9 @@ def join(
             lines |= {found.top, found.total}
             one_each = all(len({*groups[j].writes} - {*log, *lines}) <= 1 for j in inner)
             back = any(_leads_back(groups, lse, every, readers) for lse in log)
-            why = _open(groups, every, inner, readers, results, log)
+            shared = {j for j in inner if _read_by_others(groups[j], every, readers, log)}
+            stay = shared if shared and shared <= {*summed(every)} else set[int]()
+            why = _open(groups, every, inner - stay, readers, results, log)
             if why or back or not one_each:
                 apart(why or "a kernel on the way stores other results, too", n.results[0])
             else:
@@ -135,7 +140,7 @@ def join(
                 whole = [[groups[j] for j in part] for part in (order, moves | again)]
                 computed = lines - {*g.reads}
                 made[last] = joined(whole[0], groups[last], whole[1], [*log], computed)
-                for j in {*inner, *moves}:
+                for j in {*inner, *moves} - stay:
                     made[j] = made[last]
                 break
     return without_unread(
@@ -202,9 +207,16 @@ def _open(
         for w in g.writes:
             if w not in logs and w in results:
                 return f"%{w}, on the way, is a result"
-            if w not in logs and not readers.get(w, set()) <= every:
-                return f"%{w}, on the way, is read by others, too"
+        if _read_by_others(g, every, readers, logs):
+            return f"%{g.writes[0]}, on the way, is read by others, too"
     return ""
+
+
+def _read_by_others(
+    g: FusionGroup, every: set[int], readers: Mapping[str, set[int]], logs: Collection[str]
+) -> bool:
+    """Return whether groups outside of some read what one of them stores, but for ``logs``."""
+    return any(not readers.get(w, set()) <= every for w in g.writes if w not in logs)
 
 
 def _logarithm(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.options import Options
@@ -112,10 +113,23 @@ def _fused(
     families = {*options.device.families}
     products = "mma" in families  # else sums would compute weights, or logarithms, in vain
     taken = products and not options.kernels.codegens  # which may take what ours do not
-    attended = attention.join(swept, wanted, types, heard, apart, logs=products, tensor_cores=taken)
     if not products:
-        return attended
-    return weighted.join(attended, wanted, types, heard, pairs=families >= {"tma", "wgmma"})
+        return attention.join(swept, wanted, types, heard, apart)
+    reasons = dict[str, str]()
+
+    def hear(reason: str, value: str) -> None:
+        reasons[value] = reason
+
+    attended = attention.join(
+        swept, wanted, types, heard, hear, logs=True, tensor_cores=taken,
+        summed=partial(weighted.serving, swept, wanted, types),
+    )  # fmt: skip
+    made = weighted.join(attended, wanted, types, heard, pairs=families >= {"tma", "wgmma"})
+    within = {r for g in made if g.stages for n in g.nodes for r in n.results}
+    for value, reason in reasons.items():
+        if value not in within:  # not joined as another sum
+            apart(reason, value)
+    return made
 
 
 def separate(m: Module) -> Module:

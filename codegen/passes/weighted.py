@@ -10,7 +10,7 @@ that are made of the first product of the other's alone.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.decisions import Heard
@@ -85,26 +85,7 @@ def join(
     What they store on the way must be read by such groups alone.  With ``pairs``, two sums that
     have a product in common are computed together, where four warps hold both in registers.
     """
-    defs = {r: n for g in groups for n in g.nodes for r in n.results}
-    readers: dict[str, set[int]] = {}
-    plans: dict[int, set[int]] = {}
-    found: dict[int, Weighted] = {}
-    for i, g in enumerate(groups):
-        for a in g.reads:
-            readers.setdefault(a, set()).add(i)
-        sums = (weighted(defs, types, n) for n in g.nodes if not (g.call or g.view or g.stages))
-        for w in filter(None, sums):
-            if unsuited(defs, types, w.products, *w.output.args):
-                continue
-            found[i] = w
-            between = between_products(defs, w)
-            plans[i] = {j for j, h in enumerate(groups) if not between.isdisjoint(h.writes)} - {i}
-    while bad := {
-        i
-        for i, inner in plans.items()
-        if not inner or any(not _serves(j, groups[j], plans, readers, results) for j in inner)
-    }:
-        plans = {i: inner for i, inner in plans.items() if i not in bad}
+    found, plans, readers = _planned(groups, results, types)
     absorbed, used, places, made = set[int](), set[int](), cheap(groups, types), [*groups]
     taken = dict(_pairs(groups, {i: found[i] for i in plans}, types)) if pairs else {}
     for i in plans.keys() - {*taken.values()}:
@@ -122,6 +103,67 @@ def join(
         absorbed |= inner | moves | {*both[1:]}
     kept = [g for i, g in enumerate(made) if i not in absorbed]
     return without_unread(kept, results, [groups[j] for j in used])
+
+
+def serving(
+    groups: Sequence[FusionGroup],
+    results: frozenset[str],
+    types: Mapping[str, TensorType],
+    besides: Collection[int],
+) -> set[int]:
+    """Return the groups that weighted sums join, if groups ``besides`` read nothing of them."""
+    _, plans, _ = _planned(groups, results, types, besides)
+    return set[int]().union(*plans.values())
+
+
+def _planned(
+    groups: Sequence[FusionGroup],
+    results: frozenset[str],
+    types: Mapping[str, TensorType],
+    besides: Collection[int] = (),
+) -> tuple[dict[int, Weighted], dict[int, set[int]], dict[str, set[int]]]:
+    """Return weighted sums by their groups, the groups that each joins, and who reads a value.
+
+    Groups ``besides`` count as no readers.
+    """
+    defs = {r: n for g in groups for n in g.nodes for r in n.results}
+    stored = [w for g in groups for w in g.writes]
+    readers: dict[str, set[int]] = {}
+    plans: dict[int, set[int]] = {}
+    found: dict[int, Weighted] = {}
+    for i, g in enumerate(groups):
+        for a in g.reads if i not in besides else ():
+            readers.setdefault(a, set()).add(i)
+        for n in g.nodes if not (g.call or g.view or g.stages) else ():
+            own = _without_lines(defs, stored, types, n)
+            w = weighted(own, types, n)
+            if w is None or unsuited(defs, types, w.products, *w.output.args):
+                continue
+            found[i] = w
+            between = between_products(own, w)
+            plans[i] = {j for j, h in enumerate(groups) if not between.isdisjoint(h.writes)} - {i}
+    while bad := {
+        i
+        for i, inner in plans.items()
+        if not inner or any(not _serves(j, groups[j], plans, readers, results) for j in inner)
+    }:
+        plans = {i: inner for i, inner in plans.items() if i not in bad}
+    return found, plans, readers
+
+
+def _without_lines(
+    defs: Mapping[str, Node], stored: Sequence[str], types: Mapping[str, TensorType], output: Node
+) -> Mapping[str, Node]:
+    """Return what values are made of, but for stored ones of another shape than a sum's weights.
+
+    A weight reads them as it reads an operand, such as the logarithm of a row's sum, though they
+    may be computed of the same product.
+    """
+    if output.op != "matmul":
+        return {}
+    shape = types[output.args[0]].shape
+    lines = {w for w in stored if types[w].shape != shape}
+    return {name: n for name, n in defs.items() if name not in lines}
 
 
 def _pairs(
