@@ -151,18 +151,20 @@ def run(
 
 def side_by_side(
     task: Task, env: Mapping[str, int], arrays: Sequence[Array], numbers: range, seconds: float
-) -> list[tuple[Array, ...] | None]:
+) -> tuple[list[tuple[Array, ...] | None], Array]:
     """Launch the kernels of a task in copies of their grids; return the results of each copy.
 
     They have the number 0, and some ``numbers``.  Nothing for a copy that takes too long, and no
     array for one that would not end.
 
-    Each has outputs and memory of its own, and only reads the inputs.  Nothing is checked.
+    Each has outputs and memory of its own, and only reads the inputs.  All that is checked is told
+    beside the results: which copies have made accesses out of bounds or misaligned.
     DidymaError ``launch-failed`` for tensor maps, which belong to one address.
     """
     held: dict[str, tuple[Argument, Array]] = {}
     copies = 1 + len(numbers)
     ended, endless = np.ones(copies, np.bool_), np.zeros(copies, np.bool_)
+    strayed = np.zeros(copies, np.bool_)
     for step in task.steps:
         if step.maps:
             raise DidymaError("launch-failed", "copies of a grid", got="maps", want="pointers")
@@ -179,8 +181,8 @@ def side_by_side(
         left = own
         if shape.blocks and shape.threads:
             many = replace(shape, copies=copies, second=numbers.start)
-            left, done, given_up = copied(step.kernel, many, made, own, shared, seconds)
-            ended, endless = ended & done, endless | given_up
+            left, done, given_up, stray = copied(step.kernel, many, made, own, shared, seconds)
+            ended, endless, strayed = ended & done, endless | given_up, strayed | stray
         for role, a, rows in zip(step.roles, made, left, strict=True):
             if isinstance(role, Result | Kept) and rows is not None:
                 held[key(role)] = a, rows
@@ -190,7 +192,7 @@ def side_by_side(
         of = {n: replace(a, value=r[k].view(a.value.dtype)) for n, (a, r) in held.items()}
         kept = {n: of[n] for n in names if n in of}
         found.append(results(task, env, kept) if ended[k] else () if endless[k] else None)
-    return found
+    return found, strayed
 
 
 def key(role: Result | Kept) -> str:

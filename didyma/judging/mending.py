@@ -12,6 +12,7 @@ from didyma.codegen.runtime.nvrtc import processor_time
 from didyma.judging.edited import Way, fastest
 from didyma.judging.edits import Edit
 from didyma.judging.evidence import Evidence, OfLine
+from didyma.judging.launching import Ran
 from didyma.judging.rounds import Later, Round
 from didyma.judging.sizes import below, tiles
 from didyma.judging.task import Task
@@ -34,6 +35,7 @@ _FIRST = 16  # edits that are about as likely as the first
 _AGAIN_MOST = 4  # times that an edit is compiled together with others
 _AGAIN = 0.25  # how likely another edit is where one was tried in vain
 _NEAR = 3  # lines
+_STRAYS = frozenset(("out-of-bounds", "misaligned"))
 
 
 @dataclass(slots=True)
@@ -225,7 +227,8 @@ def _promising(
     alone: list[Edit] = []
     again = Counter[Edit]()
     limit, many = (deadline - processor_time()) / 2, _TOGETHER
-    together = evidence.wrong.any() and way.needed <= 1 and first.before is None
+    together = way.needed <= 1 and first.before is None
+    together &= bool(evidence.wrong.any()) or _strays(first.run(way.task))
     while together and (some := search.next(many)):
         made = copies(way, some)
         begun, c = processor_time(), made.copies
@@ -251,6 +254,11 @@ def _promising(
     search.back(alone)
     while some := search.next(way.many):
         yield iter((some,))
+
+
+def _strays(ran: Ran) -> bool:
+    """Return whether all that is wrong in a run are accesses that copies are checked for."""
+    return bool(ran.faults) and {f.kind for f in ran.faults} <= _STRAYS
 
 
 def _compiled(

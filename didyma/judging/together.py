@@ -94,28 +94,35 @@ def _refused(made: Switched, log: str) -> set[Edit]:
 
 def outcomes(
     c: Copies[E], r: Round, wrong: Array | None, seconds: float, lanes: int = _LANES
-) -> Iterator[tuple[E, tuple[Array, ...], tuple[Array, ...], Array]]:
+) -> Iterator[tuple[E, tuple[Array, ...], tuple[Array, ...], Array, bool]]:
     """Run a round with each edit; yield the outputs without it and with it, and what is right.
 
-    There are no outputs, and nothing is right, with one of which a loop does not end.
+    The last of what is yielded says whether all is: no access was out of bounds or misaligned
+    either.  There are no outputs, and nothing is right, with one of which a loop does not end.
 
     Copies of so many ``lanes`` run at a time.  What takes much longer than the kernel without any
     edit is left out.
-    Nothing where the text with all edits has other ``wrong`` elements than the kernel, without any.
+    Nothing where the text with all edits has other ``wrong`` elements than the kernel, without any,
+    nor where it has none and accesses nothing that it may not.
     """
     steps = [launching.geometry(c.task, s, r.case.env, r.arrays)[0] for s in c.task.steps]
     most = max(_LEAST, lanes // max(1, *(s.blocks * s.padded for s in steps)))
     deadline, k, step = processor_time() + seconds, 1, min(_FIRST, most)
     while k <= len(c.edits) and (left := deadline - processor_time()) > 0:
         numbers = range(k, min(k + step, len(c.edits) + 1))
-        before, *after = launching.side_by_side(c.task, r.case.env, r.arrays, numbers, left)
+        (before, *after), strayed = launching.side_by_side(
+            c.task, r.case.env, r.arrays, numbers, left
+        )
         if before is None or (wrong is not None and (r.right(c.task, before) == wrong).any()):
             return
-        for n, outputs in zip(numbers, after, strict=True):
+        if wrong is not None and not (wrong.any() or strayed[0]):
+            return
+        for n, outputs, stray in zip(numbers, after, strayed[1:], strict=True):
             if outputs:
-                yield c.edits[n - 1], before, outputs, r.right(c.task, outputs)
+                right = r.right(c.task, outputs)
+                yield c.edits[n - 1], before, outputs, right, bool(right.all() and not stray)
             elif outputs is not None:
-                yield c.edits[n - 1], before, (), np.zeros(1, np.bool_)
+                yield c.edits[n - 1], before, (), np.zeros(1, np.bool_), False
         k, took = numbers.stop, left - (deadline - processor_time())
         # So many that half of the time that is left is likely enough for them.
         step = max(_LEAST, min(most, int((left - took) / 2 / max(took, 1e-3) * len(numbers))))
@@ -130,11 +137,11 @@ def restoring(
     """
     found, known = list[E](), set[E]()
     with suppress(DidymaError):
-        for e, before, outputs, right in outcomes(c, r, evidence.wrong, seconds, lanes):
+        for e, before, outputs, right, whole in outcomes(c, r, evidence.wrong, seconds, lanes):
             known.add(e)
             if outputs:
                 replace(evidence, before=before).meet(e.line, outputs, right)
-            if right.all():
+            if whole:
                 found.append(e)
     return found, known
 
@@ -148,7 +155,7 @@ def passing(way: Way, some: Sequence[Edit], rest: Sequence[Later], seconds: floa
         if c is None or not left or seconds < 0:
             break
         with suppress(DidymaError):
-            for e, _, _, right in outcomes(c, made(), None, seconds):
-                if e in left and not right.all():
+            for e, _, _, _, whole in outcomes(c, made(), None, seconds):
+                if e in left and not whole:
                     left.remove(e)
     return left

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -70,7 +71,8 @@ class Launch:
 
     ``late``: it was stopped at its time limit, or long after an access out of bounds, which ends
     a launch on a GPU.  ``met`` are the regions that atomics and ordered loads were seen to access.
-    ``copies`` tells of the grid's copies which have ended.  ``left`` has the bytes of each variable
+    ``copies`` tells of the grid's copies which have ended, ``strayed`` which of several have made
+    accesses out of bounds or misaligned.  ``left`` has the bytes of each variable
     of the module that has others than before the launch.
     """
 
@@ -83,6 +85,7 @@ class Launch:
     met: set[int] = field(default_factory=set[int])
     copies: Array = field(default_factory=lambda: np.zeros(0, np.bool_))  # that ended
     given_up: Array = field(default_factory=lambda: np.zeros(0, np.bool_))  # and that would not
+    strayed: Array = field(default_factory=lambda: np.zeros(0, np.bool_))  # and that did
     left: dict[str, bytes] = field(default_factory=dict[str, bytes])  # in changed variables
     left_units: dict[str, Array] = field(default_factory=dict[str, Array])  # in all, in the ring
 
@@ -148,6 +151,8 @@ def _batches(
     space = Space("global", room + heap, 0, 1, cell, ring=ring)
     places, symbols, params, spread = _fill(space, kernel, regions, args, shape.copies)
     strides = _strides(kernel, places, args)
+    of_copies = [(symbols[n] - GLOBAL, apart) for n, apart in spread.items()]
+    owner = _owner(space, places, args, of_copies, shape.copies)
     symbols["the heap"] = room
     if kernel.meaning is not None:
         for offset, number in passed:
@@ -171,6 +176,7 @@ def _batches(
             count = min(step, shape.blocks - first)
             memory = _memory(space, kernel, shape, first, count, shared, memory)
             m = Machine(kernel, shape, first, memory, symbols, params, schedule, deadline)
+            strayed = memory.parted(owner, shape.copies) if owner.size else owner
             if memory.peers is not None:
                 m.clusters = clusters.peers(shape, first, count)[1]
             m.specials["envreg1"], m.specials["envreg2"] = map(
@@ -187,6 +193,7 @@ def _batches(
                 out.late = m.steps > m.last_step or time.process_time() > deadline
             out.copies = (m.state.reshape(shape.copies, -1) == DONE).all(1)
             out.given_up = (m.state.reshape(shape.copies, -1) == GIVEN_UP).any(1)
+            out.strayed = np.asarray(strayed.reshape(shape.copies, -1).any(1))
             out.steps += m.steps
             out.lane_steps += m.lane_steps
             out.met |= _regions(places, m.met.values())
@@ -276,6 +283,30 @@ def _fill(
     name = "parameters of the kernel"
     symbols[name] = GLOBAL + put(name, whole, INIT | CONSTANT).start
     return places, symbols, bytes(params), spread
+
+
+def _owner(
+    space: Space,
+    places: Sequence[Allocation],
+    args: Sequence[Value],
+    variables: Iterable[tuple[int, int]],
+    copies: int,
+) -> Array:
+    """Return whose each 256 bytes are: a copy of the grid, from 1 on, or 0; empty for one copy.
+
+    Copies have regions of their own, and ``variables``: where the first is, and how far apart.
+    """
+    if copies == 1:
+        return np.zeros(0, np.uint16)
+    parts = chain.from_iterable(a if isinstance(a, tuple) else ((0, a),) for a in args)
+    own = [p.region for _, p in parts if isinstance(p, Pointer) and p.own]
+    firsts = ((places[k].start, places[k + 1].start - places[k].start) for k in own)
+    found = np.zeros(space.size // 256, np.uint16)
+    for start, apart in (*firsts, *variables):
+        for k in range(copies):
+            at = start + k * apart
+            found[at // 256 : (at + apart - GUARD) // 256] = k + 1
+    return found
 
 
 def _strides(kernel: Kernel, places: Sequence[Allocation], args: Sequence[Value]) -> dict[int, int]:

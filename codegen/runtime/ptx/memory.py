@@ -81,7 +81,8 @@ class _State(ctypes.Structure):
             for n in ("block", "bar", "warp", "mates", "fenced", "rows", "pool")
         ),
         *((n, ctypes.c_int64) for n in ("quiet", "fresh", "ranks")),
-        *((n, ctypes.c_void_p) for n in ("peers", "gone")),
+        *((n, ctypes.c_void_p) for n in ("peers", "gone", "strayed", "owner")),
+        ("one", ctypes.c_int64),
         ("found", _Found * len(_KINDS)),
     ]
 
@@ -194,6 +195,7 @@ class Memory:
     rows: dict[int, Array] = field(default_factory=dict[int, Array])
     heap: dict[int, int] = field(default_factory=dict[int, int])
     _rows: Array = field(init=False)
+    _owner: Array | None = None
     _pool: Array = field(init=False)
     _state: Any = field(init=False)
     _calls: Any = field(init=False)
@@ -240,6 +242,18 @@ class Memory:
         """Let a lane know what a row says, and nothing else."""
         self.rows[lane] = row
         self._rows[lane] = row.ctypes.data
+
+    def parted(self, owner: Array, copies: int) -> Array:
+        """Let copies of the grid access only what is theirs, and tell which lanes stray from it.
+
+        ``owner`` has, for each 256 bytes of global memory, the copy from 1 on, or 0 for all.  What
+        is returned tells, from now on, which lanes have accessed what they may not, by bounds or
+        alignment.
+        """
+        self._owner, strayed = owner, np.zeros(self.block.size, np.bool_)
+        st = self._state
+        st.owner, st.strayed, st.one = _at(owner), _at(strayed), self.block.size // copies
+        return strayed
 
     def with_mates(self) -> Array:
         """Return the times until which lanes know each lane of their warps; fresh ones are 0."""

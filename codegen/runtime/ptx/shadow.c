@@ -28,11 +28,15 @@ typedef struct {
   i64 ranks;
   int *peers; /* of each block, the blocks of its cluster by rank */
   u8 *gone;
+  u8 *strayed; /* lanes that have accessed what no allocation has, or have skewed an access */
+  unsigned short *owner; /* of each 256 bytes of global memory: a copy of the grid, from 1 on */
+  i64 one; /* lanes of a copy */
   Found found[KINDS];
 } State;
 
 static void tell(State *s, int kind, int lane, i64 at, int space, int other, int pc, int verb) {
   Found *f = &s->found[kind];
+  if (s->strayed && (kind == BOUNDS || kind == SKEWED)) s->strayed[lane] = 1;
   if (f->count++) return;
   f->lane = lane; f->other = other; f->pc = pc; f->verb = verb; f->address = at; f->space = space;
 }
@@ -270,6 +274,10 @@ static i64 reach(State *s, int me, i64 address, int nbytes, int how, int *where,
   *offset = at;
   if (at < 0 || at + nbytes > m->size) { tell(s, BOUNDS, me, at, i, 0, nbytes, how); return -1; }
   if (at & (nbytes - 1)) { tell(s, SKEWED, me, at, i, 0, nbytes, how); return -1; }
+  if (!i && s->owner && s->owner[at >> 8] && s->owner[at >> 8] != me / s->one + 1) {
+    tell(s, BOUNDS, me, at, i, 0, nbytes, how);
+    return -1;
+  }
   if (m->copies) at += m->size * (m->copies == 1 ? block : me);
   f = m->flags + at;
   if (!(nbytes & 3)) { /* the usual case, four flags at once */

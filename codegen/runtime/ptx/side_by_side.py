@@ -24,15 +24,16 @@ def side_by_side(
     own: Sequence[Array | None],
     shared: int,
     seconds: float,
-) -> tuple[list[Array | None], Array, Array]:
+) -> tuple[list[Array | None], Array, Array, Array]:
     """Run all copies of a grid; return the bytes of their own arrays after that, and which ended.
 
-    The last result tells which were given up, since they jump back far more often than the first.
+    The last results tell which were given up, since they jump back far more often than the first,
+    and which have made accesses out of bounds or misaligned.
 
     ``own`` has, for each argument, a row of bytes for each copy, or nothing for a number and for an
-    array that all copies read.  What the checks of memory find is not told, and races are not
-    looked for.  What runs longer than some ``seconds`` of processor time is stopped, and so are
-    other copies that run for twice as long as the first one.
+    array that all copies read.  Nothing else that the checks of memory find is told, and races
+    are not looked for.  What runs longer than some ``seconds`` of processor time is
+    stopped, and so are other copies that run for twice as long as the first one.
     """
     regions, given = list[Region](), list[Value]()
     for a, rows in zip(args, own, strict=True):
@@ -50,4 +51,4 @@ def side_by_side(
         if isinstance(p, Pointer) and rows is not None else None
         for p, rows in zip(given, own, strict=True)
     ]  # fmt: skip
-    return left, done.copies, done.given_up
+    return left, done.copies, done.given_up, done.strayed

@@ -24,6 +24,13 @@ from didyma.show import judge_kernel as show
 from tests.didyma.judging.kernels import KERNELS, added, n, r
 
 needs_ptx = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
+
+
+@dd.trace(dd.f32[n])
+def doubled(x: dd.Tensor) -> dd.Tensor:
+    return x + x
+
+
 HEAD = (
     "template <int T> struct M { float m; }; f(M a, M b, float* x, int i, float eps) "
     "{ float p = 1, old = 2; int j = i; const float* ptr = x; if (i < 16) x[i] = 0;"
@@ -291,3 +298,28 @@ def test_a_line_that_sets_the_same_name_and_a_part_of_one_like_it_take_a_lines_p
     found = [e.new for e in edits(f"{HEAD}\n{body}\n  q += x[i + 1] * s[j];\n}}", [3, 5])]
     assert "  float v = f(x[i]) + f(r[i]);" in found
     assert "  q += x[i + 1] * s[j] + a[0];" in found
+
+
+AHEAD = """__global__ void twice(const float* x, float* y, int n) {
+  int i = threadIdx.x, end = n - 16;
+  float next = i < n ? x[i] : 0.0f;
+  for (; i < n; i += 32) {
+    float v = next;
+    if (i < end)
+      next = x[i + 32];
+    y[i] = v + v;
+  }
+}
+"""
+
+
+@needs_ptx
+def test_an_access_out_of_bounds_is_traced_to_the_bound_by_edits_that_run_together() -> None:
+    draw = Draw(rounds=2, sizes={"n": (40, 75)})
+    task = make_task(Source(AHEAD, "k.cu"), doubled.module, Launch(), draw=draw)
+    found = located(judge(task))
+    assert {f.kind for f, _ in found.faults} == {"out-of-bounds"}
+    assert not any(not w.faulty for w in found.wrong)
+    assert found.suspect is not None
+    assert found.suspect.line == 2
+    assert found.suspect.edit is not None

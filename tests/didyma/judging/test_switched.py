@@ -106,11 +106,10 @@ def test_edits_do_together_what_each_does_alone() -> None:
     together = copies(way, tried).copies
     assert together is not None
     assert len(together.edits) > len(tried) / 3
-    none = np.zeros(r.right(task, r.run(task).outputs).size, np.bool_)
-    found = [*outcomes(together, r, none, 20.0)]
+    found = [*outcomes(together, r, None, 20.0)]
     assert len(found) > len(together.edits) / 2
     texts = [e.of(task.source.text) for e, *_ in found]
-    for alone, (e, _, outputs, right) in zip(way.compiled(texts), found, strict=True):
+    for alone, (e, _, outputs, right, _) in zip(way.compiled(texts), found, strict=True):
         assert alone is not None
         ran = r.run(replace(alone, timeout=0.2))
         if not ran.faults:
@@ -180,7 +179,7 @@ def test_hundreds_of_edits_take_a_few_compilations(monkeypatch: pytest.MonkeyPat
 def test_a_launch_of_no_blocks_leaves_each_copy_what_was_there() -> None:
     task = task_of("softmax")
     r = Round.of(task, Case(0, {"r": 0, "n": 3}, Distribution.NORMAL))
-    found = side_by_side_of(task, r.case.env, r.arrays, range(1, 3), 1.0)
+    found, _ = side_by_side_of(task, r.case.env, r.arrays, range(1, 3), 1.0)
     assert [y.shape for (y,) in filter(None, found)] == [(0, 3)] * 3
 
 
@@ -203,13 +202,36 @@ def test_copies_have_memory_of_their_own_and_others_end_though_one_hangs() -> No
     args = [Argument("x", x), Argument("y", y), Argument("n", n)]
     own = [None, np.tile(bytes_of(y), (5, 1)), None]
     shape = Shape((2, 1, 1), (32, 1, 1), copies=5, second=2)
-    (_, rows, _), ended, given_up = side_by_side(kernel, shape, args, own, 0, 10.0)
+    (_, rows, _), ended, given_up, strayed = side_by_side(kernel, shape, args, own, 0, 10.0)
     assert rows is not None
     want = [np.tile(x * 3 + k, 2) for k in (0, 2, 4, 5)]
     got = rows.view(np.float32)
     assert [r.tolist() for r in got[[0, 1, 3, 4]]] == [w.tolist() for w in want]
     assert ended.tolist() == [True, True, False, True, True]
     assert given_up.tolist() == [False, False, True, False, False]
+    assert not strayed.any()
+
+
+FAR = f"""__global__ void f(float* y) {{
+  unsigned copy;
+  asm("mov.u32 %0, %{COPY};" : "=r"(copy));
+  if (copy == 0) y[threadIdx.x + (4096 + 256) / 4] = 7;
+  if (copy == 2) y[32] = 7;
+  y[threadIdx.x] = copy;
+}}
+"""
+
+
+@needs_ptx
+def test_a_copy_that_leaves_its_memory_is_told_and_changes_no_other() -> None:
+    kernel = compiled(Source(FAR, "k.cu"), "f")
+    y = np.zeros(32, np.float32)
+    own = [np.tile(bytes_of(y), (4, 1))]
+    shape = Shape((1, 1, 1), (32, 1, 1), copies=4, second=1)
+    (rows,), *_, strayed = side_by_side(kernel, shape, [Argument("y", y)], own, 0, 10.0)
+    assert rows is not None
+    assert rows.view(np.float32).tolist() == [[k] * 32 for k in range(4)]
+    assert strayed.tolist() == [True, False, True, False]
 
 
 COUNTED = """__device__ int count = 1;
@@ -225,7 +247,7 @@ def test_copies_have_variables_of_their_own() -> None:
     y = np.zeros(4, np.int32)
     own = [np.tile(bytes_of(y), (3, 1))]
     shape = Shape((1, 1, 1), (4, 1, 1), copies=3, second=1)
-    (rows,), _, _ = side_by_side(kernel, shape, [Argument("y", y)], own, 0, 10.0)
+    (rows,), *_ = side_by_side(kernel, shape, [Argument("y", y)], own, 0, 10.0)
     assert rows is not None
     assert [sorted(r) for r in rows.view(np.int32).tolist()] == [[1, 2, 3, 4]] * 3
 
@@ -239,7 +261,7 @@ def test_copies_may_have_other_instructions() -> None:
     own = [np.tile(bytes_of(y), (4, 1))]
     shape = Shape((1, 1, 1), (4, 1, 1), copies=4, second=7)
     varied = kernel.varied({8: {at: two}, 9: {at: replace(add, op="nothing")}})
-    (rows,), _, _ = side_by_side(varied, shape, [Argument("y", y)], own, 0, 10.0)
+    (rows,), *_ = side_by_side(varied, shape, [Argument("y", y)], own, 0, 10.0)
     assert rows is not None
     found = [sorted(r) for r in rows.view(np.int32).tolist()]
     assert found == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 3, 5, 7], [1, 2, 3, 4]]
