@@ -63,6 +63,8 @@ name               meaning
 ``mbarrier_arrive``  the thread arrives
 ``mbarrier_arrive_at``  likewise, at the barrier there of the block of the cluster that has a rank
 ``mbarrier_expect``  the thread arrives, and the phase ends no sooner than so many bytes have come
+``mbarrier_give_T``  begins to store a number at an address in the shared memory of the block of the
+                   cluster that has a rank; its bytes come to the barrier there
 ``mbarrier_wait``  the thread waits for the end of the phase whose number has a parity, counted
                    from 0; the phase before the first has parity 1, and has ended
 ``named_barrier``  a literal number of threads wait for each other at a barrier, numbered from 1;
@@ -123,6 +125,7 @@ LITERALS = (
 )  # fmt: skip
 MAP, WORDS = "tensor_map", 16  # the type of a tensor map, and the words of 8 bytes that it has
 BOXED = (DType.F16, DType.BF16)  # elements of arrays of which boxes are copied
+GIVEN = (DType.F32, DType.F64)  # numbers that a thread gives to another block of its cluster
 
 INT_BINARY = (
     "add", "sub", "mul", "floordiv", "truncdiv", "floormod", "truncmod",
@@ -300,6 +303,8 @@ def _boxes() -> dict[str, CFunction]:
         "setmaxnreg_dec": CFunction(("u32",), "void"),
         "setmaxnreg_inc": CFunction(("u32",), "void"),
     }
+    for t in map(c_type, GIVEN):
+        table[f"mbarrier_give_{t}"] = CFunction((f"{t} *", "u32", t, "u64 *"), "void")
     for t in map(c_type, BOXED):
         described = ("u64 *", f"const {t} *", *("i64",) * 5, "u32")
         table[f"tensor_map3_{t}"] = CFunction(described, "void")

@@ -33,15 +33,16 @@ def cases() -> Iterator[LaunchCase]:
     yield from map(_boxes, (DType.F16, DType.BF16))
     yield from map(_pixels, (DType.F16, DType.BF16))
     yield from map(_stored_boxes, (DType.F16, DType.BF16))
+    yield from map(_given, (DType.F32, DType.F64))
     yield _flushed()
     yield _flushed_exponentials()
 
 
 def _case(
     name: str, needs: str, body: str, given: Mapping[str, Array], want: Array, threads: int,
-    maps: tuple[TensorMap, ...] = (),
+    maps: tuple[TensorMap, ...] = (), cluster: int = 1,
 ) -> LaunchCase:  # fmt: skip
-    """Return a case of one block that writes ``y``."""
+    """Return a case of one block, or of so many in a cluster, that writes ``y``."""
     arrays = {**given, "y": np.zeros_like(want)}
     pointers = (f"{c_type(DType.of(a))} *{n}" for n, a in arrays.items())
     described = (f"const __grid_constant__ tensor_map {m.name}" for m in maps)
@@ -49,10 +50,12 @@ def _case(
     one = index(1)
     kernel = Signature(
         "kernel_", tuple((n, DType.of(a)) for n, a in arrays.items()),
-        tuple(index(a.size) for a in arrays.values()), ("y",), (), (one, one, one),
-        (threads, 1, 1), maps=maps,
+        tuple(index(a.size) for a in arrays.values()), ("y",), (), (index(cluster), one, one),
+        (threads, 1, 1), maps=maps, cluster=cluster,
     )  # fmt: skip
-    head = f'extern "C" __global__ void __launch_bounds__({threads})\nkernel_({params})'
+    bounds = f"__launch_bounds__({threads})"
+    bounds += f" __cluster_dims__({cluster}, 1, 1)" if cluster > 1 else ""
+    head = f'extern "C" __global__ void {bounds}\nkernel_({params})'
     text = KernelText(f"{head} {{\n{body}}}\n", (kernel,), contract=False)
     return LaunchCase("families", name, text, kernel, tuple(arrays.values()), (want,), needs=needs)
 
@@ -257,6 +260,42 @@ def _boxes(dtype: DType) -> LaunchCase:
 """
     given = {"x": x, "map": np.zeros(16, np.uint64)}
     return _case(f"boxes of {t}", "tma", body, given, want, 384)
+
+
+def _given(dtype: DType) -> LaunchCase:
+    """Numbers that four blocks give each other in five turns, in two places, and read reversed."""
+    t, blocks, turns, threads = c_type(dtype), 4, 5, 64
+    x = _numbers(dtype, blocks * turns).reshape(turns, blocks)
+    want = np.repeat(x[:, None, ::-1], blocks, 1)
+    body = f"""\
+  __shared__ {t} s[{2 * blocks}];
+  __shared__ __align__(8) u64 full[2];
+  const u32 i = threadIdx.x;
+  const u32 rank = blockIdx.x;
+  if (i == 0) {{
+    mbarrier_init(&full[0], {blocks + 1});
+    mbarrier_init(&full[1], {blocks + 1});
+  }}
+  cluster_barrier();
+  for (u32 turn = 0; turn < {turns}; ++turn) {{
+    const u32 now = turn % 2;
+    __syncthreads();
+    if (i == 0) mbarrier_expect(&full[now], {blocks * dtype.nbytes});
+    if (i < {blocks}) {{
+      const {t} own = x[turn * {blocks} + rank];
+      mbarrier_give_{t}(&s[now * {blocks} + rank], i, own, &full[now]);
+      mbarrier_arrive_at(&full[now], i);
+    }}
+    mbarrier_wait(&full[now], turn / 2 % 2);
+    if (i < {blocks}) {{
+      const u32 other = {blocks - 1} - i;
+      y[(turn * {blocks} + rank) * {blocks} + i] = s[now * {blocks} + other];
+    }}
+  }}
+  cluster_barrier();
+"""
+    given = {"x": x.ravel()}
+    return _case(f"numbers of {t}", "mbarrier", body, given, want.ravel(), threads, (), blocks)
 
 
 def _pixels(dtype: DType) -> LaunchCase:

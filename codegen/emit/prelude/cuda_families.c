@@ -25,11 +25,15 @@ FN void mbarrier_arrive(u64 *barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(in_shared__(barrier)) : "memory");
 }
 
-FN void mbarrier_arrive_at(u64 *barrier, u32 rank) {
+FN u32 at_rank__(const void *p, u32 rank) {
   u32 at;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-               : "=r"(at) : "r"(in_shared__(barrier)), "r"(rank));
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(at) : "memory");
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(in_shared__(p)), "r"(rank));
+  return at;
+}
+
+FN void mbarrier_arrive_at(u64 *barrier, u32 rank) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];"
+               :: "r"(at_rank__(barrier, rank)) : "memory");
 }
 
 FN void mbarrier_expect(u64 *barrier, u32 bytes) {
@@ -60,6 +64,18 @@ FN b8 any_b8(b8 x) { return (b8)(__any_sync(0xffffffffu, x) != 0); }
 #define setmaxnreg_dec(registers) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(registers))
 
 #define setmaxnreg_inc(registers) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers))
+
+//: T in f32
+FN void mbarrier_give_T(T *to, u32 rank, T v, u64 *barrier) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];"
+               :: "r"(at_rank__(to, rank)), "f"(v), "r"(at_rank__(barrier, rank)) : "memory");
+}
+
+//: T in f64
+FN void mbarrier_give_T(T *to, u32 rank, T v, u64 *barrier) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f64 [%0], %1, [%2];"
+               :: "r"(at_rank__(to, rank)), "d"(v), "r"(at_rank__(barrier, rank)) : "memory");
+}
 
 //:
 typedef struct __align__(64) { u64 words[16]; } tensor_map;

@@ -81,6 +81,15 @@ FN b8 any__(b8 x, u32 line) {
 
 #define setmaxnreg_inc(registers) ((void)(registers))
 
+//: T in floats
+FN void given__T(T *to, T v, u64 *barrier) {
+  *to = v;
+  came__(barrier, sizeof(T));
+}
+
+#define mbarrier_give_T(to, rank, v, barrier) given__T( \
+  (T *)elsewhere__((to), (rank), __LINE__), (v), (u64 *)elsewhere__((barrier), (rank), __LINE__))
+
 //:
 typedef struct { u64 words[16]; } tensor_map;
 

@@ -206,6 +206,13 @@ def _meeting(t: Compiles, name: str, args: Sequence[c.Node], line: int) -> Eval 
     if name == "named_barrier":
         number, threads = map(t.expr, args)
         return lambda r, m: meets.numbered(r, number(r, m), threads(r, m), m, line)
+    if name.startswith("mbarrier_give_"):
+        (to, index), (barrier, at) = t.address(args[0]), t.address(args[3])
+        rank, value = map(t.expr, args[1:3])
+        return lambda r, m: meets.give(
+            r, name, r.arrays[to], index(r, m), rank(r, m), value(r, m), (barrier, at(r, m)), m,
+            line,
+        )  # fmt: skip
     if name.startswith("mbarrier_"):
         array, index = t.address(args[0])
         given: Eval = t.expr(args[1]) if len(args) > 1 else _nothing

@@ -343,6 +343,35 @@ def _one(
     b.turn(block, partial(meets.clocks.barrier, number=meets.number(key)))
 
 
+def give(
+    r: Run, name: str, to: LaneArray, index: Value, rank: Value, value: Value,
+    barrier: tuple[str, Value], m: Mask, line: int,
+) -> None:  # fmt: skip
+    """Let active lanes store numbers in blocks of ranks, whose barriers count the bytes."""
+    meets, report, who = r.meets, r.reporter(name, line), r.who(m)
+    assert meets is not None, "no groups"
+    assert isinstance(to, ClockArray), "no shared memory"
+    at, there, where = (r.lanes(v)[who].astype(np.int64) for v in (index, rank, barrier[1]))
+    place, _ = to.locate(at, r.warps, who, report, there)
+    if place.size < who.size:
+        return
+    access.begun(r, there, report)
+    values, block = r.lanes(value)[who], who // r.warps.threads
+    block = block - block % r.warps.cluster + there
+    for i in np.unique(where):
+        mine, key = where == i, (barrier[0], int(i))
+        b = meets.barriers.get(key)
+        if b is None:
+            report("uninitialised", f"{key[0]}[{key[1]}] is read", int(mine.sum()))
+            continue
+        here, number = block[mine], meets.number(key)
+        to.check_box(place[mine], who[mine], number, b.phase[here] + 1, report)
+        to.write(place[mine], values[mine])
+        meets.clocks.boxes[number] = f"{name} of line {line}"
+        np.subtract.at(b.nbytes, here, to.data.itemsize)
+        b.turn(here, partial(meets.clocks.barrier, number=number))
+
+
 def describe(
     r: Run, name: str, to: LaneArray, index: Value, source: LaneArray, start: Value,
     given: list[Value], m: Mask, line: int,

@@ -59,7 +59,7 @@ def test_an_engine_is_asked_for_what_its_targets_have(suite: list[LaunchCase]) -
     plain, ampere, hopper = ([c.needs for c in emitting.suite(e)] for e in engines)
     assert {*plain} == {""}
     assert {*ampere} == {"", "cp_async", "mma"}
-    assert {*hopper} == {*ampere, "wgmma", "tma"}
+    assert {*hopper} == {*ampere, "wgmma", "tma", "mbarrier"}
     assert hopper == [c.needs for c in suite]
 
 

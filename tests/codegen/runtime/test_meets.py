@@ -236,3 +236,65 @@ def test_a_mistake_among_blocks_that_share_a_box_is_found(old: str, new: str, sa
 def test_the_host_knows_the_blocks_of_a_cluster(old: str, new: str) -> None:
     with pytest.raises(KernelFault, match="touches block 2 of a cluster of 2"):
         run("host", SHARED.replace(old, new), 32, 2)
+
+
+# Two blocks give each other a number in each of four turns, which all their threads read.
+GIVEN = """\
+  __shared__ __align__(8) f32 s[4];
+  __shared__ __align__(8) u64 full[2];
+  const u32 rank = blockIdx.x % 2;
+  if (threadIdx.x == 0) {
+    mbarrier_init(&full[0], 3);
+    mbarrier_init(&full[1], 3);
+  }
+  cluster_barrier();
+  for (u32 turn = 0; turn < 4; ++turn) {
+    const u32 now = turn % 2;
+    __syncthreads();
+    if (threadIdx.x == 0) mbarrier_expect(&full[now], 8);
+    if (threadIdx.x < 2) {
+      mbarrier_give_f32(&s[now * 2 + rank], threadIdx.x, turn * 10.0f + rank, &full[now]);
+      mbarrier_arrive_at(&full[now], threadIdx.x);
+    }
+    mbarrier_wait(&full[now], turn / 2 % 2);
+    const f32 told = s[now * 2] * 100.0f + s[now * 2 + 1];
+    y[(turn * 2 + rank) * 64 + threadIdx.x] = cast_f32_u16(told);
+  }
+  cluster_barrier();
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["simt", "host"])
+def test_numbers_are_given_to_the_blocks_of_a_cluster(name: str) -> None:
+    got = run(name, GIVEN, 64, 2).reshape(4, 2, 64)
+    turn = np.arange(4)[:, None, None]
+    assert (got == turn * 1000 + turn * 10 + 1).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  cluster_barrier();\n  for", "  __syncthreads();\n  for", "may not have begun"),
+        ("  cluster_barrier();\n}\n", "}\n", "may have ended"),
+        ("    mbarrier_wait(&full[now], turn / 2 % 2);\n", "", "unwaited"),
+        ("turn / 2 % 2);", "turn / 2 % 2 ^ 1);", "unwaited|race|hang"),
+        ("&full[now], 8)", "&full[now], 4)", "unwaited|race|hang"),
+        ("&full[now], 8)", "&full[now], 12)", "hang"),
+        ("      mbarrier_arrive_at(&full[now], threadIdx.x);\n", "", "hang"),
+        ("mbarrier_arrive_at(&full[now], threadIdx.x)", "mbarrier_arrive(&full[now])", "race"),
+        ("threadIdx.x < 2) {", "threadIdx.x < 3) {", "block 2 of a cluster of 2"),
+        ("    __syncthreads();\n", "", "race"),
+        ("now = turn % 2", "now = 0", "unwaited|race|hang"),
+    ],
+)
+def test_a_mistake_among_blocks_that_give_is_found(old: str, new: str, said: str) -> None:
+    assert old in GIVEN
+    with pytest.raises(KernelFault, match=said):
+        run("simt", GIVEN.replace(old, new), 64, 2)
+
+
+def test_the_host_knows_to_whom_numbers_are_given() -> None:
+    wrong = GIVEN.replace("threadIdx.x < 2) {", "threadIdx.x < 3) {")
+    with pytest.raises(KernelFault, match="touches block 2 of a cluster of 2"):
+        run("host", wrong, 64, 2)
