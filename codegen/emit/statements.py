@@ -61,6 +61,21 @@ from didyma.refimpl.ir.text.literals import quote
 from didyma.refimpl.ir.text.show_loop import show_line
 from didyma.refimpl.ir.walk import stmts
 
+FIRST = "threadIdx.x == 0 && threadIdx.y == 0"  # of the threads of a block
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The array of two barriers, and the count of how often the blocks of a cluster have met."""
+
+    name: str
+    count: str
+
+    @property
+    def now(self) -> str:
+        """The address of the barrier at which they meet next."""
+        return f"&{self.name}[{self.count} % 2]"
+
 
 @dataclass(slots=True)
 class Statements:
@@ -74,6 +89,7 @@ class Statements:
     aligned: frozenset[str] = frozenset()  # shared buffers of which neighbours are accessed at once
     copying: bool = False  # whether what is stored may come later
     passing: bool = False  # whether what is touched may pass by caches
+    given: Given | None = None  # barriers at which numbers of other blocks come
     cluster: int = 1  # blocks of a cluster
     chain: Chain | None = None
     several: bool = False  # whether there are blocks along other axes than that of the chain
@@ -96,12 +112,14 @@ class Statements:
         cluster = 1
         if ranks is not None and isinstance(ranks.extent, Const):
             expressions.rank, cluster = ranks.var, int(ranks.extent.value)
+        gives = any(isinstance(s, AttrStmt) and s.key == "waits" for s in stmts(f.body))
         chain = next((s for s in stmts(f.body) if isinstance(s, Chain)), None)
         several = {s.axis for s in stmts(f.body) if isinstance(s, For)} & {*AXES[1:3]}
         return Statements(
             names, lines, expressions, f.function, f.noalias,
             copies.targets(f.body) | groups(f.body),
             cluster=cluster, chain=chain, several=bool(several),
+            given=Given(names.fresh("given"), names.fresh("met")) if gives else None,
         )  # fmt: skip
 
     def write(self, s: Stmt) -> None:
@@ -182,6 +200,8 @@ class Statements:
         elif s.key == "copies":
             self.lines.add("cp_async_wait(0);")
             self.write(s.body)
+        elif s.key == "waits":
+            self._meeting(s.body)
         elif s.key == "cache":
             outer, self.passing = self.passing, True
             self.write(s.body)
@@ -193,6 +213,30 @@ class Statements:
         else:
             self.lines.add(f"// {quote(str(s.value))}")
             self.write(s.body)
+
+    def _meeting(self, s: Stmt) -> None:
+        """Write stores to other blocks, and a wait until as many have come from those.
+
+        A thread that has stored also arrives there: it tells what its block has read by then.
+        """
+        assert isinstance(s, Block), f"no stores and a barrier: {s}"
+        some = s.body[0]
+        assert isinstance(some, If), f"no stores under a condition: {s}"
+        assert self.given is not None, "no barriers for what comes"
+        x, line, now = self.expressions, self.lines.add, self.given.now
+        stores = [b for b in stmts(some.then) if isinstance(b, Store)]
+        nbytes = self.cluster * sum(x.buffers[b.buffer].buffer.dtype.nbytes for b in stores)
+        line(f"if ({FIRST}) mbarrier_expect({now}, {nbytes});")
+        line(f"if ({x.data(some.cond).text}) {{")
+        with self.lines.indented():
+            for b in stores:
+                place, value = x.elsewhere(b.buffer, b.index), x.data(b.value).text
+                line(f"mbarrier_give_{c_type(b.value.dtype)}({place}, {value}, {now});")
+            rank = x.index(stores[0].index[0]).text
+            line(f"mbarrier_arrive_at({now}, {rank});")
+        line("}")
+        line(f"mbarrier_wait({now}, {self.given.count} / 2 % 2);")
+        line(f"{self.given.count} = {self.given.count} + 1;")
 
     def _while(self, s: While) -> None:
         x, line = self.expressions, self.lines.add
@@ -316,7 +360,22 @@ class Statements:
         if self.cluster > 1 and s.axis in (AXES[0], RANK):
             value = f"{AXES[0]} {'%' if s.axis == RANK else '/'} {self.cluster}"
         self.lines.add(f"const i64 {name} = {'0' if value == RANK else value};")
+        if s.axis == RANK and self.given is not None:
+            self._barriers(self.given)
         self.write(s.body)
+        if s.axis == RANK and self.given is not None:  # nobody stores to a block that has ended
+            self.lines.add("cluster_barrier();")
+
+    def _barriers(self, given: Given) -> None:
+        """Declare two barriers that are used in turn: no block is more than one turn ahead."""
+        line = self.lines.add
+        line(f"__shared__ __align__(8) u64 {given.name}[2];")
+        line(f"u32 {given.count} = 0;")
+        line(f"if ({FIRST}) {{")
+        with self.lines.indented():
+            for n in range(2):
+                line(f"mbarrier_init(&{given.name}[{n}], {self.cluster + 1});")
+        line("}")
 
     def _number(self, axis: str, chain: Chain) -> str:
         """Return the number of a block along an axis, by when it began."""

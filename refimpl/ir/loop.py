@@ -433,6 +433,8 @@ class AttrStmt:
     ``cache`` "pass" says that what a body touches in device memory is not soon touched again.
     ``flush`` names a function of f32, ``exp`` or ``exp2``, of numbers up to 0, whose results a body
     adds to a sum that is 1 at least: so that 0 in place of the least normal number or less is lost.
+    In a body with ``waits`` "stores" some threads of each block of a cluster, one for each block,
+    store to that block, and a barrier of the cluster follows: it need wait for these stores alone.
     """
 
     key: str

@@ -13,8 +13,11 @@ from didyma.refimpl.ir import facts
 from didyma.refimpl.ir import loop as ir
 from didyma.refimpl.ir.target import Target
 from didyma.refimpl.ir.text.show_loop import show_line
+from didyma.refimpl.ir.types import DType
 from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.verify.scalars import Scalars
+
+GIVEN = (DType.F32, DType.F64)  # of which a thread stores numbers to other blocks one by one
 
 
 def verify_attribute(scalars: Scalars, s: ir.AttrStmt) -> None:
@@ -28,7 +31,10 @@ def verify_attribute(scalars: Scalars, s: ir.AttrStmt) -> None:
     serial = isinstance(s.body, ir.For) and s.body.kind is ir.LoopKind.SERIAL
     if s.key == "unroll" and not serial:
         raise scalars.broken("L-attr", s, show_line(s.body), "a serial loop as the body")
-    words = {"copies": facts.COPIES, "flush": facts.FLUSHED, "cache": facts.CACHED}
+    words = {
+        "copies": facts.COPIES, "flush": facts.FLUSHED, "cache": facts.CACHED,
+        "waits": facts.WAITED,
+    }  # fmt: skip
     known = words.get(s.key, ())
     if known and s.value not in known:
         raise scalars.broken("L-attr", s, repr(s.value), f"one of {', '.join(known)}")
@@ -59,3 +65,25 @@ def verify_copies(
             case _:
                 want = "nothing but copies, in loops and conditions"
                 raise scalars.broken("L-attr", s, show_line(x), want)
+
+
+def verify_waits(scalars: Scalars, s: ir.AttrStmt, target: Target) -> None:
+    """Check that a barrier which waits for stores alone comes right behind stores to blocks."""
+    if s.key != "waits":
+        return
+    if "mbarrier" not in target.families:
+        want = "a target with barriers that count the bytes of stores"
+        raise scalars.broken("L-attr", s, f"target {target.name}", want)
+    match s.body:
+        case ir.Block((ir.If(_, then, None), ir.Barrier(ir.Scope.CLUSTER))):
+            stores = then.body if isinstance(then, ir.Block) else (then,)
+        case _:
+            stores = ()
+    for x in stores or (s.body,):
+        if (
+            not isinstance(x, ir.Store)
+            or scalars.buffers[x.buffer].scope is not ir.Scope.CLUSTER
+            or scalars.buffers[x.buffer].dtype not in GIVEN
+        ):
+            want = "stores of f32 or f64 to blocks of the cluster under a condition, and a barrier"
+            raise scalars.broken("L-attr", s, show_line(x), f"{want} of it")

@@ -42,7 +42,7 @@ from didyma.refimpl.ir.vectors import is_vector
 from didyma.refimpl.ir.walk import expr_children, exprs, stmt_exprs, stmts, subexprs
 from didyma.refimpl.ir.workspace import opened
 from didyma.refimpl.verify import axes, outside, regions, tensors
-from didyma.refimpl.verify.attributes import verify_attribute, verify_copies
+from didyma.refimpl.verify.attributes import verify_attribute, verify_copies, verify_waits
 from didyma.refimpl.verify.calls import Calls, Weight
 from didyma.refimpl.verify.clusters import Clusters
 from didyma.refimpl.verify.exchanges import verify_partners, verify_value
@@ -244,6 +244,7 @@ class _Verifier:
                 verify_attribute(self.scalars, s)
                 self.stmt(s.body)
                 verify_copies(self.scalars, s, self.f.outputs, self.target)
+                verify_waits(self.scalars, s, self.target)
             case ir.For() | ir.Allocate() | ir.PlacementAllocate() | ir.Compute():
                 raise AssertionError(s)  # pragma: no cover - see stmt
             case _:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,32 @@ kernel @taken(x: f32[n, 8], y: f32[n, 8]) writes (y) dims n in [0, 40] {
   }
 }
 """
+# Two clusters take rows in turn; blocks give each other their first element, in two places.
+TOLD = """
+kernel @told(x: f32[n, 64], y: f32[n, 64]) writes (y) dims n in [0, 40] {
+  for b in 2 bound blockIdx.x {
+    alloc parts: f32[2, 2, 2] cluster
+    for r in 2 bound clusterRank {
+      for t in 32 bound threadIdx.x {
+        cluster_barrier
+        for turn in (n + 1) // 2 {
+          let row = min(turn * 2 + b, n - 1)
+          barrier
+          attr waits = "stores" {
+            if t < 2 {
+              parts[t, turn % 2, r] = x[row, r * 32]
+            }
+            cluster_barrier
+          }
+          if turn * 2 + b < n {
+            y[row, r * 32 + t] = x[row, r * 32 + t] + parts[r, turn % 2, 0] * parts[r, turn % 2, 1]
+          }
+        }
+      }
+    }
+  }
+}
+"""
 
 
 def function(text: str) -> PrimFunc:
@@ -127,6 +155,63 @@ def test_memory_of_a_cluster_is_no_traffic() -> None:
     assert counted.read["taken", "x"] == 2 * x.nbytes
     assert counted.read["taken", "y"] == x.nbytes
     assert sum(counted.written.values()) == 2 * x.nbytes
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_a_barrier_may_wait_for_stores_alone(n: int) -> None:
+    f = function(TOLD)
+    laws.verify(f, SM_90A)
+    x = given(f, n)
+    slow, fast = np.full_like(x, 7), np.full_like(x, 9)
+    definition.run(f, {"x": x, "y": slow}, {"n": n})
+    lanes.run(f, {"x": x, "y": fast}, {"n": n})
+    assert np.array_equal(slow, x + x[:, :1] * x[:, 32:33])
+    for found in (fast, simulated(f, x), simulated(f, x, Host())):
+        assert np.array_equal(slow, found)
+
+
+def test_stores_that_a_barrier_waits_for_are_counted() -> None:
+    source = emit([function(TOLD)]).source
+    order = [
+        "mbarrier_init(&given[1], 3);", "cluster_barrier();",
+        "mbarrier_expect(&given[met % 2], 8);", "mbarrier_give_f32(&parts[turn % 2 * 2 + r], t, ",
+        "mbarrier_arrive_at(&given[met % 2], t);",
+        "mbarrier_wait(&given[met % 2], met / 2 % 2);", "cluster_barrier();",
+    ]  # fmt: skip
+    places = [source.index(x) for x in order[:-1]] + [source.rindex(order[-1])]
+    assert places == sorted(places)
+
+
+def test_a_place_that_others_may_still_read_is_found() -> None:
+    f = function(TOLD.replace("turn % 2", "0"))
+    x = given(f, 7)
+    with pytest.raises(KernelFault, match="race"):
+        simulated(f, x)
+    with pytest.raises(LoopFault, match="race"):
+        lanes.run(f, {"x": x, "y": np.zeros_like(x)}, {"n": 7})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "got"),
+    [
+        ("parts[t, turn % 2, r] = x[row, r * 32]", "y[row, t] = x[row, r * 32]", r"y\[row"),
+        ("if t < 2 {\n", "for k in 1 {\n", "block"),
+        ('waits = "stores"', 'waits = "loads"', "'loads'"),
+    ],
+)
+def test_nothing_but_stores_to_blocks_comes_before_such_a_barrier(
+    old: str, new: str, got: str
+) -> None:
+    with pytest.raises(DidymaError, match=got) as e:
+        laws.verify(function(TOLD.replace(old, new)), SM_90A)
+    assert e.value.code == "L-attr"
+
+
+def test_such_a_barrier_needs_a_target_that_counts_bytes() -> None:
+    lacks = replace(SM_90A, families=("cp_async",))
+    with pytest.raises(DidymaError, match="barriers that count the bytes") as e:
+        laws.verify(function(TOLD), lacks)
+    assert e.value.code == "L-attr"
 
 
 BARRIER = "        cluster_barrier\n"
