@@ -29,6 +29,7 @@ from didyma.codegen.schedule.recipes import (
     seek,
     segments,
     serial,
+    shared,
     split,
     streamed,
     sweep,
@@ -52,8 +53,8 @@ CLASSES = (
 NESTS: tuple[Recipe, ...] = (
     matmul.RECIPE, transpose.RECIPE, pointwise.RECIPE, gather.RECIPE, scatter.RECIPE, seek.RECIPE,
     marks.RECIPE, segments.RECIPE, champion.RECIPE, split.RECIPE, column.RECIPE, row.RECIPE,
-    full.RECIPE, parted.RECIPE, cluster.RECIPE, streamed.RECIPE, rows.RECIPE, chain.RECIPE,
-    scan.RECIPE, looped.RECIPE, serial.RECIPE,
+    full.RECIPE, parted.RECIPE, cluster.RECIPE, streamed.RECIPE, shared.RECIPE, rows.RECIPE,
+    chain.RECIPE, scan.RECIPE, looped.RECIPE, serial.RECIPE,
 )  # fmt: skip
 RECIPES: tuple[Recipe, ...] = (*NESTS, sweep.RECIPE, apart.of(NESTS))
 

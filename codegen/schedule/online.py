@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 
+import numpy as np
+
 from didyma.codegen.schedule.nest import NestFacts
 from didyma.codegen.schedule.row_values import Numbers, lets_of
 from didyma.codegen.schedule.row_wide import Wide
@@ -50,7 +52,8 @@ class Online:
 
     ``step`` is the step of the second, on the axes of the row, with ``shift`` in place of what it
     asks of the first, ``asked``.  ``scale`` names the function whose sum the second is; where it is
-    empty, that is a sum of squares of distances from a mean.
+    empty, that is a sum of squares of distances from a mean.  With ``kept`` threads keep its terms,
+    so that none may be flushed, and a part of nothing but -inf has finite ones.
     """
 
     first: int
@@ -59,9 +62,12 @@ class Online:
     shift: Var
     step: Stmt
     scale: str
+    kept: bool = False
 
     def shifted(self, result: Expr, count: Expr) -> Expr:
         """Return the shift of a part of a row, from the result of its first fold and its size."""
+        if self.kept:
+            return _largest(result, -float(np.finfo(result.dtype.numpy).max))
         return result if self.scale else Binary("div", result, _largest(count, 1.0))
 
     def corrected(self, total: Expr, count: Expr, old: Expr, new: Expr) -> Expr:
@@ -74,15 +80,29 @@ class Online:
         """
         same: Expr = Compare("eq", old, new)
         if self.scale:
-            none = Compare("eq", old, Const(-math.inf, old.dtype))
             factor = Intrinsic(self.scale, (Binary("sub", old, new),))
-            other = Select(none, Const(0.0, total.dtype), Binary("mul", total, factor))
+            other: Expr = Binary("mul", total, factor)
+            if not self.kept:
+                none = Compare("eq", old, Const(-math.inf, old.dtype))
+                other = Select(none, Const(0.0, total.dtype), other)
             return Select(same, total, other)
         none = Compare("eq", count, Const(0.0, count.dtype))
         far = Binary("sub", old, new)
         squares = Binary("mul", Binary("mul", far, count), far)
         endless = Binary("and", same, Compare("ne", far, far))
         return Select(Binary("or", endless, none), total, Binary("add", total, squares))
+
+
+@dataclass(frozen=True, slots=True)
+class OnePass:
+    """Two folds in one pass: each thread corrects its part of the second every so many turns.
+
+    Threads keep the ``terms`` of the second, unless that is None.
+    """
+
+    online: Online
+    turns: int
+    terms: Load | None = None
 
 
 def find(facts: NestFacts, rows: RowNest) -> Online | None:

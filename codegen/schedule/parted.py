@@ -18,8 +18,8 @@ from didyma.codegen.schedule import row_wide, split
 from didyma.codegen.schedule.beside import Beside
 from didyma.codegen.schedule.folds import allocated, loaded, merged, started
 from didyma.codegen.schedule.nest import NestFacts, bound, guarded, let_all, scan, tail
-from didyma.codegen.schedule.online import Online
-from didyma.codegen.schedule.row_stages import OnePass, Stages
+from didyma.codegen.schedule.online import OnePass, Online
+from didyma.codegen.schedule.row_stages import Stages
 from didyma.codegen.schedule.row_wide import Wide
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.team import Met, Team
@@ -173,16 +173,23 @@ def _place(stages: _Folding | _Joining, part: Expr) -> tuple[Expr, ...]:
 
 
 def _count(stages: _Folding | _Joining, part: Expr) -> Expr:
-    """Return how many elements of a row a part has; the first one has those at the edges."""
-    wide, shape = stages.wide, stages.shape
-    lanes, threads = ix.index(shape.lanes), ix.index(shape.lanes * shape.parts)
+    """Return how many elements of a row a part has."""
+    return count(stages.wide, stages.rows.length, stages.shape.lanes, stages.shape.parts, part)
+
+
+def count(wide: Wide, length: Expr, lanes: int, parts: int, part: Expr) -> Expr:
+    """Return how many elements of a row one of its parts has, of so many threads each.
+
+    The first part has those at the edges.
+    """
+    own, threads = ix.index(lanes), ix.index(lanes * parts)
     units = ix.mul(*wide.units)
-    rest = ix.maximum(ix.ZERO, ix.sub(ix.mod(units, threads), ix.mul(part, lanes)))
-    own = ix.add(ix.mul(ix.floordiv(units, threads), lanes), ix.minimum(rest, lanes))
-    found = ix.mul(own, ix.index(wide.width))
+    rest = ix.maximum(ix.ZERO, ix.sub(ix.mod(units, threads), ix.mul(part, own)))
+    taken = ix.add(ix.mul(ix.floordiv(units, threads), own), ix.minimum(rest, own))
+    found = ix.mul(taken, ix.index(wide.width))
     if wide.edges is None:
         return found
-    edges = wide.edges.count(stages.rows.length, wide.width)
+    edges = wide.edges.count(length, wide.width)
     return ix.add(found, ix.select(ix.compare("eq", part, ix.ZERO), edges, ix.ZERO))
 
 

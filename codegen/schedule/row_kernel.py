@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from didyma.codegen.schedule import prefetch, row_wide
 from didyma.codegen.schedule.beside import Beside
 from didyma.codegen.schedule.nest import NestFacts, bound, let_all, tail
-from didyma.codegen.schedule.online import Online, shelvable
-from didyma.codegen.schedule.row_stages import OnePass, Stages, filled
+from didyma.codegen.schedule.online import OnePass, Online, shelvable
+from didyma.codegen.schedule.row_stages import Stages, filled
 from didyma.codegen.schedule.rows import (
     RowNest,
     kept_loads,
@@ -146,7 +146,7 @@ def of_row(
     body = stages.write(rows.stages, computed)
     for x in rows.values:
         body = Allocate(Buffer(x.name, x.dtype, (held,), Scope.LOCAL), body)
-    if stages.team.rank is not None:  # every block has begun before another gives it something
+    if stages.team.rank is not None and copied is None:  # all have begun before one gives another
         body = Block((Barrier(Scope.CLUSTER), *items(body)))
     if new := {x: b for x, b in stages.kept.items() if x not in known}:
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from didyma.codegen.schedule.folds import allocated, copied, loaded, started, with_loads
 from didyma.codegen.schedule.nest import NestFacts, guarded, let_all, same
-from didyma.codegen.schedule.online import Online, loads, taken
+from didyma.codegen.schedule.online import OnePass, Online, loads, taken
 from didyma.codegen.schedule.row_wide import Wide
 from didyma.codegen.schedule.rows import (
     Pick,
@@ -48,14 +48,6 @@ from didyma.refimpl.ir.unfold import folded_into
 from didyma.refimpl.ir.walk import map_stmt, one_of, substitute
 
 UNROLLED = 4  # turns of a loop that are written out, so that as many loads are on their way
-
-
-@dataclass(frozen=True, slots=True)
-class OnePass:
-    """Two folds in one pass: each thread corrects its part of the second every so many turns."""
-
-    online: Online
-    turns: int
 
 
 @dataclass(slots=True)
@@ -157,7 +149,7 @@ class Stages:
         (x,), (y,) = loaded(first), loaded(second)
         shift = Buffer(self.facts.names.fresh("shift_part"), x.dtype, (), Scope.LOCAL)
         (now,) = loaded([shift])
-        count, centre = Cast(self._count(), x.dtype), self.centre(o, a)
+        count, centre = Cast(self.count(), x.dtype), self.centre(o, a)
         correct = Store(y.buffer, (), o.corrected(y, count, now, centre))
 
         def rest() -> Stmt:
@@ -193,7 +185,7 @@ class Stages:
         """
         if self.turns is not None:
             over = partial(self._over, exists=exists)
-            return self._part(once.online, folds, mine, over, None, self._count())
+            return self._part(once.online, folds, mine, over, None, self.count())
         every = ix.ceildiv(self.wide.most, ix.index(self.team.threads * once.turns))
         first = self.shelved // once.turns if self.shelf else 0
         rest = self._some(once, folds, mine, exists, (ix.index(first), every))
@@ -272,7 +264,7 @@ class Stages:
         step = substitute(a.step, renamed(a, self.rows))
         first = over(folded_into(replace(a, step=step), [x], names))
         second = over(folded_into(replace(b, step=o.step), [y], names))
-        if o.scale:  # the largest element met so far adds 1
+        if o.scale and not o.kept:  # the largest element met so far adds 1
             second = AttrStmt("flush", o.scale, second)
         late = list[Stmt]()
         if old is not None:
@@ -294,7 +286,7 @@ class Stages:
         count = edges.count(self.rows.length, self.wide.width)
         return taken(count, self.team.place, self.team.threads, None)
 
-    def _count(self) -> Expr:
+    def count(self) -> Expr:
         """Return how many elements of a row a thread takes."""
         return ix.add(self._taken(None), self._own_edges())
 

@@ -13,12 +13,15 @@ from functools import partial
 
 from didyma.codegen.schedule import prefetch, row_wide, rows, sweep
 from didyma.codegen.schedule.nest import NestFacts, bound, let_all, tail
+from didyma.codegen.schedule.online import OnePass
+from didyma.codegen.schedule.paired import Paired
 from didyma.codegen.schedule.row_kernel import Threads, of_row
-from didyma.codegen.schedule.row_stages import OnePass, Stages, filled
+from didyma.codegen.schedule.row_stages import Stages, filled
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.team import Team
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.loop import (
+    RANK,
     Allocate,
     AttrStmt,
     Barrier,
@@ -59,15 +62,17 @@ def scheduled(
     loads: Mapping[Load, Sequence[int]],
     once: OnePass | None = None,
 ) -> PrimFunc:
-    """Schedule ``count`` blocks of threads, which take rows in turn.
+    """Schedule ``count`` blocks of threads, or clusters of blocks, which take rows in turn.
 
     Threads keep their elements of a row, of the ``loads`` of its stages, as far as registers do.
+    The blocks of a cluster share a row, of which two folds are done in one pass.
     """
     fresh, width = facts.names.fresh, threads.wide
-    group, lane = (Var(fresh(n)) for n in ("group", "lane"))
-    team = Team(facts, group, lane, threads.groups, threads.lanes)
-    turns = rows.turns_of(facts, nest, threads.lanes, width) or 0
-    held = rows.kept_loads(facts, nest, threads.lanes, width, loads)
+    group, lane, turn = (Var(fresh(n)) for n in ("group", "lane", "turn"))
+    rank = Var(fresh("rank")) if threads.blocks > 1 else None
+    team = Team(facts, group, lane, threads.groups, threads.lanes, blocks=threads.blocks, rank=rank)
+    turns = rows.turns_of(facts, nest, team.threads, width) or 0
+    held = rows.kept_loads(facts, nest, team.threads, width, loads)
     kept = {
         x: Buffer(fresh(f"{x.buffer}_row"), x.dtype, (turns * width,), Scope.LOCAL) for x in held
     }
@@ -76,20 +81,26 @@ def scheduled(
         x: Buffer(fresh(f"{x.buffer}_next"), x.dtype, (size,), Scope.SHARED)
         for x in copied(facts, nest, held, width)
     }
-    stages = Stages(team, nest, row_wide.of(facts, nest, width), turns, 0, kept, once)
-    return _Streamed(stages, count, tiles).kernel()
+    wide = row_wide.of(facts, nest, width)
+    if once is None:
+        stages = Stages(team, nest, wide, turns, 0, kept)
+    else:
+        stages = Paired(team, nest, wide, turns, 0, kept, once, now=ix.mod(turn, ix.index(2)))
+    return _Streamed(stages, count, tiles, turn).kernel()
 
 
 @dataclass(frozen=True, slots=True)
 class _Streamed:
     """Writes the kernel: ``tiles`` are shared memory to which rows are copied before their turn.
 
-    Each thread has places of its own there, and each of ``count`` blocks has rows of its own.
+    Each thread has places of its own there.  Each of ``count`` blocks, or clusters of blocks, has
+    rows of its own, one in each ``turn``.
     """
 
     stages: Stages
     count: int
     tiles: Mapping[Load, Buffer]
+    turn: Var
 
     def kernel(self) -> PrimFunc:
         stages, team = self.stages, self.stages.team
@@ -102,12 +113,18 @@ class _Streamed:
         known_some = isinstance(count, Const) and count.value > 0
         some = [] if known_some else [ix.compare("lt", ix.ZERO, count)]
         begun = self._copies(Binary("min", at, last), some)  # a row that is computed in vain, too
-        body: Stmt = Block((*first, begun, self._rows(block, known)))
+        met = [] if team.rank is None else [Barrier(Scope.CLUSTER)]  # all blocks have begun
+        body: Stmt = Block((*first, begun, *met, self._rows(block, known)))
         for b in known.values():
             body = Allocate(b, body)
         body = bound(team.lane, ix.index(team.lanes), "threadIdx.x", body)
         body = bound(team.group, ix.index(team.groups), "threadIdx.y", body)
-        for t in (*stages.tiles, *self.tiles.values()):
+        across = [t for t in stages.tiles if t.scope is Scope.CLUSTER]
+        for t in (*(t for t in stages.tiles if t not in across), *self.tiles.values()):
+            body = Allocate(t, body)
+        if team.rank is not None:
+            body = bound(team.rank, ix.index(team.blocks), RANK, body)
+        for t in across:
             body = Allocate(t, body)
         body = bound(block, ix.index(self.count), "blockIdx.x", body)
         return team.facts.kernel(body, "rows_streamed", stages.wide.buffers)
@@ -115,7 +132,7 @@ class _Streamed:
     def _rows(self, block: Var, known: Mapping[Load, Buffer]) -> Stmt:
         """Return the loop over the rows of a thread."""
         stages, team, count = self.stages, self.stages.team, self.stages.rows.nest.numel
-        turn, row = (Var(team.facts.names.fresh(n)) for n in ("turn", "row"))
+        turn, row = self.turn, Var(team.facts.names.fresh("row"))
         share = self.count * team.groups
         more = ix.compare("lt", ix.add(row, ix.index(share)), count)
         hint = self._copies(ix.add(row, ix.index(share)), [more])

@@ -82,6 +82,7 @@ ALL: tuple[Pinned, ...] = (
     Pinned("cluster", _W["softmax_bf16"], f"cluster(back=0, blocks=2, {_LANES})"),
     Pinned("rows", _W["softmax_bf16"], f"rows(ahead=0, groups=1, keep=1, {_LANES})"),
     Pinned("streamed", _W["softmax_bf16"], f"streamed(blocks=2, groups=1, keep=1, {_LANES})"),
+    Pinned("shared", _W["softmax_bf16"], "shared(blocks=2, clusters=2, keep=1, lanes=128, wide=4)"),
     Pinned("looped", _W["softmax_bf16"], f"looped(back=0, groups=1, {_LANES})"),
     Pinned("parted", _W["softmax_bf16"], "parted(lanes=128, online=1, parts=2, wide=4)"),
     Pinned("chain", _W["cumulative_sum_f32"], "chain(lanes=64, turns=1)"),
@@ -116,6 +117,7 @@ READS = (  # one more read of an input
     Slower("rows", OF["looped"].point, "read"),
     Slower("cluster", OF["looped"].point, "read"),
     Slower("streamed", OF["looped"].point, "read"),
+    Slower("shared", OF["looped"].point, "read"),
     Slower("sweep", "apart()", "read"),
     Slower("matmul", f"serial({_SERIAL}, wide=1)", "read"),
 )

@@ -103,11 +103,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _slip(
         "a sum of exponentials that keeps its scale", "schedule/online.py",
-        'Binary("mul", total, factor))', "total)", "kernel",
+        'other: Expr = Binary("mul", total, factor)', "other: Expr = total", "kernel",
     ),
     _slip(
         "a part of a row of nothing but -inf that spoils the rest", "schedule/online.py",
-        "other = Select(none, Const(0.0, total.dtype), ", "other = Select(same, total, ", "kernel",
+        "Select(none, Const(0.0, total.dtype), other)", "Select(same, total, other)", "kernel",
     ),
     _slip(
         "squares of distances moved as if of one element", "schedule/online.py",

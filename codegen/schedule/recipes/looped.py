@@ -11,11 +11,11 @@ are computed again are multiplied by the inverse of their sum.
 from __future__ import annotations
 
 from didyma.codegen.schedule.inverse import by_inverse
+from didyma.codegen.schedule.online import OnePass
 from didyma.codegen.schedule.recipes import rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, fills_warp
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import scheduled
-from didyma.codegen.schedule.row_stages import OnePass
 from didyma.refimpl.ir.loop import Const, PrimFunc
 
 _SHAPE = ("groups", "lanes", "wide", "each")

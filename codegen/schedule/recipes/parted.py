@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from didyma.codegen.schedule import parted, split
 from didyma.codegen.schedule.inverse import by_inverse
+from didyma.codegen.schedule.online import OnePass
 from didyma.codegen.schedule.parted import Shape
 from didyma.codegen.schedule.recipes import looped, rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, at_least, powers
 from didyma.codegen.schedule.recipes.split import at_most
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.codegen.schedule.row_stages import OnePass
 from didyma.refimpl.ir.loop import Const, Fold, PrimFunc
 from didyma.refimpl.ir.target import Target
 

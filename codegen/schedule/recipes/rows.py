@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from didyma.codegen.schedule import prefetch, row_kernel, row_threads, rows
 from didyma.codegen.schedule.inverse import by_inverse
+from didyma.codegen.schedule.online import OnePass
 from didyma.codegen.schedule.recipes.recipe import (
     Fit,
     Recipe,
@@ -27,7 +28,6 @@ from didyma.codegen.schedule.recipes.recipe import (
 )
 from didyma.codegen.schedule.recipes.work import Work
 from didyma.codegen.schedule.row_kernel import Threads
-from didyma.codegen.schedule.row_stages import OnePass
 from didyma.codegen.schedule.rows import RowNest
 from didyma.codegen.schedule.team import shared
 from didyma.refimpl.ir.loop import Const, Fold, Load, PrimFunc

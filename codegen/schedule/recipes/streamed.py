@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from didyma.codegen.schedule import rows as nests
 from didyma.codegen.schedule import streamed
+from didyma.codegen.schedule.online import OnePass
 from didyma.codegen.schedule.recipes import rows
-from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values
+from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, fills_warp
+from didyma.codegen.schedule.recipes.shared import in_one_pass
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.codegen.schedule.row_stages import OnePass
 from didyma.refimpl.ir.loop import Const, Load, PrimFunc
 
 ROWS = 32  # of a block, at least, where that was faster: nothing covers the copies of its first one
@@ -71,19 +72,23 @@ def block(work: Work, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes that they share: parts of folds, and rows."""
     assert work.rows is not None
     threads, parts = rows.shared_of(work, values)
+    parts *= 1 + bool(values.get("online"))  # two places, used in turn
     turns = nests.turns_of(work.facts, work.rows, values["lanes"], values["wide"]) or 0
     own = sum(x.dtype.nbytes for x in _copied(work, values)) * turns * values["wide"]
     return threads, parts + threads * own
 
 
 def _legal(work: Work, values: Values) -> bool:
-    return rows.is_legal(work, values) and bool(_copied(work, values))
+    fits = rows.holds(work, values) and fills_warp(work, values)
+    return fits and bool(_copied(work, values))
 
 
 def _build(work: Work, values: Values) -> PrimFunc:
     """Schedule blocks that take rows in turn, and copy the next while they compute."""
+    once: OnePass | None = None
     nest, loads = rows.elements(work, values)
-    once = OnePass(work.row_online, 1) if values.get("online") and work.row_online else None
+    if values.get("online"):
+        nest, loads, once = in_one_pass(work, rows.kept(work, values))
     threads = rows.threads(work, values)
     return streamed.scheduled(work.facts, nest, threads, values["blocks"], loads, once)
 

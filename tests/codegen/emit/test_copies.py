@@ -10,7 +10,7 @@ import pytest
 import didyma as dd
 from didyma.codegen.emit.cuda import emit
 from didyma.codegen.runtime.engine import KernelFault
-from didyma.codegen.runtime.registry import engine
+from didyma.codegen.runtime.registry import engine, probe
 from didyma.codegen.runtime.simt.access import Traffic
 from didyma.codegen.runtime.simt.engine import Simt
 from didyma.refimpl.errors import DidymaError
@@ -32,6 +32,11 @@ kernel @copy(x: f32[16], y: f32[16]) writes (y) {
 }
 """
 ROWS, LENGTH = 7, 1280
+PAIRED = (
+    "streamed(blocks=2, groups=1, keep=1, lanes=64, online=1, wide=4)",
+    "shared(blocks=2, clusters=2, keep=1, lanes=64, wide=4)",
+    "shared(blocks=4, clusters=1, keep=0, lanes=32, wide=4)",
+)
 
 
 def kernel(text: str = COPY) -> PrimFunc:
@@ -145,20 +150,83 @@ def options(p: dd.Program, choice: str) -> dd.Options:
 @pytest.mark.parametrize(
     "choice",
     [
-        "blocks=2, groups=1, keep=1, lanes=64, online=0, wide=4",
-        "blocks=1, groups=2, keep=0, lanes=32, online=1, wide=4",
-        "blocks=3, groups=1, keep=0, lanes=64, online=0, wide=1",
+        "streamed(blocks=2, groups=1, keep=1, lanes=64, online=0, wide=4)",
+        "streamed(blocks=1, groups=2, keep=0, lanes=32, online=1, wide=4)",
+        "streamed(blocks=2, groups=2, keep=1, lanes=64, online=1, wide=4)",
+        "streamed(blocks=3, groups=1, keep=0, lanes=64, online=0, wide=1)",
+        "shared(blocks=2, clusters=2, keep=1, lanes=64, wide=4)",
+        "shared(blocks=4, clusters=1, keep=0, lanes=32, wide=4)",
+        "shared(blocks=8, clusters=2, keep=1, lanes=32, wide=1)",
     ],
 )
 def test_blocks_copy_each_of_their_rows_once(choice: str) -> None:
     """Some blocks have a row more than others, and blocks of two rows have one too many."""
     p = softmax()
-    chosen = options(p, f"streamed({choice})")
+    chosen = options(p, choice)
     report = dd.check(p, engines=["simt"], options=chosen, tries=1)
     assert report.agree, [str(f) for f in report.findings]
     traffic = Traffic()
     dd.compile(p, engine=Simt(traffic=traffic), options=chosen)(np.zeros((ROWS, LENGTH), "f4"))
     assert sum(traffic.read.values()) == ROWS * LENGTH * 4
+
+
+def special() -> Array:
+    """Rows of normal floats, and some with an infinity, NaN, or nothing in a part of them."""
+    x = np.random.default_rng(1).standard_normal((ROWS, LENGTH), np.float32) * 4
+    x[0, : LENGTH // 2] = -np.inf
+    x[1] = -np.inf
+    x[2, 5] = np.inf
+    x[3, 7] = np.nan
+    x[4] = np.finfo(np.float32).min
+    x[5] *= 300
+    return x
+
+
+@pytest.mark.parametrize("name", ["simt", "host", "ptx"])
+@pytest.mark.parametrize("choice", PAIRED)
+def test_one_meeting_a_row_keeps_special_values(choice: str, name: str) -> None:
+    if name == "ptx" and not probe(name).runs:
+        pytest.skip("needs NVRTC")
+    p, x = softmax(), special()
+    got = dd.compile(p, engine=name, options=options(p, choice))(x)
+    assert dd.interpret(p, x).contains(got)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("mbarrier_wait(&given[met % 2], met / 2 % 2);", "", "unwaited"),
+        ("mbarrier_arrive_at(&given[met % 2], lane);", "", "hang"),
+        ("part_warps[turn % 2 * 4", "part_warps[0 * 4", "race"),
+        ("part_blocks[turn % 2 * 2", "part_blocks[0 * 2", "race"),
+        ("__syncthreads();", "", "race"),
+        ("cp_async_wait(0);", "", "unwaited"),
+    ],
+)
+def test_a_fault_of_blocks_that_meet_is_found(old: str, new: str, said: str) -> None:
+    p = softmax()
+    chosen = options(p, "shared(blocks=2, clusters=1, keep=1, lanes=128, wide=4)")
+    text, on = dd.compile(p, options=chosen).compiled.text, engine("simt")
+    assert old in text.source
+    x, y = on.upload(special()), on.allocate(4 * ROWS * LENGTH)
+    kernels = on.load(replace(text, source=text.source.replace(old, new)))
+    with pytest.raises(KernelFault, match=said):
+        kernels.launch(text.kernels[0].name, (x, y), {})
+
+
+@pytest.mark.parametrize("length", [1280, 1284])
+@pytest.mark.parametrize("choice", ["streamed(blocks=2, groups=1, lanes=64, online=1, wide=4)",
+                                    "shared(blocks=2, clusters=2, lanes=64, wide=4)"])  # fmt: skip
+def test_parts_of_other_sizes_are_counted_in_a_variance(choice: str, length: int) -> None:
+    def traced(x: dd.Tensor) -> dd.Tensor:
+        d = x - dd.mean(x, axis=-1, keepdims=True)
+        return dd.mean(d * d, axis=-1, keepdims=True) * d
+
+    p: dd.Program = dd.trace(dd.f32[ROWS, length])(traced)
+    x = np.random.default_rng(2).standard_normal((ROWS, length), np.float32) + 50
+    x[:, : length // 4] += 100
+    got = dd.compile(p, engine="simt", options=options(p, choice))(x)
+    assert dd.interpret(p, x).contains(got)
 
 
 def test_where_there_are_no_rows_nothing_is_copied() -> None:

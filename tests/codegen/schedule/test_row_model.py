@@ -98,6 +98,7 @@ def log_sum(x: dd.Tensor) -> dd.Tensor:
     return dd.logsumexp(x, axis=-1)
 
 
+MEANWHILE = "shared(blocks=8, clusters=15"
 SHELVED = "lanes=1024, online=4, shelf=12, wide=4)"
 AGAIN = "looped(back=1, groups=1, lanes=1024"
 HALF = "looped(back=1, groups=1, lanes=512"
@@ -155,7 +156,14 @@ HALF = "looped(back=1, groups=1, lanes=512"
         (softmax, F32, (32, 1 << 17), "cluster(back=0, blocks=8, lanes=512, online=0, wide=4)"),
         # rows that nobody holds are read again from the end, but for a part in shared memory
         (centred, F32, (4096, 50_000), f"{AGAIN}, online=4, shelf=12, wide=4)"),
-        (softmax, BF16, (512, 1 << 18), f"{AGAIN}, online=4, shelf=12, wide=8)"),
+        (softmax, BF16, (1024, 1 << 17), f"{AGAIN}, online=4, shelf=12, wide=8)"),
+        # or by clusters that copy the next row meanwhile, with fewer threads that keep much
+        (softmax, BF16, (512, 1 << 18), f"{MEANWHILE}, keep=1, lanes=512, wide=8)"),
+        (softmax, F32, (2048, 1 << 17), f"{MEANWHILE}, keep=1, lanes=1024, wide=4)"),
+        (centred, BF16, (1024, 1 << 18), f"{MEANWHILE}, lanes=1024, wide=4)"),
+        # but not rows of which a cluster has few, or that one block nearly keeps
+        (softmax, BF16, (900, 150_000), f"{AGAIN}, online=4, shelf=12, wide=8)"),
+        (softmax, BF16, (128, 1 << 18), f"{AGAIN}, online=4, shelf=12, wide=8)"),
         # by as few blocks as leave no more than the cache holds
         (softmax, F32, (256, 1 << 20), f"cluster(back=1, blocks=8, {SHELVED}"),
         (softmax, F32, (256, 1 << 19), f"cluster(back=1, blocks=4, {SHELVED}"),

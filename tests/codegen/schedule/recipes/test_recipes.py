@@ -133,6 +133,7 @@ MODULES: Mapping[str, tuple[Module, Mapping[str, int], str]] = {
     "few rows": (softmax(4096), {}, "cluster"),
     "long rows": (softmax(131_104, 2), {}, "parted"),
     "rows of whole blocks": (softmax(640, 32), {}, "streamed"),
+    "rows of whole clusters": (softmax(992, 33), {}, "shared"),
     "gradients": (gradients(70, 40), {}, "sweep"),
     "gradients of odd rows": (gradients(33, 9), {}, "sweep"),
     "gradients on a core": (gradients(7, 40), {}, "apart"),
@@ -147,6 +148,9 @@ def wanted(name: str) -> Options:
         return Options(target=replace(SM_90A, name="few", processors=4))
     if name == "rows of whole blocks":
         return Options(target=replace(SM_90A, name="small", threads=32, processors=1))
+    if name == "rows of whole clusters":
+        few = replace(SM_90A, name="pair", threads=32, processors=2, cluster=2)
+        return Options(target=replace(few, shared=2560, dynamic=2560))
     return Options().changed({"target": targets.get(name, "portable"), **long})
 
 
