@@ -104,7 +104,7 @@ def _near(x: float, eps: float) -> tuple[float, float, float]:
 
 def _different(numbers: Iterable[float], dtype: DType) -> Array:
     """Numbers in a dtype, each once."""
-    x = np.array(list(numbers), np.float64).astype(dtype.numpy)
+    x = _stored(np.array(list(numbers), np.float64), dtype)
     raw = x.view(np.uint8).reshape(x.size, -1)
     first = {raw[i].tobytes(): i for i in reversed(range(x.size))}
     return np.asarray(x[sorted(first.values())])
@@ -185,6 +185,12 @@ def _neutral(rng: np.random.Generator, n: int, dtype: DType) -> Array:
     return rng.choice(np.array([0.0, -0.0, 1.0, -1.0] if dtype.is_signed else [0, 1]), n)
 
 
+def _stored(x: Array, dtype: DType) -> Array:
+    """Return drawn numbers as a dtype; integers of few bits keep the low bits of what is drawn."""
+    whole = dtype.is_packed and dtype.is_int and x.dtype.kind == "f"
+    return (x.astype(np.int64) if whole else x).astype(dtype.numpy)
+
+
 def _corners(rng: np.random.Generator, n: int, dtype: DType) -> Array:
     """Half of them such as decide most."""
     some: Array = rng.choice(core(dtype), n)
@@ -192,7 +198,7 @@ def _corners(rng: np.random.Generator, n: int, dtype: DType) -> Array:
 
 
 def _mostly_normal(rng: np.random.Generator, n: int, dtype: DType) -> Array:
-    plain = _normal(rng, n, dtype).astype(dtype.numpy)
+    plain = _stored(_normal(rng, n, dtype), dtype)
     return np.where(rng.random(n) < 0.1, _corners(rng, n, dtype), plain)
 
 
@@ -206,7 +212,7 @@ def _bits(rng: np.random.Generator, n: int, dtype: DType) -> Array:
 
 def _mixed(rng: np.random.Generator, n: int, dtype: DType) -> Array:
     """Every element of a kind of its own."""
-    many = [np.asarray(k(rng, n, dtype)).astype(dtype.numpy) for k in _MIXED]
+    many = [_stored(np.asarray(k(rng, n, dtype)), dtype) for k in _MIXED]
     return np.asarray(np.stack(many)[rng.integers(0, len(many), n), np.arange(n)])
 
 
@@ -292,7 +298,7 @@ def focused(
     n = int(np.prod(shape, dtype=np.int64))
     kind = _one_of(_SUMMED if readers.summed else _FOCUSED, seed)
     with np.errstate(all="ignore"):
-        x = np.asarray(_DRAWS[kind](rng, n, dtype)).astype(dtype.numpy)
+        x = _stored(np.asarray(_DRAWS[kind](rng, n, dtype)), dtype)
         bounded = dtype.is_int or kind not in (Distribution.SWEEP, Distribution.READ)
         if domain is not None and bounded:
             x = _within(rng, x, dtype, domain, 0.6)
@@ -352,7 +358,7 @@ def array(
     n = int(np.prod(shape, dtype=np.int64))
     draw = _DRAWS[distribution_of(seed) if kind is None else kind]
     with np.errstate(all="ignore"):
-        x = np.asarray(draw(rng, n, dtype)).astype(dtype.numpy)
+        x = _stored(np.asarray(draw(rng, n, dtype)), dtype)
         if domain is not None:
             x = _within(rng, x, dtype, domain, 0.9)
     return np.asarray(x.reshape(shape), order="C")
