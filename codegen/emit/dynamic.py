@@ -45,16 +45,14 @@ def placed(source: str) -> tuple[str, dict[str, int]]:
     return "".join(parts), asked
 
 
-EARLY = (
-    'asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); '
-    'asm volatile("griddepcontrol.wait;" ::: "memory");'
-)
+EARLY = 'asm volatile("griddepcontrol.wait;" ::: "memory");'
 
 
 def early(source: str) -> str:
     """Return a text whose kernels may begin before what precedes them has ended, and wait for that.
 
-    They let what follows begin likewise.  No line moves.
+    They let nothing begin before their last block ends, since blocks that wait on some
+    multiprocessors would later run beside others than their neighbours.  No line moves.
 
     >>> early('extern "C" __global__ void f(f32 *y) { y[0] = 1.0f; }').replace(EARLY, "WAIT")
     'extern "C" __global__ void f(f32 *y) { WAIT y[0] = 1.0f; }'

@@ -79,8 +79,8 @@ class Cuda:
     ``checked`` fills fresh memory with NaN bytes and waits for every launch, so that a crash names
     its kernel; without it only downloads wait, a pool keeps the memory that is freed, and calls
     with arrays on the GPU are prepared once for their shapes; with ``graphs`` they are replayed as
-    CUDA graphs where that pays.  With ``early``, kernels begin while those before them end, on GPUs
-    of compute capability 9 and more.  Cubins are kept in ``cache``.
+    CUDA graphs where that pays.  With ``early``, kernels are launched while those before them end,
+    on GPUs of compute capability 9 and more, and wait for that.  Cubins are kept in ``cache``.
     Raises EngineMissing where there is no PyCUDA, no NVRTC, no driver or no GPU.
     """
 
@@ -92,7 +92,7 @@ class Cuda:
         *,
         checked: bool = True,
         graphs: bool = True,
-        early: bool = False,
+        early: bool = True,
         cache: Path | None = None,
     ) -> None:
         self._driver = _pycuda()

@@ -30,7 +30,7 @@ from didyma.refimpl.ir.types import DType
 
 SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "height": (64, 128, 256),
-    "width": (64, 128),
+    "width": (64, 128, 256),
     "depth": (8, 16),
     "tall": (8, 16),
     "slices": (1, 2),
@@ -39,6 +39,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
 SMALL = 1 << 28  # elements of arrays whose places i32 counts, with those of a border
 EACH, WIDE = 8, 4  # columns of a thread, and neighbours that are stored together
 MOST = 256  # threads of a block
+BROAD = (128, 256, 16)  # rows and columns of a tile, and rows of a thread, that pay with copies
 AXES = {"left": ("", "row", "term"), "right": ("", "term", "column")}  # of operands
 GROUP = 8  # tiles down that blocks which run together share, with those across
 
@@ -57,7 +58,8 @@ def _found(asked: Asked) -> Problem | None:
 def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of its tiles, and of what slices hand over.
 
-    None fits of which a thread has less than a run of a tile to fetch.
+    None fits of which a thread has less than a run of a tile to fetch.  Copies go with threads of
+    8 rows, or with tiles of 256 columns if those come by 16 bytes, which go with nothing else.
     """
     p = _problem(asked)
     height, width, tall, slices = (values[n] for n in ("height", "width", "tall", "slices"))
@@ -65,7 +67,9 @@ def block(asked: Asked, values: Values) -> tuple[int, int]:
     stages, copied = values["stages"], all(_copied(p, name)[0] for name in ("left", "right"))
     ring = max(2, stages) * values["depth"] * (height + width + 2 * WIDE)
     shared = ring + (slices > 1) * slices * height * width
-    if stages > 1 and not (copied and tall == EACH):
+    broad = stages > 1 and (height, width, tall) == BROAD and _copied(p, "right")[1]
+    usual = width < BROAD[1] and (stages == 1 or tall == EACH)
+    if not (broad or usual) or (stages > 1 and not copied):
         return 0, 0
     wide = {n: p.run(n, ACCESS) if stages == 1 else _copied(p, n)[1] for n in ("left", "right")}
     runs = ((side, WIDE if wide[n] else 1) for n, side in (("left", height), ("right", width)))
@@ -94,7 +98,7 @@ def cost(asked: Asked, values: Values) -> float:
     busy = min(1.0, running / LANES) * math.pow(min(1.0, running / MOST), ALONE)
     products = height * width * depth / LANES / busy
     if values["stages"] > 1:
-        products *= BY_COPIES
+        products *= BY_COPIES if width < BROAD[1] else BROADER
     elif rows % height or columns % width or terms % depth:
         products *= MASKED
     if values["stages"] == 1 and not all(p.run(name, ACCESS) for name in AXES):
@@ -107,9 +111,9 @@ def cost(asked: Asked, values: Values) -> float:
 # Fitted to 101 times of an H200: multiprocessors, multiplications in a cycle of one, sums that it
 # holds at once, elements that it fetches in a cycle, cycles of a turn, and what few threads lose.
 PROCESSORS, LANES, SHARE, SUMS, LOADED, BARRIER, ALONE = 132, 128, 1.22, 1 << 15, 84, 65, 0.13
-# Likewise to 45 later times: what products take longer where copies fetch, and where they do not
-# but tiles go beyond the matrix or elements are fetched one by one.
-BY_COPIES, MASKED, ONE_BY_ONE = 1.01, 1.05, 1.2
+# Likewise to 45 later times: what products take longer where copies fetch, also of 256 columns, and
+# where they do not but tiles go beyond the matrix or elements are fetched one by one.
+BY_COPIES, BROADER, MASKED, ONE_BY_ONE = 1.01, 0.98, 1.05, 1.2
 
 
 def render(asked: Asked, values: Values, text: Text | None = None) -> TextKernel:

@@ -335,7 +335,8 @@ def cost(asked: Asked, values: Values) -> float:
     height, width = values["height"], values["width"]
     batch, rows, columns = map(p.expected, p.output.extents)
     tiles = batch * -(-rows // height) * -(-columns // width)
-    turns = -(-p.expected(p.operands["left"].extents[2]) // _length(p))
+    terms = p.expected(p.operands["left"].extents[2])
+    turns = -(-terms // _length(p))
     sums = values["tall"] // ROWS * width // 2
     room = REGISTERS // (threads * (sums + OTHERS))
     processors = asked.target.processors or PROCESSORS
@@ -345,7 +346,9 @@ def cost(asked: Asked, values: Values) -> float:
     between = height * lines(p, "left", ACCESS) + width * lines(p, "right", ACCESS)
     copies = between * 8 * values["apart"] / (2 * LINE * threads)
     rest = SECOND * (2 - values["free"]) + DRAIN * (2 - values["apart"]) + COPY * copies
-    late = LATENCY / _ahead(values) / together
+    nbytes = batch * terms * columns * p.operands["right"].value.dtype.nbytes
+    far = rows <= height and nbytes > CACHE  # no other tile reads what one has fetched
+    late = (FAR if far else LATENCY) / _ahead(values) / together
     step = max(SHARE * products, (products + BARRIER + rest) / together, late)
     waves = -(-tiles // (processors * together)) * together
     stores = height * width / EPILOGUE + height * width / threads * after(p.followed())
@@ -358,6 +361,7 @@ def cost(asked: Asked, values: Values) -> float:
 PROCESSORS = 132
 PRODUCTS_A_CYCLE, SHARED_A_CYCLE, SHARE = 2048, 81, 1.41
 START, LATENCY, BARRIER, SECOND, DRAIN, COPY, EPILOGUE = 2000, 1120, 23, 20, 206, 17, 9
+FAR, CACHE = 2500, 50_000_000  # a late tile of what no cache of so many bytes holds, of 4 times
 CROWDED = 1.2  # where all threads copy each tile, by 40 later times beside those of ``tma_gemm``
 
 

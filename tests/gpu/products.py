@@ -153,7 +153,7 @@ def made(job: tuple[Shape, int, bool, Sequence[str]]) -> list[Built]:
     for t in (own()[name] for name in names):
         some = 1 if found and t.name in LAST else count
         found += [(t, p) for p in islice(which(t.points(asked)), some)]
-    compiler, out = NvrtcCompiler("sm_90a"), list[Built]()
+    compiler, out = NvrtcCompiler("sm_90a", early=True), list[Built]()
     for t, p in found:
         candidate = build(r.loop, r.options, Choice((p,)), r.source)
         code = compiler.compile(candidate.text).code
@@ -245,14 +245,15 @@ class Bench:
         first = cells.buffer_info()[0]
         begin = starts(len(addresses), len(g.maps), len(cells))
         args = array("Q", [first + 8 * at for at in begin])
-        launch = driver.launcher()
-        call = (ctypes.c_void_p(loaded.functions[s.name]), *g.grid, *s.block,
-                loaded.shared.get(s.name, 0))  # fmt: skip
-        rest = (ctypes.c_void_p(args.buffer_info()[0]), None)
+        launch, function, shared = (
+            driver.launcher(early=True), loaded.functions[s.name], loaded.shared.get(s.name, 0),
+        )  # fmt: skip
 
         def run() -> None:
             stream = ctypes.c_void_p(self.t.cuda.current_stream().cuda_stream)
-            if code := launch(*call, stream, *rest):
+            where = ctypes.c_void_p(args.buffer_info()[0])
+            call = driver.launch(function, g.grid, s.block, shared, stream, where, early=True)
+            if code := launch(*call):
                 raise RuntimeError(f"launch: {driver.error_name(code)}")
             _ = loaded, cells, args, more
 

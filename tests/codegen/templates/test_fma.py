@@ -9,6 +9,7 @@ import pytest
 
 import didyma as dd
 from didyma.codegen.options import Options
+from didyma.codegen.select.choice import Choice
 from didyma.codegen.templates import fma, fma_text
 from didyma.codegen.templates.language import Text
 from tests.codegen.templates.draw import FAMILIES, drawn
@@ -98,6 +99,17 @@ def test_the_kernel_without_a_fault_is_right() -> None:
         assert judged(layer, point, options=GPU) == {""}
     for point in (POINT, COPIED):
         assert judged(turned, point, options=GPU, engines=("simt",)) == {""}
+
+
+def test_tiles_of_256_columns_are_copied_by_16_bytes() -> None:
+    broad = {
+        Choice.parse(p).points[0] for p in points(request(layer, GPU), fma.TEMPLATE) if "256)" in p
+    }
+    assert {(v["height"], v["tall"], v["stages"]) for v in (p.table for p in broad)} == {
+        (128, 16, 3)
+    }
+    assert judged(layer, str(min(broad, key=str)), options=GPU) == {""}
+    assert not [p for p in points(request(turned, GPU), fma.TEMPLATE) if "width=256" in p]
 
 
 def test_each_thread_fetches_at_least_a_run_of_each_tile() -> None:

@@ -170,11 +170,16 @@ SQUARE = "tma_gemm(alternate=1, blocks=1, group=8, height=128, slots=2, width=12
 LONG = "tma_gemm(alternate=1, blocks=1, group=8, height=128, slots=2, width=192)"
 BROAD = "tma_gemm(alternate=0, blocks=1, group=8, height=128, slots=2, width=256)"
 TALL = "tma_gemm(alternate=0, blocks=1, group=8, height=256, slots=2, width=192)"
+TALL_NARROW = "tma_gemm(alternate=1, blocks=1, group=4, height=192, slots=0, width=96)"
+WIDER = "tma_gemm(alternate=0, blocks=1, group=4, height=128, slots=0, width=160)"
 # Products: their sizes, and the microseconds that an H200 took for two kernels of each, as
 # tests.gpu.products timed them.
 MEASURED = (
     ((4096, 4096, 256), SQUARE, 15.7, LONG, 18.9),
     ((1024, 1024, 1024), BOXES_IN_TURN, 5.3, WIDE, 5.4),
+    ((1536, 1536, 1536), TALL_NARROW, 11.9, WIDER, 12.9),
+    ((4096, 256, 4096), BOXES_IN_TURN.replace("group=8", "group=4"), 13.3, BOXES_IN_TURN, 15.3),
+    ((3072, 3072, 3072), LONG, 74.3, TALL_NARROW, 86.0),
     ((3000, 2000, 1000), TALL, 20.5, LONG, 21.8),
     ((3000, 2000, 1000), TALL, 21.1, TALL.replace("blocks=1", "blocks=2"), 22.1),
     ((1023, 1016, 1000), BOXES_IN_TURN.replace("blocks=1", "blocks=2"), 8.6, BOXES_IN_TURN, 9.5),
@@ -205,6 +210,13 @@ def test_models_find_the_kernel_faster_that_is(
 @dd.trace(dd.f16[2, 72, 24], dd.f16[2, 24, 72], dd.f16[72, 72], dd.f32[72])
 def residual(x: dd.Tensor, w: dd.Tensor, z: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
     return dd.astype(x @ w + b, dd.bf16) * dd.astype(z, dd.bf16)
+
+
+def test_tiles_of_192_rows_have_96_columns() -> None:
+    every = [Choice.parse(p).points[0].table for p in points(request(layer, GPU), tma.TEMPLATE)]
+    assert {v["width"] for v in every if v["height"] == 192} == {96}
+    assert {v["height"] for v in every if v["width"] == 96} == {192}
+    assert judged(layer, TALL_NARROW, options=FEW) == {""}
 
 
 @pytest.mark.parametrize("point", [BOXES, BOXES_IN_TURN])
