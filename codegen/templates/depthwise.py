@@ -361,7 +361,8 @@ def cost(asked: Asked, values: Values) -> float:
         warps = batch * -(-channels // lanes) * tiles / asked.target.warp
         running = warps / (asked.target.processors or PROCESSORS)
         hiding = min(running, REGISTERS / held) or 1.0  # of no results at all
-        return warps * steps / math.pow(hiding, HIDING)
+        slow = (lanes > 1) + (each > FEW) + (down >= rows) if high * wide > SMALL_WINDOW else 0
+        return warps * steps * SLOW**slow / math.pow(hiding, HIDING)
     apart = math.pow(each, SPREAD) * math.sqrt(max(1.0, asked.target.warp * each / max(1, columns)))
     loads = math.pow(lines * line, MANY) + down * each
     step = BEGIN + LOAD * (high * wide + apart * loads)
@@ -380,6 +381,9 @@ LOAD, BEGIN, SPREAD, MANY = 2, 15, 0.1, 1.25
 # registers of each lane of a multiprocessor's warps, and those of a thread for an element of a
 # line; and the power of the warps that hide what others wait for.
 LOADED, REGISTERS, LINES, HIDING = 3, 2048, 5, 0.6
+# Larger windows take so many times as long for each of these: several channels of a thread, more
+# than a few places along a row, and all rows; of 72 times of four layers with windows of 7 by 7.
+SMALL_WINDOW, FEW, SLOW = 25, 2, 1.7
 
 
 def render(asked: Asked, values: Values, text: Text | None = None) -> TextKernel:
