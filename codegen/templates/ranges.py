@@ -10,9 +10,9 @@ from __future__ import annotations
 
 RANGES = """\
 {% set all_lanes = (16, 8, 4, 2, 1) %}
-{% macro ask(body, into, turn, top="top") %}
+{% macro ask(body, into, turn, top="top", lines=height) %}
     {{ modification(body, into ~ ("_here" if ranged else ""), first_row=top,
-                    last_row="%s + %d" % (top, height - 1),
+                    last_row="%s + %d" % (top, lines - 1),
                     first_column="(i64)%s * %d" % (turn, width),
                     last_column="(i64)%s * %d + %d" % (turn, width, width - 1)) }}
 {% if ranged %}

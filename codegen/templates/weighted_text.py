@@ -14,7 +14,7 @@ _MACROS = RANGES + TRADE + BOXES + RING + TAKING + LOOKING + TILES
 TEXT = Text("tma_weighted", _MACROS + """\
 {{ def_kernel(*operands.split()) }} {
 {% for row, length in lines %}
-  __shared__ __align__(1024) {{ T }} {{ row }}_tile[{{ height * length }}];
+  __shared__ __align__(1024) {{ T }} {{ row }}_tile[{{ slots * height * length }}];
 {% endfor %}
 {% for column, length in streams %}
   __shared__ __align__(1024) {{ T }} {{ column }}_tile[{{ stages * width * length }}];
@@ -28,6 +28,8 @@ TEXT = Text("tma_weighted", _MACROS + """\
   __shared__ __align__(8) u64 full[{{ stages }}];
   __shared__ __align__(8) u64 empty[{{ stages }}];
   __shared__ __align__(8) u64 others[5];
+  __shared__ __align__(8) u64 rows_full[{{ slots }}];
+  __shared__ __align__(8) u64 rows_empty[{{ slots }}];
   __shared__ i64 next_tile[4];
 {% if checkers %}
 {% for into, weights, dots, tile, spoils in sums %}
@@ -45,6 +47,10 @@ TEXT = Text("tma_weighted", _MACROS + """\
       mbarrier_init(&full[i], {{ 33 if of_columns else 1 }});
       mbarrier_init(&empty[i], {{ height // 16 }});
     }
+    for (u32 i = 0; i < {{ slots }}; ++i) {
+      mbarrier_init(&rows_full[i], 1);
+      mbarrier_init(&rows_empty[i], {{ height // 16 }});
+    }
     mbarrier_init(&others[0], 1);
     mbarrier_init(&others[1], {{ height * 2 + checkers + (32 if of_columns else 0) }});
     mbarrier_init(&others[2], {{ [1, checkers] | max }});
@@ -58,6 +64,8 @@ TEXT = Text("tma_weighted", _MACROS + """\
       u32 stage = 0;
       u32 phase = 1;
       u32 room = 1;
+      u32 slot = 0;
+      u32 slot_phase = 1;
       i32 number = blockIdx.x;
 {% if checkers %}
 {{ find_section(terms + others + features) }}
@@ -81,11 +89,16 @@ TEXT = Text("tma_weighted", _MACROS + """\
         next_tile[1] = top;
         next_tile[2] = turn;
         next_tile[3] = last;
-        mbarrier_expect(&others[0], {{ height * (terms + others) * 2 }});
+        mbarrier_arrive(&others[0]);
+        mbarrier_wait(&rows_empty[slot], slot_phase);
+        mbarrier_expect(&rows_full[slot], {{ height * (terms + others) * 2 }});
 {% for name, length in lines %}
 {{ find_batch(name) }}
-{{ fetch(name, name ~ "_tile", height, length, ("top", "0"), "&others[0]") }}
+{{ fetch(name, name ~ "_tile", height, length,
+         ("top", "slot * %d" % (height * length) if slots > 1 else "0"),
+         "&rows_full[slot]") }}
 {% endfor %}
+{{ next_slot() }}
 {% for name, length in streams %}
 {{ find_batch(name) }}
 {% endfor %}
@@ -127,12 +140,15 @@ TEXT = Text("tma_weighted", _MACROS + """\
     }
   } else {
 {{ begin_group() }}
+    u32 slot = 0;
+    u32 slot_phase = 0;
 {{ take_tile() }}
     #pragma unroll 1
     while (batch >= 0) {
       const i64 top = next_tile[1];
       i32 turn = next_tile[2];
       const i32 last = next_tile[3];
+      mbarrier_arrive(&others[1]);
 {% for row, column, length, into in products %}
       f32 {{ into }}[{{ width // 2 }}];
 {% endfor %}
@@ -145,9 +161,10 @@ TEXT = Text("tma_weighted", _MACROS + """\
       }
 {% endfor %}
 {{ read_rows() }}
+      mbarrier_wait(&rows_full[slot], slot_phase);
 {{ hold_rows() }}
 {% if held == pairs %}
-      mbarrier_arrive(&others[1]);
+{{ arrive("&rows_empty[slot]") }}
 {% endif %}
       if (turn < last) {
 {% if held < pairs %}
@@ -157,7 +174,9 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% if two %}
         #pragma unroll 1
         while (turn < last) {
+{% if held < pairs %}
           none = turn < 0 ? 64 : 0;
+{% endif %}
           mbarrier_wait(&full[stage], phase);
 {{ multiply(products[:1]) }}
 {{ multiply(products[1:]) }}
@@ -177,7 +196,9 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {{ next_stage() }}
           turn = turn + 1;
         }
-        mbarrier_arrive(&others[1]);
+{% if held < pairs %}
+{{ arrive("&rows_empty[slot]") }}
+{% endif %}
 {% else %}
         mbarrier_wait(&full[stage], phase);
 {{ multiply(products) }}
@@ -207,7 +228,7 @@ TEXT = Text("tma_weighted", _MACROS + """\
           turn = turn + 1;
         }
 {% if held < pairs %}
-        mbarrier_arrive(&others[1]);
+{{ arrive("&rows_empty[slot]") }}
 {% endif %}
         wgmma_fence();
 {{ sum_of(sums, "stage") }}
@@ -217,9 +238,10 @@ TEXT = Text("tma_weighted", _MACROS + """\
 {% endif %}
 {% if held < pairs %}
       } else {
-        mbarrier_arrive(&others[1]);
+{{ arrive("&rows_empty[slot]") }}
 {% endif %}
       }
+{{ next_slot() }}
 {% if checkers %}
       mbarrier_wait(&others[2], taken ^ 1);
       const u32 spoils = spoiled[{{ features }}] != 0{{

@@ -1,9 +1,10 @@
 """Tiles of weighted sums that four warps work on together: macros that a text begins with.
 
 Four warps have 64 rows.  They start the ``products`` of a tile, compute weights where those are, in
-registers, and make them an operand of the ``sums``.  What weights read of a row stays in registers
-while the rows do, and of the first ``held`` products the rows themselves; what weights read of
-columns a warp of its own brings to shared memory, with each tile.
+registers, and make them an operand of the ``sums``.  Rows are in one of ``slots``, while those of
+the next tile come to another.  What weights read of a row stays in registers while the rows do, and
+of the first ``held`` products the rows themselves; what weights read of columns a warp of its own
+brings to shared memory, with each tile.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ TILES = """\
 {% set held_rows = lines[:held] | map("first") | list %}
 {% macro below(i, n, by) %}{% if n is string or n % by %}{{ i }} < {{ n }}{% endif %}{% endmacro %}
 {% macro all(a, b) %}{{ a }}{{ " && " if a and b }}{{ b }}{% endmacro %}
+{% macro in_slot(length) %}{{ "slot * %d + " % (height * length) if slots > 1 }}{% endmacro %}
+{% macro next_slot() %}
+{% if slots > 1 %}
+        slot = slot ^ 1;
+        slot_phase = slot == 0 ? slot_phase ^ 1 : slot_phase;
+{% else %}
+        slot_phase = slot_phase ^ 1;
+{% endif %}
+{% endmacro %}
 {% macro multiply(which) %}
 {% for row, column, length, into in which %}
         #pragma unroll
@@ -38,7 +48,8 @@ TILES = """\
         wgmma_m64n{{ width }}k16_{{ T }}_rk({{ into }}, &{{ row }}_held[{{ step * 8 }}],
 {% else %}
         wgmma_m64n{{ width }}k16_{{ T }}_kk({{ into }},
-            &{{ row }}_tile[mine * 4096 + none + {{ step // 4 * height * 64 + step % 4 * 16 }}],
+            &{{ row }}_tile[{{ in_slot(length) }}mine * 4096 + none +
+                {{ step // 4 * height * 64 + step % 4 * 16 }}],
 {% endif %}
             &{{ column }}_tile[stage * {{ width * length }} +
                                {{ step // 4 * width * 64 + step % 4 * 16 }}]);
@@ -80,8 +91,8 @@ TILES = """\
 {% macro each() %}
         #pragma unroll
         for (u32 n = 0; n < {{ width // 2 }}; ++n) {
-          const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;
-          const i64 column = (i64)turn * {{ width }} + (n / 4 * 8 + lane % 4 * 2 + n % 2);
+          const i64 row = (i64)((i32)top + (i32)(upper + lane / 4 + n / 2 % 2 * 8));
+          const i64 column = (i64)(turn * {{ width }} + (i32)(n / 4 * 8 + lane % 4 * 2 + n % 2));
 {% for n in range(of_columns) %}
           const f32 of_column_{{ n }} =
               by_column[stage * {{ width * of_columns }} + {{ n * width }} +
@@ -114,7 +125,8 @@ TILES = """\
         const u32 line = upper + lane % 16;
         const u32 piece = i % 4 * 2 + lane / 16;
         store8_{{ T }}(&{{ row }}_held[i * 8], ldmatrix4_{{ T }}(
-            &{{ row }}_tile[i / 4 * {{ height * 64 }} + line * 64 + (piece ^ line % 8) * 8]));
+            &{{ row }}_tile[{{ in_slot(length) }}i / 4 * {{ height * 64 }} + line * 64 +
+                            (piece ^ line % 8) * 8]));
       }
 {% endfor %}
 {% endmacro %}
@@ -159,8 +171,9 @@ TILES = """\
       }
 {% endmacro %}
 {% macro see() %}
-{{ ask("whole", "seen_by_all", "turn") }}
-        const u32 is_open = seen_by_all && top + {{ height }} <= {{ rows }} &&
+        const i64 own_top = top + mine * 64;
+{{ ask("whole", "seen_by_all", "turn", "own_top", 64) }}
+        const u32 is_open = seen_by_all && own_top + 64 <= {{ rows }} &&
                             ((i64)turn + 1) * {{ width }} <= {{ columns }};
 {% endmacro %}
 {% macro weigh(open, score, into) %}

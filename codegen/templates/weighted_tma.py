@@ -1,13 +1,13 @@
 """Sums weighted by what products are, by groups of four warps: gradients of attention.
 
 A block has ``height`` rows of one batch, of which each group has 64.  One thread fetches tiles of
-``width`` columns, by the copies of TMA, into a ring of ``stages``; groups multiply what has come,
-each at its own pace, so that one computes weights while another multiplies, and the weighted sum of
-one tile runs beside the weights of the next.  A value that is an operand of the products, too, is
-fetched once.  A warp brings what weights read of columns.  (J. Shah et al., *FlashAttention-3*,
-2024.)  Values of a tile of which no row sees a column count all the same, since
-nothing times an infinity is no number: where there are such tiles, further warps look for what is
-not finite.
+``width`` columns, by the copies of TMA, into a ring of ``stages``, and where there is room the rows
+of the next tile beside those of this one; groups multiply what has come, each at its own pace, so
+that one computes weights while another multiplies, and the weighted sum of one tile runs beside the
+weights of the next.  A value that is an operand of the products, too, is fetched once.  A warp
+brings what weights read of columns.  (J. Shah et al., *FlashAttention-3*, 2024.)  Values of a tile
+of which no row sees a column count all the same, since nothing times an infinity is no number:
+where there are such tiles, further warps look for what is not finite.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import MappingProxyType
 from didyma.codegen.codegens import Asked, Template, Values
 from didyma.codegen.templates import persistent, weighted_mma
 from didyma.codegen.templates.attention_mma import is_copied, whole
-from didyma.codegen.templates.attention_tma import LEAST, STORED
+from didyma.codegen.templates.attention_tma import ALIGNED, LEAST, STORED
 from didyma.codegen.templates.attentions import is_ranged
 from didyma.codegen.templates.hooks import ACCESS, WIDE
 from didyma.codegen.templates.language import Given, Text
@@ -106,13 +106,15 @@ def _room(p: Problem, values: Values) -> int:
     return registers(values)[1] - OTHERS - used
 
 
-def _held(p: Problem, values: Values) -> int:
-    """Return of how many products a thread keeps its share of the rows in registers.
+def _slots(asked: Asked, values: Values) -> int:
+    """Return how many tiles of rows there is room for: two, of which one is fetched, or one."""
+    return 2 if _nbytes(asked, values, 2) + ALIGNED <= asked.target.dynamic else 1
 
-    None where there are two sums: the assembler of CUDA 13.0 gives weights the registers of rows.
-    """
+
+def _held(p: Problem, values: Values) -> int:
+    """Return of how many products a thread keeps its share of the rows in registers."""
     _, *terms = lengths(p)
-    room = 0 if "also" in p.operands else _room(p, values) - SPARE
+    room = _room(p, values) - SPARE
     return sum(sum(map(whole, terms[: n + 1])) // 4 <= room for n in range(len(terms)))
 
 
@@ -122,15 +124,20 @@ OTHERS = 24  # registers of a thread beside these
 
 def block(asked: Asked, values: Values) -> tuple[int, int]:
     """Return the threads of a block, and the bytes of its tiles."""
+    fits = _room(_problem(asked).problem, values) >= 0
+    return threads(values) if fits else 0, _nbytes(asked, values, _slots(asked, values))
+
+
+def _nbytes(asked: Asked, values: Values, slots: int) -> int:
+    """Return the bytes of the tiles of a block that has so many tiles of rows."""
     p, of_columns = (found := _problem(asked)).problem, found.of_columns
     features, *terms = (whole(n, LINE) for n in lengths(p))
     height, width, every = values["height"], values["width"], sum(terms)
     streamed = values["stages"] * width * _fetched(p, values)
-    tiles = 2 * (height * every + streamed)
+    tiles = 2 * (slots * height * every + streamed)
     looked = 2 * width * features + 4 * (_count(p) * (features + 1) + 4) if _checkers(p) else 0
     columns = 4 * values["stages"] * width * of_columns
-    fits = _room(p, values) >= 0
-    return threads(values) if fits else 0, tiles + persistent.BARRIERS + looked + columns
+    return tiles + persistent.BARRIERS + looked + columns
 
 
 def cost(asked: Asked, values: Values) -> float:
@@ -148,13 +155,18 @@ def cost(asked: Asked, values: Values) -> float:
     reads = height // ROWS * read * 2 / SHARED_A_CYCLE
     powers = height * width / persistent.POWERS_A_CYCLE
     fetched = 2 * width * _fetched(p, values) / persistent.FETCHED_A_CYCLE
-    step = max(products, reads, powers, fetched) + persistent.TURN / values["stages"]
+    free = values["stages"] - (1 if "also" in p.operands else 2)
+    step = max(products, reads, powers, fetched) + WAIT / (free + SOME)
+    start = persistent.START + (ROWS_WAIT if _slots(asked, values) == 1 else 0)
     waves = -(-batch * -(-rows // height) // (asked.target.processors or persistent.PROCESSORS))
-    return waves * (-(-columns // width) * step + persistent.START)
+    return waves * (-(-columns // width) * step + start)
 
 
 VALUES = ("value", "also")  # operands that are summed, weighted
 SHARED_A_CYCLE = 128  # bytes of shared memory that products read
+# Cycles that a turn waits for columns, by the stages that groups do not hold, and a tile for its
+# rows, unless they come while another is multiplied; of times of an H200.
+WAIT, SOME, ROWS_WAIT = 145, 0.1, 4700
 
 
 def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
@@ -171,6 +183,7 @@ def render(asked: Asked, values: Values, text: Text = TEXT) -> TextKernel:
         "of_rows": found.of_rows, "of_columns": found.of_columns,
         "also_shared": _shared_tile(p, values, "also"),
         "wide": int(p.stored(WIDE) is not None),
+        "slots": _slots(asked, values),
         "falling": int("first_row" not in _corners(p)),
     }  # fmt: skip
     rows = {"query": values["height"], "left": values["height"], "value": LINE, "also": LINE}

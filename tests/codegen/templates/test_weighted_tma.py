@@ -24,6 +24,7 @@ POINT = "tma_weighted(height=128, stages={}, width={})"
 OPTIONS = dd.Options(target="sm_90a")
 # A device with so few multiprocessors that blocks have several tiles.
 FEW = replace(OPTIONS, target=replace(TARGETS["sm_90a"], processors=2))
+ONE = replace(OPTIONS, target=replace(TARGETS["sm_90a"], processors=1))
 
 
 def gradients(
@@ -53,6 +54,8 @@ windowed = gradients(BOTH, dd.f16, (1, 2, 1, 140, 200, 64), causal=True, window=
 of_values = gradients(VALUES, dd.bf16, (1, 1, 1, 70, 130, 64), causal=False)
 of_80 = gradients(BOTH, dd.f16, (1, 1, 1, 70, 65, 80), causal=True)
 deep = gradients(QUERIES, dd.bf16, (1, 1, 1, 65, 70, 128), causal=False)
+long_both = gradients(BOTH, dd.f16, (1, 1, 1, 130, 330, 64), causal=True)
+long_deep = gradients(BOTH, dd.f16, (1, 1, 1, 130, 200, 128), causal=True)
 deep_both = gradients(BOTH, dd.bf16, (1, 1, 1, 100, 65, 128), causal=False)
 
 
@@ -70,10 +73,9 @@ def test_gradients_are_right(program: dd.Program, point: tuple[int, ...]) -> Non
 FAULTS = {
     "mask": ('{{ weight_of(score, score ~ "_weight") }}',
              '{{ weight_of(score, score ~ "_seen") }}\n{{ weight_of(open, score ~ "_weight") }}'),
-    "tile that all see": ("seen_by_all && top", "seen_by_all || top"),
-    "row of a weight": ("const i64 row = top + upper + lane / 4 + n / 2 % 2 * 8;\n"
-                        "          const i64 column",
-                        "const i64 row = top + upper + lane / 4;\n          const i64 column"),
+    "tile that all see": ("seen_by_all && own_top", "seen_by_all || own_top"),
+    "row of a weight": ("(i32)(upper + lane / 4 + n / 2 % 2 * 8)", "(i32)(upper + lane / 4)"),
+    "rows that see all": ('"own_top", 64)', '"top", 64)'),
     "row of a number": ("[%d + n / 2 %% 2]", "[%d]"),
     "column of a number": ("n / 4 * 8 + lane % 4 * 2 + n % 2];", "n / 4 * 8 + lane % 4 * 2];"),
     "first tile": ("turn = wanted ? turn : turn + 1", "turn = turn + 1"),
@@ -87,7 +89,9 @@ FAULTS = {
     "sums begin again": ("          {{ into }}[n] = 0.0f;\n", "          {{ into }}[n] = 1.0f;\n"),
     "wait for columns": ("          mbarrier_wait(&full[stage], phase);\n", ""),
     "wait for room": ("          mbarrier_wait(&empty[stage], phase);\n", ""),
-    "wait for room of rows": ("        mbarrier_wait(&others[1], room);\n", ""),
+    "wait for a place": ("        mbarrier_wait(&others[1], room);\n", ""),
+    "wait for rows": ("      mbarrier_wait(&rows_full[slot], slot_phase);\n", ""),
+    "wait for room of rows": ("        mbarrier_wait(&rows_empty[slot], slot_phase);\n", ""),
     "phase of room": ("u32 phase = 1;", "u32 phase = 0;"),
     "phase that stays": ("          phase = phase ^ 1;\n", ""),
     "no wait for products": ("          wgmma_wait(1);\n", "          wgmma_wait(2);\n"),
@@ -98,9 +102,8 @@ FAULTS = {
     "released too early": ('          wgmma_wait(0);\n{{ arrive("&empty[stage]") }}\n',
                            '{{ arrive("&empty[stage]") }}\n          wgmma_wait(0);\n'),
     "released never": ('{{ arrive("&empty[stage]") }}\n', ""),
-    "rows released too early": ('          wgmma_wait(1);\n{{ weigh("open_also"',
-                                '          mbarrier_arrive(&others[1]);\n'
-                                '          wgmma_wait(1);\n{{ weigh("open_also"'),
+    "rows released too early": (
+        "{{ hold_rows() }}\n", '{{ arrive("&rows_empty[slot]") }}\n{{ hold_rows() }}\n'),
     "few arrivals": ("mbarrier_init(&empty[i], {{ height // 16 }})",
                      "mbarrier_init(&empty[i], {{ height // 32 }})"),
     "bytes": ("{{ width * every * 2 }}", "{{ width * every }}"),
@@ -116,8 +119,10 @@ FAULTS = {
 SHOWN = {  # which program shows a fault, where it is not that of queries
     windowed: ("first tile", "last tile", "wait for room", "phase that stays", "released never",
                "released too early", "column of a number", "wait for numbers of columns",
-               "stage of numbers", "second sum", "wait for room of rows", "few arrivals",
-               "tile that all see", "rows released too early"),
+               "stage of numbers", "second sum", "wait for a place", "few arrivals",
+               "tile that all see"),
+    long_both: ("rows that see all", "wait for rows", "rows released too early"),
+    long_deep: ("wait for room of rows",),
     deep: ("panel of a row", "panel of a column", "panel of a box", "value"),
     deep_both: ("no wait for the second product", "no wait for sums"),
 }  # fmt: skip
@@ -129,9 +134,10 @@ def test_a_planted_fault_is_found_before_anything_is_timed(fault: str) -> None:
     assert old in weighted_text.TEXT.source
     text = Text("tma_weighted", weighted_text.TEXT.source.replace(old, new))
     wrong = replace(TEMPLATE, render=partial(weighted_tma.render, text=text))
-    options = FEW.changed({"kernels.codegens": (wrong,)})
     program = next((p for p, faults in SHOWN.items() if fault in faults), of_queries)
-    point = POINT.format(2, 64)
+    few = ONE if program in (long_both, long_deep) else FEW
+    options = few.changed({"kernels.codegens": (wrong,)})
+    point = POINT.format(3 if program is long_deep else 2, 64)  # with room for one tile of rows
     assert judged(program, point, wrong, options, SUITS, engines=["simt"]) != {""}
 
 
