@@ -39,7 +39,7 @@ from tests.mutants.forking import Say, forked
 from tests.mutants.mutant import ROOT
 from tests.mutants.planting import Planter, import_all
 
-FOLDERS = ("passes", "lower", "schedule", "order", "memory", "emit")
+FOLDERS = ("passes", "lower", "schedule", "order", "memory", "emit", "templates", "layouts")
 _NAME = "__term__"
 
 

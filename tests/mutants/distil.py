@@ -67,6 +67,7 @@ JUDGED: Mapping[str, Sequence[str]] = MappingProxyType(
 )  # fmt: skip
 RESULTS = "mutants.jsonl"  # what became of mutants, in folders of runs about these
 SHOWN = 4  # terms that the corpus names for each member
+_TERM = re.compile(r"\.py(:\d+)?(: (True|False): |$)")  # in what is shown of terms, or of a file
 ALONE = " decides"  # after a term that decides alone in a member which does not kill it
 
 app = typer.Typer(add_completion=False)
@@ -310,7 +311,11 @@ def counters(
 
 
 @app.command()
-def rank() -> None:
+def rank(
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Drop members that show only what two others do.")
+    ] = False,
+) -> None:
     """Order members anew: those first that have most terms decide alone in their time.
 
     The first of a term counts whole, the second a third.
@@ -328,17 +333,32 @@ def rank() -> None:
         counts.next_case()
         opened[k[0]].judged(m.case(names[k[0]]))
         alone[k] = tuple(map(str, counts.next_case()))
-    found = {k: replace(m, shows=alone[k]) for k, m in agree.items()}
-    chosen = cover(found, float("inf"), len(found))
+    found = ranked(every, {k: replace(m, shows=alone[k]) for k, m in agree.items()}, drop=drop)
     for name in names:
         path = distilled.FILES / f"{name}.txt"
-        some = [
-            replace(m, ms=agree.get(k, m).ms, many=len(chosen[k].shows) if k in chosen else 1)
-            for k, m in every.items()
-            if k[0] == name
-        ]
+        some = [m for k, m in found.items() if k[0] == name]
         path.write_text("".join(m.text() for m in some), encoding="utf-8")
         print(f"{name}: {len(some)} of {sum(m.ms for m in some) / 1000:.1f} s")
+
+
+def ranked(
+    every: Mapping[tuple[str, str], Member],
+    alone: Mapping[tuple[str, str], Member],
+    *,
+    drop: bool,
+) -> dict[tuple[str, str], Member]:
+    """Return members with the time that they take, and how many terms decide alone in them first.
+
+    ``alone`` has those that agree, which show the terms that decide alone there.  With ``drop``
+    those of them are left out in which no term does that does not in two others, but those that
+    show more than terms.
+    """
+    chosen = cover(alone, float("inf"), len(alone))
+    return {
+        k: replace(m, ms=alone.get(k, m).ms, many=len(chosen[k].shows) if k in chosen else 1)
+        for k, m in every.items()
+        if not drop or k in chosen or k not in alone or not all(map(_TERM.search, m.shows))
+    }
 
 
 @app.command()

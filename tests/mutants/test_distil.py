@@ -14,7 +14,7 @@ from didyma.fuzz.domains.domain import Domain, Judge, Outcome
 from didyma.oracle.report import Finding
 from tests.mutants.conditions import Counts, Term
 from tests.mutants.directed import Written, missing
-from tests.mutants.distil import ALONE, Reach, cover
+from tests.mutants.distil import ALONE, Reach, cover, ranked
 from tests.mutants.test_conditions import instrumented
 
 CALLS = ((1, 1, [2]), (1, 0, [2]), (1, 0, [2]), (0, 1, [2]), (1, 1, [2]))
@@ -81,6 +81,24 @@ def test_the_corpus_holds_what_shows_most_in_its_time() -> None:
     assert [m.many for m in chosen.values()] == [2, 3, 1]
     assert [*cover(found, 5.0, 10)] == [("passes", "quick"), ("passes", "slow")]
     assert len(cover(found, 100.0, 1)) == 1
+
+
+def test_a_rank_drops_members_that_show_only_what_two_others_do() -> None:
+    def made(ms: float, *shows: str) -> Member:
+        return Member({"seed": ms, "index": 0}, "", shows, 1, 50.0)
+
+    term, mutant = "passes/a.py: False: x", "passes/a.py: constant: 1 -> 2, 4a0e"
+    every = {
+        ("passes", name): made(ms, shows)
+        for name, ms, shows in (("a", 1.0, term), ("b", 2.0, term), ("c", 3.0, term),
+                                ("d", 4.0, mutant), ("wrong", 5.0, term))
+    }  # fmt: skip
+    alone = {k: Member(m.facts, "", ("x",), 1, m.facts["seed"]) for k, m in every.items()}
+    del alone["passes", "wrong"]
+    left = ranked(every, alone, drop=True)
+    assert [name for _, name in left] == ["a", "b", "d", "wrong"]
+    assert [m.ms for m in left.values()] == [1.0, 2.0, 4.0, 50.0]
+    assert len(ranked(every, alone, drop=False)) == len(every)
 
 
 def test_terms_that_no_member_shows_are_listed_with_whether_they_decide() -> None:
