@@ -187,11 +187,10 @@ def _fences() -> Iterator[LaunchCase]:
     y[0] = sum;
   }
 """
-    seven, y = np.zeros(7, np.int64), np.zeros(1, np.int64)
-    buffers = (
-        ("parts", seven, index(7)), ("count", np.zeros(1, np.int32), _ONE), ("y", y, _ONE),
-    )  # fmt: skip
-    yield _case("a fence", body, buffers, {"y": y + 28}, {}, (index(7), _ONE, _ONE), (1, 1, 1))
+    seven, one, y = np.zeros(7, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64)
+    buffers = (("parts", seven, index(7)), ("count", one, _ONE), ("y", y, _ONE))
+    left = {"parts": np.arange(1, 8), "count": one + 7, "y": y + 28}
+    yield _case("a fence", body, buffers, left, {}, (index(7), _ONE, _ONE), (1, 1, 1))
 
 
 def _transposes() -> Iterator[LaunchCase]:
