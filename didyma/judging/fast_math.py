@@ -34,7 +34,12 @@ def _reach(b: Bar) -> Array:
 
 
 def _exponential(operands: Sequence[Bar], out: Bar) -> Array:
-    return _EXPONENT * _reach(operands[0]) * _ULP * _reach(out)
+    """Return the error of an exponential, which is exact for infinities, as of masked scores."""
+    (a,) = operands
+    exact = np.isinf(a.c) & np.isfinite(a.e)
+    with np.errstate(invalid="ignore"):
+        e = _EXPONENT * _reach(a) * _ULP * _reach(out)
+    return np.where(exact, 0.0, e)
 
 
 def _wave(x: Array) -> Array:

@@ -83,6 +83,13 @@ def test_an_exponential_may_be_the_more_wrong_the_larger_its_argument() -> None:
     assert not accepted("exp", (x,), right * (1 + np.array([0, 160]) * 2.0**-23))
 
 
+def test_an_exponential_of_an_infinity_is_exact() -> None:
+    x = single([-np.inf, np.inf])
+    assert accepted("exp", (x,), single([0.0, np.inf]))
+    assert not accepted("exp", (x,), single([1e-30, np.inf]))
+    assert not accepted("exp", (x,), single([0.0, 3e38]))
+
+
 def test_a_quotient_by_a_huge_number_may_be_zero() -> None:
     given = single([3e38, 1.0]), single([2e38, 2.0])
     assert accepted("divide", given, single([0.0, 0.5]))
