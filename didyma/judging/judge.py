@@ -11,7 +11,7 @@ import numpy as np
 
 from didyma.codegen.runtime.ptx.sanitize import Finding
 from didyma.codegen.runtime.ptx.shape import RANDOM
-from didyma.judging import inputs, launching
+from didyma.judging import inputs, launching, unoptimised
 from didyma.judging.beside import ENGINES, Beside
 from didyma.judging.decoys import Decoys
 from didyma.judging.inputs import Case, cheaper
@@ -81,6 +81,7 @@ class Judgement:
     seconds: float = 0.0  # of processor time, for the rounds
     others: tuple[Beside, ...] = field(default_factory=lambda: tuple(map(Beside, ENGINES)))
     terms: Terms = field(default_factory=Terms)
+    removed: bool = False  # whether optimisation removes the faults
 
     @property
     def outcome(self) -> Outcome:
@@ -168,6 +169,9 @@ def judge(
             stale = interpreter.run(task.spec, other)
             decoys.meet(arrays, right, stale)
         pace.meet(case, runs, process_time() - started)
+    if not (found.wrong or found.faults):
+        found.faults = unoptimised.faults(task, found.cases)
+        found.removed = bool(found.faults)
     if not (found.wrong or found.faults):  # of another kernel, terms tell nothing
         for case, twins in ordinary:
             found.terms.meet(task, case, inputs.values(task, case), twins=twins)
@@ -208,8 +212,10 @@ def located(found: Judgement, seconds: float = SEARCH) -> Judgement:
 
     Faults name lines themselves, but the cause may be elsewhere; half of the time is for them.
     A kernel that is right if factors may be rounded, as tensor cores take them, has no line at
-    fault.
+    fault.  Of faults that optimisation removes, no edit would show whether it mends them.
     """
+    if found.removed:
+        return found
     if kept := kept_factors(found):
         found.right_with = f"--multiply {kept}"
         return found

@@ -189,7 +189,7 @@ def _fences() -> Iterator[LaunchCase]:
 """
     seven, one, y = np.zeros(7, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64)
     buffers = (("parts", seven, index(7)), ("count", one, _ONE), ("y", y, _ONE))
-    left = {"parts": np.arange(1, 8), "count": one + 7, "y": y + 28}
+    left: dict[str, Array] = {"parts": np.arange(1, 8), "count": one + 7, "y": y + 28}
     yield _case("a fence", body, buffers, left, {}, (index(7), _ONE, _ONE), (1, 1, 1))
 
 
