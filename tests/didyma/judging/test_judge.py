@@ -493,21 +493,3 @@ def test_a_maximum_of_half_a_row_shows_by_a_peak() -> None:
     finite = Declared(finite=True)
     found = judge(make_task(Source(text, "k.cu"), greatest.module, launch, finite, draw))
     assert "a peak in a row" in {w.case.kind for w in found.wrong}
-
-
-UNSET = """__global__ void sums(const float* x, float* y, int n) {
-  float part[2];
-  for (int k = 0; k < n; ++k)
-    part[0] += x[blockIdx.x * n + k];
-  y[blockIdx.x] = part[0];
-}
-"""
-
-
-def test_a_sum_that_nobody_has_set_is_found_though_the_optimiser_takes_it_for_zero() -> None:
-    draw = Draw(rounds=4, most=1 << 10)
-    task = make_task(Source(UNSET, "k.cu"), sums.module, Launch("", "r", "1"), draw=draw)
-    found = located(judge(task))
-    assert not found.wrong
-    assert {f.kind for f, _ in found.faults} == {"uninitialised"}
-    assert {f.line for f, _ in found.faults} == {4}
