@@ -74,7 +74,7 @@ FAULTS = {
     "barrier": ("cp_async_wait(0);\n      __syncthreads();", "cp_async_wait(0);"),
     "tile": ("next % 2 * {{ width * length }} + {{ swizzled(\"line\", \"piece\"",
              "{{ swizzled(\"line\", \"piece\""),
-    "sees": ('"%s + %d" % (top, height - 1)', "top"),
+    "sees": ('"%s + %d" % (top, lines - 1)', "top"),
     "whole": ("if (seen_by_all &&", "if (visible &&"),
     "first tile": ("i32 turn = -1", "i32 turn = 0"),
 }  # fmt: skip

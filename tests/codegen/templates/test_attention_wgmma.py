@@ -91,7 +91,7 @@ FAULTS = {
     "barrier": ("      proxy_fence();\n      __syncthreads();", "      proxy_fence();"),
     "refilled": ('keys("after", "stage")', 'keys("after", "(1 - stage)")'),
     "stage of the values": ('values("next", "(1 - stage)")', 'values("next", "stage")'),
-    "sees": ('"%s + %d" % (top, height - 1)', "top"),
+    "sees": ('"%s + %d" % (top, lines - 1)', "top"),
     "whole": ("if (seen_by_all &&", "if (1 &&"),
     "rounding": ("narrow2_{{ T }}(score[i * 2], score[i * 2 + 1])",
                  "narrow2_{{ T }}(score[i * 2 + 1], score[i * 2])"),
