@@ -272,7 +272,7 @@ SPACE: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "height": (64, 128, 192, 256),
     "width": (64, 96, 128, 160, 192, 256),
     "alternate": (0, 1),
-    "group": (4, 8, 16),
+    "group": (4, 8),
     "slots": (0, 2),
     "blocks": (1, 2),
 })  # fmt: skip
