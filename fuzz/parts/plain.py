@@ -40,9 +40,15 @@ def judged(r: Random, engine: Engine) -> Iterator[str]:
     for _ in range(r.randint(1, 5)):
         row, want = _statement(r, kind, want)
         rows.append(row)
+    asked = [r.random() < 0.5] if r.random() < 0.4 else []
+    if asked:
+        rows.append("v = on ? v : v + 1;")
+        want = want if asked[0] else [v + 1 for v in want]
     whole, odd = _text(kind, rows), r.choice(OUTSIDE)
     yield from _accepted(_text(kind, [*rows, odd]), odd)
     made = plain(whole)
+    told = (("on", DType.BOOL),) if asked else ()
+    yield from differ(made.scalars, told, f"numbers of {whole}")
     dtype = {"int": DType.I32, "float": DType.F32, "double": DType.F64, "unsigned": DType.U32}
     t = dtype.get(kind, DType.I64)
     s = Signature(
@@ -52,7 +58,7 @@ def judged(r: Random, engine: Engine) -> Iterator[str]:
     buffers = [engine.upload(np.array(row, t.numpy)) for row in (held, [0] * threads)]
     try:
         text = KernelText(made.source, (s,), contract=False)
-        engine.load(text).launch(made.name, buffers, {})
+        engine.load(text).launch(made.name, buffers, {}, scalars=asked)
         got = engine.download(buffers[1], t, (threads,)).tolist()
     finally:
         for b in buffers:
@@ -62,8 +68,9 @@ def judged(r: Random, engine: Engine) -> Iterator[str]:
 
 def _text(kind: str, rows: list[str]) -> str:
     lines = "".join(f"  {row}\n" for row in rows)
+    more = ", bool on" if any(" on " in row for row in rows) else ""
     return (
-        f'extern "C" __global__ void k(const {kind} *x, {kind} *y) {{\n'
+        f'extern "C" __global__ void k(const {kind} *x, {kind} *y{more}) {{\n'
         f"  int t = threadIdx.x;\n  {kind} v = x[t];\n{lines}  y[t] = v;\n}}\n"
     )
 
