@@ -52,8 +52,12 @@ def bind(
     used = {n for row in roles for r in row for n in _names(r)}
     missing = [n for n in (*found[0].inputs, *found[0].outputs) if n not in used]
     if missing:
+        taken = [
+            f"{p.name} is taken for {n}" for b, row in zip(found, roles, strict=True)
+            for p, r in zip(b.params, row, strict=True) for n in _names(r) if n != p.name
+        ]  # fmt: skip
         raise found[-1].mismatch(
-            f"no parameter for {', '.join(missing)}",
+            "; ".join([f"no parameter for {', '.join(missing)}", *taken]),
             "a parameter for each input and output",
         )
     return roles

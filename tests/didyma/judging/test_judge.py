@@ -334,7 +334,7 @@ def pair(a: dd.Tensor, b: dd.Tensor) -> tuple[dd.Tensor, dd.Tensor]:
 
 
 def test_an_output_without_a_parameter_is_named() -> None:
-    with says("spec-mismatch", "no parameter for subtract"):
+    with says("spec-mismatch", "no parameter for subtract; c is taken for add"):
         verdict(ADD, pair.module, Launch())
 
 
