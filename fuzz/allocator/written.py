@@ -18,7 +18,6 @@ from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.memory import peak, planner, trace
 from didyma.codegen.memory.arena import Problem, solve
 from didyma.codegen.memory.plan import plan
-from didyma.codegen.memory.views import Mover
 from didyma.fuzz.allocator import definitions, domains, judge, replays, tapes, wrappers
 from didyma.fuzz.allocator.domains import JudgedCase
 from didyma.fuzz.allocator.judge import Verdict
@@ -82,13 +81,14 @@ def judged(w: Written) -> JudgedCase:
     except DidymaError as e:
         return JudgedCase("program", w.seed, w.planner, tuple(_refused(bare, w, e)))
     found = tuple(islice(_program(bare, planned, w), 1))
-    plans = {"plans": "\n".join(map(show, plans_of(bare, movers(bare))))}
+    plans = {"plans": "\n".join(map(show, _plans(bare)))}
     counted = {**_counters(planned), **of_texts(plans)}
     return JudgedCase("program", w.seed, w.planner, found, counted)
 
 
-def plans_of(bare: Program, moved: Mapping[str, Mover]) -> Iterator[Program]:
+def _plans(bare: Program) -> Iterator[Program]:
     """Yield the plans of a program by each quick planner, eager ones and others."""
+    moved = movers(bare)
     for name, eager in product(domains.QUICK, (False, True)):
         yield plan(bare, planner(name), None, moved, eager=eager)
 

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from didyma.codegen import rules
-from didyma.codegen.memory.views import movers
 from didyma.codegen.options import Options
 from didyma.codegen.passes.place import place
 from didyma.codegen.pipeline import Planned, compile
 from didyma.codegen.runtime.externs import bound, routines
 from didyma.fuzz import census, control, control_bytes, control_sizes, counters, traits
-from didyma.fuzz.allocator import wrappers, written
+from didyma.fuzz.allocator import wrappers
 from didyma.fuzz.builder import GraphBuilder
 from didyma.fuzz.chooser import Chooser, Dice
 from didyma.fuzz.control import BOOL
@@ -53,7 +52,6 @@ from didyma.refimpl.ir.graph import CALL, IF, TO, Function, Node
 from didyma.refimpl.ir.lines import blocks, most_variants
 from didyma.refimpl.ir.names import fresh
 from didyma.refimpl.ir.program import Line, Program
-from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import PLAIN, Array
 
 SALT = 2 << 32  # of seeds, so that other graphs are drawn than in other domains
@@ -127,9 +125,6 @@ class Programs(Domain[Case]):
         counted |= counters.of_decisions(heard)
         if not findings:
             counted |= census.counted(case, made, self.options, loaders=True)
-            moved = movers(made.fused, made.loops, made.kernels, options.device)
-            plans = written.plans_of(made.bare, moved) if case.counted else ()
-            counted |= counters.of_texts({"plans": "\n".join(map(show, plans))})
         return Outcome(findings, frozenset(), size, covered=covered, counters=counted)
 
     @property
