@@ -92,7 +92,7 @@ class Cuda:
         *,
         checked: bool = True,
         graphs: bool = True,
-        early: bool = True,
+        early: bool = False,
         cache: Path | None = None,
     ) -> None:
         self._driver = _pycuda()
