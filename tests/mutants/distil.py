@@ -278,9 +278,17 @@ def keep(
             if add and (d.name, m.key) not in chosen
         ]
         kept = [*held, *(brief(m) for k, m in chosen.items() if k[0] == d.name)]
-        path = distilled.FILES / f"{d.name}.txt"
-        path.write_text("".join(m.text() for m in kept), encoding="utf-8")
+        _write(d.name, kept)
         print(f"{d.name}: {len(kept)} of {sum(m.ms for m in kept) / 1000:.1f} s")
+
+
+def _write(domain: str, members: Sequence[Member]) -> None:
+    """Write the members of a domain; one without any has no file."""
+    path = distilled.FILES / f"{domain}.txt"
+    if members:
+        path.write_text("".join(m.text() for m in members), encoding="utf-8")
+    else:
+        path.unlink(missing_ok=True)
 
 
 @app.command()
@@ -296,11 +304,11 @@ def counters(
     """
     lost = False
     for d in registry.make(registry.Setup(("host", "simt")), domain or ()):
-        opened, path = worker.Opened(d), distilled.FILES / f"{d.name}.txt"
+        opened = worker.Opened(d)
         every = read(d, distilled.FILES)
         found = [opened.judged(m.case(d)).counters for m in every]
         now = [replace(m, counters=x or m.counters) for m, x in zip(every, found, strict=True)]
-        path.write_text("".join(m.text() for m in now), encoding="utf-8")
+        _write(d.name, now)
         risen = sum(needs_more(b.counters, a.counters) for a, b in zip(every, now, strict=True))
         fallen = sum(needs_more(a.counters, b.counters) for a, b in zip(every, now, strict=True))
         print(f"{d.name}: of {len(now)} members {risen} need more and {fallen} less")
@@ -335,9 +343,8 @@ def rank(
         alone[k] = tuple(map(str, counts.next_case()))
     found = ranked(every, {k: replace(m, shows=alone[k]) for k, m in agree.items()}, drop=drop)
     for name in names:
-        path = distilled.FILES / f"{name}.txt"
         some = [m for k, m in found.items() if k[0] == name]
-        path.write_text("".join(m.text() for m in some), encoding="utf-8")
+        _write(name, some)
         print(f"{name}: {len(some)} of {sum(m.ms for m in some) / 1000:.1f} s")
 
 
@@ -372,11 +379,8 @@ def trim(
     total = itertools.accumulate(m.ms / 1000 for _, m in ranked)
     kept = {(n, m.key) for (n, m), spent in zip(ranked, total, strict=True) if spent <= seconds}
     for name in names:
-        path = distilled.FILES / f"{name}.txt"
-        some = [
-            m for m in distilled.parse(path.read_text(encoding="utf-8")) if (name, m.key) in kept
-        ]
-        path.write_text("".join(m.text() for m in some), encoding="utf-8")
+        some = [m for n, m in every if n == name and (name, m.key) in kept]
+        _write(name, some)
         print(f"{name}: {len(some)} of {sum(m.ms for m in some) / 1000:.1f} s")
 
 
