@@ -211,7 +211,7 @@ def test_the_engine_takes_and_gives_records() -> None:
 
 
 def test_floats_of_other_types_with_the_same_bits_are_unknown() -> None:
-    bits = np.uint16([0x3C00, 0x3F80])
+    bits = np.array([0x3C00, 0x3F80], np.uint16)
     made = units.made(P[:2, None], "bf16").reshape(-1)
     assert (units.payloads_of(bits.view(ml_dtypes.bfloat16), made) == P[:2]).all()
     assert (units.payloads_of(bits.view(np.float16), made) == UNKNOWN).all()
@@ -219,7 +219,10 @@ def test_floats_of_other_types_with_the_same_bits_are_unknown() -> None:
 
 @pytest.mark.parametrize("dtype", [dd.f8e4m3, dd.f8e5m2fnuz, dd.f8e8m0])
 def test_floats_that_integers_make_are_not_compared(dtype: Element) -> None:
-    program = dd.trace(dd.f32[9])(lambda x: dd.astype(x, dtype))
+    @dd.trace(dd.f32[9])
+    def program(x: dd.Tensor) -> dd.Tensor:
+        return dd.astype(x, dtype)
+
     report = dd.check(program, engines=["ptx"], tries=1)
     assert report.agree
     (level,) = [x for x in report.levels if x.name == "ptx"]
