@@ -36,7 +36,7 @@ def model(
     held = [numpy_helper.from_array(a, name) for name, a in weights.items()]
     graph = helper.make_graph(list(nodes), "g", list(inputs), list(outputs), held)
     opsets = [helper.make_opsetid("", opset)]
-    version = helper.find_min_ir_version_for(opsets)
+    version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
     return helper.make_model(graph, opset_imports=opsets, ir_version=version)
 
 
