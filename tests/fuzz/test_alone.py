@@ -224,3 +224,32 @@ GROWN = Case(
 
 def test_no_workspace_is_told_of_values_whose_sizes_a_function_finds() -> None:
     assert not DOMAIN.judge()(GROWN).findings
+
+
+COUNTED = Case(
+    parse_module("""module {
+  dims r in [0, 1]
+  func @main(%p: f32[1, 1], %y: f32[1, 1], %x: f32[]) -> (%a, %b, %c) {
+    %a = sign(%y) : f32[1, 1]
+    %square = square(%x) : f32[]
+    %some = cast(%square, dtype=bool) : bool[]
+    %count = cast(%some, dtype=i64) : i64[]
+    () = bind(%count, dim="r")
+    %places = iota(axis=0, dtype=i64, shape=(r,)) : i64[r]
+    %squares = square(%places) : i64[r]
+    %sum = sum(%squares, axes=(0,), keepdims=false) : i64[]
+    %number = cast(%sum, dtype=f32) : f32[]
+    %product = multiply(%x, %number) : f32[]
+    %b = subtract(%square, %product) : f32[]
+    %c = cumulative_prod(%p, axis=0, exclusive=true, reverse=false) : f32[1, 1]
+  }
+}
+"""),
+    (), (0, 0, 0),
+    (("graph.again_cost", 0), ("kernels.streams", 3), ("memory.planner", "storage_id")),
+    alone=True,
+)  # fmt: skip
+
+
+def test_sizes_that_loops_alone_have_may_be_found_by_the_run() -> None:
+    assert not DOMAIN.judge()(COUNTED).findings
