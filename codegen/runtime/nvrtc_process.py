@@ -18,6 +18,14 @@ from didyma.codegen.runtime import nvrtc_library
 from didyma.codegen.runtime.nvrtc_library import Built, Job
 from didyma.refimpl.errors import DidymaError
 
+# Settings of glibc, where it is the C library: what a compile frees is kept for the next one, up to
+# 256 MiB, where it would be given back to the system and be mapped again, page by page.
+_KEEPS_MEMORY = {
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+}
+
 
 class Service:
     """NVRTC in a child process, which is started again after a job has crashed it.
@@ -65,6 +73,7 @@ class Service:
         self._child = subprocess.Popen(
             [sys.executable, "-S", "-E", script, self._path, self._folder],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**_KEEPS_MEMORY, **os.environ},
             start_new_session=True,  # Ctrl-C is for the parent, whose end ends the child
         )  # fmt: skip
         return self._child
