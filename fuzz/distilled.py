@@ -35,6 +35,8 @@ from didyma.fuzz.emission.kernels import Case as Kernel
 from didyma.fuzz.foreign import texts as foreign
 from didyma.fuzz.foreign.texts import Case as Foreign
 from didyma.fuzz.graphs import Case, quick
+from didyma.fuzz.readings import cases as readings
+from didyma.fuzz.readings.cases import Reading
 from didyma.fuzz.schedules import kept as schedules
 from didyma.fuzz.schedules.cases import Case as Scheduled
 from didyma.fuzz.steering.draw import changes
@@ -88,6 +90,8 @@ class Member:
             return schedules.recorded(facts, self.body)
         if "planner" in facts:
             return written.of(self.body, facts)
+        if "reader" in facts:
+            return readings.recorded(facts, self.body)
         if "blocks" in facts:
             return foreign.recorded(facts, self.body)
         env = tuple(facts["dims"].items())
@@ -129,7 +133,7 @@ def member(domain: Domain[Any], case: Any, seed: int, index: int) -> Member:
         case Scheduled():
             case = schedules.brief(case)
             found = Member(*schedules.record(case))
-        case Written():
+        case Written() | Reading():
             found = Member(case.facts, case.text)
         case Foreign():
             found = Member(foreign.record(case), case.text)
@@ -201,6 +205,8 @@ def changed(case: Any, domain: Domain[Any], c: Chooser, anew: tuple[int, int]) -
             return schedules.changed(case, c.below(1 << 53))
         case Written():
             return written.near(case, c)
+        case Reading():
+            return readings.changed(case, c)
         case _:
             return domain.draw(*anew)
 

@@ -105,6 +105,8 @@ def _declaration(n: c.Decl, names: _Names) -> Iterator[Fault]:
 
 def _value(n: Any, names: _Names) -> Iterator[Fault]:
     match n:
+        case c.Constant(type="string" | "char"):
+            yield n, f"the literal {n.value}", _VALUES
         case c.Constant():
             pass
         case c.ID():
@@ -126,8 +128,9 @@ def _value(n: Any, names: _Names) -> Iterator[Fault]:
             for part in (n.cond, n.iftrue, n.iffalse):
                 yield from _value(part, names)
         case c.Cast():
-            if (t := _type_name(n.to_type)) not in TYPES:
-                yield n, f"a cast to {t}", "a cast to a dtype such as f32"
+            of_number = isinstance(n.to_type.type, c.TypeDecl)
+            if (t := _type_name(n.to_type)) not in TYPES or not of_number:
+                yield n, f"a cast to {t}" + " *" * (not of_number), "a cast to a dtype such as f32"
             yield from _value(n.expr, names)
         case c.FuncCall():
             for a in n.args.exprs if n.args else ():

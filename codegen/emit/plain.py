@@ -78,9 +78,9 @@ def plain(text: str, name: str = "", shared: int = 0, *, ring: bool = False) -> 
     for d in unit.ext:
         if isinstance(d, c.Decl) and "const" in d.quals and d.init is not None:
             with suppress(Outside):
-                kind, value = type_name(d.type), of.constant(d.init, line_of(d))
-                of.constants[d.name] = value
-                of.aliases[d.name] = Typed(f"({kind})({value})", kind)
+                kind = type_name(d.type)
+                of.aliases[d.name] = Typed(f"({converted(of.value(d.init), kind)})", kind)
+                of.hold(d, kind)
     return _Kernel(of, shared).translated(functions[kernels[0]])
 
 
@@ -144,17 +144,20 @@ class _Kernel:
         heads: list[str] = []
         constant = set[str]()
         args = f.decl.type.args
-        for p in args.params if args is not None else ():
+        for p in args.params if args is not None and not _is_void(args) else ():
+            if not isinstance(p, c.Decl):
+                raise Outside(line_of(p), "a parameter without a type or a name")
+            self.of.hide(p.name)
             if isinstance(p.type, c.PtrDecl):
                 kind = type_name(p.type.type)
-                pointers.append((p.name, DType(kind) if kind != "b8" else DType.BOOL))
+                pointers.append((p.name, _dtype(kind)))
                 self.of.places[p.name] = Place(p.name, kind)
                 const = "const " if "const" in p.type.type.quals else ""
                 constant |= {p.name} if const else set()
                 heads.append(f"{const}{kind} *{p.name}")
-            elif p.name is not None:
+            else:
                 kind = type_name(p.type)
-                scalars.append((p.name, DType(kind) if kind != "b8" else DType.BOOL))
+                scalars.append((p.name, _dtype(kind)))
                 self.of.types[p.name] = kind
         heads += [f"{self.of.types[n]} {n}" for n, _ in scalars]
         name = f.decl.name
@@ -288,9 +291,10 @@ class _Kernel:
                     self.of.aliases[name] = Typed(f"{own}[0]", kind)
                     return
                 given = self.of.value(d.init) if d.init is not None else None
-                if "const" in d.quals and kind in ("i32", "u32") and d.init is not None:
+                self.of.hide(name)
+                if "const" in d.quals and d.init is not None:
                     with suppress(Outside):
-                        self.of.constants[name] = self.of.constant(d.init, line)
+                        self.of.hold(d, kind)
                 self.of.aliases[name] = Typed(own, kind)
                 value = f" = {converted(given, kind)}" if given else ""
                 self._at(line, f"{kind} {own}{value};")
@@ -306,7 +310,7 @@ class _Kernel:
         if not sizes[0]:
             if not self.shared:
                 raise Outside(line, f"the size of {d.name}")
-            sizes[0] = max(1, self.shared // DType(kind).nbytes)
+            sizes[0] = max(1, self.shared // _dtype(kind).nbytes)
         count = 1
         for s in sizes:
             count *= s
@@ -321,6 +325,19 @@ class _Kernel:
             zero = converted(Typed("0", "i32"), kind)
             for k in range(count):
                 self._put(f"{name}[{k}] = {given[k] if k < len(given) else zero};")
+
+
+def _is_void(args: c.ParamList) -> bool:
+    """Return whether a list of parameters says that there are none."""
+    match args.params:
+        case [c.Typename(type=c.TypeDecl(type=c.IdentifierType(names=["void"])))]:
+            return True
+        case _:
+            return False
+
+
+def _dtype(kind: str) -> DType:
+    return DType.BOOL if kind == "b8" else DType(kind)
 
 
 def _returns(n: c.Node) -> bool:

@@ -94,6 +94,11 @@ class Expressions:
     used: set[str] = field(default_factory=set[str])
     depth: int = 0
 
+    def hide(self, name: str) -> None:
+        """Forget what a name stands for outside of where it is declared anew."""
+        self.aliases.pop(name, None)
+        self.constants.pop(name, None)
+
     def fresh(self, name: str) -> str:
         """Return a name that no other variable has."""
         found, k = name, 2
@@ -283,13 +288,15 @@ class Expressions:
         params: Sequence[Any] = f.decl.type.args.params if f.decl.type.args is not None else []
         if len(items) != 1 or not isinstance(items[0], c.Return) or self.depth > len(self.helpers):
             raise Outside(line, f"the function {f.decl.name}")
-        names = {str(p.name): type_name(p) for p in params}
+        names = {str(p.name): type_name(p) for p in params if isinstance(p, c.Decl)}
+        if len(names) != len(given):
+            raise Outside(line, f"the function {f.decl.name} of {len(given)} arguments")
         bound = {
             n: Typed(f"({converted(g, k)})", k)
             for (n, k), g in zip(names.items(), given, strict=True)
         }
         inner = replace(self, aliases=bound, places=dict(self.places), depth=self.depth + 1)
-        kind = type_name(f.decl.type)
+        kind = type_name(f.decl.type.type)
         return Typed(f"({converted(inner.value(items[0].expr), kind)})", kind)
 
     def atomic(self, n: c.FuncCall) -> str:
@@ -302,6 +309,12 @@ class Expressions:
         value = converted(self.value(args[1]), place.kind)
         return f"atomic_{_ATOMICS[name]}_{place.kind}(&{place.array}[{place.at or '0'}], {value})"
 
+    def hold(self, d: c.Decl, kind: str) -> None:
+        """Hold the value of a constant of a type, if it is an int; Outside for an unknown value."""
+        if kind in ("i32", "u32"):
+            value = self.constant(d.init, line_of(d))
+            self.constants[d.name] = value % (1 << 32) if kind == "u32" else value
+
     def constant(self, n: c.Node, line: int) -> int:
         """Return the value of a constant expression."""
         match n:
@@ -311,8 +324,10 @@ class Expressions:
                 return self.constants[name]
             case c.BinaryOp(op="+" | "-" | "*" | "/" as op):
                 a, b = self.constant(n.left, line), self.constant(n.right, line)
-                if op == "/" and b:
-                    return a // b
+                if op == "/":
+                    if not b:
+                        raise Outside(line, "a division by zero")
+                    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
                 return a + b if op == "+" else a - b if op == "-" else a * b
             case _:
                 raise Outside(line, "a size that is no constant")
@@ -332,7 +347,7 @@ def _float_of(name: str, given: Sequence[Typed]) -> str:
 def type_name(t: c.Node) -> str:
     """Return the type of kernel text for a type that is a number; Outside for others."""
     while not isinstance(t, c.IdentifierType):
-        if isinstance(t, c.PtrDecl | c.Struct | c.Union | c.Enum | c.ArrayDecl):
+        if not isinstance(t, c.Typename | c.TypeDecl | c.Decl):
             raise Outside(line_of(t), "a type that is no number")
         t = t.type
     words = " ".join(w for w in t.names if w not in ("const", "volatile"))

@@ -19,7 +19,7 @@ from didyma.codegen.emit.subset import HEAD, Function, functions, lines_above, p
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.target import TARGETS, Target
 
-CLUSTER = re.compile(r"__cluster_dims__\s*\(\s*(\d+)\s*,\s*1\s*,\s*1\s*\)")
+CLUSTER = re.compile(r"__cluster_dims__\s*\(\s*(\d+)((?:\s*,\s*\d+)*)\s*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,12 @@ class Reader:
         maps: list[str] = []
         args = f.decl.type.args
         for p in args.params if args is not None else ():
+            if isinstance(p, c.EllipsisParam):
+                raise self.error(self._line(p), "the argument ...", "a name for each argument")
             pointed = isinstance(p.type, c.PtrDecl)
             inner = p.type.type if pointed else p.type
-            kind = inner.type.names[0] if isinstance(inner, c.TypeDecl) else ""
+            held = inner.type if isinstance(inner, c.TypeDecl) else None
+            kind = held.names[0] if isinstance(held, c.IdentifierType) else ""
             if p.name is None:
                 raise self.error(self._line(p), "an argument without a name", "a name for each")
             if pointed and not symbols and not maps and kind in NBYTES:
@@ -107,6 +110,9 @@ class Reader:
         stored = set(_stored(f.body))
         idle = tuple(n for n, _, const in pointers if not const and n not in stored)
         cluster = CLUSTER.search(self.source)
+        if cluster is not None and {*re.findall(r"\d+", cluster[2])} - {"1"}:
+            line = self.source.count("\n", 0, cluster.start()) + 1
+            raise self.error(line, cluster[0], "clusters of blocks along x alone")
         size = 1 if cluster is None else int(cluster[1])
         return Head(function.name, tuple(pointers), tuple(symbols), idle, size, tuple(maps))
 
@@ -120,10 +126,18 @@ class Reader:
                 name = n.name.name if isinstance(n.name, c.ID) else "of an expression"
                 if name not in TABLE and name not in (*SYNTAX, *self.more):
                     raise self.error(self._line(n), f"the function {name}", _near(name))
+                self._counts(n)
                 self._has(n)
                 self._addresses(n, arrays)
         for n, got, want in faults(f):
             raise self.error(self._line(n), got, want)
+
+    def _counts(self, n: c.FuncCall) -> None:
+        """Refuse another number of arguments than an intrinsic has."""
+        known, given = TABLE.get(n.name.name), len(n.args.exprs) if n.args else 0
+        if known is not None and given != len(known.args):
+            got = f"{n.name.name} of {given} arguments"
+            raise self.error(self._line(n), got, f"{len(known.args)} of them")
 
     def _has(self, n: c.FuncCall) -> None:
         """Refuse intrinsics that the target lacks, and those that take a literal and get none."""

@@ -3,7 +3,8 @@
 Engines run the text that ``codegen/emit/plain.py`` makes of a kernel which others wrote.  A
 compiler of C, which knows nothing of that, runs the kernel's own text, thread by thread.  With each
 kernel a kernel text is read of which it is known what its head says (``fuzz/foreign/heads.py``),
-and another one is handed to a compile (``fuzz/foreign/claims.py``).
+and another one is handed to a compile (``fuzz/foreign/claims.py``).  Texts are also kept that one
+reader alone is handed (``fuzz/readings``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,12 +28,15 @@ from didyma.fuzz.emission.judge import differing
 from didyma.fuzz.foreign import claims, heads, native
 from didyma.fuzz.foreign.texts import BINS, Case, draw
 from didyma.fuzz.foreign.writer import SMALL
+from didyma.fuzz.readings import cases as readings
+from didyma.fuzz.readings.cases import Reading
 from didyma.oracle.report import Finding
 from didyma.refimpl.ir.expr import ONE, index
 from didyma.refimpl.ir.kernel import KernelText, Signature
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ops.bars import Contract
 
+Text: TypeAlias = Case | Reading
 SLOW = frozenset(("simt",))  # it parses the text in Python
 SELDOM = 5  # one kernel in so many is judged on slow engines, unless there are no others
 DTYPES: Mapping[str, DType] = {
@@ -41,8 +45,8 @@ DTYPES: Mapping[str, DType] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign(Domain[Case]):
-    """Kernels of plain CUDA C, on engines given by name or as objects."""
+class Foreign(Domain[Text]):
+    """Kernels of plain CUDA C, on engines given by name or as objects; and texts of others."""
 
     engines: tuple[EngineChoice, ...]
 
@@ -60,25 +64,30 @@ class Foreign(Domain[Case]):
         """Return the kernel of a campaign's seed and an index."""
         return draw(Random((seed << 64) + index))
 
-    def judge(self) -> Judge[Case]:
+    def judge(self) -> Judge[Text]:
         """Start the engines; ``unknown-engine`` or EngineMissing if one cannot run here."""
         every = [engine(e) if isinstance(e, str) else e for e in self.engines]
         quick = [e for e in every if e.name not in SLOW]
         compiler = TinyCC()
 
-        def judged(case: Case) -> Outcome:
+        def judged(case: Text) -> Outcome:
+            if isinstance(case, Reading):
+                found, counted = readings.judged(case)
+                return Outcome(found, size=case.text.count("\n"), counters=counted)
             often = not quick or case.seed % SELDOM == 0
             return outcome(case, every if often else quick, compiler)
 
         return judged
 
-    def size(self, case: Case) -> tuple[int, ...]:
+    def size(self, case: Text) -> tuple[int, ...]:
         """Return the lines of the text, and its length."""
         return case.text.count("\n"), len(case.text)
 
-    def text(self, case: Case, found: Outcome, message: str, seed: int) -> str:
+    def text(self, case: Text, found: Outcome, message: str, seed: int) -> str:
         """Return the text of the kernel below what was found."""
-        head = Domain[Case].text(self, case, found, message, seed).splitlines()[:-1]
+        if isinstance(case, Reading):
+            return Domain[Text].text(self, case, found, message, seed)
+        head = Domain[Text].text(self, case, found, message, seed).splitlines()[:-1]
         launch = f"<<<{case.blocks}, {case.threads}>>> of {case.count} elements, seed {case.seed}"
         return "".join(f"//{line[1:]}\n" for line in [*head, f"# {launch}"]) + case.text
 
