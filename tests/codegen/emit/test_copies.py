@@ -201,6 +201,7 @@ def test_one_meeting_a_row_keeps_special_values(choice: str, name: str) -> None:
         ("part_blocks[turn % 2 * 2", "part_blocks[0 * 2", "race"),
         ("__syncthreads();", "", "race"),
         ("cp_async_wait(0);", "", "unwaited"),
+        ("cluster_barrier();\n  for", "for", "begun"),
     ],
 )
 def test_a_fault_of_blocks_that_meet_is_found(old: str, new: str, said: str) -> None:
@@ -212,6 +213,22 @@ def test_a_fault_of_blocks_that_meet_is_found(old: str, new: str, said: str) -> 
     kernels = on.load(replace(text, source=text.source.replace(old, new)))
     with pytest.raises(KernelFault, match=said):
         kernels.launch(text.kernels[0].name, (x, y), {})
+
+
+def test_blocks_that_tell_each_other_must_all_have_begun() -> None:
+    """The law asks for a barrier of the cluster before the first stores that count their bytes."""
+    p = softmax()
+    chosen = options(p, "shared(blocks=2, clusters=1, keep=1, lanes=128, wide=4)")
+    (f,) = dd.compile(p, options=chosen).compiled.program.kernels
+    assert isinstance(f, PrimFunc)
+    lines = show((f,)).splitlines(keepends=True)
+    begun = next(n for n, line in enumerate(lines) if line.strip() == "cluster_barrier")
+    (whole,) = parse_loop("".join(lines))
+    laws.verify(whole, SM_90A)
+    (early,) = parse_loop("".join([*lines[:begun], *lines[begun + 1 :]]))
+    with pytest.raises(DidymaError, match="all have begun") as e:
+        laws.verify(early, SM_90A)
+    assert e.value.code == "L-alone"
 
 
 @pytest.mark.parametrize("length", [1280, 1284])
