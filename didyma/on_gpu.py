@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled
-from didyma.codegen.runtime import driver, modules
+from didyma.codegen.runtime import modules
 from didyma.codegen.runtime.cuda import Cuda, CudaLoaded
 from didyma.codegen.runtime.device_array import DeviceArray, as_given, on_gpu
 from didyma.codegen.runtime.driver import DEFAULT
@@ -141,7 +141,8 @@ class Calls:
         library = self._library(inputs)
         if library is None:
             return self._exchanged(inputs)
-        arrays, key = list[Any](), list[Hashable]()
+        arrays: list[Any] = []  # list[Any]() takes a third of a microsecond more, in each call
+        key: list[Hashable] = []
         for x in inputs:
             taken = library.take(x)
             if taken is None:
@@ -156,7 +157,7 @@ class Calls:
         scratch, captured = None, None
         try:
             if make is not None:
-                captured = driver.is_captured(stream)
+                captured = library.is_captured(stream)
                 nbytes = call.recording.scratch
                 scratch = self._scratch.take(library, stream, nbytes, make, captured=captured)
             results = [make() for make in ready.results]
@@ -172,7 +173,7 @@ class Calls:
 
     def _in_other_order(self, library: Library, inputs: Sequence[AnyArray]) -> list[Any]:
         """Call the program that reads inputs as they lie, those of them that one can."""
-        known = driver.is_captured(library.stream())
+        known = library.is_captured(library.stream())
         given = self.strides.given(library, inputs, known=known)
         if given is None:
             return self._exchanged(inputs)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from didyma.codegen.layouts.layout import Placed, placed
+from didyma.codegen.runtime import driver
 from didyma.codegen.runtime.device_array import DeviceArray
 from didyma.codegen.runtime.dlpack import ALIGNED, row_major
 from didyma.refimpl.errors import DidymaError
@@ -83,6 +84,10 @@ class Library(Protocol):
         """Return the handle of the stream that work goes on."""
         ...
 
+    def is_captured(self, stream: int) -> bool:
+        """Return whether work on that stream is being recorded for a graph, and not run."""
+        ...
+
     def maker(self, dtype: DType, shape: tuple[int, ...]) -> Make | None:
         """Return what makes an array; None where the library has no such dtype."""
         ...
@@ -117,6 +122,7 @@ class Torch:
         raw = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
         self._stream: Callable[[int], int] = raw or self._current
         self._empty = _quick_empty(self._torch)
+        self._captured = _quick_captured(self._torch)
 
     def _current(self, number: int) -> int:
         handle: int = self._torch.cuda.current_stream(number).cuda_stream
@@ -163,6 +169,10 @@ class Torch:
         """Return the handle of the stream that work goes on."""
         return self._stream(self._number)
 
+    def is_captured(self, stream: int) -> bool:
+        """Return whether work on that stream is being recorded for a graph, and not run."""
+        return driver.is_captured(stream) if self._captured is None else self._captured()
+
     def maker(self, dtype: DType, shape: tuple[int, ...]) -> Make | None:
         """Return what makes an array; None where the library has no such dtype."""
         kind = self._kinds.get(dtype)
@@ -185,6 +195,15 @@ def _quick_empty(torch: Any) -> Callable[..., Any] | None:
     found: Any = torch._C
     for name in ("_dynamo", "guards", "_empty_strided_cuda"):
         found = getattr(found, name, None)
+    return found if torch.cuda.device_count() == 1 else None
+
+
+def _quick_captured(torch: Any) -> Callable[[], bool] | None:
+    """Return what tells whether the current stream is captured, in a tenth of the driver's time.
+
+    It is that of the current GPU, so it is None where there are several.
+    """
+    found: Any = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
     return found if torch.cuda.device_count() == 1 else None
 
 
@@ -237,6 +256,10 @@ class Cupy:
         """Return the handle of the stream that work goes on."""
         handle: int = self._stream().ptr
         return handle
+
+    def is_captured(self, stream: int) -> bool:
+        """Return whether work on that stream is being recorded for a graph, and not run."""
+        return driver.is_captured(stream)
 
     def maker(self, dtype: DType, shape: tuple[int, ...]) -> Make | None:
         """Return what makes an array; None where the library has no such dtype."""

@@ -127,6 +127,7 @@ def torch(gpu: Gpu) -> Any:
         cuda=SimpleNamespace(OutOfMemoryError=OutOfMemoryError, device_count=lambda: 1),
         _C=SimpleNamespace(
             _cuda_getCurrentRawStream=stream,
+            _cuda_isCurrentStreamCapturing=lambda: gpu.captured,
             _dynamo=SimpleNamespace(guards=SimpleNamespace(_empty_strided_cuda=strided)),
         ),
         **{name: np.dtype(name) for name in names},

@@ -166,7 +166,13 @@ def test_work_is_on_the_callers_stream(gpu: Gpu, tmp_path: Path) -> None:
         assert {on for name, on in gpu.log if name != "made"} == {stream}
 
 
-def test_a_stream_that_is_captured_gets_launches(gpu: Gpu, tmp_path: Path) -> None:
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_a_stream_that_is_captured_gets_launches(gpu: Gpu, tmp_path: Path, gpus: int) -> None:
+    """PyTorch says it of the current GPU alone, so the driver is asked where there are two."""
+    torch = cast("Any", sys.modules["torch"])
+    torch.cuda.device_count = lambda: gpus
+    if gpus == 2:
+        torch._C._cuda_isCurrentStreamCapturing = lambda: not gpu.captured  # of another GPU
     exe = compiled(chain, engine(tmp_path))
     for turn in range(6):
         gpu.captured = turn != 4
