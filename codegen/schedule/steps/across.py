@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from didyma.codegen.schedule.folds import loaded
-from didyma.codegen.schedule.steps.loops import claim, names_of, path_to, replaced, sequence
+from didyma.codegen.schedule.steps.loops import (
+    claim,
+    iterations,
+    names_of,
+    path_to,
+    replaced,
+    sequence,
+)
 from didyma.codegen.schedule.steps.parts import Parts, in_nest, parts_of
 from didyma.codegen.schedule.steps.records import Across, ReduceAcross
 from didyma.codegen.schedule.steps.split import wrong
@@ -62,9 +69,8 @@ def reduce_across(step: ReduceAcross, f: PrimFunc, target: Target = PORTABLE) ->
 
 def _names(step: ReduceAcross, p: Parts) -> list[str]:
     """Return the names of the buffers of parts, one for each accumulator."""
-    names = [a.name for a in p.accs]
-    only = len(names) == 1
-    return [step.into if only or n == step.buffer else f"{step.into}_{n}" for n in names]
+    names = (a.name for a in p.accs)
+    return [step.into if n == step.buffer else f"{step.into}_{n}" for n in names]
 
 
 def _width(p: Parts) -> int:
@@ -84,7 +90,7 @@ def _threads(p: Parts) -> list[For]:
 def _shared(step: ReduceAcross, p: Parts) -> PrimFunc:
     """Combine the parts of threads in a tree in shared memory."""
     f, var, width, threads = p.func, p.loop.var, _width(p), _threads(p)
-    sizes = [int(x.extent.value) for x in threads if isinstance(x.extent, Const)]
+    sizes = [*map(iterations, threads)]
     level, half = Var(f"{step.into}_level"), Var(f"{step.into}_half")
     names = _names(step, p)
     claim(f, [*names, level.name, half.name])
@@ -119,14 +125,12 @@ def _shuffled(step: ReduceAcross, p: Parts, target: Target) -> PrimFunc:
     if width > target.warp:
         got = f"{width} iterations of {var.name}"
         raise wrong(f, got, f"at most {target.warp}, the lanes of a warp", help="split it first")
-    masks = [1 << n for n in range(width.bit_length() - 1)]
+    masks, names = [1 << n for n in range(width.bit_length() - 1)], _names(step, p)
     given = {
-        mask: [
-            Var(f"{name}_{mask}", a.dtype) for name, a in zip(_names(step, p), p.accs, strict=True)
-        ]
+        mask: [Var(f"{name}_{mask}", a.dtype) for name, a in zip(names, p.accs, strict=True)]
         for mask in masks
     }
-    claim(f, [v.name for vs in given.values() for v in vs])
+    claim(f, [*names, *(v.name for vs in given.values() for v in vs)])
     rest: Stmt = If(ix.compare("eq", var, ix.ZERO), p.end(p.mine))
     for mask in masks:
         rest = sequence([p.merge(p.mine, given[mask]), rest])
@@ -147,7 +151,7 @@ def _in_cluster(step: ReduceAcross, p: Parts, target: Target) -> PrimFunc:
         want = f"at most {target.cluster} blocks, in no other cluster"
         raise wrong(f, got, want, help="split it first")
     threads = _threads(p)
-    sizes = [int(x.extent.value) for x in threads if isinstance(x.extent, Const)]
+    sizes = [*map(iterations, threads)]
     names, turn = _names(step, p), Var(f"{step.into}_fold")
     claim(f, [*names, turn.name])
     shape, at = (width, *sizes), tuple(x.var for x in threads)
@@ -174,7 +178,7 @@ def _over_blocks(step: ReduceAcross, p: Parts) -> PrimFunc:
     if bad := [x for x in (loop, *around) if not isinstance(x.extent, Const)]:
         got = f"`{show_line(replace(bad[0], body=Block(())))}`"
         raise wrong(f, got, "loops of constant extent, of which parts are as many")
-    sizes = [int(x.extent.value) for x in (loop, *around) if isinstance(x.extent, Const)]
+    sizes = [*map(iterations, (loop, *around))]
     names, turn = _names(step, p), Var(f"{step.into}_fold")
     claim(f, [*names, turn.name])
     supply.take((*names, turn.name))

@@ -35,21 +35,19 @@ def blockize(step: Blockize, f: PrimFunc, target: Target) -> PrimFunc:
     if place.loop.axis:
         raise wrong(f, f"{step.loop}, a bound loop", "a loop of one thread")
     used = _used(f, place)
-    whole = _block(known, place, used, tight=False)
-    if _broken(whole, target) is not None:
-        return whole  # whose law ``apply`` reports
     found = _block(known, place, used, tight=True)
-    return whole if _broken(found, target) is not None else found
+    # ``apply`` reports the law that a block with whole buffers breaks
+    return found if _is_lawful(found, target) else _block(known, place, used, tight=False)
 
 
-def _broken(f: PrimFunc, target: Target) -> DidymaError | None:
+def _is_lawful(f: PrimFunc, target: Target) -> bool:
     try:
         for nest in nests(f):
             if isinstance(nest, PrimFunc):
                 laws.verify(nest, target)
-    except DidymaError as e:
-        return e
-    return None
+    except DidymaError:
+        return False
+    return True
 
 
 def _used(f: PrimFunc, place: LoopSite) -> list[For]:
@@ -74,7 +72,8 @@ def _used(f: PrimFunc, place: LoopSite) -> list[For]:
 def _block(known: Scan, place: LoopSite, used: Sequence[For], *, tight: bool) -> PrimFunc:
     f, loop = known.func, place.loop
     names = names_of(f)
-    table: dict[str, Expr] = {x.var.name: Var(names.fresh(f"{x.var.name}_at")) for x in used}
+    own = [Var(names.fresh(f"{x.var.name}_at")) for x in used]
+    table: dict[str, Expr] = {x.var.name: v for x, v in zip(used, own, strict=True)}
     outside = known.buffers.keys() - set(declared(loop))
     touched = [a for a in known.within(loop) if a.buffer in outside]
     stored = [a for a in touched if a.writes]
@@ -91,8 +90,7 @@ def _block(known: Scan, place: LoopSite, used: Sequence[For], *, tight: bool) ->
 
     vars = tuple(
         IterVar(v, x.extent, IterKind.REDUCE if x.var.name in reduced else IterKind.SPATIAL, x.var)
-        for x in used
-        if isinstance(v := table[x.var.name], Var)
+        for x, v in zip(used, own, strict=True)
     )
     reads = regions([a for a in touched if not a.writes], ())
     block = BlockRealize(

@@ -181,7 +181,7 @@ def _plain(s: Stmt, made: Allocate) -> tuple[tuple[Var, ...], Expr] | None:
         else:
             lets[s.var.name] = substitute_expr(s.value, lets)
         s = s.body
-    if not isinstance(s, Store) or s.buffer != made.buffer.name:
+    if not isinstance(s, Store):
         return None
     index = tuple(i for i in s.index if isinstance(i, Var))
     if len(index) < len(s.index) or [v.name for v in index] != list(dict.fromkeys(loops)):

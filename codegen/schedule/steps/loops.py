@@ -9,7 +9,7 @@ from didyma.codegen.lower.names import loop_names
 from didyma.codegen.schedule.nest import same
 from didyma.refimpl.errors import DidymaError
 from didyma.refimpl.ir.expand import declared
-from didyma.refimpl.ir.loop import For, PrimFunc, Stmt
+from didyma.refimpl.ir.loop import Const, For, PrimFunc, Stmt
 from didyma.refimpl.ir.names import Names
 from didyma.refimpl.ir.walk import items, map_stmt, one_of, stmt_children, stmts
 
@@ -25,6 +25,12 @@ class LoopSite:
     def loops(self) -> tuple[For, ...]:
         """The loops around it, outermost first, and itself."""
         return (*(s for s in self.around if isinstance(s, For)), self.loop)
+
+
+def iterations(loop: For) -> int:
+    """Return the number of iterations of a loop whose extent is constant, as of threads it is."""
+    assert isinstance(loop.extent, Const)
+    return int(loop.extent.value)
 
 
 def loops_of(s: Stmt) -> list[For]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -82,26 +83,27 @@ class Regions:
         self.free = set(free) | {s.var.name for s in stmts(loop.body) if isinstance(s, For)}
 
     def of(self, accesses: Sequence[Access]) -> Region:
-        """Return the smallest box known to hold all accesses; DidymaError ``no-region``."""
+        """Return the smallest box known to hold all accesses to a buffer.
+
+        DidymaError ``no-region``.
+        """
         f, name = self.known.func, accesses[0].buffer
-        shape = [ix.of_dim(d) for d in self.known.buffers[name].shape]
+        indices = list[tuple[Expr, ...]]()
         for a in accesses:
-            if a.index is None or a.buffer != name:
+            if a.index is None:
                 raise self._none(f, name, f"{a}, which may be any element")
+            indices.append(a.index)
             for x in a.loops:
                 if x.var.name not in self.affine.bounds:
                     self.affine.loop(x.var, substitute_expr(x.extent, self.known.lets))
-        axes = [
-            self._axis([a.index[n] for a in accesses if a.index], shape[n])
-            for n in range(len(shape))
-        ]
-        if any(a is None for a in axes):
-            n = next(n for n, a in enumerate(axes) if a is None)
-            raise self._none(f, name, f"axis {n}, of which no constant number of elements is known")
-        boxes = [a for a in axes if a is not None]
-        count = 1
-        for _, n, _ in boxes:
-            count *= n
+        boxes = list[tuple[Expr, int, bool]]()
+        for n, d in enumerate(self.known.buffers[name].shape):
+            box = self._axis([index[n] for index in indices], ix.of_dim(d))
+            if box is None:
+                got = f"axis {n}, of which no constant number of elements is known"
+                raise self._none(f, name, got)
+            boxes.append(box)
+        count = math.prod(n for _, n, _ in boxes)
         if count > MOST:
             raise self._none(f, name, f"{count} elements")
         loads = any(isinstance(e, Load) for low, _, _ in boxes for e in subexprs(low))
@@ -127,12 +129,12 @@ class Regions:
         )  # fmt: skip
 
     def _axis(self, index: Sequence[Expr], size: Expr) -> tuple[Expr, int, bool] | None:
-        spread = [self._spread(self.affine.poly(i)) for i in index]
-        base = spread[0][0] if spread[0] is not None else None
-        if base is None or any(s is None or s[0] != base for s in spread):
+        found = [self._spread(self.affine.poly(i)) for i in index]
+        spread = [s for s in found if s is not None]
+        if len(spread) < len(found) or any(s[0] != spread[0][0] for s in spread):
             return (ix.ZERO, int(size.value), True) if isinstance(size, Const) else None
-        low = min(s[1] for s in spread if s is not None)
-        high = max(s[2] for s in spread if s is not None)
+        base, low = spread[0][0], min(s[1] for s in spread)
+        high = max(s[2] for s in spread)
         first = plus(base, constant(low))
         last = plus(base, constant(high))
         top = self.affine.poly(size)

@@ -8,7 +8,14 @@ from dataclasses import replace
 
 from didyma.codegen.schedule.nest import guarded
 from didyma.codegen.schedule.steps.accesses import Access, Scan, scan
-from didyma.codegen.schedule.steps.loops import LoopSite, claim, find, replaced, sequence
+from didyma.codegen.schedule.steps.loops import (
+    LoopSite,
+    claim,
+    find,
+    iterations,
+    replaced,
+    sequence,
+)
 from didyma.codegen.schedule.steps.records import Memory, Stage
 from didyma.codegen.schedule.steps.regions import Region, Regions, nested, redirected
 from didyma.codegen.schedule.steps.split import wrong
@@ -19,7 +26,6 @@ from didyma.refimpl.ir.loop import (
     Allocate,
     Barrier,
     Buffer,
-    Const,
     Expr,
     For,
     Load,
@@ -128,7 +134,8 @@ def _first(
 
 def _covers(regions: Regions, region: Region, a: Access) -> bool:
     """Return whether an access certainly touches every element of a region once at least."""
-    if a.index is None or not all(region.inside) or not regions.certain(a):
+    assert a.index is not None  # of which no region would be known
+    if not all(region.inside) or not regions.certain(a):
         return False
     inner = {x.var.name: x for x in a.loops if x.var.name in regions.free}
     used: list[str] = []
@@ -140,8 +147,7 @@ def _covers(regions: Regions, region: Region, a: Access) -> bool:
         if len(moving) != 1 or len(moving[0]) != 1 or abs(p[moving[0]]) != 1:
             return False
         x = inner[moving[0][0]]
-        assert isinstance(x.extent, Const)
-        if x.extent.value != n:
+        if iterations(x) != n:
             return False
         used.append(x.var.name)
     return len(set(used)) == len(used)
@@ -198,11 +204,11 @@ def _in_cluster(
 ) -> PrimFunc:
     """Let each block of a cluster hold neighbours along the first axis of the region."""
     f, shape = known.func, region.shape
-    if rank is None or not shape or not isinstance(rank.extent, Const):
+    if rank is None or not shape:
         got = f"{place.loop.var.name}, where no blocks have parts of {old.name}"
         raise wrong(f, got, f"several elements, and a loop bound to {RANK} around")
     _demand_input(known, old, threads)
-    blocks = int(rank.extent.value)
+    blocks = iterations(rank)
     side, me = -(-shape[0] // blocks), rank.var
     part = (side, *shape[1:])
     new = Buffer(into, old.dtype, (blocks, *part), Scope.CLUSTER)
@@ -254,9 +260,8 @@ def _filled(
     count, numel = 1, math.prod(shape)
     me: Expr = ix.ZERO
     for x in threads:
-        assert isinstance(x.extent, Const)
         me = ix.add(ix.mul(me, x.extent), x.var)
-        count *= int(x.extent.value)
+        count *= iterations(x)
     turn = Var(f"{name}_turn")
     claim(f, [turn.name])
     flat = ix.add(ix.mul(turn, ix.index(count)), me)
