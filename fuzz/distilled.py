@@ -51,7 +51,7 @@ SALT = 3 << 32  # of seeds, so that members change in other ways than drawn case
 SEEDS = 1 << 16  # by which the seeds of values grow
 _HEAD = "# {"
 _MEANT = " (if it is meant, run `python -m tests.mutants.distil counters`)"
-_FLAGS = ("ring", "again", "laid", "quick", "alone")
+_FLAGS = ("ring", "again", "laid", "quick", "alone", "offered")
 
 
 @dataclass(frozen=True, slots=True)

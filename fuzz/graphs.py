@@ -46,7 +46,8 @@ class Case:
     case is judged in the ring as well, ``again`` whether what is compiled is called with other
     sizes, too, and ``laid`` whether with inputs that lie in other layouts.  Where ``quick``, slow
     engines do not judge it if there are others.  Where ``alone``, it is also judged as a module
-    that stands alone, and where ``counted`` all that a compile makes of it is counted.
+    that stands alone, and where ``counted`` all that a compile makes of it is counted.  Where
+    ``offered``, the domain of targets reads only what recipes offer for its loops.
     """
 
     module: Module
@@ -59,6 +60,7 @@ class Case:
     laid: bool = False
     quick: bool = False
     alone: bool = False
+    offered: bool = False
     counted: bool = field(default=False, compare=False, repr=False)
 
     def options(self, base: Options) -> Options:

@@ -19,6 +19,8 @@ from didyma.codegen.schedule.dispatch import recipes, works
 from didyma.codegen.schedule.recipes.point import Point
 from didyma.codegen.schedule.recipes.recipe import Recipe, Space, Values, fits
 from didyma.codegen.schedule.recipes.work import Work
+from didyma.fuzz.blocks import block_of
+from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.target import Target
 from didyma.refimpl.ir.text import show
 
@@ -29,19 +31,42 @@ COSTS = 8  # of these whose costs are told, too
 def lines(made: Compiled, options: Options) -> Iterator[str]:
     """Yield what suits each function: points of recipes with kernels, and points of templates."""
     functions = {f.name: f for f in made.fused.functions}
-    crowded = options.changed({"target": small(options.device)})
     for name, loop in made.loops.items():
-        for work in works(loop, options):
-            for rank, recipe in fits(work, recipes(options)):
-                yield f"{name} {rank} {recipe.name}"
-                yield from of_recipe(recipe, work)
-        for work in works(loop, crowded):
-            for rank, recipe in fits(work, recipes(crowded)):
-                usual = recipe.usual(work)
-                yield f"{rank} {recipe.name if usual is None else _block(recipe, work, usual)}"
+        yield from of_loop(loop, options)
         asked = Asked(functions[name], loop, options.device)
         for template in codegens.own().values():
             yield from of_template(template, asked)
+
+
+def of_loop(loop: PrimFunc, options: Options, *, switched: bool = False) -> Iterator[str]:
+    """Yield the points of recipes that suit a function, with kernels.
+
+    Where they are ``switched``, there are also kernels by values that are either 0 or 1.
+    """
+    for work in works(loop, options):
+        for rank, recipe in fits(work, recipes(options)):
+            yield f"{loop.name} {rank} {recipe.name}"
+            yield from of_recipe(recipe, work)
+            yield from of_switches(recipe, work) if switched else ()
+    crowded = options.changed({"target": small(options.device)})
+    for work in works(loop, crowded):
+        for rank, recipe in fits(work, recipes(crowded)):
+            usual = recipe.usual(work)
+            yield f"{rank} {recipe.name if usual is None else _block(recipe, work, usual)}"
+
+
+def crowded_blocks(loop: PrimFunc, options: Options) -> Iterator[str]:
+    """Yield how the usual kernel of a recipe has more threads or shared bytes than it says."""
+    for work in works(loop, options):
+        for _, recipe in fits(work, recipes(options)):
+            usual = recipe.usual(work)
+            made = () if usual is None else recipe.kernels(work, usual)
+            got = block_of(made[0]) if len(made) == 1 else None
+            if usual is None or got is None:
+                continue
+            said = recipe.block(work, usual)
+            if any(n > most for n, most in zip(got, said, strict=True)):
+                yield f"{loop.name} has {got} threads and shared bytes, {recipe.name} says {said}"
 
 
 def small(target: Target) -> Target:
@@ -59,6 +84,16 @@ def of_recipe(recipe: Recipe, work: Work) -> Iterator[str]:
         return
     yield from (_block(recipe, work, values) for values in near(usual, recipe.space(work)))
     yield from map(show, recipe.kernels(work, usual))
+
+
+def of_switches(recipe: Recipe, work: Work) -> Iterator[str]:
+    """Yield kernels by values that are 0 or 1, each with the other one of its own values."""
+    usual = recipe.usual(work)
+    for name, found in recipe.space(work).items() if usual else ():
+        if usual is not None and name in usual and set(found) == {0, 1}:
+            values = {**usual, name: 1 - usual[name]}
+            if usual[name] in found and recipe.legal(work, values) and recipe.fits(work, values):
+                yield from map(show, recipe.kernels(work, values))
 
 
 def of_template(template: Template, asked: Asked) -> Iterator[str]:

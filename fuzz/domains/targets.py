@@ -42,6 +42,7 @@ TARGETS = (SM_90A.name, SM_90A.name, SM_80.name, PORTABLE.name)
 LONG = (16, 32, 64, 128, 200, 1000, 1024, 4096, 50257, 65536)  # sizes that axes get
 WIDE, SHORT = (DType.F32, DType.F64), (DType.F16, DType.BF16)
 MOST = 1 << 28  # elements of a value, of which a grid has a thread for each
+OFFERED = 4  # of one graph in so many only what recipes offer is read
 NARROW = 3  # one graph in so many has floats of 16 bits alone
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)[^)]*\)\s*(\w+)\(")
 _SHARED = re.compile(r"__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+\w+((?:\s*\[\s*\d+\s*\])+);")
@@ -82,6 +83,7 @@ class Targets(Domain[Case]):
             short = c.pick(SHORT)
             case = _retyped(case, Retype(dtype=lambda d: short if d in WIDE else d))
         changes = tuple(x for x in case.changes if x[0] != "target")
+        case = replace(case, offered=c.chance(OFFERED))
         return replace(case, changes=(("target", c.pick(TARGETS)), *changes))
 
     def judge(self) -> Judge[Case]:
@@ -90,6 +92,8 @@ class Targets(Domain[Case]):
 
     def outcome(self, case: Case) -> Outcome:
         """Compile a graph, and judge what there is to launch."""
+        if case.offered:
+            return self._offered(case)
         size, (heard, hear) = len(case.module.entry.nodes), counters.listener()
         options = case.options(self.options)
         try:
@@ -119,6 +123,21 @@ class Targets(Domain[Case]):
             covered=tuple((DECISION, name) for name in heard),
             counters=counted,
         )
+
+    def _offered(self, case: Case) -> Outcome:
+        """Lower a graph, and read what recipes offer for each of its loops."""
+        size, options = len(case.module.entry.nodes), case.options(self.options)
+        try:
+            loops = compile(case.module, options, until="lower").loops.values()
+            told = [x for loop in loops for x in offers.of_loop(loop, options, switched=True)]
+            drawn = () if case.counted else loops
+            wrong = [w for loop in drawn for w in offers.crowded_blocks(loop, options)]
+        except Exception as e:
+            finding = Finding(self.name, "while offering", "error", f"{type(e).__name__}: {e}")
+            return Outcome((finding,), traits.of_error(e), size)
+        findings = tuple(Finding(self.name, "block", "room", w) for w in wrong[:1])
+        counted = counters.of_texts({"offers": "\n".join(told)})
+        return Outcome(findings, frozenset(), size, counters=counted)
 
     def size(self, case: Case) -> tuple[int, ...]:
         """Return the number of nodes of all functions."""

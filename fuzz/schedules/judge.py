@@ -17,9 +17,9 @@ from didyma.codegen.runtime import registry
 from didyma.codegen.runtime.engine import Engine, KernelFault
 from didyma.codegen.runtime.loop_externs import on_engine
 from didyma.codegen.schedule.steps import text
-from didyma.codegen.schedule.steps.apply import apply, run, scheduled
+from didyma.codegen.schedule.steps.apply import apply, run
 from didyma.codegen.schedule.steps.kernels import Part, kernels, parts, workspace
-from didyma.codegen.schedule.steps.records import reassociates
+from didyma.codegen.schedule.steps.records import Step, reassociates
 from didyma.fuzz import counters
 from didyma.fuzz.counters import Counters
 from didyma.fuzz.schedules import mistakes, promises
@@ -44,6 +44,7 @@ from didyma.refimpl.ir.walk import stmts
 from didyma.refimpl.ops.bars import Contract
 
 Buffers = Mapping[str, Array]
+SPOILT = 8  # one kept schedule in so many is also given with mistakes, as drawn ones are
 LACKS = "target-lacks"  # the code of steps that a target has no hardware for
 
 
@@ -79,11 +80,14 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
         return found
     counted = counters.of_kernels(kernels(g), dict(subject.env))
     answers = _answers(case, (f, *after))
+    forced = {r: _forced(r.step, (f, *after)[r.after]) for r in case.due}
     texts = {"function": show(g), "kernels": _emitted(g), "refusals": "\n".join(map(str, answers))}
-    found.counters = {**counted, **counters.of_texts(texts)}
+    texts["forced"] = "\n".join(x if isinstance(x, str) else show(x) for x in forced.values())
+    texts["brief"] = "\n".join(map(_brief, case.schedule))
+    found.counters = {**counted, **counters.of_texts({k: x for k, x in texts.items() if x})}
     promised = promises.broken(case.schedule, f, after, dict(subject.env))
-    drawn = case.after is not None
-    mistaken = mistakes.broken(case.schedule, (f, *after), TARGET, subject.seed) if drawn else ""
+    spoilt = case.after is not None or subject.seed % SPOILT == 0
+    mistaken = mistakes.broken(case.schedule, (f, *after), TARGET, subject.seed) if spoilt else ""
     for kind, message in (
         ("block", _crowded(g)), ("text", _misread(case)), ("promise", promised),
         ("mistake", mistaken),
@@ -106,7 +110,10 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     if engines and not took:
         _on_engine(found, registry.engine("simt"), case, g, want, loose)
     if not found.findings:
-        found.forced = [(r, "differs" if _differs(case, r, want) else "agrees") for r in case.due]
+        found.forced = [
+            (r, "differs" if _differs(case.subject, x, want) else "agrees")
+            for r, x in forced.items()
+        ]
     return found
 
 
@@ -283,14 +290,27 @@ def _within_bars(found: Judged, level: str, subject: Subject, g: PrimFunc, got: 
             return
 
 
-def _differs(case: Case, refused: Refused, want: Buffers) -> bool:
-    """Return whether a refused step, taken all the same, changes a result or is a fault."""
-    f = refused.func or scheduled(case.schedule[: refused.after], case.subject.func, TARGET)
+def _forced(step: Step, f: PrimFunc) -> PrimFunc | str:
+    """Return a function after a step that a dependence forbids; an error's text if it has none."""
     try:
-        g = apply(refused.step, f, TARGET, unchecked=True)
-        got = interpreted(g, case.subject)
+        return apply(step, f, TARGET, unchecked=True)
+    except DidymaError as e:
+        return str(e)
+
+
+def _brief(step: Step) -> str:
+    """Return what a step is where its text leaves out the names that it may, as docs say them."""
+    line, _, names = text.show_step(step).partition(" into ")
+    written = f"schedule @f {{ {line} }}"
+    return text.show_step(text.parse(written).steps[0]) if names else line
+
+
+def _differs(subject: Subject, forced: PrimFunc | str, want: Buffers) -> bool:
+    """Return whether a step that was taken all the same changes a result or is a fault."""
+    if isinstance(forced, str):
+        return True
+    try:
+        got = interpreted(forced, subject)
     except (DidymaError, LoopFault):
         return True
-    return any(
-        differing(want[b.name], got[b.name], b.dtype).any() for b in case.subject.stored.params
-    )
+    return any(differing(want[b.name], got[b.name], b.dtype).any() for b in subject.stored.params)

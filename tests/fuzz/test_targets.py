@@ -9,8 +9,13 @@ import pytest
 
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import Compiled, compile
+from didyma.codegen.schedule import dispatch
+from didyma.codegen.schedule.recipes.recipe import Recipe, Values
+from didyma.codegen.schedule.recipes.work import Work
+from didyma.fuzz.distilled import member
 from didyma.fuzz.domains import targets
 from didyma.fuzz.domains.targets import Targets
+from didyma.fuzz.graphs import Case
 from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.kernel import KernelText
 from didyma.refimpl.ir.program import Launch
@@ -120,6 +125,43 @@ def test_long_axes_and_narrow_floats_are_drawn() -> None:
     assert {t.dtype for t in types} >= {DType.F32, DType.BF16, DType.F16}
     assert {dict(c.changes)["target"] for c in cases} == {"sm_90a", "sm_80", PORTABLE.name}
     assert cases == [domain.draw(5, i) for i in range(60)]
+
+
+def offered() -> Case:
+    m = parse_module(GRAPH)
+    return Case(m, (), (3,), (("target", "sm_90a"),), offered=True)
+
+
+def test_what_recipes_offer_for_loops_alone_is_read() -> None:
+    domain = Targets()
+    found = domain.outcome(replace(offered(), counted=True))
+    assert set(found.counters) == {"text: offers"}
+    assert not found.findings
+    assert member(domain, offered(), 0, 0).case(domain) == offered()
+    assert any(domain.draw(5, i).offered for i in range(12))
+
+
+def test_a_recipe_that_says_too_little_of_its_block_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def roomy(r: Recipe) -> Recipe:
+        def block(work: Work, values: Values) -> tuple[int, int]:
+            threads, shared = r.block(work, values)
+            return threads - 1, shared
+
+        return replace(r, block=block)
+
+    assert not Targets().outcome(offered()).findings
+    monkeypatch.setattr(dispatch, "RECIPES", tuple(map(roomy, dispatch.RECIPES)))
+    (f,) = Targets().outcome(offered()).findings
+    assert (f.where, f.kind) == ("block", "room")
+
+    def broken(*args: object, **options: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("didyma.fuzz.offers.of_loop", broken)
+    (f,) = Targets().outcome(offered()).findings
+    assert f.kind == "error"
 
 
 def test_an_error_of_a_compile_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
