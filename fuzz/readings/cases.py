@@ -24,7 +24,9 @@ NEXT = "----\n"  # a line between texts that are read one by one
 READERS: Mapping[str, Reader] = MappingProxyType({
     "plain": kernels.foreign, "kernel": kernels.kernel, "claim": kernels.claimed,
     "template": templates.template, "problem": templates.problem, "offer": templates.offer,
-    "program": programs.program, "trace": memory.arena, "symbolic": memory.symbolic,
+    "program": programs.program, "plans": programs.plans, "loops": kernels.loops,
+    "moved": programs.moved, "intrinsics": kernels.intrinsics, "trace": memory.arena,
+    "symbolic": memory.symbolic,
 })  # fmt: skip
 CHANGED = frozenset(("plain", "kernel", "claim", "trace"))  # readers whose texts are changed
 _WORDS = re.compile(r"\w+|[^\w\s]")

@@ -1,19 +1,31 @@
-"""What writes a program with its memory: as a module, as JSON, and as a loader in C++."""
+"""What plans the memory of a program, and writes a planned one.
+
+It is written as a module, as JSON, and as a loader in C++.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import product
 
 from didyma.codegen.emit import wrapper
 from didyma.codegen.emit.buckets import Buckets
 from didyma.codegen.emit.program_json import program_json
-from didyma.codegen.options import EMBEDDED
+from didyma.codegen.memory import peak, planner, views
+from didyma.codegen.memory.peak import unplanned_total
+from didyma.codegen.memory.plan import plan, samples
+from didyma.codegen.options import EMBEDDED, Options
+from didyma.codegen.pipeline import compile
 from didyma.fuzz.allocator import wrappers
+from didyma.fuzz.allocator.domains import QUICK
+from didyma.fuzz.allocator.kernels import movers
 from didyma.fuzz.cpp.judge import has_loader, written
 from didyma.fuzz.readings import told as tell
-from didyma.fuzz.readings.told import Told
+from didyma.fuzz.readings.told import Told, said
+from didyma.refimpl.ir.program import Program
 from didyma.refimpl.ir.target import SM_90A
-from didyma.refimpl.ir.text import parse_program
+from didyma.refimpl.ir.text import parse_module, parse_program, show
 from didyma.refimpl.verify.program import verify
 
 
@@ -38,3 +50,26 @@ def _buckets(told: Told) -> Buckets:
         tuple(map(tell.dim, told["given"])),
         tuple(tuple(map(tell.dim, row)) for row in told["results"]),
     )
+
+
+def plans(text: str, told: Told) -> Iterator[str]:
+    """Plan the memory of a program by each quick planner, or by one, eagerly and otherwise."""
+    bare = parse_program(text)
+    names = (told["planner"],) if "planner" in told else QUICK
+    for name, eager in product(names, (False, True)):
+        yield said(partial(_plan, bare, name, told.get("capacity"), eager=eager))
+
+
+def _plan(bare: Program, name: str, capacity: int | None, *, eager: bool) -> str:
+    made = plan(bare, planner(name), capacity, movers(bare), eager=eager)
+    verify(made, kernels=False)
+    peaks = [(peak(made, env), unplanned_total(bare, env)) for env in samples(bare)]
+    return f"{peaks}\n{show(made)}"
+
+
+def moved(text: str, told: Told) -> Iterator[str]:
+    """Find the kernels of a module that only move runs of bytes."""
+    target = tell.target(told)
+    options = Options().changed({"target": target.name, **told.get("options", {})})
+    made = compile(parse_module(text), options, until="schedule")
+    yield str(views.movers(made.fused, made.loops, made.kernels, target))

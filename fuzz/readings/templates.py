@@ -57,6 +57,7 @@ def template(text: str, told: Told) -> Iterator[str]:
 def problem(text: str, told: Told) -> Iterator[str]:
     """Find what the functions of a module are to templates, and how their parts lie in memory."""
     for asked in _functions(text, told):
+        yield str({name: t.space(asked) for name, t in codegens.own().items()})
         for name, found in PROBLEMS.items():
             p = found(asked)
             yield f"{name}: {p}"
@@ -93,7 +94,7 @@ def offer(text: str, told: Told) -> Iterator[str]:
 
 def _functions(text: str, told: Told) -> Iterator[Asked]:
     target, changes = tell.target(told), told.get("options", {})
-    options = Options().changed({"target": target.name, **changes})
+    options = Options().changed({"target": target, **changes})
     made = compile(parse_module(text), options, until="lower")
     functions = {f.name: f for f in made.fused.functions}
     yield from (Asked(functions[name], loop, target) for name, loop in made.loops.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from didyma.codegen.emit.plain_expressions import Outside
@@ -28,8 +29,8 @@ def said(make: Callable[[], str]) -> str:
 
 
 def target(told: Told) -> Target:
-    """Return the target that is told of, or the portable one."""
-    return TARGETS[told.get("target", PORTABLE.name)]
+    """Return the target that is told of, or the portable one, with other numbers where told."""
+    return replace(TARGETS[told.get("target", PORTABLE.name)], **told.get("room", {}))
 
 
 def block(told: Told) -> tuple[int, int, int]:
