@@ -446,7 +446,8 @@ def _own(group: type[_Group]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(group) if not isinstance(f.default, _Group))
 
 
-USUAL: Mapping[str, Any] = MappingProxyType(Options().choices())  # value of each choice, by path
+DEFAULT = Options()
+USUAL: Mapping[str, Any] = MappingProxyType(DEFAULT.choices())  # value of each choice, by path
 DOCS: Mapping[str, str] = MappingProxyType(
     {
         group.path + f.name: str(f.metadata["doc"])

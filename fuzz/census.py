@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from didyma.codegen import apart
 from didyma.codegen.emit.program_json import program_json
 from didyma.codegen.memory.peak import peak
 from didyma.codegen.options import Options
@@ -27,15 +28,19 @@ def counted(case: Case, made: Fused, base: Options, *, loaders: bool = False) ->
     """
     if not case.counted:
         return {}
-    c = finished(made, case.options(base))
-    return of_compiled(c, {v.name: v.lo for v in c.source.dims} | dict(case.env), loaders=loaders)
+    options = case.options(base)
+    c = finished(made, options)
+    sizes = {v.name: v.lo for v in c.source.dims} | dict(case.env)
+    return of_compiled(c, options, sizes, loaders=loaders)
 
 
-def of_compiled(c: Compiled, sizes: Sizes, *, loaders: bool) -> Counters:
-    """Count what all stages of a compile made, at some sizes."""
+def of_compiled(c: Compiled, options: Options, sizes: Sizes, *, loaders: bool) -> Counters:
+    """Count what all stages of a compile by some options made, at some sizes."""
     nodes = sum(len(f.nodes) for f in c.fused.functions)
     texts = {"graph": show(c.fused), "kernels": c.text.source, "wrapper": c.wrapper}
     texts |= dict(_loaders(c) if loaders else ())
+    if reasons := apart.told(c, options):
+        texts["apart"] = "\n".join(reasons)
     levels: dict[str, Counters] = {
         "graph": {"nodes": nodes, **counters.of_graph(c.fused, sizes)},
         "kernels": counters.of_kernels((k for ks in c.kernels.values() for k in ks), sizes),

@@ -14,6 +14,7 @@ from dataclasses import replace
 from didyma.codegen import codegens
 from didyma.codegen.codegens import Asked, Template
 from didyma.codegen.options import Options
+from didyma.codegen.passes import parts
 from didyma.codegen.pipeline import Compiled
 from didyma.codegen.schedule.dispatch import recipes, works
 from didyma.codegen.schedule.recipes.point import Point
@@ -29,7 +30,12 @@ COSTS = 8  # of these whose costs are told, too
 
 
 def lines(made: Compiled, options: Options) -> Iterator[str]:
-    """Yield what suits each function: points of recipes with kernels, and points of templates."""
+    """Yield what suits each function: points of recipes with kernels, and points of templates.
+
+    The first line has the numbers of parts in which tensor cores may sum products.
+    """
+    if "mma" in options.device.families:
+        yield f"parts {parts.numbers(made.fused, options.device)}"
     functions = {f.name: f for f in made.fused.functions}
     for name, loop in made.loops.items():
         yield from of_loop(loop, options)

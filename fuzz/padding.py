@@ -16,6 +16,7 @@ from didyma.refimpl.interp import graph
 from didyma.refimpl.ir import control, dims
 from didyma.refimpl.ir.concrete import concrete_type
 from didyma.refimpl.ir.graph import Module
+from didyma.refimpl.ir.text import show
 from didyma.refimpl.ir.types import Array
 from didyma.refimpl.ops.bars import Contract, exact
 from didyma.refimpl.verify.graph import verify
@@ -31,22 +32,42 @@ def judged(case: Case, inputs: Sequence[Array]) -> Level | None:
 
     None for a graph that cannot be padded, or whose inputs the reference refuses.
     """
+    grown = _grown(case)
+    found = None if grown is None else _padded(case, grown)
+    if grown is None or not isinstance(found, Padded):
+        return None
+    env = dict(case.env)
+    return compared(case.module, found, inputs, env, {**env, grown: env[grown] + MORE})
+
+
+def text(case: Case) -> str:
+    """Return the padded graph of a case, or why it cannot be padded; empty without sizes."""
+    grown = _grown(case)
+    found = "" if grown is None else _padded(case, grown)
+    return found if isinstance(found, str) else f"{show(found.module)}{found.given}"
+
+
+def _grown(case: Case) -> str | None:
+    """Return the size of a graph that is padded; None without one, or if results have others."""
     m, env = case.module, dict(case.env)
     free = sorted(control.input_symbols(m) & env.keys())
     results = m.entry.result_types()
     if not free or any(not {*dims.free(t.shape)} <= env.keys() for t in results):
         return None
-    grown = free[sum(case.seeds) % len(free)]
-    wide = {**env, grown: env[grown] + MORE}
-    reaches = any(v.name == grown and wide[grown] <= v.hi for v in m.dims)
+    return free[sum(case.seeds) % len(free)]
+
+
+def _padded(case: Case, grown: str) -> Padded | str:
+    """Return the graph of a case in which a size is padded, or why it cannot be."""
+    m, wide = case.module, dict(case.env)[grown] + MORE
+    reaches = any(v.name == grown and wide <= v.hi for v in m.dims)
     fixed = sum(case.seeds) % 3 > 0 or not reaches
     try:
-        found = padded(m, {grown: wide[grown] if fixed else dims.symbol(grown)})
+        return padded(m, {grown: wide if fixed else dims.symbol(grown)})
     except DidymaError as e:
         if e.code != "not-padded":
             raise
-        return None
-    return compared(m, found, inputs, env, wide)
+        return str(e)
 
 
 def compared(

@@ -142,7 +142,7 @@ class Affine:
         terms: list[Expr] = []
         minus: list[Expr] = []
         for m, k in p.items():
-            factors = [self._exprs.get(v) or Var(v) for v in m]
+            factors = [self._exprs.get(v, Var(v)) for v in m]
             if k < 0 and m:
                 minus.append(ix.mul(*factors, ix.index(-k)))
             else:
@@ -158,7 +158,7 @@ class Affine:
         while todo:
             if (name := todo.pop()) not in seen:
                 seen.add(name)
-                whole = self._exprs.get(name) or self.lets.get(name)
+                whole = self._exprs.get(name, self.lets.get(name))
                 if whole is not None:
                     todo += [e.name for e in subexprs(whole) if isinstance(e, Var)]
         return seen

@@ -196,8 +196,8 @@ class ScalarBuilder:
         bound = self._indices.get(e)
         if bound is None:
             bound = self._indices[e] = self.define("at", e)
-            if isinstance(bound, Var):
-                self.affine.lets[bound.name] = e
+            assert isinstance(bound, Var), "an expression of some length is no constant"
+            self.affine.lets[bound.name] = e
         return bound
 
     def _absorb(self, e: Expr) -> Expr:

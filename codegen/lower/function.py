@@ -184,7 +184,7 @@ class _Lowering:
         if found is None or any(self.types[r].dtype.is_packed for r in self.f.results):
             return None
         exact = all(self.types[r].dtype is self.types[r].dtype.compute for r in found.shared)
-        return found if exact and {*found.shared} <= {*self.f.results} else None
+        return found if exact and {*found.shared}.issubset(self.f.results) else None
 
     def _sweep(self, found: Swept) -> Stmt:
         """Return the nest of rows, then one for each result that is folded across them."""

@@ -48,8 +48,9 @@ def gathered(rule: Scatter, index: Index, shape: Index) -> tuple[Fold, Expr]:
         u = update_at(ks)
         value = rule.update(u)
         # 0 + -0 is 0, so what changes nothing in a sum is -0.
-        nothing = Const(-0.0, value.dtype) if op == "add" and value.dtype.is_float else None
-        return where_meets(u, value, nothing or identity(op, value.dtype))
+        is_sum = op == "add" and value.dtype.is_float
+        nothing = Const(-0.0, value.dtype) if is_sum else identity(op, value.dtype)
+        return where_meets(u, value, nothing)
 
     return Fold(op, extents, term, _same), rule.base(index)
 

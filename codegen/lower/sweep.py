@@ -38,16 +38,18 @@ def swept(
     Along are the axes with the last one, across are all others.  No row depends on what is folded
     across rows.
     """
-    folds = [n for n in nodes if OPS[n.op].kind is Kind.REDUCTION]
-    found = {n.results[0]: folded(n, types) for n in folds}
-    ends = [r for r in found.values() if r is not None and len(r.shape) - 1 in r.axes]
-    if not ends or None in found.values():
+    found = dict[str, Rows]()
+    for n in (n for n in nodes if OPS[n.op].kind is Kind.REDUCTION):
+        rows = folded(n, types)
+        if rows is None:
+            return None
+        found[n.results[0]] = rows
+    ends = [r for r in found.values() if len(r.shape) - 1 in r.axes]
+    if not ends:
         return None
     along = ends[0]
     outer = tuple(a for a in range(len(along.shape)) if a not in along.axes)
-    crossing = {
-        r for r, x in found.items() if x is not None and (x.shape, x.axes) == (along.shape, outer)
-    }
+    crossing = {r for r, x in found.items() if (x.shape, x.axes) == (along.shape, outer)}
     above, below = list[Node](), list[Node]()
     late = set[str]()
     for n in nodes:
@@ -56,7 +58,7 @@ def swept(
         (below if after else above).append(n)
     rows = more_rows(along, above, types) if crossing else None
     across = tuple(r for r in results if r in late)
-    if rows is None or not across or any(_folds_again(n, crossing, late) for n in below):
+    if rows is None or any(_folds_again(n, crossing, late) for n in below):
         return None
     if any(rows.at(r, types[r].shape) is None for r in results if r not in late):
         return None

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from didyma.codegen.order.results import givers, overwritten
 from didyma.refimpl.ir import control, dims
@@ -29,7 +31,6 @@ from didyma.refimpl.ir.kernel import Kernel
 from didyma.refimpl.ir.loop import PrimFunc
 from didyma.refimpl.ir.names import fresh
 from didyma.refimpl.ir.program import (
-    Assert,
     Bind,
     Call,
     Carry,
@@ -46,6 +47,8 @@ from didyma.refimpl.ir.program import (
 )
 from didyma.refimpl.ir.target import PORTABLE, Target
 from didyma.refimpl.ir.types import Tensor, TensorType
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +73,12 @@ class BlockWriter:
         loops: Mapping[str, PrimFunc],
         kernels: Mapping[str, Sequence[Kernel]],
         called: Mapping[str, Callee],
-        variants: Mapping[str, Sequence[Kernel]] | None = None,
+        variants: Mapping[str, Sequence[Kernel]] = NOTHING,
         target: Target = PORTABLE,
     ) -> None:
         self.called = called
         self.access = target.access
-        self.variants = variants or {}
+        self.variants = variants
         self.functions = {f.name: f for f in m.functions}
         self.externals = externals(m)
         self.ranges = m.ranges()
@@ -114,7 +117,7 @@ class BlockWriter:
         self,
         f: Function,
         args: Sequence[str],
-        wanted: Mapping[str, str] | None = None,
+        wanted: Mapping[str, str] = NOTHING,
         occupied: Iterable[str] = (),
     ) -> list[str]:
         """Append the lines of a function; return the values of its results.
@@ -123,7 +126,7 @@ class BlockWriter:
         are to be written to; those in ``occupied`` have other contents when the function begins.
         """
         names = dict(zip((p.name for p in f.params), args, strict=True))
-        targets = self._targets(f, dict(wanted or {}), frozenset(occupied))
+        targets = self._targets(f, dict(wanted), frozenset(occupied))
         for n in f.nodes:
             self._node(n, names, targets)
         return [names[r] for r in f.results]
@@ -180,10 +183,9 @@ class BlockWriter:
                 self._scan(n, args, results)
             case "bind":
                 self.lines.append(Bind(str(n.attr["dim"]), args[0]))
-            case _ if n.op == TO:
-                self._copy(results[0], args[0])
             case _:
-                raise AssertionError(f"{n.op} in a block of a fused graph")
+                assert n.op == TO, f"{n.op} in a block of a fused graph"
+                self._copy(results[0], args[0])
 
     def _constant(self, n: Node, names: dict[str, str]) -> None:
         value = n.attr["value"]
@@ -235,9 +237,6 @@ class BlockWriter:
         return Launch(k.name, tuple(values[p.name] for p in k.params))
 
     def _view(self, value: str, of: str, offset: Dim = 0) -> None:
-        a, b = self.types[of].numel, self.types[value].numel
-        if offset == 0 and not dims.equal(a, b):
-            self.lines.append(Assert(a, b, f"{value} has as many elements as {of}"))
         self.root[value] = self.root.get(of, of)
         self.lines.append(View(value, of, offset))
 
@@ -287,10 +286,6 @@ class BlockWriter:
     ) -> None:
         """Append the ``Carry`` of values whose sizes change, and of the sizes."""
         sizes = control.solve(want, got, new)
-        for t, actual in zip(want, got, strict=True):
-            for a, b in zip(control.put_type(t, sizes).shape, actual.shape, strict=True):
-                if not dims.equal(a, b):
-                    self.lines.append(Assert(a, b, f"{t} is {actual}"))
         taken = {*others, *self.constants}
         moved: list[tuple[str, str]] = []
         for r, value in pairs:

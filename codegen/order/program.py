@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from didyma.codegen.order.blocks import BlockWriter, Callee
+from didyma.codegen.order.blocks import NOTHING, BlockWriter, Callee
 from didyma.codegen.order.returned import by_strides
 from didyma.codegen.passes.blocks import blocks
 from didyma.refimpl.ir import control, dims
@@ -22,7 +22,7 @@ def order(
     m: Module,
     loops: Mapping[str, PrimFunc],
     kernels: Mapping[str, Sequence[Kernel]],
-    variants: Mapping[str, Sequence[Kernel]] | None = None,
+    variants: Mapping[str, Sequence[Kernel]] = NOTHING,
     target: Target = PORTABLE,
     *,
     shared: bool = False,

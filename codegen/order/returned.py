@@ -57,7 +57,7 @@ class _Returned:
 
     def lines(self) -> tuple[Line, ...]:
         """Return the lines, with strided values in place of launches, and the return."""
-        kept = [self._moved(x) or x for x in self.p.lines]
+        kept = [x if (y := self._moved(x)) is None else y for x in self.p.lines]
         shaped = {x.value for x in kept if isinstance(x, Strided)}
         kept = [x for x in kept if not (isinstance(x, View) and x.value in shaped)]
         moved = {x.value: x.of for x in kept if isinstance(x, Strided)}
@@ -80,7 +80,7 @@ class _Returned:
         t, whole = self.types[value], self.types[of]
         lent = of in self.p.inputs or of in self.results
         kept = lent or dims.at_least(t.numel, whole.numel, self.ranges)
-        if not (kept and self._alike(x.args[0], of) and self._alike(value, of, whole=False)):
+        if not (kept and self._alike(value, of)):
             return None
         if of in self.constants:
             return None
@@ -99,9 +99,7 @@ class _Returned:
         names = [v for v, x in self.views.items() if x.of == value]
         if self.uses[value] > 2 or value in self.results or len(names) != 1:
             return None
-        only = not self.uses[names[0]] and names[0] in self.results
-        numel, other = self.types[value].numel, self.types[names[0]].numel
-        return names[0] if only and dims.equal(numel, other) else None
+        return None if self.uses[names[0]] else names[0]
 
     def _again(self, result: str, shared: bool) -> Strided | Copy | None:
         """Return a line that gives a result whose bytes are others'; None if they are its own.
@@ -122,17 +120,15 @@ class _Returned:
         self.types[name] = self.types[value]
         return name
 
-    def _alike(self, value: str, of: str, *, whole: bool = True) -> bool:
-        """Return whether values have elements of one kind in one place, and as many if ``whole``.
+    def _alike(self, value: str, of: str) -> bool:
+        """Return whether values have elements of one kind, of whole bytes.
 
         Those of a size that a line binds may be gone by the end.
         """
         a, b = self.types[value], self.types[of]
-        if a.dtype is not b.dtype or a.dtype.is_packed or a.device != b.device:
+        if a.dtype is not b.dtype or a.dtype.is_packed:
             return False
-        if not self.bound.isdisjoint(dims.free((*a.shape, *b.shape))):
-            return False
-        return not whole or dims.equal(a.numel, b.numel)
+        return self.bound.isdisjoint(dims.free((*a.shape, *b.shape)))
 
 
 def linear(f: PrimFunc, sizes: Sequence[DimVar]) -> tuple[tuple[Dim, ...], Dim] | None:
@@ -147,8 +143,7 @@ def linear(f: PrimFunc, sizes: Sequence[DimVar]) -> tuple[tuple[Dim, ...], Dim] 
         s = s.body
     if not isinstance(s, Store) or not isinstance(s.value, Load) or len(f.params) != 2:
         return None
-    source = next(b for b in f.params if b.name == s.value.buffer)
-    place = affine.offset(s.value.index, [affine.poly(of_dim(d)) for d in source.shape])
+    place = affine.offset(s.value.index, [affine.poly(of_dim(d)) for d in f.params[0].shape])
     strides: list[Dim] = []
     for axis in map(affine.poly, s.index):
         names = [v for v in loops if axis == {(v,): 1}]
@@ -158,9 +153,9 @@ def linear(f: PrimFunc, sizes: Sequence[DimVar]) -> tuple[tuple[Dim, ...], Dim] 
         place = {m: c for m, c in place.items() if m not in by}
         stride = {left: c for m, c in by.items() if (left := without(m, names)) is not None}
         strides.append(_size(stride))
-        if any(v in loops or v.startswith("@") for m in stride for v in m):
+        if any(v.startswith("@") for m in stride for v in m):
             return None
-    if any(v in loops or v.startswith("@") for m in place for v in m):
+    if any(v.startswith("@") for m in place for v in m):
         return None
     return tuple(strides), _size(place)
 
@@ -177,7 +172,7 @@ def reshaped(
     """
     runs: list[tuple[Dim, Dim]] = []  # sizes of joined axes, outermost first, and their strides
     for n, stride in zip(shape, strides, strict=True):
-        if runs and n != 1 and dims.equal(runs[-1][1], dims.mul(n, stride)):
+        if runs and dims.equal(runs[-1][1], dims.mul(n, stride)):
             runs[-1] = dims.mul(runs[-1][0], n), stride
         elif n != 1:
             runs.append((n, stride))
@@ -194,7 +189,7 @@ def reshaped(
         if dims.equal(done, runs[-1][0]):
             runs.pop()
             done = 1
-    return tuple(found) if not runs and done == 1 else None
+    return None if runs else tuple(found)
 
 
 def row_major(shape: Sequence[Dim]) -> tuple[Dim, ...]:

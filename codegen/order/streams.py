@@ -110,7 +110,7 @@ class _Spread:
         for value, written in (*((r, False) for r in reads), *((w, True) for w in writes)):
             done = self.work.setdefault(self._owner(value), {})
             for (other, wrote), tick in done.items():
-                if other != stream and (written or wrote) and clock.get(other, 0) < tick:
+                if (written or wrote) and clock.get(other, 0) < tick:
                     yield Wait(stream, other)
                     for s, seen in self.clocks[other].items():
                         clock[s] = max(clock.get(s, 0), seen)

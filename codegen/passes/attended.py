@@ -99,7 +99,7 @@ def _attention(
     if types[output.results[0]].shape[:-1] != types[score].shape[:-1]:
         return "the batches of values are not those of scores"
     (scores,) = each.values()
-    if not _is_elementwise(defs, types, score, scores.results[0]):
+    if not _is_elementwise(defs, score, scores.results[0]):
         return "a score depends on others than its own element of the first product"
     if value in dependent(defs, value, scores.results[0]):
         return "values depend on scores"
@@ -137,8 +137,10 @@ def _no_softmax(defs: Defs, types: Types, weight: str) -> str:
         return ""
     for n in powers:
         less = _source(defs, n.args[0], "subtract")
-        top = None if less is None else row_fold(defs, types, less.args[1], "max")
-        if less is not None and top is not None and top.args == less.args[:1]:
+        if less is None:
+            continue
+        top = row_fold(defs, types, less.args[1], "max")
+        if top is not None and top.args == less.args[:1]:
             return "exponentials are not divided by their own sum along the last axis"
     return "exponentials are not of what scores lack to the largest of their row"
 
@@ -204,13 +206,13 @@ def _powers(defs: Defs, types: Types, name: str, divisor: str) -> _Softmax | Non
     """Return the softmax whose exponentials are a value, and their sums another."""
     power, total = _source(defs, name, "exp"), row_fold(defs, types, divisor, "sum")
     shifted = None if power is None else _source(defs, power.args[0], "subtract")
-    top = None if shifted is None else row_fold(defs, types, shifted.args[1], "max")
-    if total is None or shifted is None or top is None:
+    if shifted is None or total is None or total.args != (name,):
         return None
-    score = shifted.args[0]
-    if total.args != (name,) or top.args != (score,):
+    score, largest_score = shifted.args
+    top = row_fold(defs, types, largest_score, "max")
+    if top is None or top.args != (score,):
         return None
-    return _Softmax(score, shifted.args[1], divisor)
+    return _Softmax(score, largest_score, divisor)
 
 
 def row_fold(defs: Defs, types: Types, name: str, op: str) -> Node | None:
@@ -281,56 +283,64 @@ def _is_guard(defs: Defs, types: Types, n: Node, on_scores: Collection[str]) -> 
 
 def _most(defs: Defs, types: Types, name: str) -> float:
     """Return a number that elements of a value do not exceed, unless they are not finite."""
-    n, dtype = defs.get(name), types[name].dtype
+    dtype = types[name].dtype
     most = largest(dtype) if dtype.is_float else math.inf
-    match "" if n is None else n.op:
-        case "constant":
-            value = n.attr["value"] if n is not None else None
-            return float(abs(value.array()).max(initial=0)) if isinstance(value, Tensor) else most
-        case "cast" | "broadcast_to" | "reshape" | "permute_dims" if n is not None:
-            if types[n.args[0]].dtype is DType.BOOL:
+    match defs.get(name):
+        case Node(op="constant") as n:
+            value = n.attr["value"]
+            assert isinstance(value, Tensor)
+            return float(abs(value.array()).max(initial=0))
+        case Node(op="cast" | "broadcast_to" | "reshape" | "permute_dims", args=(of,)):
+            if types[of].dtype is DType.BOOL:
                 return 1.0
-            return min(most, _most(defs, types, n.args[0]))
-        case "multiply" if n is not None:
-            return min(most, math.prod(_most(defs, types, a) for a in n.args))
+            return min(most, _most(defs, types, of))
+        case Node(op="multiply", args=args):
+            return min(most, math.prod(_most(defs, types, a) for a in args))
         case _:
             return most
 
 
 def _quotient(defs: Defs, name: str) -> tuple[str, str]:
     """Return what a value is the quotient of, or the product with an inverse; "" for neither."""
-    n = defs.get(name)
-    if n is not None and n.op == "divide":
-        return n.args[0], n.args[1]
-    for by, other in (n.args, n.args[::-1]) if n is not None and n.op == "multiply" else ():
-        if divisor := _inverse_of(defs, other):
-            return by, divisor
+    match defs.get(name):
+        case Node(op="divide", args=(numerator, divisor)):
+            return numerator, divisor
+        case Node(op="multiply", args=(left, right)):
+            for by, other in ((left, right), (right, left)):
+                if divisor := _inverse_of(defs, other):
+                    return by, divisor
     return "", ""
 
 
 def _inverse_of(defs: Defs, name: str) -> str:
     """Return the value of which another is the inverse; "" if it is of none."""
-    n = defs.get(name)
-    if n is not None and n.op == "reciprocal":
-        return n.args[0]
-    if n is None or n.op != "divide" or not _is_all(defs, n.args[0], 1):
-        return ""
-    return n.args[1]
+    match defs.get(name):
+        case Node(op="reciprocal", args=(of,)):
+            return of
+        case Node(op="divide", args=(one, of)) if _is_all(defs, one, 1):
+            return of
+        case _:
+            return ""
 
 
 def _is_all(defs: Defs, name: str, number: int) -> bool:
     """Return whether a value is a constant whose elements are one number."""
-    n = defs.get(name)
-    value = None if n is None or n.op != "constant" else n.attr["value"]
+    n = _source(defs, name, "constant")
+    value = None if n is None else n.attr["value"]
     return isinstance(value, Tensor) and bool((value.array() == number).all())
 
 
-def _is_elementwise(defs: Defs, types: Types, score: str, on: str) -> bool:
-    """Return whether the operand of the softmax depends on each score at its own place alone."""
-    return all(
-        types[name].shape == types[score].shape and kind(defs[name]) is Kind.ELEMENTWISE
-        for name in dependent(defs, score, on) - {on}
-    )
+def _is_elementwise(defs: Defs, score: str, on: str) -> bool:
+    """Return whether the operand of the softmax depends on each score at its own place alone.
+
+    Both have one shape, and elementwise ops only enlarge shapes.
+    """
+    return are_elementwise(defs, dependent(defs, score, on) - {on})
+
+
+def are_elementwise(defs: Defs, values: Collection[str]) -> bool:
+    """Return whether values are results of elementwise ops."""
+    return all(kind(defs[name]) is Kind.ELEMENTWISE for name in values)
 
 
 def products(defs: Defs, types: Types, value: str) -> Iterator[Node]:
@@ -355,8 +365,8 @@ def dependent(defs: Defs, value: str, on: str) -> set[str]:
 
 def is_logsumexp(defs: Defs, a: Attention, name: str) -> bool:
     """Return whether a value is the logarithm of the sum of each row's exponentials."""
-    n = defs.get(name)
-    if n is None or n.op != "add" or n.args[1] != a.top:
+    n = defs[name]
+    if n.op != "add" or n.args[1] != a.top:
         return False
-    log = defs.get(n.args[0])
-    return log is not None and log.op == "log" and log.args == (a.total,)
+    log = _source(defs, n.args[0], "log")
+    return log is not None and log.args == (a.total,)

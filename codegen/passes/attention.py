@@ -138,7 +138,7 @@ def join(
                 moves = moved(groups, {*inner, last}, readers, results)
                 used |= (again := needed(groups, {*inner, last, *moves}, places))
                 whole = [[groups[j] for j in part] for part in (order, moves | again)]
-                computed = lines - {*g.reads}
+                computed = lines - {*g.reads, *log}
                 made[last] = joined(whole[0], groups[last], whole[1], [*log], computed)
                 for j in {*inner, *moves} - stay:
                     made[j] = made[last]
@@ -155,7 +155,7 @@ def _unfit(defs: Mapping[str, Node], types: Mapping[str, TensorType], a: Attenti
     they must be in range.
     """
     narrow = _narrow(defs, types, a.value)
-    if narrow is not None and (a.factor or 0) > largest(narrow):
+    if narrow is not None and a.factor is not None and a.factor > largest(narrow):
         return f"weights times their factors may exceed what {narrow} holds"
     if not _is_tiled(defs, types, a):
         return unsuited(defs, types, [a.scores], a.weight, a.value)
@@ -202,7 +202,7 @@ def _open(
     """Return why an inner group is no kernel that stores for these alone, but for ``logs``."""
     for j in inner:
         g = groups[j]
-        if g.call or g.view or g.binds or g.stages:
+        if g.view:
             return f"%{g.writes[0]}, on the way, is made by no kernel of its own"
         for w in g.writes:
             if w not in logs and w in results:
@@ -216,7 +216,7 @@ def _read_by_others(
     g: FusionGroup, every: set[int], readers: Mapping[str, set[int]], logs: Collection[str]
 ) -> bool:
     """Return whether groups outside of some read what one of them stores, but for ``logs``."""
-    return any(not readers.get(w, set()) <= every for w in g.writes if w not in logs)
+    return any(readers.get(w, set()) - every for w in g.writes if w not in logs)
 
 
 def _logarithm(
@@ -257,8 +257,8 @@ def moved(
         path = list[int]()
         name = read
         while (i := writer.get(name)) is not None and i not in every:
-            g, users = groups[i], {*path[-1:]} or every
-            if not _moves(g) or name in results or not readers.get(name, set()) <= users:
+            g, users = groups[i], {path[-1]} if path else every
+            if not _moves(g) or name in results or readers.get(name, set()) - users:
                 break
             path.append(i)
             (name,) = g.reads
@@ -275,19 +275,17 @@ def _turned(
     results: frozenset[str],
 ) -> int | None:
     """Return the one group that reads a group's result, if it only gives its axes another order."""
-    if len(groups[i].writes) != 1 or groups[i].writes[0] in results:
-        return None
-    found = readers.get(groups[i].writes[0], set())
-    if len(found) != 1:
+    (value,) = groups[i].writes
+    found = readers.get(value, set())
+    if value in results or len(found) != 1:
         return None
     (j,) = found
-    return j if _moves(groups[j]) and [n.op for n in groups[j].nodes] == ["permute_dims"] else None
+    return j if [n.op for n in groups[j].nodes] == ["permute_dims"] else None
 
 
 def _moves(g: FusionGroup) -> bool:
     """Return whether a group shows or copies elements of one array in another shape or order."""
-    each = all(n.op in MOVES for n in g.nodes)
-    return each and len(g.reads) == len(g.writes) == 1 and not (g.call or g.binds)
+    return all(n.op in MOVES for n in g.nodes) and len(g.reads) == len(g.writes) == 1
 
 
 def joined(

@@ -10,9 +10,11 @@ once, when a program is compiled.
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+from typing import cast as typed
 
 import numpy as np
 
@@ -73,8 +75,8 @@ def is_copy(n: Node, readers: list[Node]) -> bool:
         return False
     if n.op == "permute_dims":
         return n.attr["axes"] == last(rank)
-    edges = (n.attr.get("low"), n.attr.get("high"))
-    return n.op == "pad" and all(isinstance(e, tuple) and not any(e[:-2]) for e in edges)
+    edges = typed("tuple[tuple[Dim, ...], ...]", (n.attr["low"], n.attr["high"]))
+    return not any(d for e in edges for d in e[:-2])
 
 
 class Lack(NamedTuple):
@@ -129,10 +131,12 @@ class _Rewriting(Rewriting):
         key, n, rank = (value, lack), self.defs.get(value), self.types[value].rank
         if key in self.made:
             return self.made[key]
-        back = n is not None and n.op == "permute_dims" and n.attr["axes"] == first(rank)
-        if back and not any(lack):
-            return value
-        near = n.args[0] if back and n else self.packed("permute_dims", value, axes=last(rank))
+        if n is not None and n.op == "permute_dims" and n.attr["axes"] == first(rank):
+            if not any(lack):
+                return value
+            near = n.args[0]
+        else:
+            near = self.packed("permute_dims", value, axes=last(rank))
         if any(lack):
             before, behind = ((*(0,) * (rank - 2), *e)
                               for e in ((lack.left, 0), (lack.right, lack.channels)))  # fmt: skip
@@ -207,11 +211,9 @@ def _suits(n: Node, types: dict[str, TensorType]) -> bool:
     if n.op != "conv" or n.types[0].dtype not in NARROW:
         return False
     out, each, *window = types[n.args[1]].shape
-    groups = n.attr["groups"]
-    if not (isinstance(out, int) and isinstance(each, int) and isinstance(groups, int)):
+    groups, places = typed("int", n.attr["groups"]), typed("list[int]", window)
+    if not (isinstance(out, int) and isinstance(each, int)):
         return False
-    terms = each
-    for d in window:
-        terms *= d if isinstance(d, int) else 0
+    terms = each * math.prod(places)
     whole = groups == 1 or each % PIECE == 0
     return whole and out // groups >= PIECE and terms >= TERMS

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from didyma.codegen.decisions import Heard, unheard
-from didyma.codegen.options import Options
+from didyma.codegen.options import DEFAULT, Options
 from didyma.codegen.passes import attention, channels, cost, parts, rows, sweep, weighted
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
@@ -40,7 +40,7 @@ DECISIONS = COSTLY, FOLD, AGAIN, IN_PLACE, PRODUCT, VIEW, UNMOVED = (
 
 
 def fuse(
-    m: Module, options: Options | None = None, heard: Heard = unheard, apart: Heard = unheard
+    m: Module, options: Options = DEFAULT, heard: Heard = unheard, apart: Heard = unheard
 ) -> Module:
     """Partition the entry, and the functions that control nodes run, into Primitive functions.
 
@@ -55,13 +55,12 @@ def fuse(
 
     ``apart`` is called with why a value stays apart that looks like an attention.
     """
-    chosen = options or Options()
-    m = channels.channels_last(m, chosen.device, heard) if chosen.graph.channels else m
-    m = parts.in_parts(m, chosen.device, chosen.graph.parts, heard)
+    m = channels.channels_last(m, options.device, heard) if options.graph.channels else m
+    m = parts.in_parts(m, options.device, options.graph.parts, heard)
     ranges = m.ranges()
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:
-        picked = frozenset(rows.picks(f)) if chosen.graph.rows else frozenset[str]()
+        picked = frozenset(rows.picks(f)) if options.graph.rows else frozenset[str]()
         notes = list[tuple[str, str]]()
         reasons = dict[str, str]()
 
@@ -71,12 +70,12 @@ def fuse(
         def left(reason: str, value: str) -> None:
             reasons[value] = reason
 
-        found = _fused(f, mentioned, ranges, chosen, picked, note, left)
+        found = _fused(f, mentioned, ranges, options, picked, note, left)
         while alone := picked - rows.joined(found):
             picked -= alone
             notes.clear()
             reasons.clear()
-            found = _fused(f, mentioned, ranges, chosen, picked, note, left)
+            found = _fused(f, mentioned, ranges, options, picked, note, left)
         for decision, value in notes:
             heard(decision, value)
         joined = {r for g in found if g.stages for n in g.nodes for r in n.results}

@@ -21,7 +21,7 @@ from didyma.refimpl.ir.names import Names, fresh
 
 def stays(f: Function) -> bool:
     """Return whether calls to a function stay: a kernel, an external or a ``NoInline`` one."""
-    return any(name in (PRIMITIVE, COMPILER, NO_INLINE) for name, _ in f.attrs)
+    return not f.attr.keys().isdisjoint((PRIMITIVE, COMPILER, NO_INLINE))
 
 
 def inline(m: Module) -> Module:
@@ -59,9 +59,7 @@ def used(m: Module, old: Module) -> Module:
         if f.name in wanted:
             wanted.update(r for n in f.nodes for r in control.references(n))
     kept = tuple(f for f in m.functions if f.name in wanted)
-    same = len(kept) == len(old.functions) and all(
-        f is g for f, g in zip(kept, old.functions, strict=True)
-    )
+    same = [*map(id, kept)] == [*map(id, old.functions)]
     return old if same else replace(m, functions=kept)
 
 

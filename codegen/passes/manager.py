@@ -18,7 +18,7 @@ from didyma.refimpl.verify import graph as laws
 
 Rewrite: TypeAlias = Callable[[Module, Options, Heard], Module]
 UserPass: TypeAlias = Callable[[Module], Module]
-LAST_OF_USERS = "fuse"  # user passes run before it: they see ops, not Primitive functions
+BEFORE = "slices"  # user passes run before it: they see ops, and scans as a graph has them
 
 
 def _always(options: GraphOptions) -> bool:
@@ -52,7 +52,7 @@ def plain(rewrite: UserPass) -> Rewrite:
 
 
 def chosen(passes: Sequence[Pass], options: GraphOptions) -> tuple[Pass, ...]:
-    """Return the passes that options run, in order, user passes just before fusion.
+    """Return the passes that options run, in order, user passes once graphs are simplified.
 
     A required pass runs at every level, a disabled one at none.
 
@@ -76,7 +76,7 @@ def chosen(passes: Sequence[Pass], options: GraphOptions) -> tuple[Pass, ...]:
     runs = {p.name for p in passes if not p.unless and _runs(p, options)}
     runs |= {p.name for p in passes if p.unless and p.unless not in runs}
     own = tuple(user_pass(given) for given in options.passes)
-    where = next(i for i, p in enumerate(passes) if p.name == LAST_OF_USERS)
+    where = next(i for i, p in enumerate(passes) if p.name == BEFORE)
     order = (*passes[:where], *own, *passes[where:])
     return tuple(p for p in order if p in own or p.name in runs)
 

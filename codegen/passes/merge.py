@@ -71,7 +71,7 @@ class GroupGraph:
         self.groups[i], self.users[i], self.place[i] = g, set(), i
         self.writer.update(dict.fromkeys(g.writes, i))
         self.needs[i] = {self.writer[a] for a in g.reads if a in self.writer}
-        self.needs[i].update(self.binder[s] for s in g.after if s in self.binder)
+        self.needs[i].update(self.binder[s] for s in g.after)
         for k in self.needs[i]:
             self.users[k].add(i)
         self.binder.update(dict.fromkeys(g.binds, i))
@@ -93,12 +93,14 @@ class GroupGraph:
                     return
 
     def fits(self, i: int, j: int) -> bool:
-        """Return whether one kernel can compute two groups: by shape, results, cost and reads.
+        """Return whether a pointwise group's kernel can be one with that of another group.
+
+        That is by shape, results, cost and reads.
 
         Group ``i`` may be joined, of groups before ``j``; so nothing in it reads what ``j`` writes.
         """
         a, b = self.groups[i], self.groups[j]
-        if not (a.pointwise and b.pointwise):
+        if not a.pointwise:
             return False
         if self.types[a.writes[0]].shape != self.types[b.writes[0]].shape:
             return False

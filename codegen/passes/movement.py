@@ -34,7 +34,7 @@ def identity(n: Node, values: Values) -> str | None:
         return None
     rank = n.types[0].rank
     match n.op:
-        case "reshape" | "broadcast_to" | "cast":
+        case "reshape" | "broadcast_to" | "cast" | "pad":
             same = True
         case "permute_dims":
             same = _moves_nothing(_ints(n, "axes"), n.types[0])
@@ -42,8 +42,6 @@ def identity(n: Node, values: Values) -> str | None:
             same = all(n.types[0].shape[a] == 1 for a in _ints(n, "axes"))
         case "slice":  # of equal shape: it takes all of every axis, forwards
             same = _ints(n, "steps") == (1,) * rank
-        case "pad":
-            same = all(d == 0 for d in (*_ints(n, "low"), *_ints(n, "high")))
         case _:
             same = False
     return n.args[0] if same else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast as typed
 
 import numpy as np
 import sympy
@@ -25,6 +26,7 @@ from didyma.refimpl.ops.spec import FoldOp
 
 SIZE = TensorType(DType.I64, ())
 INNER = "only the main function has such sizes"
+FIRST = "an op whose first elements are the same, however much is padded behind them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class _Padding:
             return
         needed = masks(n, types, frozenset(self.sizes))
         if needed is None:
-            raise _refused(self.f, f"%{n.results[0]} = {n.op}: {n.types[0]}", "")
+            raise _refused(self.f, f"%{n.results[0]} = {n.op}: {n.types[0]}")
         args = list(n.args)
         for i, axes in enumerate(needed.axes):
             for axis in axes:
@@ -122,13 +124,12 @@ class _Padding:
     def _mean(self, n: Node, x: str, t: TensorType) -> None:
         """Add a mean as a sum that is divided by the size of what it takes."""
         axes = n.attr["axes"]
-        assert isinstance(axes, tuple)
         result, wide = n.types[0], t.dtype.compute
         summed = replace(result, dtype=wide)
         if wide is not t.dtype:
             x = self._new("cast", (x,), replace(t, dtype=wide), {"dtype": wide})
         total = self._new("sum", (x,), summed, n.attr)
-        size = self._size(dims.mul(*(t.shape[a] for a in axes if isinstance(a, int))), t)
+        size = self._size(dims.mul(*(t.shape[a] for a in typed("tuple[int, ...]", axes))), t)
         number = self._new("cast", (size,), TensorType(wide, (), t.device), {"dtype": wide})
         args = total, self._like(number, summed)
         if wide is result.dtype:
@@ -203,9 +204,9 @@ def _ends(dtype: DType) -> tuple[float, float]:
     return dtype.limits
 
 
-def _refused(f: Function, got: str, why: str) -> DidymaError:
+def _refused(f: Function, got: str, want: str = FIRST) -> DidymaError:
     return DidymaError(
         "not-padded", f"@{f.name}", got=got,
-        want=why or "an op whose first elements are the same, however much is padded behind them",
+        want=want,
         help="compile the program with the size as a symbol, or give another dim buckets",
     )  # fmt: skip

@@ -140,7 +140,8 @@ def _sizes(
     if min(rows, columns) < LEAST:
         return None
     halves = n.types[0].dtype.nbytes == DType.F16.nbytes
-    return rows, columns, terms, target.processors, halves and {*target.families} >= NEEDED
+    clusters = halves and NEEDED.issubset(target.families)
+    return rows, columns, terms, target.processors, clusters
 
 
 @dataclass

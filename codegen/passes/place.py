@@ -59,7 +59,7 @@ class _Placement:
     def _add(self, n: Node) -> None:
         self.nodes.append(n)
         self.types.update(zip(n.results, n.types, strict=True))
-        if n.op in OPS and n.op != TO and all(a in self.free for a in n.args):
+        if n.op in OPS and all(a in self.free for a in n.args):
             count = 1 + sum(self.free[a][1] for a in n.args)
             self.free[n.results[0]] = n, count
 

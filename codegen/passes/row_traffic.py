@@ -82,7 +82,7 @@ class RowTraffic:
             yield self._read(n.args, made)
         whole = [w for w in writes if rows.at(w, self.types[w].shape) is Along.ELEMENT]
         if whole or not folds:
-            yield self._read(whole or writes, made)
+            yield self._read(whole if whole else writes, made)
 
     def _read(self, values: Sequence[str], made: Mapping[str, Node]) -> set[str]:
         """Return what values are computed from, up to the results of folds."""

@@ -151,7 +151,7 @@ def _beyond(todo: GroupGraph, i: int, rows: Rows) -> Iterator[tuple[int, int]]:
     """
     for v in (v for a in todo.groups[i].writes for v in todo.readers.get(a, ())):
         g = todo.groups.get(v)
-        if g is None or g.call or not (g.view or g.pointwise):
+        if g is None or not (g.view or g.pointwise):
             continue
         if {todo.writer.get(a, i) for a in g.reads} != {i}:
             continue

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from didyma.codegen.decisions import Heard, Match, unheard
-from didyma.codegen.options import Options
+from didyma.codegen.options import DEFAULT, Options
 from didyma.composites.builder import Builder, Value
 from didyma.composites.composite import like
 from didyma.refimpl.ir.graph import PRIMITIVE, Function, Module, Node, rename
@@ -21,7 +21,7 @@ PADDED = 1 << 22  # likewise where lines would have to be padded
 RUNS = (Match("cumulative_sum"), Match("cumulative_prod"))
 
 
-def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard) -> Module:
+def block_runs(m: Module, options: Options = DEFAULT, heard: Heard = unheard) -> Module:
     """Scan blocks of a few long lines, then the blocks' totals, and combine (G. Blelloch, 1990).
 
     A line is otherwise the work of one block of threads, which many of them suit better.
@@ -32,7 +32,6 @@ def block_runs(m: Module, options: Options | None = None, heard: Heard = unheard
     before it is folded is cast in its blocks.  Axes of symbolic size are left alone, and so are
     Primitive functions, which fold at most once, and lines that blocks of one kernel may share.
     """
-    options = options or Options()
     long, waits = options.graph.long_run, options.kernels.waits and options.device.waits
     functions = tuple(_function(f, long, waits, heard) for f in m.functions)
     same = all(a is b for a, b in zip(functions, m.functions, strict=True))
@@ -108,7 +107,7 @@ def _length(n: int, long: int) -> int:
     """
     lengths = range(long // 4, long)
     whole = [d for d in lengths if n % d == 0]
-    return max(whole or lengths, key=lambda d: (-(-n // d) < long, math.gcd(d, 32), -d))
+    return max(whole if whole else lengths, key=lambda d: (-(-n // d) < long, math.gcd(d, 32), -d))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from didyma.codegen.decisions import Heard, Match, unheard
-from didyma.codegen.options import Options
+from didyma.codegen.options import DEFAULT, Options
 from didyma.codegen.passes import algebra, folding, movement
 from didyma.codegen.passes.blocks import blocks
 from didyma.codegen.passes.branches import simplify_control
@@ -64,7 +64,7 @@ EQUAL_NODES = "merge equal nodes"
 MAX_REWRITES = 32  # of one node; every rule shrinks something, so this is never reached
 
 
-def simplify(m: Module, options: Options | None = None, heard: Heard = unheard) -> Module:
+def simplify(m: Module, options: Options = DEFAULT, heard: Heard = unheard) -> Module:
     """Apply the rules to each node in order, merge equal nodes, and drop unused ones.
 
     This is done in the entry and in the functions that its control nodes run, innermost first.
@@ -74,7 +74,7 @@ def simplify(m: Module, options: Options | None = None, heard: Heard = unheard) 
     """
     table = {f.name: f for f in m.functions}
     checking = control.checking(m)
-    chosen = rules(options or Options())
+    chosen = rules(options)
     for f in blocks(m).values():
         table[f.name] = drop_dead(_rewrite(f, chosen, table, heard), checking)
     if all(table[f.name] == f for f in m.functions):

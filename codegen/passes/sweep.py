@@ -69,7 +69,7 @@ def _near(todo: GroupGraph, j: int) -> list[int]:
 
 
 def _folds(g: FusionGroup) -> bool:
-    return not (g.call or g.view) and any(kind(n) is Kind.REDUCTION for n in g.nodes)
+    return any(kind(n) is Kind.REDUCTION for n in g.nodes)
 
 
 def _fits(

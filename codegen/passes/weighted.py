@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from didyma.codegen.decisions import Heard
-from didyma.codegen.passes.attended import dependent, products
+from didyma.codegen.passes.attended import are_elementwise, dependent, products
 from didyma.codegen.passes.attention import (
     NARROW,
     PIECE,
@@ -24,10 +24,8 @@ from didyma.codegen.passes.attention import (
 )
 from didyma.codegen.passes.groups import FusionGroup
 from didyma.codegen.passes.places import cheap, needed, without_unread
-from didyma.codegen.passes.values import kind
 from didyma.refimpl.ir.graph import Node
 from didyma.refimpl.ir.types import TensorType
-from didyma.refimpl.ops.spec import Kind
 
 WEIGHTED = "join a product with those of which its weights are computed"
 PAIRED = "compute two weighted sums together, whose weights have a product in common"
@@ -60,10 +58,7 @@ def weighted(
         return None
     made = Weighted(tuple(n for n in defs.values() if n.results in found), weight, output)
     between = between_products(defs, made) - {r for n in made.products for r in n.results}
-    elementwise = all(
-        types[name].shape == shape and kind(defs[name]) is Kind.ELEMENTWISE for name in between
-    )
-    return made if between and elementwise else None
+    return made if between and are_elementwise(defs, between) else None
 
 
 def between_products(defs: Mapping[str, Node], w: Weighted) -> set[str]:
@@ -145,7 +140,7 @@ def _planned(
     while bad := {
         i
         for i, inner in plans.items()
-        if not inner or any(not _serves(j, groups[j], plans, readers, results) for j in inner)
+        if any(not _serves(j, groups[j], plans, readers, results) for j in inner)
     }:
         plans = {i: inner for i, inner in plans.items() if i not in bad}
     return found, plans, readers
@@ -182,10 +177,10 @@ def _pairs(
         shapes = {types[w].shape for k in (i, j) for w in groups[k].writes}
         widths = {types[n.args[0]].shape[-1] for n in one.products} | {s[-1] for s in shapes}
         given = {tuple(types[a].shape for a in x.output.args) for x in (one, other)}
-        alike = len(shapes) == len(given) == 1 and all(len(groups[k].writes) == 1 for k in (i, j))
+        alike = len(shapes) == len(given) == 1
         shared = len(one.products) == MOST and other.products == one.products[:1]
         apart = {i, j} <= left and not any(_needs(groups, writer, *x) for x in ((i, j), (j, i)))
-        if narrow and alike and shared and apart and widths <= {*WIDTHS}:
+        if narrow and alike and shared and apart and all(n in WIDTHS for n in widths):
             left -= {i, j}
             yield i, j
 
@@ -222,7 +217,7 @@ def _serves(
 
     Each sum that reads it, or of which a product or weight does, must compute it itself.
     """
-    if g.call or g.view or g.binds or g.stages or len(g.writes) != 1 or g.writes[0] in results:
+    if g.stages or len(g.writes) != 1 or g.writes[0] in results:
         return False
     reading, taking = readers.get(g.writes[0], set[int]()), set[int]()
     for i, inner in plans.items():
@@ -230,4 +225,4 @@ def _serves(
             if j not in inner:
                 return False
             taking |= own
-    return reading <= taking
+    return not reading - taking

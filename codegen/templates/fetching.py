@@ -58,7 +58,10 @@ RIGHT_COLUMN = 2  # the axis of the right operand that is of columns
 
 
 def found(asked: Asked) -> Problem | None:
-    """Return the product of 16-bit floats in runs of 16 bytes that a function is, or None."""
+    """Return the product of 16-bit floats in runs of 16 bytes that a function is, or None.
+
+    Neighbours in a run are of one product: an array whose batches lie together has no boxes.
+    """
     return asked.once(_found)
 
 
@@ -67,7 +70,8 @@ def _found(asked: Asked) -> Problem | None:
     if product is None or product[1].operands not in (DType.F16, DType.BF16):
         return None
     p, _ = product
-    return p if all(p.run(name, ACCESS) is not None for name in p.operands) else None
+    runs = [p.run(name, ACCESS) for name in p.operands]
+    return p if all(run is not None and run.axis for run in runs) else None
 
 
 def span(p: Problem, values: Values) -> int:

@@ -113,7 +113,7 @@ def lines(p: Problem, name: str, nbytes: int) -> float:
     """
     run = p.run(name, nbytes)
     own = 2.0 * LINE
-    if run is None:
+    if run is None or not run.axis:  # neighbours that lie together are of other products
         return own
     return own * (BETWEEN if p.expected(run.steps[3 - run.axis]) % LINE else 1.0)
 

@@ -8,7 +8,8 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from didyma import apart, codes, logs, moves, on_gpu, splits, strided, tuning
+from didyma import codes, logs, moves, on_gpu, splits, strided, tuning
+from didyma.codegen import apart
 from didyma.codegen.emit import wrapper
 from didyma.codegen.options import EMBEDDED, Options
 from didyma.codegen.pipeline import Compiled, compile

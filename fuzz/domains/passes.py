@@ -165,6 +165,9 @@ class PassJudge:
             many, findings = (*many, *behind.comparisons), behind.findings
             decided[PADDED] = [padding.NAME]
         rest: Mapping[str, int] = {} if findings else census.counted(case, made, self.options)
+        texts = {name: show(m) for name, m in alone}
+        if case.counted and (larger := padding.text(case)):
+            texts["padded"] = larger
         covered = [*of_graph(case.module), *((DECISION, name) for name in heard)]
         if not findings:
             covered += self.examiner.keys(case, inputs, made, heard)
@@ -178,7 +181,7 @@ class PassJudge:
             counters={
                 **counters.of_graph(made.fused, dict(case.env)),
                 **counters.of_decisions(decided),
-                **counters.of_texts({name: show(m) for name, m in alone}),
+                **counters.of_texts(texts),
                 **rest,
             },
         )

@@ -113,8 +113,8 @@ class Targets(Domain[Case]):
             wrong = Finding("texts", "while compiling", "error", f"{type(e).__name__}: {e}")
             texts = {}
         counted = {
-            **census.of_compiled(made, sizes, loaders=True), **counters.of_decisions(heard),
-            **counters.of_texts(texts),
+            **census.of_compiled(made, options, sizes, loaders=True),
+            **counters.of_decisions(heard), **counters.of_texts(texts),
         }  # fmt: skip
         return Outcome(
             () if wrong is None else (wrong,),

@@ -8,7 +8,7 @@ from random import Random
 
 from didyma.codegen import plugins
 from didyma.codegen.options import GraphOptions, KernelOptions, Options
-from didyma.codegen.passes.manager import LAST_OF_USERS, Pass, Rewrite, chosen, plain, user_pass
+from didyma.codegen.passes.manager import BEFORE, Pass, Rewrite, chosen, plain, user_pass
 from didyma.codegen.routines import Routine, hand_over
 from didyma.codegen.runtime.engine import Engine
 from didyma.fuzz.parts.told import code_of, differ, registered
@@ -45,7 +45,7 @@ def _nothing(m: Module) -> Module:
 def _chosen(r: Random) -> Iterator[str]:
     """Passes run in their order: those of a level that are wanted, those required, and others."""
     names: list[str] = [*r.sample(NAMES, r.randint(1, 5))]
-    names.insert(r.randint(0, len(names)), LAST_OF_USERS)
+    names.insert(r.randint(0, len(names)), BEFORE)
     passes, needs = list[Pass](), dict[str, tuple[int, int]]()
     instead = dict[str, str]()
     for name in names:
@@ -74,7 +74,7 @@ def _chosen(r: Random) -> Iterator[str]:
     }  # fmt: skip
     runs |= {n for n, of in instead.items() if of not in runs}
     want = [n for n in names if n in runs]
-    before = [n for n in names[: names.index(LAST_OF_USERS)] if n in runs]
+    before = [n for n in names[: names.index(BEFORE)] if n in runs]
     want[len(before) : len(before)] = ["_nothing"] * len(own)
     got = [p.name for p in chosen(passes, options)]
     yield from differ(got, want, f"passes for {what}")

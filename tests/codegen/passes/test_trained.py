@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import didyma as dd
-from didyma import apart
+from didyma.codegen import apart
 from didyma.codegen.pipeline import compile
 from didyma.refimpl.ir.graph import Node
 

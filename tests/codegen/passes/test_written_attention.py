@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 import didyma as dd
-from didyma.apart import told
+from didyma.codegen.apart import told
 from didyma.codegen.options import Options
 from didyma.codegen.pipeline import compile
 from didyma.refimpl.ir.graph import RESHAPE_ONLY, STAGES

@@ -11,7 +11,7 @@ from didyma.refimpl.ir.graph import Module
 def told(c: Fused, options: Options) -> tuple[str, ...]:
     """Return a sentence for each value that looks like an attention, but is computed in parts."""
     before = _before_fusion(c)
-    if before is None:
+    if before is None or not any(n.op == "matmul" for f in before.functions for n in f.nodes):
         return ()
     said = dict[str, str]()
 
