@@ -71,7 +71,7 @@ def doubled(m: Module) -> Module:
 
 def test_a_pass_of_a_callers_own_runs_before_fusion_and_is_judged() -> None:
     m = parse_module(TEXT)
-    assert names(passes=(same,))[-2:] == ["same", "fuse"]
+    assert names(passes=(same,))[-4:] == ["same", "slices", "stacks", "fuse"]
     wrong = Options(graph=GraphOptions(passes=(doubled,)))
     report = dd.check(Program(m), engines=["host"], options=wrong, tries=2)
     assert {f.where for f in report.findings if f.level == "passes"} >= {"doubled"}
@@ -91,7 +91,7 @@ def test_a_pass_may_be_registered_by_name(tmp_path: Path, monkeypatch: pytest.Mo
         """,
     )
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    assert names(passes=("same",))[-2:] == ["same", "fuse"]
+    assert names(passes=("same",))[-4:] == ["same", "slices", "stacks", "fuse"]
     with says("unknown-pass", "other", "same"):
         names(passes=("other",))
 

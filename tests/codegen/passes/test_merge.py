@@ -87,7 +87,6 @@ NEXT = Node(("c",), "exp", ("p",), (TYPE,))
     [
         ({}, {}, {}, True),
         ({"pointwise": False}, {}, {}, False),
-        ({}, {"pointwise": False}, {}, False),
         ({}, {"shape": (5,)}, {}, False),
         ({}, {}, {"outputs": 2}, True),
         ({}, {}, {"outputs": 1}, False),
