@@ -309,6 +309,8 @@ def _quotient(defs: Defs, name: str) -> tuple[str, str]:
             for by, other in ((left, right), (right, left)):
                 if divisor := _inverse_of(defs, other):
                     return by, divisor
+        case _:
+            pass
     return "", ""
 
 

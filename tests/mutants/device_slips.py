@@ -17,8 +17,8 @@ def _of_a_run(name: str, file: str, old: str, new: str) -> Fault:
 FAULTS: tuple[Fault, ...] = (
     _slip(
         "a copy between devices dropped", "order/blocks.py",
-        "            case _ if n.op == TO:\n                self._copy(results[0], args[0])",
-        "            case _ if n.op == TO:\n                self._view(results[0], args[0])",
+        "of a fused graph\"\n                self._copy(results[0], args[0])",
+        "of a fused graph\"\n                self._view(results[0], args[0])",
     ),
     _slip(
         "a copy between devices left out where nobody writes", "memory/elide.py",

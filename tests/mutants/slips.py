@@ -220,8 +220,7 @@ _LOWERING = (
     ),
     _slip(
         "a fused sum of updates that starts at 0", "lower/scatter.py",
-        'nothing = Const(-0.0, value.dtype) if op == "add" and value.dtype.is_float else None',
-        "nothing = None", "loop",
+        'is_sum = op == "add" and value.dtype.is_float', "is_sum = False", "loop",
     ),
     _slip(
         "the constant part of a remainder dropped", "lower/affine.py",
