@@ -170,8 +170,10 @@ def _scaled(
         return b, None
     factor = np.abs(operands[1 - k].c.astype(np.float64))
     factor = 1 / factor if name == "divide" else factor
-    once = operands[k].e * factor / max(1, terms.count - 1)  # of all additions, one for each term
+    sizes = terms.size * factor  # of the products, of which each rounds once, though terms cancel
+    once = np.maximum(operands[k].e * factor / max(1, terms.count - 1), UNIT[DType.F32] * sizes)
     e = np.where(np.isfinite(b.c) & np.isfinite(once), as_error(b.e + once), b.e)
+    e = np.where(np.isfinite(b.c) & (sizes >= NEAR_OVERFLOW), np.inf, e)
     reach = terms.reach
     if reach is not None:
         own = Reach.of(operands[1 - k])

@@ -55,6 +55,11 @@ def shifted(x: dd.Tensor, a: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
     return dd.sum(x, axis=1) - a + 100.0 * b
 
 
+@dd.trace(dd.f32[r, n], dd.f32[r], dd.f32[r], dd.f32[r])
+def folded(x: dd.Tensor, mean: dd.Tensor, scale: dd.Tensor, b: dd.Tensor) -> dd.Tensor:
+    return (x - mean[:, None]) * scale[:, None] + b[:, None]
+
+
 NORMALISED = """__global__ void f(const float* x, float* y, int n) {
   const float* row = x + blockIdx.x * n;
   float s = 0;
@@ -103,7 +108,14 @@ SHIFTED = """__global__ void f(const float* x, const float* a, const float* b, f
   for (int k = 0; k < n; ++k) s += x[blockIdx.x * n + k];
   y[blockIdx.x] = s;
 }"""
+FOLDED = """
+__global__ void f(const float* x, const float* mean, const float* scale, const float* b,
+                  float* y, int n) {
+  float s = scale[blockIdx.x], shift = b[blockIdx.x] - mean[blockIdx.x] * s;
+  for (int k = 0; k < n; ++k) y[blockIdx.x * n + k] = x[blockIdx.x * n + k] * s + shift;
+}"""
 TASKS = {
+    "folded": (folded, FOLDED, "1", "* s;", "* s * 1.01f;"),
     "normalised": (normalised, NORMALISED, "1", "rsqrtf", "1.001f * rsqrtf"),
     "scaled": (scaled, SCALED, "1", " + 1e-6f", ""),
     "mean": (mean, MEAN, "1", "s +=", "s = 1.0001f * s +"),
