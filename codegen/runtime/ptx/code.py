@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -51,6 +52,27 @@ vote vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wgmma wmma xor
 """
 # Instructions of the ISA; those that the engine does not run are refused where lanes reach them.
 OPCODES = frozenset(_OPCODES.split())
+_MODIFIERS = """
+1d 2d 3d 4d 5d GE L1 L2 NaN a abs acq_rel acquire add alias aligned all alloc and any approx arrive
+arrive_drop async async::generic b b4e ballot bfly block_scale box_dim bulk bulk_group c ca cas cc
+cg clamp cluster col commit_group complete_tx const cp_fenceproxy cp_mask cs cta cv cvt d dec down
+ecl ecr element_stride elemtype eq equ exch expect_tx f4e fence fill_mode finite fractional ftz
+full gather4 ge generic get_first_ctaid geu gl global global_address global_dim global_stride gpu
+gt gtu hi hs idx ignore_oob im2col im2col_no_offs inc infinite init interleave_layout inval
+is_canceled l launch_dependents ld_reduce le leu level lo load local ls lt ltu lu max mbarrier
+mbarrier_init min mma mma_async mmio multicast nan nc ne neu noComplete noftz noinc normal
+notanumber num number or ordered pack param parity pending_count popc pred prefetch proxy
+query_cancel r range rank rc16 rc8 read red reduce relaxed release relu replace rm rmi rn rna rni
+row rp rpi rs rz rzi sat satfinite sc scatter4 shared shiftamt sp st store subnormal swizzle_mode
+sync sync_restrict sys tensor tensormap test_wait tile to trans try_cancel try_wait uni unified up
+volatile wait wait_all wait_group warp wb weak wide wrap wt xor xorsign
+"""
+_KNOWN = frozenset(_MODIFIERS.split())
+# Types, vectors, shapes, and words whose parts say of what they are.
+_FORMED = re.compile(
+    r"(?:[bsu](?:1|2|4|8|16|32|64|128|1024)|[us](?:8x4|16x2)|b?f16(?:x2)?|tf32|f32(?:x2)?|f64"
+    r"|u?e\dm\d(?:x[24])?|[vx]\d|m\d+n\d+(?:k\d+)?|[a-zL]\w*::[\w:]+)$"
+)
 CLOCKS = ("clock", "globaltimer")  # how the names of special registers begin that tell a time
 
 
@@ -231,6 +253,15 @@ class Module:
     def kernels(self) -> tuple[str, ...]:
         """The names of what can be launched."""
         return tuple(f.name for f in self.functions.values() if f.entry)
+
+
+def is_known(modifier: str) -> bool:
+    """Return whether a modifier of some instruction has this name.
+
+    >>> is_known("ftz"), is_known("e4m3x2"), is_known("shared::cta"), is_known("frob")
+    (True, True, True, False)
+    """
+    return modifier in _KNOWN or _FORMED.match(modifier) is not None
 
 
 def unknown(ins: Instr, why: str = "") -> DidymaError:

@@ -311,6 +311,9 @@ def test_what_is_not_known_is_named_with_its_line() -> None:
         launch(Kernel(parse(text), "k"), Shape((1, 1, 1), (1, 1, 1)), [], [])
     with pytest.raises(DidymaError, match="line 4 of the PTX"):
         Kernel(parse(text.replace("tcgen05", "frobnicate")), "k")
+    newer = Kernel(parse(text.replace("tcgen05.alloc.b32 %r1", "not.frob.b32 %r1")), "k")
+    with pytest.raises(DidymaError, match=r"line 4 of the PTX.*\n.*no modifier \.frob is known"):
+        launch(newer, Shape((1, 1, 1), (1, 1, 1)), [], [])
     lost = Kernel(parse(text.replace("tcgen05.alloc.b32 %r1, %r0", "bra AWAY")), "k")
     with pytest.raises(DidymaError, match=r"line 4 of the PTX.*\n.*no label AWAY"):
         launch(lost, Shape((1, 1, 1), (1, 1, 1)), [], [])
