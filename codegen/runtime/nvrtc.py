@@ -37,6 +37,7 @@ _FILE = "kernel text"  # its name in messages
 _INCLUDED = "included.h"
 _ERROR = re.compile(rf"^{_FILE}\((\d+)\): (?:catastrophic )?error: *(.*)$", re.MULTILINE)
 _ANY_ERROR = re.compile(r"^(?:(.+?)\((\d+)\): )?(?:catastrophic )?error: *(.*)$", re.MULTILINE)
+_NAMES = "__nv_name_map"  # the file of messages about names of kernels
 _FUNCTION = re.compile(
     r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", re.S
 )
@@ -178,7 +179,7 @@ class NvrtcCompiler:
         ``kernel`` may be an instance of a template, such as ``f<float, 4>``.  Where NVRTC refuses
         the file, what is for the host is left out, in so many attempts.  Headers of the host
         have nothing but a few types.  ``keep`` is that of ``Job``.
-        DidymaError ``kernel-text`` with NVRTC's first message and its line.
+        DidymaError ``kernel-text`` with NVRTC's first message and its line, or ``unknown-kernel``.
         """
         found, log = None, ""
         if "<<<" not in source:  # which only code of the host has
@@ -186,7 +187,7 @@ class NvrtcCompiler:
         if found is None:
             found, log = self._device_part(source, name, flags, kernel, log, attempts, keep=keep)
         if found is None:
-            raise _message(source, name, log)
+            raise _message(source, name, kernel, log)
         return found
 
     def _device_part(
@@ -363,9 +364,12 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="replace").rstrip("\0")
 
 
-def _message(source: str, name: str, log: str) -> DidymaError:
-    """Return the error for the first message about a file of a user."""
+def _message(source: str, name: str, kernel: str, log: str) -> DidymaError:
+    """Return the error for the first message about a file of a user, or a kernel that it names."""
     found = _ANY_ERROR.search(log)
+    if found is not None and found[1] == _NAMES:
+        want = "a kernel of the text, such as `f<float, 128>`"
+        return DidymaError("unknown-kernel", kernel, got=found[3], want=want)
     if found is None:
         return DidymaError(
             "kernel-text", name, got=log.strip(), want="CUDA C++ that NVRTC compiles"

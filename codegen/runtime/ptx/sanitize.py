@@ -273,7 +273,8 @@ def _demand_fit(kernel: Kernel, args: Sequence[Argument]) -> None:
         if _is_of_other_kind(a, p.kind):
             raise DidymaError(
                 "bad-option", f"argument {a.name}", got=f"a number of {a.value.dtype}",
-                want=f"a number for parameter {k} of {kernel.name}, which is {p.kind} in PTX",
+                want=f"{'a float' if p.kind in FLOATS else 'an integer'}: parameter {k} of "
+                f"{kernel.name} is {p.kind} in PTX",
             )  # fmt: skip
 
 

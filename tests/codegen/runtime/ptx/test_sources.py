@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from didyma.codegen.runtime.ptx.machine import Shape
 from didyma.codegen.runtime.ptx.sanitize import Argument, sanitize
 from didyma.codegen.runtime.ptx.sources import Source, compiled, forms
 from didyma.codegen.runtime.registry import probe
+from didyma.refimpl.errors import DidymaError
 
 pytestmark = pytest.mark.skipif(not probe("ptx").runs, reason="needs NVRTC")
 BODY = "{ __shared__ float s[4]; s[threadIdx.x] = V; x[threadIdx.x] = s[threadIdx.x]; }"
@@ -74,3 +76,10 @@ def test_device_memory_that_nothing_names_is_left_out() -> None:
     )
     kernel = compiled(Source(text, "k.ptx"), "k")
     assert {*kernel.program.variables} == {"near", "far"}
+
+
+def test_a_kernel_that_is_no_instance_is_named() -> None:
+    text = "template <int N> __global__ void f(int* y) { *y = N; }"
+    for name in ("f<4>x", "g<4>"):
+        with pytest.raises(DidymaError, match=re.escape(f"unknown-kernel at `{name}`")):
+            compiled(Source(text, "k.cu"), name)
