@@ -26,7 +26,7 @@ from didyma.judging.making import (
     read_source,
     sizes_of,
 )
-from didyma.judging.request import Request, absolute, described, relative
+from didyma.judging.request import Request, described, kept, relative
 from didyma.judging.specs import load_spec
 from didyma.judging.task import Draw, Task
 from didyma.refimpl.errors import DidymaError, counted
@@ -81,7 +81,7 @@ def check(path: Path, json: bool) -> int:
             want="a certificate as `didyma judge` wrote it",
             help=f'run the test again: pytest "{test}"',
         )  # fmt: skip
-    asked = absolute(old["asked"], path.parent)
+    asked = kept(old["asked"], path)
     task = task_of(asked)
     now = {
         "kernel": {"sha256": certificate.digest(task.source.text)},

@@ -21,6 +21,7 @@ from didyma.refimpl.ir.text import show
 from didyma.refimpl.version import VERSION
 
 FORMAT = 1
+_KINDS = {"asked": dict, "kernel": dict, "spec": dict, "rounds": list, "versions": dict}
 CHECKS = (
     "assert", "barrier-divergence", "constant", "hang", "inactive-lane", "input-changed",
     "misaligned", "out-of-bounds", "race", "trap", "uninitialised", "unwaited", "unwritten",
@@ -56,6 +57,7 @@ def certificate(found: Judgement, asked: Mapping[str, Any]) -> dict[str, Any]:
         "untried": [str(c) for c in found.untried],
         "unlaunched": [str(c) for c in found.unlaunched],
         "elements": {"checked": found.checked, "total": found.total},
+        "warnings": found.warnings,
         "launches": found.launches,
         "cannot_tell": found.accepted,
         "deterministic": found.deterministic,
@@ -100,6 +102,12 @@ def read(path: Path) -> dict[str, Any]:
     body = {k: v for k, v in found.items() if k != "sha256"}
     if found.get("sha256") != _seal(body):
         raise _bad(path, "a certificate that was edited")
+    for key, kind in _KINDS.items():
+        if not isinstance(found.get(key), kind):
+            raise _bad(path, f"`{key}` = {found.get(key)!r}")
+    for what in ("kernel", "spec"):
+        if not isinstance(found[what].get("sha256"), str):
+            raise _bad(path, f"a {what} without `sha256`")
     return found
 
 

@@ -30,6 +30,7 @@ NEAR = "near zero"
 NEARER = (2.0**-4, 2.0**-14, 0.0)
 SPECIAL = {RARE: (np.nan, np.inf, np.nan, -np.inf), PEAK: (200.0, 150.0, 120.0, -200.0)}
 _AT_ENDS = 1 / 8  # of the elements of a range
+_ENDS = 1 / 3  # of the rows of a range, in ordinary rounds
 _SPREADS = (0.0, 2.0**-6, 1.0)  # of a range that was given, from an end of it
 # Ordinary numbers, and whole ones whose sums are exact, stand beside each special kind.
 _KINDS: tuple[Distribution | str, ...] = (
@@ -222,13 +223,19 @@ def _ranged(task: Task, name: str, x: Array, case: Case, of: tuple[int, ...]) ->
 
     In rounds that are not ordinary, rows of them lie at an end of the range, or near one, and
     some elements of the others do.  Of what has one axis, each element is a row in half of these.
+    In ordinary rounds but the first, so do some rows, since ends show what other values hide: a
+    slope of zero lets far elements count.
     """
     if name not in task.draw.ranges:
         return x
     low, high = task.draw.ranges[name]
     rng = np.random.default_rng((task.draw.seed, case.number, *of))
     share = rng.random(x.shape)
-    if not case.ordinary:
+    if case.ordinary:
+        rows = x.shape if x.ndim == 1 else (*x.shape[:-1], 1)
+        at_end = (rng.random(rows) < _ENDS) & (case.number > 0)
+        share = np.where(at_end, rng.integers(0, 2, rows), share)
+    else:
         each = x.ndim == 1 and case.number % 2 == 1
         rows = x.shape if each else (*x.shape[:-1], 1)[: x.ndim]
         end, spread = rng.integers(0, 2, rows), rng.choice(_SPREADS, rows)

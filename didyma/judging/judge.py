@@ -13,7 +13,9 @@ from didyma.codegen.runtime.ptx.sanitize import Finding
 from didyma.codegen.runtime.ptx.shape import RANDOM
 from didyma.judging import inputs, launching, unoptimised
 from didyma.judging.beside import ENGINES, Beside
+from didyma.judging.decided import Decided, warnings
 from didyma.judging.decoys import Decoys
+from didyma.judging.expressions import names
 from didyma.judging.inputs import Case, cheaper
 from didyma.judging.lines import Suspect, suspect
 from didyma.judging.outcome import Outcome as Outcome
@@ -30,7 +32,7 @@ from didyma.refimpl.ops.bars import Bar
 from didyma.refimpl.ops.factors import FORMATS
 
 SEARCH = 8.0  # seconds of processor time for the line of what is wrong
-LEAST_SEARCH = 2.0  # however long the rounds took
+LEAST_SEARCH = 1.5  # however long the rounds took
 FAIR = 2  # times its share of the time that is left may a round take as it was drawn
 ENOUGH = 2.0  # seconds of rounds, after which a kernel that is known to be wrong has no more
 ORDERS = (0, 1, 2)  # of warps; the first rounds run in all of them, and in a random one
@@ -56,7 +58,8 @@ class Wrong:
 class Judgement:
     """What the rounds of a task have shown.
 
-    ``checked`` of ``total`` elements were decided.  ``deterministic`` says that every order of
+    ``checked`` of ``total`` elements were decided; ``decided`` tells how much of each output was in
+    rounds of ordinary numbers, by its name.  ``deterministic`` says that every order of
     warps gave the same bits; ``batch_invariant``, by size, that a result does not depend on how
     many others are computed with it.
     """
@@ -72,6 +75,7 @@ class Judgement:
     accepted: list[str] = field(default_factory=list[str])
     checked: int = 0
     total: int = 0
+    decided: dict[str, Decided] = field(default_factory=dict[str, Decided])
     launches: int = 0
     instructions: dict[int, int] = field(default_factory=dict[int, int])  # by round
     deterministic: bool = True
@@ -97,6 +101,11 @@ class Judgement:
         return Outcome.CORRECT
 
     @property
+    def warnings(self) -> list[str]:
+        """What a verdict "correct" rests on that is too little."""
+        return [*warnings(self.decided)] if self.outcome is Outcome.CORRECT else []
+
+    @property
     def only_special(self) -> bool:
         """Whether outputs are wrong, but not for ordinary numbers, in a contract of all numbers."""
         ranged = {p.name for p in self.task.spec.entry.params} <= self.task.draw.ranges.keys()
@@ -118,9 +127,7 @@ def judge(
 
     Errors: those of a launch and of the sizes, as ``didyma.judging.launching`` and ``sizes`` say.
     """
-    shapes = [launching.geometry(task, s, *_first(task))[0] for s in task.steps]
-    near = tiles(task.source.text, [n for s in shapes for n in s.block])
-    planned = inputs.cases(task.spec, bindings(task.spec, near, task.draw))
+    planned = inputs.cases(task.spec, bindings(task.spec, near(task), task.draw))
     begun = process_time()
     found = Judgement(task)
     decoys = Decoys(task.spec, task.contract)
@@ -180,6 +187,20 @@ def judge(
         found.batch_invariant = batch_invariance(task, found.cases)
     found.seconds = process_time() - begun
     return found
+
+
+def near(task: Task) -> tuple[int, ...]:
+    """Return numbers around which sizes are drawn: of the text, and of threads of a block.
+
+    Of a grid that no size changes, they are those of all threads, since these take turns beyond.
+    """
+    found = list[int]()
+    for s in task.steps:
+        shape, _ = launching.geometry(task, s, *_first(task))
+        found += shape.block
+        if not any(map(names, s.geometry.grid)):
+            found.append(shape.blocks * shape.threads)
+    return tiles(task.source.text, found)
 
 
 @dataclass(slots=True)
@@ -338,6 +359,8 @@ def _compare(
         if count:
             found.checked += c.checked
             found.total += c.total
+            if case.ordinary:
+                found.decided.setdefault(name, Decided()).meet(bar, c.checked)
         if not c.agree and not any(w.case == case and w.output == name for w in found.wrong):
             faulty = any(f.kind != "unwritten" for f in ran.faults)
             found.wrong.append(Wrong(name, c.message, case, faulty, schedule))

@@ -115,7 +115,32 @@ def relative(asked: Request, folder: Path) -> dict[str, Any]:
     for k in _PATHS:
         found[k] = seen(found[k])
     found["include"] = [seen(f) for f in found["include"]]
-    return {k: _row(v) if isinstance(v, tuple) else v for k, v in found.items()}
+    return {k: _json(v) for k, v in found.items()}
+
+
+def kept(found: Mapping[str, Any], path: Path) -> Request:
+    """Return the request that a certificate keeps; DidymaError ``bad-certificate`` for another."""
+    for name, usual in asdict(Request("")).items():
+        value = found.get(name, _json(usual))
+        match usual:
+            case tuple():
+                fits = isinstance(value, list)
+            case float():
+                fits = isinstance(value, float | int)
+            case _:
+                fits = isinstance(value, type(usual))
+        if not fits or (name == "file" and not value):
+            raise DidymaError(
+                "bad-certificate", str(path), got=f"`{name}` = {value!r} in `asked`",
+                want="options as `didyma judge` wrote them",
+                help="judge the kernel again, with --certificate FILE",
+            )  # fmt: skip
+    return absolute(found, path.parent)
+
+
+def _json(value: Any) -> Any:
+    """Return the value of an option as JSON types."""
+    return _row(value) if isinstance(value, tuple) else value
 
 
 def absolute(found: Mapping[str, Any], folder: Path) -> Request:
@@ -126,5 +151,5 @@ def absolute(found: Mapping[str, Any], folder: Path) -> Request:
     }
     for k in _PATHS:
         given[k] = str(folder / given[k]) if given.get(k) else ""
-    given["include"] = tuple(str(folder / f) for f in given["include"])
+    given["include"] = tuple(str(folder / f) for f in given.get("include", ()))
     return Request(**given)

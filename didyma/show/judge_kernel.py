@@ -38,6 +38,7 @@ def record(found: Judgement, file: str) -> dict[str, Any]:
         "instructions": sum(found.instructions.values()),
         "checked": found.checked,
         "total": found.total,
+        "warnings": found.warnings,
         "deterministic": found.deterministic,
         "batch_invariant": found.batch_invariant,
         "engines": {b.engine: asdict(b) for b in found.others},
@@ -165,6 +166,7 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     share = f"{found['checked']} of {counted(found['total'], 'element')}"
     ran = f"{counted(len(found['rounds']), 'round')}, {counted(found['launches'], 'run')}"
     yield f"  {ran}, {share} decided, seed {found['seed']}"
+    yield from (f"  warning: {w}" for w in found["warnings"])
     if found["untried"] and found["verdict"] != "wrong":
         rounds, less = counted(len(found["untried"]), "round"), len(found["smaller"])
         ran = f", of which {less} ran at smaller sizes" if less else ""
