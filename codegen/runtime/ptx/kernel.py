@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -21,7 +21,9 @@ from didyma.codegen.runtime.ptx.code import (
     SIZES,
     Instr,
     Module,
+    Reg,
     Symbol,
+    is_known,
     unknown,
 )
 from didyma.codegen.runtime.ptx.copies import compile_copy
@@ -50,12 +52,15 @@ from didyma.refimpl.ir.types import Array
 if TYPE_CHECKING:
     from didyma.codegen.runtime.ptx.machine import Machine
 
+Row: TypeAlias = tuple[Instr, ...]
 Stretch: TypeAlias = "tuple[list[tuple[int, Action]], int | None, int]"
 _JUMPS = frozenset(("bra", "brx", "call", "exit", "ret", "trap", "brkpt"))
 _BARRIERS = frozenset(("bar", "barrier"))
 _PLAIN = frozenset(("param", "local", "const"))  # spaces in which nothing races
 _FIRST = 1024  # bytes of shared memory below the first variable
 _GAP = 256  # bytes between variables of shared and local memory
+SPARES = 8  # registers of each type for instructions that are put in
+_SPARE = tuple(kind for kind in ("pred", "b16", "b32", "b64", "f32", "f64") for _ in range(SPARES))
 DYNAMIC = 48 << 10  # bytes of dynamic shared memory, where a launch does not tell them
 
 
@@ -106,7 +111,8 @@ class Kernel:
         self.starts = sorted(s for s in starts if s < len(instrs))
         self.stretches: dict[int, Stretch] = {}
         self.rules: dict[int, Rule] = {}
-        self.forms: dict[int, dict[int, Instr]] = {}  # of instructions, by copies of the grid
+        self.before: dict[int, Row] = {}  # instructions that run before one
+        self.forms: dict[int, dict[int, Row]] = {}  # of instructions, by copies of the grid
 
     def stretch(self, pc: int) -> Stretch:
         """Return the straight code from a counter, which is compiled at its first use."""
@@ -119,15 +125,30 @@ class Kernel:
             found = self.stretches[pc] = [(at, f) for at, f in code if f], last, after
         return found
 
-    def changed(self, instrs: Mapping[int, Instr]) -> Kernel:
-        """Return the kernel with other instructions in some places, of which none is a jump."""
+    def spare(self, kind: str, k: int = 0) -> Reg:
+        """Return one of ``SPARES`` registers of a type that only instructions put in name.
+
+        >>> from didyma.codegen.runtime.ptx.text import parse
+        >>> k = Kernel(parse(".entry k() { .reg .b32 %r<2>; mov.u32 %r1, %tid.x; ret; }"), "k")
+        >>> k.spare("pred").index == len(k.program.regs)
+        True
+        """
+        return Reg(len(self.program.regs) + _SPARE.index(kind) + k)
+
+    def changed(self, rows: Mapping[int, Row]) -> Kernel:
+        """Return the kernel with others in the place of some instructions.
+
+        A row runs in order.  None of it is a jump; all but the last one meet no other lanes.
+        """
         made = copy(self)
-        row = [instrs.get(at, i) for at, i in enumerate(self.program.instrs)]
-        made.program = replace(self.program, instrs=row)
+        made.before = {at: row[:-1] for at, row in rows.items()}
+        instrs = [rows.get(at, (i,))[-1] for at, i in enumerate(self.program.instrs)]
+        regs = [*self.program.regs, *_SPARE]
+        made.program = replace(self.program, instrs=instrs, regs=regs)
         made.stretches, made.ends, made.reductions, made.rules = {}, {}, {}, {}
         return made
 
-    def varied(self, forms: Mapping[int, Mapping[int, Instr]]) -> Kernel:
+    def varied(self, forms: Mapping[int, Mapping[int, Row]]) -> Kernel:
         """Return the kernel of which copies of a grid, by number, have other instructions.
 
         None of these is a jump, or meets other lanes; where the engine runs no such instruction,
@@ -135,9 +156,9 @@ class Kernel:
         """
         made = self.changed({})
         made.forms = {}
-        for number, row in forms.items():
-            for at, i in row.items():
-                made.forms.setdefault(at, {})[number] = i
+        for number, rows in forms.items():
+            for at, row in rows.items():
+                made.forms.setdefault(at, {})[number] = row
         return made
 
     def holding(self, left: Mapping[str, bytes]) -> Kernel:
@@ -214,9 +235,11 @@ class Kernel:
         """Compile an instruction; what the engine does not run is refused where lanes reach it."""
         try:
             own = self._compiled(ins, at)
+            if own is not None and (before := self.before.get(at)):
+                own = _in_order([f for i in before if (f := self._compiled(i, at))] + [own])
             if own is None or at not in self.forms:
                 return own
-            others = {k: self._form(i, at) for k, i in self.forms[at].items()}
+            others = {k: self._form(row, at) for k, row in self.forms[at].items()}
             return _varied(own, {k: f for k, f in others.items() if f})
         except DidymaError as e:
             refusal = e
@@ -226,14 +249,17 @@ class Kernel:
 
             return refuse if ins.guard is None else _guarded(refuse, ins)
 
-    def _form(self, ins: Instr, at: int) -> Action | None:
+    def _form(self, row: Row, at: int) -> Action | None:
         """Compile another form of an instruction; None for one that the engine does not run."""
         with suppress(DidymaError):
-            return self._compiled(ins, at)
+            made = [self._compiled(i, at) for i in row]
+            return None if None in made else _in_order([f for f in made if f])
         return None
 
     def _compiled(self, ins: Instr, at: int) -> Action | None:
         """Compile an instruction: the function for a straight one; the end of a stretch is kept."""
+        if ins.op != "extern" and (strange := [x for x in ins.mods if not is_known(x)]):
+            raise unknown(ins, f"no modifier .{strange[0]} is known")
         ops = Operands(ins, self.program.regs)
         try:
             if ins.op in _JUMPS or _stops(ins):
@@ -369,6 +395,17 @@ def _varied(f: Action, others: Mapping[int, Action]) -> Action:
                 m.select(ids)
                 g(m)
         m.select(keep)
+
+    return run
+
+
+def _in_order(actions: Sequence[Action]) -> Action:
+    if len(actions) == 1:
+        return actions[0]
+
+    def run(m: Machine) -> None:
+        for f in actions:
+            f(m)
 
     return run
 

@@ -260,7 +260,7 @@ def test_copies_may_have_other_instructions() -> None:
     y = np.zeros(4, np.int32)
     own = [np.tile(bytes_of(y), (4, 1))]
     shape = Shape((1, 1, 1), (4, 1, 1), copies=4, second=7)
-    varied = kernel.varied({8: {at: two}, 9: {at: replace(add, op="nothing")}})
+    varied = kernel.varied({8: {at: (two,)}, 9: {at: (replace(add, op="nothing"),)}})
     (rows,), *_ = side_by_side(varied, shape, [Argument("y", y)], own, 0, 10.0)
     assert rows is not None
     found = [sorted(r) for r in rows.view(np.int32).tolist()]
