@@ -72,12 +72,13 @@ _CAST = re.compile(
 _INNER = re.compile(r"(?:\[|(?<=[\[(])\()([^\[\]()]+)[\])]")
 _ANY_PLACE = re.compile(r"\[([^\[\]]+)\]")
 _PLACES = re.compile(r"\b(\w+)\[([^\[\]]+)\]\[([^\[\]]+)\]")
-_FACTOR = re.compile(rf"(?<=[-+*=(\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|[-+]=))")
+_FACTOR = re.compile(rf"(?<=[-+*=()\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|[-+]=))")
 _MASKED = re.compile(r"(?<=[\w)] & )[A-Za-z_]\w*\b(?![\w(\[.])")
 _INNER_TERM = re.compile(r"(?:(?<=[\[(])|(?<=\+ ))[A-Za-z_]\w*(?= [-+/%]|\])")
 _NAMES = {"int": (-0.1, -0.4), "array": (-1.3, -1.2), "": (-0.8, -0.4)}  # near and other ones
 _SHARED = 0.6  # of the logarithm of how many edits a rule makes
-_TURNED, _SWAPPED = 0.5, -1.0  # as weights of rules, for statements and parts of two lines
+# As weights of rules, for statements and parts of two lines, and what a name was before.
+_TURNED, _SWAPPED, _EARLIER = 0.5, -1.0, 0.8
 _LITERALS = 8  # numbers of a text that take the places of others: the most frequent
 _OPERATOR = re.compile(r"(?<=[\w\])]) ([-+*/%]) (?=[\w(])")
 _ASSIGNED = re.compile(r"(?<![=<>!])=(?!=)|\breturn\b")
@@ -177,6 +178,8 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
         (-0.1, indices.remainders(ints)), (0.2, indices.decoded(ints)),
         (0.6, usual.begun(text)), (0.6, usual.kept(kinds)),
         (0.2, _multiplied(extents)), (0.6, _multiplied(factors)), (0.2, _alike(ints)),
+        (0.9, _multiplied(usual.constants(text), here=True)),
+        (0.0, _multiplied(usual.constants(text))),
         (-0.4, usual.values(floats)), (0.3, forgotten.given(unused)),
         (0.2, usual.sized(text)), (0.2, usual.placed(text)), (-0.2, forgotten.extended(text)),
         (0.6, forgotten.extended(text, forgotten.INDEX)), (-0.6, forgotten.divided(ints)),
@@ -187,7 +190,8 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
         (-0.3, _each(_NUMBER, lambda m: _nearest(m, ints))),
         (-0.3, _each(_NUMBER, lambda m: _near(m, literals))),
         (-0.2, _each(_ZERO, lambda m: floats)), (-0.6, exchanged.names),
-        (-0.2, exchanged.choices), (-0.1, _offset), (0.0, _multiplied(floats)),
+        (-0.2, exchanged.choices), (1.0, exchanged.parts),
+        (-0.1, _offset), (0.0, _multiplied(floats)),
         *chain.from_iterable(
             ((w[0], _exchanged(names, near=True)), (w[1], _exchanged(names, near=False)))
             for w, names in zip(named, kinds.values(), strict=True)
@@ -207,7 +211,9 @@ def edits(text: str, lines: Sequence[int]) -> list[Edit]:
             best = found.get((e.line, e.new))
             if e.new != e.old and not _void(e) and (best is None or best[0] < score):
                 found[e.line, e.new] = score, e
-    for weight, pairs in ((_SWAPPED, slips.between), (_TURNED, exchanged.statements)):
+    for weight, pairs in (
+        (_SWAPPED, slips.between), (_TURNED, exchanged.statements), (_EARLIER, exchanged.earlier),
+    ):  # fmt: skip
         turned = [Edit(*p) for p in pairs(rows, chosen)]
         score = weight - _SHARED * math.log(len(turned) + 1)
         found |= {(e.line, e.new): (score, e) for e in turned}
@@ -416,14 +422,18 @@ def _moved(names: Sequence[str]) -> Rule:
     return rule
 
 
-def _multiplied(names: Sequence[str]) -> Rule:
-    """Return the rule that multiplies a term on the right of an assignment by one of some names."""
+def _multiplied(names: Sequence[str], *, here: bool = False) -> Rule:
+    """Return the rule that multiplies a term on the right of an assignment by one of some names.
+
+    If it must be ``here``, a name is on the line.
+    """
 
     def rule(row: str) -> Iterator[str]:
         left, equals, right = row.partition("=")
-        if equals and not right.startswith("="):
+        known = [n for n in names if not here or forgotten.count(n, row)]
+        if equals and known and not right.startswith("="):
             for m in _FACTOR.finditer(right):
-                for name in names:
+                for name in known:
                     yield f"{left}={right[: m.end()]} * {name}{right[m.end() :]}"
 
     return rule
@@ -466,6 +476,7 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (0.5, _each(_MASKED, lambda m: [f"({m[0]} - 1)"])),
     (0.5, _each(re.compile(r"(?<= \+= )(\w+)(?=\))"), lambda m: [f"2 * {m[1]}"])),
     (0.5, indices.halves),
+    (0.8, indices.shifted),
     (0.5, usual.reciprocals),
     (-0.3, _each(_INNER_TERM, lambda m: [f"2 * {m[0]}"])),
     (0.0, usual.epsilons),

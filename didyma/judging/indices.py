@@ -12,6 +12,8 @@ _PART = re.compile(r"\b([A-Za-z_]\w*) [/%] ([A-Za-z_]\w*)\b(?![\w.(\[])")
 _UNDECODED = re.compile(r"(?<![\w.])(?<!\* )\b([A-Za-z_]\w*) ([/%]) ([A-Za-z_]\w*)\b(?![\w.(\[])")
 _DECODED = re.compile(r"(?<![\w.])[A-Za-z_]\w*( [/%] \w+)( [/%] \w+)\b(?![\w.(\[])")
 _HALF = re.compile(r"(?<![\w.] [/%*] )\b([A-Za-z_]\w*) / 2\b")
+_PAIR = re.compile(r"\[([^\[\]]+)\]\[([^\[\]]+)\]")
+_ADDED = re.compile(r"(.+) ([-+] [\w.]+)$")
 _COUNTED = re.compile(r"\bint (\w+) = 0; \1 < (\w+);")
 
 
@@ -80,3 +82,17 @@ def backwards(text: str) -> Rule:
                 yield row[: m.start()] + (name if m[0] == end else end) + row[m.end() :]
 
     return rule
+
+
+def shifted(row: str) -> Iterator[str]:
+    """Yield a line in which what is added to one of two indices is added to the other.
+
+    >>> [*shifted("a = s[row][col + 8];")]
+    ['a = s[row + 8][col];']
+    """
+    for m in _PAIR.finditer(row):
+        one, two = m.groups()
+        if k := _ADDED.fullmatch(two):
+            yield f"{row[: m.start()]}[{one} {k[2]}][{k[1]}]{row[m.end() :]}"
+        if k := _ADDED.fullmatch(one):
+            yield f"{row[: m.start()]}[{k[1]}][{two} {k[2]}]{row[m.end() :]}"

@@ -34,6 +34,7 @@ _PATIENT = 512  # edits of which those that take long beside others run beside f
 _FIRST = 16  # edits that are about as likely as the first
 _AGAIN_MOST = 4  # times that an edit is compiled together with others
 _AGAIN = 0.25  # how likely another edit is where one was tried in vain
+_LEFT = 0.7  # of half of the time, for edits that can be no choice, if there are some
 _NEAR = 3  # lines
 _STRAYS = frozenset(("out-of-bounds", "misaligned"))
 
@@ -249,7 +250,7 @@ def _promising(
         right = passing(way, right, rest, left) if right else right
         search.passed += right
         yield iter((right,) if right else ())
-        if processor_time() > deadline - limit / 2:
+        if processor_time() > deadline - limit * (_LEFT if alone else 0.5):
             break
     search.back(alone)
     while some := search.next(way.many):

@@ -24,6 +24,7 @@ from didyma.refimpl.ir.types import Array
 _LANES = 1 << 14  # of copies that run together
 _FIRST = 32  # edits that are tried first, which shows how long more take
 _LEAST = 2  # edits that are tried together, however many lanes their copies have
+_SHORT = 0.1  # seconds of a compilation, of which a few more are no matter
 _REFUSED = 10  # times that NVRTC refuses some edits, until all are left out
 _OF_EDIT = re.compile(r"^edit(\d+)\(\d+\): (?:catastrophic )?error", re.M)
 _CONSTANT = re.compile(r"^text\((\d+)\): error: expression must have a constant value", re.M)
@@ -71,13 +72,19 @@ def copies(way: Way, edits: Sequence[Edit]) -> Made:
         if not isinstance(compiled, str):
             found.copies = Copies(compiled, some)
             break
-        refused = _refused(made, compiled)
-        found.alone += refused
+        later = _halved(made, compiled) if way.compiling < _SHORT else ()
+        refused = {*later} or _refused(made, compiled)
+        if later:
+            found.beside += later
+        else:
+            found.alone += refused
         left = [e for e in some if e not in refused]
         if len(left) == len(some):  # and NVRTC does not say why
-            left, later = left[: len(left) // 2], left[len(left) // 2 :]
-            found.beside += later if left else ()
+            left, rest = left[: len(left) // 2], left[len(left) // 2 :]
+            found.beside += rest if left else ()
         some = left
+    else:
+        found.beside += some
     return found
 
 
@@ -90,6 +97,16 @@ def _refused(made: Switched, log: str) -> set[Edit]:
     gone = {made.edits[int(n) - 1] for n in _OF_EDIT.findall(log)}
     lines = {int(n) for n in (*_OF_LINE.findall(log)[:1], *_CONSTANT.findall(log))}
     return gone.union(*(made.lines.get(n, ()) for n in lines - {e.line for e in gone}))
+
+
+def _halved(made: Switched, log: str) -> Sequence[Edit]:
+    """Return half of the edits of the line that NVRTC refuses first, if it names none of them.
+
+    Any one of these, such as an edit of what a macro assigns to, may be why it refuses the line.
+    """
+    first = _OF_LINE.search(log)
+    row = made.lines.get(int(first[1]), ()) if first and not _OF_EDIT.search(log) else ()
+    return row[len(row) // 2 :] if len(row) > 1 else ()
 
 
 def outcomes(

@@ -230,9 +230,7 @@ def sized(text: str) -> Rule:
     >>> [*rule("i < tile;")]
     ['i < tile * W;', 'i < tile + W;', 'i < tile + W - 1;']
     """
-    lists = ",".join(m[1] for m in _TEMPLATE.finditer(text))
-    constants = (m[m.lastindex or 0] for m in _CONSTANT.finditer(text))
-    names = [*dict.fromkeys((*_FIXED.findall(lists), *constants))]
+    names = constants(text)
 
     def rule(row: str) -> Iterator[str]:
         for m in LIMIT.finditer(row):
@@ -242,6 +240,17 @@ def sized(text: str) -> Rule:
                     yield row[: m.start(1)] + new + row[m.end(1) :]
 
     return rule
+
+
+def constants(text: str) -> list[str]:
+    """Return the whole numbers of a text that a compiler knows, and their names.
+
+    >>> constants("#define K 3\\ntemplate <int W> void f() { constexpr int H = 2 * W; }")
+    ['W', 'K', 'H']
+    """
+    lists = ",".join(m[1] for m in _TEMPLATE.finditer(text))
+    found = (m[m.lastindex or 0] for m in _CONSTANT.finditer(text))
+    return [*dict.fromkeys((*_FIXED.findall(lists), *found))]
 
 
 def placed(text: str) -> Rule:
