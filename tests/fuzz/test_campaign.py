@@ -165,7 +165,7 @@ class OneOpEach(Graphs):
 def test_a_crash_or_a_hang_costs_its_case_alone(tmp_path: Path) -> None:
     striking: Any = Striking()
     plan = Plan(
-        (OneOpEach((striking,)),), count=4, seed=1, jobs=2, hang_seconds=5, shrink_seconds=9,
+        (OneOpEach((striking,)),), count=4, seed=1, jobs=2, hang_seconds=5, shrink_seconds=60,
         metered=False, findings=tmp_path,
     )  # fmt: skip
     r = run(plan)
