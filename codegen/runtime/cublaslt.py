@@ -12,7 +12,7 @@ import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TypeAlias
 
 from didyma.codegen.routines import Routine
@@ -41,6 +41,7 @@ class Factors:
     turned: tuple[bool, bool]
 
 
+@lru_cache(maxsize=64)
 def factors(f: Function) -> Factors | None:
     """Return the factors of a function that is one product of matrices; None for any other.
 

@@ -17,7 +17,7 @@ from didyma.refimpl.ir import dims
 from didyma.refimpl.ir.graph import Function
 from didyma.refimpl.ir.kernel import scratch
 from didyma.refimpl.ir.loop import PrimFunc
-from didyma.refimpl.ir.types import Array
+from didyma.refimpl.ir.types import Array, DType
 
 Launch: TypeAlias = tuple[str, Sequence[Any]]  # the name of a kernel, and its buffers
 
@@ -92,7 +92,7 @@ class Bench:
         DidymaError ``extern-result`` where a routine returns other arrays.
         """
         if c.routine is not None:
-            return partial(self._call, *c.routine)
+            return self._calls(*c.routine)
         loaded = self.engine.load(c.text)
         held = dict(self.buffers)
         for b in scratch(c.kernels, held):
@@ -105,8 +105,8 @@ class Bench:
         ]
         return Launches(loaded, launches, self.env)
 
-    def _call(self, routine: Routine, function: Function) -> None:
-        """Call a routine on arrays of the operands, and store its results, as programs do.
+    def _calls(self, routine: Routine, function: Function) -> Callable[[], None]:
+        """Return what calls a routine on arrays of the operands, and stores its results.
 
         DidymaError ``target-lacks`` for one that another engine runs.
         """
@@ -121,8 +121,11 @@ class Bench:
                 on_device([self.buffers[n] for n in names], [types[n] for n in names])
                 for names in (self.loop.outputs, self.loop.inputs)
             )
-            routine.call(function, ys, xs)
-            return
+            return partial(routine.call, function, ys, xs)
+        return partial(self._call, routine, types)
+
+    def _call(self, routine: Routine, types: Mapping[str, tuple[DType, tuple[int, ...]]]) -> None:
+        """Call a routine on arrays of the host, as programs do."""
         given = (self.engine.download(self.buffers[n], *types[n]) for n in self.loop.inputs)
         want = [(types[n][0].numpy, types[n][1]) for n in self.loop.outputs]
         made = results(routine.call(*given), want, routine.name)
