@@ -52,7 +52,7 @@ def chosen(
     if options.graph.parts or options.kernels.schedules or given in ("heuristic", tuning.AT_RUN):
         return options
     if given == "tuned":
-        get_ready()
+        get_ready(tuning.IMPORTS)
     picker = tuning.chooser(given, m)
     if isinstance(picker, Pinned):
         return options.changed({"graph.parts": picker.parts or 0})

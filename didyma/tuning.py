@@ -50,6 +50,7 @@ from didyma.refimpl.ir.target import PORTABLE
 
 AT_RUN = "at-run"
 WORDS = '"heuristic", "at-run", "cached" and "tuned"'
+IMPORTS = ("didyma.tuning",)  # of the processes that judge and time
 VARIANTS = 3  # of a kernel, where the run chooses and no option says how many
 
 
@@ -149,7 +150,7 @@ def chosen(
     if given == "heuristic":
         return options
     if given == "tuned":
-        get_ready()
+        get_ready(IMPORTS)
     lowered = compile_module(m, options, until="lower")
     picker = chooser(given, lowered.fused)
     functions = {f.name: f for f in lowered.fused.functions}

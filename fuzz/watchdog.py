@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-_PRELOADED = ["didyma.fuzz.worker", "didyma.fuzz.domains.registry"]
+_PRELOADED = ("didyma.fuzz.worker", "didyma.fuzz.domains.registry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _Returned:
     value: object
 
 
-def _context() -> SpawnContext | ForkServerContext:
+def _context(preloaded: Sequence[str] = _PRELOADED) -> SpawnContext | ForkServerContext:
     """Return how children start: on Linux by the fork of a process that has imported all once.
 
     It runs no threads of Python, and ends once the caller and all children have.
@@ -54,7 +54,7 @@ def _context() -> SpawnContext | ForkServerContext:
     if sys.platform != "linux":
         return mp.get_context("spawn")
     context = mp.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
+    context.set_forkserver_preload([*preloaded])
     return context
 
 
@@ -67,12 +67,12 @@ def _begin(environment: dict[str, str], target: Callable[..., None], args: tuple
     target(*args)
 
 
-def get_ready() -> None:
+def get_ready(preloaded: Sequence[str] = _PRELOADED) -> None:
     """Start the process from which children are forked, where there is one, and do not wait for it.
 
-    So the first child need not wait for its imports.
+    So the first child need not wait for its imports, the modules ``preloaded``.
     """
-    if isinstance(_context(), ForkServerContext):
+    if isinstance(_context(preloaded), ForkServerContext):
         with _left_to_parent():
             forkserver.ensure_running()
 

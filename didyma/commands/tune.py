@@ -98,7 +98,7 @@ def _import(cache: Cache, file: Path) -> int:
 def _tuned(w: Wanted, cache: Cache) -> Iterator[tuple[Request, dict[str, Any], Pick]]:
     """Yield each function of the file, and of its other splits, with its record and its pick."""
     assert w.file is not None
-    get_ready()
+    get_ready(tuning.IMPORTS)
     m, _ = read_fixed(w.file, common.sizes(w.sizes))
     common.require([w.engine])
     engine = engine_by_name(w.engine)

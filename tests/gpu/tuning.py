@@ -33,7 +33,7 @@ from didyma.codegen.select.choosers import Request
 from didyma.codegen.select.selector import Limits, Selection, Trial
 from didyma.fuzz.watchdog import get_ready
 from didyma.refimpl.cores import cores
-from didyma.tuning import Tuner
+from didyma.tuning import IMPORTS, Tuner
 from tests.gpu.products import GPU, Bench, Built, Shape
 
 SHAPES = ("4096x4096x4096", "32x8192x8192", "4096x4096x256")
@@ -134,7 +134,7 @@ def main(argv: Sequence[str]) -> int:
     p.add_argument("--rest", type=float, default=0.0, help="seconds before each sample")
     a = p.parse_args(argv)
     gpu.require()
-    get_ready()
+    get_ready(IMPORTS)
     for routine in (CUBLASLT, *map(algorithm, range(1, ALGORITHMS))):
         dd.register("routines", routine.name, routine)
     limits = Limits(a.seconds, candidates=a.candidates, jobs=cores(), rest=a.rest)
