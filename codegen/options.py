@@ -185,6 +185,11 @@ class GraphOptions(_Group):
         "parts in which terms of a product of matrices are summed, on targets with the family mma;"
         " 0: as many as a model finds fastest; 1: always one",
     )
+    converted: int = _number(
+        1 << 27,
+        "multiplications of a product from which on its operands are converted to 16 bits in"
+        " memory, on targets with the families wgmma and tma",
+    )
     attention: bool = _flag(
         "whether two products and the softmax between them, or a product and those that its weights"
         " are computed of (on targets with `mma`), are one function, for which there may be one"

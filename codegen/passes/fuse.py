@@ -15,7 +15,16 @@ from functools import partial
 
 from didyma.codegen.decisions import Heard, unheard
 from didyma.codegen.options import DEFAULT, Options
-from didyma.codegen.passes import attention, channels, cost, parts, rows, sweep, weighted
+from didyma.codegen.passes import (
+    attention,
+    channels,
+    converted,
+    cost,
+    parts,
+    rows,
+    sweep,
+    weighted,
+)
 from didyma.codegen.passes.groups import FusionGroup, emit
 from didyma.codegen.passes.merge import merge
 from didyma.codegen.passes.rounding import is_rounded
@@ -57,6 +66,7 @@ def fuse(
     """
     m = channels.channels_last(m, options.device, heard) if options.graph.channels else m
     m = parts.in_parts(m, options.device, options.graph.parts, heard)
+    m = converted.in_memory(m, options.device, options.graph.converted, heard)
     ranges = m.ranges()
 
     def groups(f: Function, mentioned: Mapping[str, frozenset[str]]) -> list[FusionGroup]:
@@ -169,8 +179,11 @@ class _Partition:
     apart: dict[int, int] = field(default_factory=dict[int, int])  # of which at other indices
     turns: dict[int, bool] = field(default_factory=dict[int, bool])  # of ``find_turns``
     bound: frozenset[str] = field(init=False)  # symbols that nodes of this function bind
+    operands: converted.Operands = field(init=False)
 
     def __post_init__(self) -> None:
+        work = self.options.graph.converted
+        self.operands = converted.Operands(self.types, self.source, self.reading, work)
         self.bound = frozenset(s for n in self.nodes for s in control.binds(n))
 
     @staticmethod
@@ -264,13 +277,18 @@ class _Partition:
             return False
         if n.op in RUNS or not self.results.isdisjoint(n.results) or self.picks(i):
             return True
+        if n.op == "cast":
+            return converted.suits(self.options.device) and self.operands.is_stored(n)
         if n.op in ("permute_dims", "pad"):
-            readers = [self.nodes[j] for j, _ in self.readers.get(n.results[0], ())]
-            return channels.is_copy(n, readers)
+            return channels.is_copy(n, self.reading(n.results[0]))
         if self.kinds[i] != Kind.RESHAPE:
             return False
         of = self.at.get(n.args[0], -1)
         return of < 0 or of in self.stored or self.folds(of) or self.is_weight(of)
+
+    def reading(self, value: str) -> list[Node]:
+        """Return the nodes that read a value."""
+        return [self.nodes[j] for j, _ in self.readers.get(value, ())]
 
     def picks(self, i: int) -> bool:
         """Return whether a node picks one element of each row in a kernel of joined rows.

@@ -31,13 +31,13 @@ def rounded(p: Problem) -> Mapping[str, Subgraph] | None:
 
 def held(operands: Mapping[str, Subgraph], dtype: DType) -> Mapping[str, Subgraph] | None:
     """Return operands in a dtype, or None unless it has all numbers of theirs in it."""
-    if not all(_holds(dtype, sub.value.dtype) for sub in operands.values()):
+    if not all(holds(dtype, sub.value.dtype) for sub in operands.values()):
         return None
     return {name: replace(s, value=_converted(s.value, dtype)) for name, s in operands.items()}
 
 
 @lru_cache
-def _holds(wide: DType, dtype: DType) -> bool:
+def holds(wide: DType, dtype: DType) -> bool:
     """Return whether each number of a dtype of one byte is one of another dtype, too."""
     if dtype is wide:
         return True

@@ -19,6 +19,7 @@ from didyma.refimpl.ir.target import SM_80, SM_90A
 from didyma.refimpl.ir.types import DType, TensorType
 
 _NARROW = (DType.F16, DType.BF16)
+_BYTES = (DType.F8E4M3, DType.F8E5M2, DType.I8, DType.U8)
 # Parts of a product and its terms, of which the last two do not go together.
 _PARTS = ((2, 128), (2, 256), (3, 192), (4, 256), (0, 256), (2, 192))
 _MOST = 4096  # elements of an operand
@@ -34,6 +35,7 @@ def cores(s: Sketch, kind: str) -> None:
 def _product(s: Sketch) -> None:
     """Multiply matrices of few results and many terms, some of them cast or turned."""
     s.changes["graph.parts"], k = s.c.pick(_PARTS)
+    s.changes["graph.converted"] = 0
     m, n = s.c.pick((8, 9, 16)), s.c.pick((8, 12, 17))
     dtype = s.c.pick((DType.F32, *_NARROW))
     x, y = (_cast_or_turned(s, dtype, shape) for shape in ((m, k), (k, n)))
@@ -47,7 +49,7 @@ def _product(s: Sketch) -> None:
 def _cast_or_turned(s: Sketch, dtype: DType, shape: tuple[int, int]) -> str | None:
     """Return a matrix: an operand, or one that is cast to its dtype, turned, or both."""
     turned, cast = s.c.chance(2), s.c.chance(3)
-    t = TensorType(s.c.pick((*_NARROW, DType.F32)) if cast else dtype, shape)
+    t = TensorType(s.c.pick((*_NARROW, DType.F32, *_BYTES)) if cast else dtype, shape)
     x = s.param(t.with_shape(*reversed(shape)) if turned else t)
     if x and turned:
         x = s.apply("permute_dims", (x,), freeze({"axes": (1, 0)}))
