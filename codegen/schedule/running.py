@@ -105,7 +105,7 @@ def _own(facts: NestFacts, run: Running) -> Running | None:
     length, size = poly(k.extent), poly(run.size)
     before = plus(length, poly(v), -1)  # 1 if element i folds those up to i, 0 if those before
     after = plus(plus(size, poly(v), -1), length, -1)  # 0 if it folds those from i on, else 1
-    lets = needed(run.lets, _values(run))
+    lets = needed(run.lets, (x for e in _values(run) for x in subexprs(e)))
     if (v.name,) not in length or any(_has(x.value, v) for x in run.lets if x.var.name in lets):
         return None
     here = Var(facts.names.fresh(v.name))

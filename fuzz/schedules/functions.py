@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 from didyma.codegen.lower import lower
 from didyma.codegen.options import Options
@@ -31,7 +32,7 @@ class Subject:
     drawn nest are ``small`` integers where no order of sums may show, and numbers else of which
     most orders show.  Where it is ``defined``, runs are compared with the definition of the loops,
     not with the function without steps: passes write its forms out.  Its schedule may begin with
-    the steps of a ``topic``.
+    the steps of a ``topic``.  Where it has ``options``, it is scheduled by recipes, not by steps.
     """
 
     func: PrimFunc
@@ -40,6 +41,7 @@ class Subject:
     module: Module | None = None
     small: bool = False
     defined: bool = False
+    options: tuple[tuple[str, Any], ...] | None = None
     topic: Topic | None = field(default=None, compare=False)
 
     @property

@@ -22,7 +22,7 @@ from didyma.codegen.schedule.steps.kernels import Part, kernels, parts, workspac
 from didyma.codegen.schedule.steps.records import Step, reassociates
 from didyma.fuzz import counters
 from didyma.fuzz.counters import Counters
-from didyma.fuzz.schedules import mistakes, promises
+from didyma.fuzz.schedules import by_recipes, mistakes, promises
 from didyma.fuzz.schedules.cases import TARGET, Case, Refused
 from didyma.fuzz.schedules.forms import ROUTINES
 from didyma.fuzz.schedules.functions import Subject
@@ -67,6 +67,8 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
     """Run a function with and without its schedule, and compare what it leaves in its buffers."""
     found = Judged()
     f, subject = case.subject.func, case.subject
+    if subject.options is not None:
+        return _by_recipes(subject)
     try:
         after = case.after
         if after is None:
@@ -114,6 +116,19 @@ def judge(case: Case, engines: Sequence[Engine]) -> Judged:
             (r, "differs" if _differs(case.subject, x, want) else "agrees")
             for r, x in forced.items()
         ]
+    return found
+
+
+def _by_recipes(subject: Subject) -> Judged:
+    """Judge a function that is scheduled by recipes."""
+    found, name = Judged(), subject.func.name
+    try:
+        found.counters = counters.of_texts({"offers": by_recipes.told(subject)})
+        wrong = by_recipes.differing(subject) if subject.exact else ""
+    except Exception as e:
+        found.findings.append(Finding("schedule", name, "error", f"{type(e).__name__}: {e}"))
+        return found
+    found.findings += [Finding("loop", name, "value", wrong)] if wrong else []
     return found
 
 

@@ -37,6 +37,7 @@ def record(case: Case) -> tuple[dict[str, Any], str]:
     s = case.subject
     facts: dict[str, Any] = {"dims": dict(s.env), "seed": s.seed}
     facts |= {name: True for name in ("small", "defined") if getattr(s, name)}
+    facts |= {} if s.options is None else {"recipes": dict(s.options)}
     facts["steps"] = [text.show_step(step) for step in case.schedule]
     if case.refused:
         facts["refused"] = [[r.after, text.show_step(r.step), r.code] for r in case.refused]
@@ -53,6 +54,7 @@ def recorded(facts: Mapping[str, Any], body: str) -> Case:
         func, tuple(facts["dims"].items()), facts["seed"],
         parse_module(graph) if graph is not None else None,
         facts.get("small", False), facts.get("defined", False),
+        tuple(facts["recipes"].items()) if "recipes" in facts else None,
     )  # fmt: skip
     refused = (Refused(n, _step(s), code) for n, s, code in facts.get("refused", ()))
     return Case(subject, tuple(map(_step, facts["steps"])), tuple(refused))
@@ -69,6 +71,8 @@ def changed(case: Case, seed: int) -> Case:
     """
     chance = random.Random(seed)
     subject = replace(case.subject, seed=chance.randrange(_VALUES))
+    if subject.options is not None:
+        return Case(subject, ())
     kept = case.schedule[: chance.randint(0, len(case.schedule))]
     after = [a.func for a in run(kept, subject.func, TARGET)]
     return drawn_on(subject, kept, after, [], len(kept) + chance.randint(0, FEW), chance)

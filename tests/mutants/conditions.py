@@ -180,7 +180,10 @@ class Counted(ast.NodeTransformer):
         conjunction = isinstance(node.op, ast.And)
         terms: list[ast.expr] = []
         for i, term in enumerate(node.values):
-            after = node.values[i + 1 :]
+            if isinstance(term, ast.Constant):  # stands in for what is empty
+                terms.append(term)
+                continue
+            after = [x for x in node.values[i + 1 :] if not isinstance(x, ast.Constant)]
             rest = (
                 ast.BoolOp(node.op, after) if len(after) > 1
                 else after[0] if after else ast.Constant(conjunction)
@@ -191,6 +194,8 @@ class Counted(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         """Count a call or a ``yield`` that is a statement."""
         changes = isinstance(node.value, (ast.Call, ast.Yield, ast.YieldFrom))
+        if changes and ast.unparse(node.value).startswith("assert_never("):
+            return node
         return self._statement(node, changes)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:

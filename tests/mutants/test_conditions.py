@@ -22,6 +22,8 @@ def told(a, b):
     if any(x > 1 for x in a):
         found += [not b]
     return found
+def named(a):
+    return a or "none"
 """
 
 
@@ -119,3 +121,10 @@ def test_a_statement_is_to_run() -> None:
     never = "never: passes/x.py:13: True: statement found += [not b]"
     assert never in counted(("told", ([0], 0)))
     assert never not in counted(("told", ([2], 0)))
+
+
+def test_a_constant_stands_in_for_what_is_empty() -> None:
+    assert [x for x in counted(("named", ("",))) if "x.py:16" in x] == [
+        "never: passes/x.py:16: True: a"
+    ]
+    assert not [x for x in counted(("named", ("some",))) if "x.py:16" in x]
