@@ -18,20 +18,21 @@ from didyma.refimpl.ir.walk import subexprs, substitute_expr
 LINE = 128  # bytes that a hint fetches
 
 
-def of_row(stages: Stages, later: Expr, loads: Collection[Load]) -> Sequence[Stmt]:
+def of_row(stages: Stages, later: Expr, loads: Collection[Load], lines: int = 0) -> Sequence[Stmt]:
     """Return the statements by which the threads of a row announce the elements of a later one.
 
-    Of the ``loads`` at one element of a row, those count that differ from row to row.
+    Of the ``loads`` at one element of a row, those count that differ from row to row.  Unless 0,
+    each thread announces so many ``lines`` of memory of each, from the beginning of the row on.
     """
-    row = Var(stages.facts.names.fresh("later"))
-    found = [_one(stages, x, row) for x in sorted(_of_rows(stages, loads), key=lambda x: x.buffer)]
+    row, some = Var(stages.facts.names.fresh("later")), _of_rows(stages, loads)
+    found = [_one(stages, x, row, lines) for x in sorted(some, key=lambda x: x.buffer)]
     if not found:
         return ()
     exists = ix.compare("lt", row, stages.rows.nest.numel)
     return (Let(row, later, guarded([exists], Block(tuple(found)))),)
 
 
-def _one(stages: Stages, load: Load, row: Var) -> Stmt:
+def _one(stages: Stages, load: Load, row: Var, lines: int) -> Stmt:
     """Return the statement by which threads announce what a load gives of the elements of a row."""
     facts, rows, team = stages.facts, stages.rows, stages.team
     turn, place = Var(facts.names.fresh("turn")), Var(facts.names.fresh("place"))
@@ -43,6 +44,7 @@ def _one(stages: Stages, load: Load, row: Var) -> Stmt:
         index = (ix.flatten(index, facts.shape(load.buffer)),)
     step = max(1, LINE // load.dtype.nbytes)
     count = -(-facts.largest(rows.length) // (step * team.threads))
+    count = min(count, lines) if lines else count
     at = ix.mul(ix.add(ix.mul(turn, ix.index(team.threads)), team.place), ix.index(step))
     body = guarded([ix.compare("lt", place, rows.length)], Prefetch(load.buffer, index))
     return For(turn, ix.index(count), Let(place, at, body), LoopKind.UNROLLED)

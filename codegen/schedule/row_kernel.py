@@ -42,7 +42,8 @@ class Threads:
 
     With ``across``, neighbouring threads have neighbouring rows, else elements of one.  Each of the
     ``blocks`` of a cluster has such threads for the same rows.  Unless 0, ``ahead`` is after how
-    many rows comes that of which threads say that it will be loaded, once they have loaded theirs.
+    many rows comes that of which threads say that it will be loaded, once they have loaded theirs:
+    all of it, or, unless 0, so many ``lines`` of memory for each thread.
     A thread has ``each`` rows side by side, which are one of the ``groups``.
     """
 
@@ -53,6 +54,7 @@ class Threads:
     blocks: int = 1
     ahead: int = 0
     each: int = 1
+    lines: int = 0
 
 
 def scheduled(
@@ -102,11 +104,13 @@ def scheduled(
         back=back, shelf=shelf, shelved=shelved, passing=passing, again=again,
     )  # fmt: skip
     stages.tiles += shelf.values()
-    hint = (
-        prefetch.of_row(stages, ix.add(row, ix.index(threads.ahead)), loads or {})
-        if threads.ahead
-        else ()
-    )
+    hint: Sequence[Stmt] = ()
+    if threads.ahead:
+        announced = loads if loads is not None else shelf
+        later = ix.add(row, ix.index(threads.ahead))
+        hint = prefetch.of_row(stages, later, announced, threads.lines)
+    if loads is None:
+        stages.hint, hint = hint, ()
     body = of_row(stages, row, exists, hint=hint, beside=beside)
     body = Let(row, ix.add(ix.mul(block, ix.index(groups)), group), body)
     body, tiles = beside.each(body, stages.tiles)

@@ -64,7 +64,8 @@ class Stages:
     loads give in the first ``shelved`` turns on the ``shelf``, in shared memory, and take it from
     there for the results.  ``passing`` says that what is not loaded again, and results, had better
     leave caches first.  Results compute again the exponentials whose sum is the second fold of
-    ``again``: the least of its terms may be zero.
+    ``again``: the least of its terms may be zero.  Threads that have their part of both folds of
+    one pass do the ``hint`` before they meet.
     """
 
     team: Team
@@ -84,6 +85,7 @@ class Stages:
     shelved: int = 0
     passing: bool = False
     again: Online | None = None
+    hint: Sequence[Stmt] = ()
 
     @property
     def facts(self) -> NestFacts:
@@ -165,7 +167,7 @@ class Stages:
         def parts() -> Stmt:
             start = Store(shift.name, (), a.accs[0].start)
             loop = self._parts(once, (a, b), (x, y, now), exists)
-            return Block((*started(b, second), start, loop))
+            return Block((*started(b, second), start, loop, *self.hint))
 
         return allocated(
             (*first, *second, shift), self.met(a, first, parts, joined, started(a, first))

@@ -3,19 +3,22 @@
 With ``online``, two folds of which one asks for the other are one stage, in which each thread takes
 so many turns at once.  With ``back``, every second stage begins at the end of a row.  With
 ``shelf``, what that one stage loads in its first turns stays in shared memory for the results: that
-and what caches hold of the rest need not be read again from device memory.  Where caches have room
-for all of the rest, what is touched for the last time is to leave them first.  Exponentials that
-are computed again are multiplied by the inverse of their sum.
+and what caches hold of the rest need not be read again from device memory.  Before the threads of
+such a row meet, each announces a line of memory of a later row, so that memory is busy meanwhile.
+Where caches have room for all of the rest, what is touched for the last time is to leave them
+first.  Exponentials that are computed again are multiplied by the inverse of their sum.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from didyma.codegen.schedule.inverse import by_inverse
 from didyma.codegen.schedule.online import OnePass
 from didyma.codegen.schedule.recipes import rows
 from didyma.codegen.schedule.recipes.recipe import Fit, Recipe, Space, Values, fills_warp
 from didyma.codegen.schedule.recipes.work import Work
-from didyma.codegen.schedule.row_kernel import scheduled
+from didyma.codegen.schedule.row_kernel import Threads, scheduled
 from didyma.refimpl.ir.loop import Const, PrimFunc
 
 _SHAPE = ("groups", "lanes", "wide", "each")
@@ -31,6 +34,7 @@ RESERVED = 1 << 10  # bytes of shared memory that a block takes beside its own
 # Elements that a thread takes at once where two blocks have one: of exponentials, unless they are
 # of two bytes, and of others.
 HALF = (16, 32)
+LINES = 1  # of memory that a thread announces of a later row
 CACHE = 48 << 20  # bytes that the cache of a device keeps until blocks read them again
 
 
@@ -45,13 +49,30 @@ def _build(work: Work, values: Values) -> PrimFunc:
     assert work.rows is not None
     once = one_pass(work, values)
     name = "rows" if once is None else "rows_once"
-    threads, back = rows.threads(work, values), bool(values.get("back"))
+    threads, back = _announcing(work, values), bool(values.get("back"))
     nest = by_inverse(work.facts, work.rows)
     shelved, passing = values.get("shelf", 0), is_cached(work, values)
     return scheduled(
         work.facts, nest, threads, None, name, once,
         back=back, shelved=shelved, passing=passing,
     )  # fmt: skip
+
+
+def _announcing(work: Work, values: Values) -> Threads:
+    """Return threads that announce the beginning of the row that their block takes next.
+
+    They do so if they have a shelf, unless nothing is known of the device or rows are few.  Where
+    elements are narrow and no function is computed of them, threads would have too many registers
+    for two blocks.
+    """
+    assert work.rows is not None
+    found, online, target = rows.threads(work, values), work.row_online, work.facts.target
+    later = target.threads // _threads(values) * target.processors * found.groups
+    many = 0 < 2 * later <= work.facts.largest(work.rows.nest.numel)
+    if online is None or not many or not values.get("shelf"):
+        return found
+    large = all(x.dtype.nbytes >= ALONE for x in work.row_loads)
+    return replace(found, ahead=later, lines=LINES) if online.scale or large else found
 
 
 def one_pass(work: Work, values: Values) -> OnePass | None:

@@ -19,8 +19,20 @@ from didyma.codegen.schedule.dispatch import points
 from didyma.fuzz import levels
 from didyma.oracle import chains
 from didyma.refimpl.interp.graph import bars
+from didyma.refimpl.ir import expr as ix
 from didyma.refimpl.ir.kernel import KernelText
-from didyma.refimpl.ir.loop import AttrStmt, Barrier, For, PrimFunc, Store
+from didyma.refimpl.ir.loop import (
+    AttrStmt,
+    Barrier,
+    Binary,
+    Exchange,
+    For,
+    Let,
+    Prefetch,
+    PrimFunc,
+    Store,
+    Var,
+)
 from didyma.refimpl.ir.target import SM_90A, Target
 from didyma.refimpl.ir.types import Array, DType
 from didyma.refimpl.ir.walk import stmts
@@ -184,6 +196,39 @@ def test_what_one_pass_reads_first_stays_in_shared_memory(
         again.append(sum(traffic.read.values()) - rows.nbytes)
         assert ("load4_pass_f32(&x" in exe.text) == (held > 0)
     assert again == [8 * 4 * (length - shelf * blocks * 512), rows.nbytes]
+
+
+def test_threads_announce_a_later_row_before_they_meet() -> None:
+    """It is the one that the next block takes, as two blocks run at once."""
+    p: Program = dd.trace(dd.f32[8, 66_000])(softmax)
+    target = replace(SMALL, name="some", processors=2)
+    point = "looped(back=1, groups=1, lanes=128, online=4, shelf=12, wide=4)"
+    (made,) = compile(p.module, chosen(p, point, target), until="schedule").kernels.values()
+    found = [s for k in made if isinstance(k, PrimFunc) for s in stmts(k.body)]
+    first, *_ = (n for n, s in enumerate(found) if isinstance(s, Prefetch))
+    loops = [n for n, s in enumerate(found) if isinstance(s, For) and s.extent != ix.ONE]
+    met = next(n for n, s in enumerate(found) if isinstance(s, Exchange))
+    assert max(n for n in loops if n < met) < first < met
+    row = next(s.value for s in found if isinstance(s, Let) and s.var.name == "later")
+    assert row == Binary("add", Var("row"), ix.index(2))
+
+
+@pytest.mark.parametrize(
+    ("f", "dtype", "processors", "said"),
+    [
+        (softmax, "f32", 2, True), (softmax, "f32", 8, False), (softmax, "bf16", 2, True),
+        (normalised, "f32", 2, True), (normalised, "bf16", 2, False),
+    ],
+)  # fmt: skip
+def test_rows_are_announced_that_a_block_will_take_if_registers_suffice(
+    f: Callable[..., Any], dtype: str, processors: int, *, said: bool
+) -> None:
+    wide = 16 // DType(dtype).nbytes
+    p: Program = dd.trace({"f32": dd.f32, "bf16": dd.bf16}[dtype][8, 66_000])(f)
+    target = replace(SMALL, name="some", processors=processors)
+    point = f"looped(back=1, groups=1, lanes=128, online=4, shelf=12, wide={wide})"
+    text = compile(p.module, chosen(p, point, target)).text.source
+    assert text.count(f"prefetch_{dtype}(&x[") == said
 
 
 @pytest.mark.parametrize(("blocks", "passes"), [(4, []), (8, [False, True, True])])
