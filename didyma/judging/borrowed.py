@@ -24,6 +24,7 @@ _FACTOR = re.compile(r"(?<=[-+*/=(] )[A-Za-z_][\w.]*(?=\s*[-+*/;)])")
 _LOOP = re.compile(r"\bfor\s*\(")
 _CALL = re.compile(r"\b(?!if\b|for\b|while\b|switch\b|sizeof\b)([A-Za-z_]\w*)\s*\(")
 _GIVEN = re.compile(r"(?<=[(,=/*+-] )[A-Za-z_][\w.]*(?:\[[^\[\]]*\])?(?=\s*[-+*/;),])")
+_SIDE = re.compile(r"(?<=[(&|] )\w+(?= [<>]=? )|(?<=\()\w+(?= [<>]=? )|(?<=return )\w+(?= [<>]=? )")
 _USUAL = ("fabsf", "expf", "sqrtf", "logf")
 _TYPES = ("float", "int", "double", "long long", "unsigned")
 _TYPE = re.compile(
@@ -40,7 +41,8 @@ def rules(text: str) -> tuple[tuple[float, Rule], ...]:
     tests = _often(m[1] for m in _ATOM.finditer(text))
     fields = _often(m[0] for m in _FIELD.finditer(text) if not m[0].endswith((".x", ".y", ".z")))
     return (
-        (-1.2, _unwrapped), (-0.4, _wrapped(text)), (0.0, _swapped), (-0.3, _put(_PLACE, places)),
+        (-1.2, _unwrapped), (-0.4, _wrapped(text, _GIVEN)), (0.4, _wrapped(text, _SIDE)),
+        (0.0, _swapped), (-0.3, _put(_PLACE, places)),
         (-0.6, _put(LIMIT, limits)), (0.2, _put(LIMIT, _often(extents))), (0.3, _narrowed(tests)),
         (-0.4, _put(_ATOM, tests)), (-0.2, _scaled(fields)), (-1.0, _typed),
     )  # fmt: skip
@@ -102,17 +104,19 @@ def _unwrapped(row: str) -> Iterator[str]:
                 yield f"{row[: m.start()]}({given}){row[end + 1 :]}"
 
 
-def _wrapped(text: str) -> Rule:
+def _wrapped(text: str, terms: re.Pattern[str]) -> Rule:
     """Return the rule that gives a term of a line to a function that a text calls, or a usual one.
 
-    >>> "m = fmaxf(m, fabsf(x[i]));" in _wrapped("")("m = fmaxf(m, x[i]);")
+    >>> "m = fmaxf(m, fabsf(x[i]));" in _wrapped("", _GIVEN)("m = fmaxf(m, x[i]);")
     True
+    >>> next(_wrapped("", _SIDE)("return d <= delta ? d : delta;"))
+    'return fabsf(d) <= delta ? d : delta;'
     """
     called = _often(m[1] for m in _CALL.finditer(text))
     functions = list(dict.fromkeys((*_USUAL, *called)))
 
     def rule(row: str) -> Iterator[str]:
-        for m in _GIVEN.finditer(row):
+        for m in terms.finditer(row):
             for f in functions:
                 yield f"{row[: m.start()]}{f}({m[0]}){row[m.end() :]}"
 

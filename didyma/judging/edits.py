@@ -74,6 +74,7 @@ _ANY_PLACE = re.compile(r"\[([^\[\]]+)\]")
 _PLACES = re.compile(r"\b(\w+)\[([^\[\]]+)\]\[([^\[\]]+)\]")
 _FACTOR = re.compile(rf"(?<=[-+*=()\s])({_OPERAND})(?=\s*[-+;)])(?!\s*(?:\+\+|--|[-+]=))")
 _MASKED = re.compile(r"(?<=[\w)] & )[A-Za-z_]\w*\b(?![\w(\[.])")
+_BELOW = re.compile(r"(?<=& )\([^()]*<<[^()]*\)")  # a bit, of which a mask has all below
 _INNER_TERM = re.compile(r"(?:(?<=[\[(])|(?<=\+ ))[A-Za-z_]\w*(?= [-+/%]|\])")
 _NAMES = {"int": (-0.1, -0.4), "array": (-1.3, -1.2), "": (-0.8, -0.4)}  # near and other ones
 _SHARED = 0.6  # of the logarithm of how many edits a rule makes
@@ -474,6 +475,7 @@ _RULES: tuple[tuple[float, Rule], ...] = (
     (0.5, structure.signs),
     (0.8, usual.components),
     (0.5, _each(_MASKED, lambda m: [f"({m[0]} - 1)"])),
+    (1.0, _each(_BELOW, lambda m: [f"({m[0]} - 1)"])),
     (0.5, _each(re.compile(r"(?<= \+= )(\w+)(?=\))"), lambda m: [f"2 * {m[1]}"])),
     (0.5, indices.halves),
     (0.8, indices.shifted),
