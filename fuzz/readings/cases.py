@@ -25,8 +25,8 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "plain": kernels.foreign, "kernel": kernels.kernel, "claim": kernels.claimed,
     "template": templates.template, "problem": templates.problem, "offer": templates.offer,
     "program": programs.program, "plans": programs.plans, "loops": kernels.loops,
-    "moved": programs.moved, "intrinsics": kernels.intrinsics, "trace": memory.arena,
-    "symbolic": memory.symbolic,
+    "recorded": programs.recorded, "moved": programs.moved, "intrinsics": kernels.intrinsics,
+    "trace": memory.arena, "symbolic": memory.symbolic,
 })  # fmt: skip
 CHANGED = frozenset(("plain", "kernel", "claim", "trace"))  # readers whose texts are changed
 _WORDS = re.compile(r"\w+|[^\w\s]")

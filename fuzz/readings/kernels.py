@@ -47,14 +47,14 @@ def claimed(text: str, told: Told) -> Iterator[str]:
 
 
 def loops(text: str, told: Told) -> Iterator[str]:
-    """Write kernels of loops as kernel text, and cut it as the host does; tell their launches."""
+    """Write kernels of loops as kernel text, and as the host compiles it; tell their launches."""
     kernels = parse_loop(text)
     for f in kernels:
         laws.verify(f, SM_90A)
     made = cuda.emit(kernels, told.get("shared"), contract=told.get("contract", True))
     yield f"{made.source} {[(at, type(s).__name__) for at, s in made.origins]}"
-    lead, parts = hosttext.split(made.source)
-    yield f"{lead} {parts}"
+    unit, parts = hosttext.assemble(made, prelude.load("host"), "")
+    yield f"{unit} {parts}"
     for s in made.kernels:
         yield repr(s)
         yield from (said(partial(_launch, s, tuple(e.items()))) for e in told.get("sizes", ()))
