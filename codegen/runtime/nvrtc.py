@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ARCHITECTURE = "sm_90a"
 MEND = "python3 -m pip install nvidia-cuda-nvrtc"
 SOUND = (13, 5)  # the first version seen without the faults of ``docs/measurements.md``
+UNCACHED = (13, 0)  # the first version seen that may leave the driver's cache on the disk alone
 MINIMAL = (12, 4)  # that may leave out textures and launches, of which kernel text knows nothing
 ATTEMPTS = 12
 # What nvcc includes of itself in every file.
@@ -108,7 +109,8 @@ class NvrtcCompiler:
         self._architecture = architecture
         self.version = f"{found[0]}.{found[1]}"
         self.sound = found >= SOUND
-        self._less = ("--minimal",) if found >= MINIMAL else ()  # no textures and no launches
+        less = {"--minimal": MINIMAL, "--no-cache": UNCACHED}  # no textures and no launches
+        self._less = tuple(o for o, since in less.items() if found >= since)
 
     def _build(self, job: Job) -> Built:
         return nvrtc_process.service(self._path).build(job)
