@@ -30,7 +30,7 @@ def widen_stacks(m: Module) -> Module:
 def _wide(t: TensorType) -> TensorType | None:
     """Return the type in which to stack rows of ``t``; None if they fill whole bytes already."""
     bits = dims.mul(t.with_shape(*t.shape[1:]).numel, t.dtype.bits)
-    if not t.dtype.is_packed or (isinstance(bits, int) and bits % 8 == 0):
+    if not t.dtype.is_packed or bits % 8 == 0:
         return None
     return t.with_dtype(DType.F8E4M3 if t.dtype.is_float else t.dtype.compute)
 

@@ -166,13 +166,18 @@ def laid(made: Compiled, options: Options) -> str:
 
 
 def _layout(t: TensorType, number: int) -> Layout:
-    """Return one of four ways in which an array lies: turned, or rows that are parts of others."""
+    """Return one of four ways in which an array lies: turned, or rows that are parts of others.
+
+    The first axis of one whose rows repeat an element is a part of another, if there are several.
+    """
     *others, last = map(Span, range(t.rank))
     size = t.shape[-1]
     if number % 4 == 0 or not isinstance(size, int) or size < 2:
         return (last, *reversed(others))
     if number % 4 == 3:
-        return (*others, Span(last.axis, 1, 0, 0))
+        near = others[:1] if isinstance(t.shape[0], int) and t.rank > 1 else ()
+        parts = (Span(s.axis, int(t.shape[0]) + 4, 4) for s in near)
+        return (*parts, *others[len(near) :], Span(last.axis, 1, 0, 0))
     return (*others, Span(last.axis, 2 * size + 4, 4, number % 4))
 
 
