@@ -126,7 +126,7 @@ _PASSES = (
     ),
     _slip(
         "rows of half a byte thought whole", "passes/stacks.py",
-        "isinstance(bits, int) and bits % 8 == 0", "isinstance(bits, int) and bits % 4 == 0",
+        "t.dtype.is_packed or bits % 8 == 0", "t.dtype.is_packed or bits % 4 == 0",
         "loop", "kernel", "program", "lower", "host",
     ),
     _slip(
