@@ -67,7 +67,10 @@ def compiled(
     ``bad-ptx``, ``unknown-instruction``, ``unknown-kernel``.
     """
     if source.file.endswith(".ptx"):
-        return _chosen(parse(source.text, NEWEST), kernel, meaning)
+        module = parse(source.text, NEWEST)
+        if not module.kernels:
+            raise DidymaError("bad-ptx", source.file, got="no .entry", want="PTX of a kernel")
+        return _chosen(module, kernel, meaning)
     if made is not None and "<" not in kernel:
         found = replace(_translation(source, flags, made), name=kernel)
     else:

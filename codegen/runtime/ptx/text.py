@@ -157,6 +157,8 @@ class _Parser:
         if version and self.newest and (int(version[1]), int(version[2])) > self.newest:
             newest = ".".join(map(str, self.newest))
             self.refuse(m[0].strip(), m.start(), f"version {newest} of PTX or one before it")
+        if m[1] == "address_size" and m[0].split()[-1] != "64":
+            self.refuse(m[0], m.start(), "addresses of 64 bits")
         if m[1] == "target" and "debug" in m[0]:
             self.out.debug = True
         if (loc := _LOC.match(m[0])) and int(loc[2]):  # line 0 has no source: the last one stays

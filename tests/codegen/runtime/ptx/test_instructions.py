@@ -328,6 +328,7 @@ def test_what_is_not_known_is_named_with_its_line() -> None:
         ("\n.global .q17 x;", 2),
         ("\n.version 10.0\n", 2),
         ("\n.version 9.6\n", 2),
+        ("\n.address_size 32\n", 2),
     ):
         with pytest.raises(DidymaError, match=f"line {line} of the PTX") as e:
             parse(broken, (9, 5))

@@ -83,3 +83,8 @@ def test_a_kernel_that_is_no_instance_is_named() -> None:
     for name in ("f<4>x", "g<4>"):
         with pytest.raises(DidymaError, match=re.escape(f"unknown-kernel at `{name}`")):
             compiled(Source(text, "k.cu"), name)
+
+
+def test_ptx_without_a_kernel_is_refused() -> None:
+    with pytest.raises(DidymaError, match=r"bad-ptx at `k.ptx`\n.*no \.entry"):
+        compiled(Source(".version 8.0\n", "k.ptx"), "")
