@@ -6,9 +6,9 @@ import __future__
 import ast
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, TypeAlias, cast
 
 from didyma.files import read_module
@@ -87,9 +87,15 @@ def as_program(given: Any, where: str) -> Program:
     )  # fmt: skip
 
 
-def load_python(path: Path) -> ModuleType:
-    """Run a Python file and return its module; DidymaError ``unreadable-file``, ``bad-spec``."""
-    found, refused = _definitions(path)
+def load_python(
+    path: Path, folders: Sequence[Path] = (), instead: Mapping[str, str] | None = None
+) -> ModuleType:
+    """Run a Python file and return its module; DidymaError ``unreadable-file``, ``bad-spec``.
+
+    It may import what is in its folder, or in other ``folders``.  Some texts that stand in it have
+    others ``instead``.
+    """
+    found, refused = _definitions(path, folders, instead or {})
     for why in refused.values():
         raise why
     module = ModuleType(path.stem)
@@ -97,7 +103,9 @@ def load_python(path: Path) -> ModuleType:
     return module
 
 
-def _definitions(path: Path) -> tuple[dict[str, Any], dict[str, DidymaError]]:
+def _definitions(
+    path: Path, folders: Sequence[Path] = (), instead: Mapping[str, str] = MappingProxyType({})
+) -> tuple[dict[str, Any], dict[str, DidymaError]]:
     """Run a Python file; return its names, and why decorators have refused functions, by name.
 
     Errors as of ``load_python``.
@@ -108,9 +116,13 @@ def _definitions(path: Path) -> tuple[dict[str, Any], dict[str, DidymaError]]:
     module.__file__ = str(path)
     refused: dict[str, DidymaError] = {}
     sys.modules[module.__name__] = module  # dataclasses and annotations look it up
-    sys.path.insert(0, str(path.resolve().parent))
+    searched = [str(p.resolve()) for p in (path.parent, *folders)]
+    sys.path[:0] = searched
     try:
         tree = _parsed(path)
+        for x in ast.walk(tree):
+            if isinstance(x, ast.Constant) and isinstance(x.value, str):
+                x.value = instead.get(x.value, x.value)
         kept = any(isinstance(x, ast.ImportFrom) and x.module == "__future__" for x in tree.body)
         flags = __future__.annotations.compiler_flag if kept else 0
         for part in tree.body:
@@ -122,7 +134,8 @@ def _definitions(path: Path) -> tuple[dict[str, Any], dict[str, DidymaError]]:
                     raise _unfit(path, e) from e
                 refused[part.name] = _unfit(path, e)
     finally:
-        sys.path.remove(str(path.resolve().parent))
+        for p in searched:
+            sys.path.remove(p)
     return vars(module), refused
 
 

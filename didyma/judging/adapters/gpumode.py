@@ -16,6 +16,8 @@ from didyma.refimpl.errors import DidymaError
 from didyma.tracer.tracing import Program
 
 _ROW = re.compile(r"^\s*-\s*(\{.*\})\s*$", re.MULTILINE)
+_SOURCE = re.compile(r"^\s*-\s*\{.*\"source\":\s*\"([^\"]*/)[^\"/]*\"", re.MULTILINE)
+_ON_GPU = {"cuda": "cpu", "cuda:0": "cpu"}  # references run where no GPU is
 _SECTION = re.compile(r"^(\w+):", re.MULTILINE)
 _WITH_ARGUMENTS = frozenset(("tests", "benchmarks"))
 _MOST = 1 << 16  # elements of the inputs
@@ -40,6 +42,15 @@ def arguments(task: str) -> Iterator[dict[str, Any]]:
             yield json.loads(quoted)
 
 
+def folders(task: str) -> list[str]:
+    """Return other folders in which a ``task.yml`` has files that its reference imports.
+
+    >>> folders('files:\\n  - {"source": "../utils.py"}\\n  - {"source": "task.py"}')
+    ['../']
+    """
+    return [*dict.fromkeys(_SOURCE.findall(task))]
+
+
 def load(path: Path) -> Program:
     """Return the program of a reference, at the sizes of the smallest of its tests.
 
@@ -48,9 +59,10 @@ def load(path: Path) -> Program:
     torch = torch_or_raise(str(path))
     from didyma.judging.specs import load_python
 
-    module = vars(load_python(path))
     described = path.with_name("task.yml")
-    rows = [*arguments(described.read_text(encoding="utf-8-sig"))] if described.is_file() else []
+    task = described.read_text(encoding="utf-8-sig") if described.is_file() else ""
+    module = vars(load_python(path, [path.parent / f for f in folders(task)], _ON_GPU))
+    rows = [*arguments(task)]
     sized = [(_elements(data), data) for a in rows if (data := _tensors(module, a, torch))]
     if not sized or min(n for n, _ in sized) > _MOST:
         raise DidymaError(

@@ -16,7 +16,7 @@ from didyma.judging.adapters.load_inline import Inline
 from didyma.judging.expressions import evaluate
 from didyma.judging.making import Launch, merged
 from didyma.judging.request import Request
-from didyma.judging.specs import load_spec
+from didyma.judging.specs import load_python, load_spec
 from didyma.refimpl.errors import DidymaError
 from tests.didyma.judging.kernels import SUMS, n, r, sums
 
@@ -238,3 +238,15 @@ def test_pytorch_is_an_extra(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(DidymaError, match="extra-missing"):
         load_spec(tmp_path / name)
+
+
+def test_a_reference_of_gpumode_has_files_elsewhere_and_needs_no_gpu(tmp_path: Path) -> None:
+    (tmp_path / "task").mkdir()
+    (tmp_path / "shared_of_gpumode.py").write_text("SHARED = 3\n")
+    file = tmp_path / "task" / "reference.py"
+    file.write_text("from shared_of_gpumode import SHARED\nDEVICE = dict(device='cuda')\n")
+    found = vars(load_python(file, [tmp_path], {"cuda": "cpu"}))
+    assert (found["SHARED"], found["DEVICE"]) == (3, {"device": "cpu"})
+    file.write_text("import elsewhere\n")
+    with pytest.raises(DidymaError, match="No module named 'elsewhere'"):
+        load_python(file, [tmp_path])
