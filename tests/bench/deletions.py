@@ -59,6 +59,7 @@ REASONS = {
     ("tma_attention", "wgmma_fence();", 3): "the product before has a fence, and sets no register",
     ("wgmma_attention", _BARRIER, 5): "a block that sees keys has had a barrier since its marks",
     ("tma_weighted twice", "mbarrier_arrive(&others[1]);", 3): _NO_TILE,
+    ("tma_weighted twice", "mbarrier_arrive(&rows_empty[slot]);", 2): _NO_TILE,
     ("tma_attention", "named_barrier(15, 64);", 2): "the loop over keys has had one since it told",
     **{("tma_weighted twice", "mbarrier_wait(&others[1], room);", n):
        "a tile has more steps than stages, so all have read its number" for n in (1, 2)},
