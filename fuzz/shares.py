@@ -47,9 +47,16 @@ class Shares:
         return self._least[name] + left * (among[name] / total if total else 1 / len(among))
 
     def next(self, open: Collection[str]) -> str:
-        """Return which of some domains is the farthest behind its share; it gets a turn."""
+        """Return which of some domains is the farthest behind its share; it gets a turn.
+
+        One that has had none comes first.
+        """
         total = sum(self._spent.values()) + TURN
-        chosen = max(open, key=lambda name: self.share(name) * total - self._spent[name])
+
+        def behind(name: str) -> tuple[bool, float]:
+            return not self._spent[name], self.share(name) * total - self._spent[name]
+
+        chosen = max(open, key=behind)
         self.begin(chosen)
         return chosen
 

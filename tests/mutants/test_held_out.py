@@ -43,7 +43,7 @@ def test_a_campaign_tells_which_slips_it_finds(tmp_path: Path) -> None:
     assert (name, group) == ("one bit of a sign", "emit")
     assert met >= judged > 0
     assert 0 < at < 2
-    assert how.startswith("emission: counters: ")
+    assert how.startswith("emission: ")
     assert json.loads(second)[2:] == [0, 0, None, ""]
     assert rows[-1].split("|")[2:5] == [" 2 ", " 1 ", " 50 % "]
 
