@@ -117,13 +117,7 @@ def stored(x: dd.Tensor, w: dd.Tensor) -> dd.Tensor:
 @dd.trace(dd.f16[2, 130, 64], dd.f16[2, 300, 64], dd.f16[2, 300, 64])
 def far(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
     """Attention near a query, for which some of a block's keys are looked at for NaN alone."""
-
-    def nearby(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
-        i, j = places[-2:]
-        ahead = dd.where(j - i < 60, score, -float("inf"))
-        return dd.where(i - j < 30, ahead, -float("inf"))
-
-    return dd.scaled_dot_product_attention(q, k, v, score_mod=nearby)
+    return dd.scaled_dot_product_attention(q, k, v, score_mod=test_attention_tma.nearby)
 
 
 # Gradients for which a block has so many tiles that rows of them lie where others lay, and the

@@ -48,13 +48,14 @@ def recent(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
     return dd.where(i - j < 60, score, -float("inf"))
 
 
+def nearby(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
+    i, j = places[-2:]
+    ahead = dd.where(j - i < 60, score, -float("inf"))
+    return dd.where(i - j < 30, ahead, -float("inf"))
+
+
 @dd.trace(dd.f16[2, 130, 64], dd.f16[2, 140, 64], dd.f16[2, 140, 64])
 def near(q: dd.Tensor, k: dd.Tensor, v: dd.Tensor) -> dd.Tensor:
-    def nearby(score: dd.Tensor, *places: dd.Tensor) -> dd.Tensor:
-        i, j = places[-2:]
-        ahead = dd.where(j - i < 60, score, -float("inf"))
-        return dd.where(i - j < 30, ahead, -float("inf"))
-
     return dd.scaled_dot_product_attention(q, k, v, score_mod=nearby)
 
 
